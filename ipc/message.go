@@ -1,0 +1,250 @@
+package ipc
+
+// Bounds of the protocol. A value outside them is a [ProtocolError] on the
+// receiving side and [ErrTooLarge] on the sending side.
+const (
+	ProtocolName    = "turnstone-worker"
+	ProtocolVersion = 1
+
+	MaxFrameBytes  = 64 << 20 // payload of one frame, the length field excluded
+	MaxOutputBytes = 64 << 10 // Output.Data
+	MaxTextBytes   = 64 << 10 // every prompt, name, title and message
+)
+
+// A Message is one frame's meaning: one of the structs of this package, by value.
+type Message interface {
+	// Type is the value of the frame's "type" field.
+	Type() string
+}
+
+// Supervisor to worker.
+type (
+	// TurnStart asks for one turn. It is sent only to an idle worker.
+	TurnStart struct {
+		Turn  uint64
+		Input []byte // opaque to everything but the worker
+	}
+
+	// TurnInput answers one wait. A worker drops it when that wait is over.
+	TurnInput struct {
+		Turn  uint64
+		Wait  uint64
+		Input []byte
+		EOF   bool // one end of file, after Input; not sticky
+	}
+
+	// Interrupt asks to stop Turn. Turn 0 names the start-up and, later, a query.
+	Interrupt struct {
+		Turn  uint64
+		Seq   uint64 // from 1 within one turn; a retry repeats it
+		Level uint8  // 1, or 2 for one that user code cannot swallow
+	}
+
+	// Query asks about text while idle. It is never a turn.
+	Query struct {
+		ID     uint64
+		Kind   QueryKind
+		Text   string
+		Cursor uint64 // bytes into Text
+	}
+
+	// Shutdown asks the worker to run its exit handlers and end.
+	Shutdown struct {
+		GraceMS uint64 // milliseconds
+	}
+)
+
+// Worker to supervisor. Mark, where present, is the number of the marker that
+// stands in the terminal stream where the frame belongs; 0 means no marker.
+type (
+	// WorkerReady is the first frame.
+	WorkerReady struct {
+		Protocol     Protocol
+		Worker       Worker
+		Capabilities Capabilities
+	}
+
+	// Output is bytes that the runtime wrote.
+	Output struct {
+		Stream Stream
+		Data   []byte // at most MaxOutputBytes, any bytes
+		Mark   uint64
+	}
+
+	// Image is a picture.
+	Image struct {
+		MIME   string
+		Data   []byte
+		Source string // groups updates; may be empty
+		Update bool   // replaces the last image of Source
+		Title  string
+		Mark   uint64
+	}
+
+	// InputLine says that a line was handed to the runtime here. It is never an echo.
+	InputLine struct {
+		Turn   uint64
+		Prompt string
+		Text   string // empty when Secret
+		Secret bool
+		Mark   uint64
+	}
+
+	// StdinWait says that the runtime asks for standard input.
+	StdinWait struct {
+		Turn   uint64
+		Wait   uint64 // chosen by the worker, from 1, never repeated in one worker
+		Prompt string
+		Kind   WaitKind
+		Want   Want
+		Mark   uint64
+	}
+
+	// Idle ends a turn; turn 0 is the first readiness.
+	Idle struct {
+		Turn    uint64
+		Prompt  string
+		Outcome Outcome
+		Error   *RuntimeError // nil unless Outcome is OutcomeError or OutcomeInterrupted
+		Mark    uint64
+	}
+
+	// InterruptAck says that an interrupt was delivered, not that it took effect.
+	InterruptAck struct {
+		Turn   uint64
+		Seq    uint64
+		Result InterruptResult
+	}
+
+	// Sigint says who handles SIGINT from here on.
+	Sigint struct {
+		Owner SigintOwner
+	}
+
+	// Progress comes from runtime-side progress hooks.
+	Progress struct {
+		Turn     uint64
+		Progress float64
+		Total    *float64 // nil when unknown
+		Message  string
+	}
+
+	// QueryResult answers a Query.
+	QueryResult struct {
+		ID      uint64
+		Status  QueryStatus
+		Start   uint64   // complete: where in Text the matches begin, bytes
+		Matches []string // complete: replacements of Text[Start:Cursor], at most 200
+	}
+
+	// SessionEnd is the last frame.
+	SessionEnd struct {
+		Reason  EndReason
+		Code    *int64 // exit code that the runtime asked for; nil when unknown
+		Message string
+		Mark    uint64
+	}
+)
+
+// Protocol names what the worker speaks.
+type Protocol struct {
+	Name    string
+	Version uint64
+}
+
+// Worker describes a worker process.
+type Worker struct {
+	Name           string
+	Version        string
+	Language       string
+	RuntimeVersion string
+	Executable     string
+	PID            uint64
+}
+
+// Capabilities is what a worker offers beyond the minimum.
+type Capabilities struct {
+	Images    bool
+	Fence     bool // text in-band on the terminal, frames carry marks
+	Query     bool
+	Interrupt InterruptMode
+}
+
+// RuntimeError is the language's own error that ended a turn.
+type RuntimeError struct {
+	Name    string
+	Message string
+}
+
+// The enumerations of the protocol. An unknown value is a [ProtocolError].
+type (
+	Stream          string
+	Outcome         string
+	WaitKind        string
+	Want            string
+	InterruptMode   string
+	InterruptResult string
+	SigintOwner     string
+	QueryKind       string
+	QueryStatus     string
+	EndReason       string
+)
+
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+
+	OutcomeOK          Outcome = "ok"
+	OutcomeError       Outcome = "error"
+	OutcomeInterrupted Outcome = "interrupted"
+
+	WaitLine     WaitKind = "line"
+	WaitSecret   WaitKind = "secret"
+	WaitContinue WaitKind = "continue"
+	WaitDebugger WaitKind = "debugger"
+
+	WantLine Want = "line"
+	WantAll  Want = "all"
+
+	InterruptBySignal InterruptMode = "signal"
+	InterruptBySelf   InterruptMode = "self"
+
+	InterruptRaised  InterruptResult = "raised"
+	InterruptPending InterruptResult = "pending"
+	InterruptStale   InterruptResult = "stale"
+
+	SigintOurs    SigintOwner = "ours"
+	SigintUser    SigintOwner = "user"
+	SigintIgnored SigintOwner = "ignored"
+
+	QueryComplete QueryKind = "complete"
+	QueryParse    QueryKind = "parse"
+
+	StatusOK         QueryStatus = "ok"         // complete: Matches are all there is
+	StatusComplete   QueryStatus = "complete"   // parse: Text is a whole input
+	StatusIncomplete QueryStatus = "incomplete" // parse: more lines are needed
+	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can mend it
+	StatusTimeout    QueryStatus = "timeout"    // interrupted
+
+	EndShutdown      EndReason = "shutdown"
+	EndExit          EndReason = "exit"
+	EndCrash         EndReason = "crash"
+	EndProtocolError EndReason = "protocol_error"
+)
+
+func (TurnStart) Type() string    { return "turn_start" }
+func (TurnInput) Type() string    { return "turn_input" }
+func (Interrupt) Type() string    { return "interrupt" }
+func (Query) Type() string        { return "query" }
+func (Shutdown) Type() string     { return "shutdown" }
+func (WorkerReady) Type() string  { return "worker_ready" }
+func (Output) Type() string       { return "output" }
+func (Image) Type() string        { return "image" }
+func (InputLine) Type() string    { return "input_line" }
+func (StdinWait) Type() string    { return "stdin_wait" }
+func (Idle) Type() string         { return "idle" }
+func (InterruptAck) Type() string { return "interrupt_ack" }
+func (Sigint) Type() string       { return "sigint" }
+func (Progress) Type() string     { return "progress" }
+func (QueryResult) Type() string  { return "query_result" }
+func (SessionEnd) Type() string   { return "session_end" }

@@ -1,0 +1,150 @@
+package timeline
+
+import "time"
+
+// Seq numbers the events of one Log: from 1, without holes, never repeated.
+// As a cursor it means "everything up to and including this one is known".
+type Seq uint64
+
+// An Event is one entry of a timeline. It is immutable once appended.
+type Event struct {
+	Seq        Seq
+	At         time.Time
+	Generation uint64 // which worker of the session; 0 before the first
+	Turn       uint64 // the turn it belongs to, or the last one when Between
+	Between    bool   // it arrived while no turn was active
+	Body       Body
+}
+
+// A Body is one of the structs below, by value.
+type Body interface{ isBody() }
+
+// Stream is which of the runtime's streams text was written to. Text that
+// child processes write to the terminal counts as Stdout.
+type Stream uint8
+
+const (
+	Stdout Stream = iota
+	Stderr
+)
+
+type (
+	// Text is raw bytes, exactly as written; a chunk may end inside a character.
+	Text struct {
+		Stream Stream
+		Data   []byte
+	}
+
+	// Image is a picture, whole.
+	Image struct {
+		MIME   string
+		Data   []byte
+		Source string // groups updates; may be empty
+		Update bool
+		Title  string
+	}
+
+	// TurnStarted opens a turn.
+	TurnStarted struct {
+		Input  []byte // the first MaxInputBytes of it
+		Bytes  int    // how long the whole input was
+		Author string // who submitted it; "" when unknown
+	}
+
+	// TurnEnded closes a turn.
+	TurnEnded struct {
+		Outcome string // "ok", "error", "interrupted", "ended" (its worker ended)
+		Name    string // the language's name of the error, when there was one
+		Message string
+		Prompt  string
+		Elapsed time.Duration
+	}
+
+	// Wait says that something asks for standard input. Its event's Seq is the
+	// wait's public id.
+	Wait struct {
+		Prompt   string
+		Kind     string // "line", "secret", "continue", "debugger"
+		Terminal bool   // seen at the terminal, not asked by the runtime
+		Reader   string // Terminal: the reading program
+	}
+
+	// WaitEnded says that the wait with this id is over.
+	WaitEnded struct {
+		Wait Seq
+	}
+
+	// InputLine says that a line of input was handed over here. Text is empty when Secret.
+	InputLine struct {
+		Prompt string
+		Text   string
+		Secret bool
+		Author string
+	}
+
+	// Interrupt says that somebody asked to interrupt the turn.
+	Interrupt struct {
+		Level  int
+		Author string
+	}
+
+	// Progress is the runtime's own.
+	Progress struct {
+		Progress float64
+		Total    float64 // 0 when unknown
+		Message  string
+	}
+
+	// Notice is a sentence from the supervisor to whoever reads the session.
+	Notice struct {
+		Message string
+	}
+
+	// GenerationStarted says that a worker is starting.
+	GenerationStarted struct {
+		Worker string // spec name and executable
+	}
+
+	// GenerationEnded is the death report of a worker.
+	GenerationEnded struct {
+		Reason  string // one line: "exit status 3", "killed by SIGKILL", …
+		Message string // what the runtime said about it, may be empty
+		// Clean is true when the runtime ended itself or was asked to.
+		Clean    bool
+		LastLine string // last line of the input that was running; may be empty
+		PeakRSS  int64  // bytes; 0 when unknown
+	}
+
+	// Gap stands for events that were dropped; it is made by readers, never appended.
+	Gap struct {
+		From, To Seq   // inclusive
+		Bytes    int64 // of text and images
+	}
+
+	// Elided stands for events that were left out of a Window on purpose and are
+	// still on disk; it is made by Window, never appended.
+	Elided struct {
+		From, To  Seq
+		Bytes     int64
+		FirstLine int // lines of the output file, from 1; 0 when there is no file
+		LastLine  int
+	}
+)
+
+// MaxInputBytes bounds TurnStarted.Input.
+const MaxInputBytes = 64 << 10
+
+func (Text) isBody()              {}
+func (Image) isBody()             {}
+func (TurnStarted) isBody()       {}
+func (TurnEnded) isBody()         {}
+func (Wait) isBody()              {}
+func (WaitEnded) isBody()         {}
+func (InputLine) isBody()         {}
+func (Interrupt) isBody()         {}
+func (Progress) isBody()          {}
+func (Notice) isBody()            {}
+func (GenerationStarted) isBody() {}
+func (GenerationEnded) isBody()   {}
+func (Gap) isBody()               {}
+func (Elided) isBody()            {}

@@ -1,0 +1,61 @@
+// Package workers says how to start a worker: a program that hosts a language
+// runtime and speaks the worker protocol. A [Spec] is data; discovery and the
+// worker-side source live in one package per language below this one.
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// FilesDir stands in Spec.Args and Spec.Env for the private directory that
+// holds Spec.Files. It is known only when the worker starts.
+const FilesDir = "{files}"
+
+// A Spec is everything that is needed to start one kind of worker.
+type Spec struct {
+	// Name identifies the kind of worker ("python"); it is display data.
+	Name string
+
+	// Path is the executable, absolute. Args excludes the program's own name.
+	Path string
+	Args []string
+
+	// Env is applied in order to the supervisor's environment:
+	// "K=V" sets K, "K" alone removes it.
+	Env []string
+
+	// Dir is the working directory; "" means the supervisor's.
+	Dir string
+
+	// Files is the worker-side source by plain file name. It is written, mode
+	// 0600, into the session's private directory before the start.
+	Files map[string][]byte
+
+	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
+	Why string
+
+	// Err is why this Spec cannot start at all: discovery failed. Whoever opens a
+	// session returns it.
+	Err error
+}
+
+// Validate reports what makes s impossible to start.
+func (s *Spec) Validate() error {
+	switch {
+	case s.Err != nil:
+		return s.Err
+	case s.Name == "":
+		return errors.New("workers: the spec has no name")
+	case !filepath.IsAbs(s.Path):
+		return fmt.Errorf("workers: the path of %s is not absolute: %q", s.Name, s.Path)
+	}
+	for name := range s.Files {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {
+			return fmt.Errorf("workers: %q is not a plain file name", name)
+		}
+	}
+	return nil
+}
