@@ -1,0 +1,365 @@
+package python
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The first Python that the worker runs on.
+const oldestMajor, oldestMinor = 3, 8
+
+// FindOptions says where Find looks. The zero value means the surroundings of
+// this process.
+type FindOptions struct {
+	// Path names one interpreter and turns the search off: a file, the directory
+	// of an environment, a version ("3.12"), or a command on PATH ("python3.12").
+	// A relative path counts from Dir. "" means search.
+	Path string
+
+	// Dir is where the search for a project starts; "" means the working directory.
+	Dir string
+
+	// Env is the complete environment to look in ("K=V"); the last of two equal
+	// names counts. nil means that of this process.
+	Env []string
+}
+
+// An Interpreter is a Python that Find settled on.
+type Interpreter struct {
+	// Path is absolute, and not resolved through links: an interpreter finds its
+	// environment by the name it was started under.
+	Path string
+
+	// Version is what the files around Path say ("3.12.1" or "3.12"); "" when they
+	// do not tell. The interpreter was not run to ask it.
+	Version string
+
+	// Why says in one line how it was found, and what stood before it in the order
+	// but could not be used.
+	Why string
+}
+
+// A Candidate is one place that Find looked at.
+type Candidate struct {
+	Source  string // what pointed there: "VIRTUAL_ENV", ".venv in /src/app", "python3 on PATH"
+	Path    string // the interpreter; "" when Source led to none
+	Version string // as in Interpreter
+	Taken   bool   // the search ended here
+	Note    string // why it was passed over; "" when Taken
+}
+
+// Find chooses the interpreter that a person in o.Dir would expect, without
+// starting a process. What somebody switched on counts before what lies around,
+// and that before what happens to be installed:
+//
+//  1. o.Path, and then nothing else
+//  2. VIRTUAL_ENV, the active virtual environment
+//  3. CONDA_PREFIX, unless it is conda's base environment
+//  4. the nearest .venv, venv or pixi environment, from o.Dir up to the home directory
+//  5. PYENV_VERSION or the nearest .python-version, among the Pythons of pyenv and uv and on PATH
+//  6. CONDA_PREFIX when it is the base environment
+//  7. python3 or python on PATH; a pyenv shim stands for the interpreter it would run
+//  8. pyenv's global version, when PATH leads to none
+//
+// The candidates are everything looked at, in order, also when there is an error.
+func Find(o FindOptions) (Interpreter, []Candidate, error) {
+	f, err := newFinder(o)
+	if err != nil {
+		return Interpreter{}, nil, err
+	}
+	looks := []func() []Candidate{
+		f.virtualEnv, f.activeConda, f.project, f.pinned, f.baseConda, f.onPath, f.pyenvGlobal,
+	}
+	if o.Path != "" {
+		looks = []func() []Candidate{f.named}
+	}
+	var seen []Candidate
+	for _, look := range looks {
+		for _, c := range look() {
+			if c.Note == "" {
+				c.Version, c.Note = inspect(c.Path)
+			}
+			c.Taken = c.Note == ""
+			seen = append(seen, c)
+			if c.Taken {
+				return Interpreter{Path: c.Path, Version: c.Version, Why: why(seen)}, seen, nil
+			}
+		}
+	}
+	return Interpreter{}, seen, notFound(o.Path, seen)
+}
+
+// why words the last candidate as the choice, and the ones that exist and were
+// passed over as the reason why it is not another.
+func why(seen []Candidate) string {
+	last := len(seen) - 1
+	text := seen[last].Source
+	for _, c := range seen[:last] {
+		if c.Path != "" {
+			text += fmt.Sprintf("; not %s: %s", c.Source, c.Note)
+		}
+	}
+	return text
+}
+
+func notFound(named string, seen []Candidate) error {
+	var looked []string
+	for _, c := range seen {
+		looked = append(looked, c.Source+": "+c.Note)
+	}
+	if named != "" {
+		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or a version that is installed",
+			named, strings.Join(looked, "; "))
+	}
+	return fmt.Errorf("python: no Python %d.%d or newer found (%s); install one, or name it with --python PATH",
+		oldestMajor, oldestMinor, strings.Join(looked, "; "))
+}
+
+// A finder is one search.
+type finder struct {
+	path string // FindOptions.Path
+	dir  string // absolute
+	home string // absolute; the root when the environment does not say
+	env  map[string]string
+}
+
+func newFinder(o FindOptions) (*finder, error) {
+	environ := o.Env
+	if environ == nil {
+		environ = os.Environ()
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("python: cannot tell the working directory: %w; name a directory", err)
+	}
+	f := &finder{path: o.Path, dir: dir, env: make(map[string]string, len(environ))}
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			f.env[envName(name)] = value
+		}
+	}
+	f.home = filepath.VolumeName(dir) + string(filepath.Separator)
+	if home := f.env[homeVariable]; filepath.IsAbs(home) {
+		f.home = filepath.Clean(home)
+	}
+	return f, nil
+}
+
+// named is what FindOptions.Path stands for.
+func (f *finder) named() []Candidate {
+	source := "--python " + f.path
+	path := f.path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(f.dir, path)
+	}
+	isPath := strings.ContainsAny(f.path, pathSeparators) || strings.HasPrefix(f.path, ".")
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir() && (isPath || hasPython(path)):
+		return []Candidate{environment(source, path)}
+	case isPath:
+		return []Candidate{f.throughShim(Candidate{Source: source, Path: path})}
+	}
+	found := f.commands(f.path)
+	for i := range found {
+		found[i].Source = "--python " + found[i].Source
+	}
+	if v := parseVersion(strings.TrimPrefix(f.path, "python")); v != nil {
+		return append(found, f.installed(source, v)...)
+	}
+	if len(found) == 0 {
+		return []Candidate{{Source: source, Note: "PATH has no such command, and it is no file, directory or version"}}
+	}
+	return found
+}
+
+func (f *finder) virtualEnv() []Candidate {
+	return f.variable("VIRTUAL_ENV")
+}
+
+func (f *finder) activeConda() []Candidate {
+	if f.condaIsBase() {
+		return nil
+	}
+	return f.variable("CONDA_PREFIX")
+}
+
+func (f *finder) baseConda() []Candidate {
+	if !f.condaIsBase() {
+		return nil
+	}
+	return f.variable("CONDA_PREFIX")
+}
+
+// condaIsBase reports whether conda's own environment is the active one. Shells
+// enter it by themselves, so it says little about what is wanted here.
+func (f *finder) condaIsBase() bool {
+	name, prefix := f.env["CONDA_DEFAULT_ENV"], f.env["CONDA_PREFIX"]
+	return prefix != "" && (name == "base" || name == "root" || f.env["_CONDA_ROOT"] == prefix)
+}
+
+// variable is the environment in the directory that an environment variable names.
+func (f *finder) variable(name string) []Candidate {
+	dir := f.env[name]
+	if dir == "" {
+		return []Candidate{{Source: name, Note: "not set"}}
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(f.dir, dir)
+	}
+	return []Candidate{environment("active "+name, dir)}
+}
+
+// project is the environment that belongs to the directory: made by venv,
+// virtualenv, uv, poetry, pdm or hatch inside the project, or by pixi.
+func (f *finder) project() []Candidate {
+	var found []Candidate
+	for _, dir := range f.upward() {
+		for _, p := range []struct {
+			name  string
+			proof string // what must be in it, so that any directory of that name is not taken for one
+		}{{".venv", ""}, {"venv", "pyvenv.cfg"}, {filepath.Join(".pixi", "envs", "default"), "conda-meta"}} {
+			root := filepath.Join(dir, p.name)
+			if _, err := os.Lstat(filepath.Join(root, p.proof)); err != nil {
+				continue
+			}
+			c := environment(p.name+" in "+dir, root)
+			if !trusted(dir, root) {
+				c.Note = "another user may have put it there: activate it, or name it with --python, if it is yours"
+			}
+			found = append(found, c)
+		}
+	}
+	if len(found) == 0 {
+		return []Candidate{{Source: ".venv", Note: f.noneUpward()}}
+	}
+	return found
+}
+
+// upward lists f.dir and the directories above it, ending with the home
+// directory or the root.
+func (f *finder) upward() []string {
+	var dirs []string
+	for dir := f.dir; ; dir = filepath.Dir(dir) {
+		dirs = append(dirs, dir)
+		if dir == f.home || dir == filepath.Dir(dir) {
+			return dirs
+		}
+	}
+}
+
+func (f *finder) noneUpward() string {
+	dirs := f.upward()
+	return fmt.Sprintf("none from %s up to %s", dirs[0], dirs[len(dirs)-1])
+}
+
+// onPath lists the interpreters on PATH. Every python3 counts before any python,
+// which may be Python 2.
+func (f *finder) onPath() []Candidate {
+	var found []Candidate
+	for _, name := range commandNames {
+		found = append(found, f.commands(name)...)
+	}
+	if len(found) == 0 {
+		return []Candidate{{Source: "PATH", Note: "has no " + strings.Join(commandNames, " and no ")}}
+	}
+	return found
+}
+
+// commands lists the executables called name on PATH, in its order.
+func (f *finder) commands(name string) []Candidate {
+	var found, last []Candidate
+	for _, dir := range filepath.SplitList(f.env["PATH"]) {
+		if !filepath.IsAbs(dir) { // what lies in the working directory is no installed program
+			continue
+		}
+		path := filepath.Join(dir, name+exeSuffix)
+		if objection(path) != "" {
+			continue
+		}
+		c := f.throughShim(Candidate{Source: name + " on PATH", Path: path})
+		if isStoreAlias(path) {
+			last = append(last, c)
+		} else {
+			found = append(found, c)
+		}
+	}
+	return append(found, last...)
+}
+
+// environment is the interpreter of the virtual or conda environment in root.
+func environment(source, root string) Candidate {
+	c := Candidate{Source: source}
+	for _, name := range environmentPythons {
+		c.Path = filepath.Join(root, name)
+		if _, err := os.Lstat(c.Path); err == nil {
+			return c
+		}
+	}
+	c.Path = filepath.Join(root, environmentPythons[0])
+	return c
+}
+
+func hasPython(root string) bool {
+	_, err := os.Lstat(environment("", root).Path)
+	return err == nil
+}
+
+// inspect reads the version of the interpreter at path off the files around it,
+// and says what stands against using it. A version that nothing tells is no
+// objection: a worker on too old a Python says so itself.
+func inspect(path string) (text, note string) {
+	if note := objection(path); note != "" {
+		return "", note
+	}
+	v := versionAt(path)
+	switch {
+	case v == nil:
+		return "", ""
+	case v[0] < oldestMajor:
+		note = "is Python " + v.String()
+	case len(v) > 1 && v[0] == oldestMajor && v[1] < oldestMinor:
+		note = fmt.Sprintf("is Python %s, older than %d.%d", v, oldestMajor, oldestMinor)
+	}
+	return v.String(), note
+}
+
+// objection says why path cannot be executed; "" means it can.
+func objection(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if target := brokenLink(path); target != "" {
+			return fmt.Sprintf("%s is a broken link to %s: make the environment again", path, target)
+		}
+		return path + " does not exist"
+	case err != nil:
+		return err.Error()
+	case info.IsDir():
+		return path + " is a directory"
+	case !executable(info):
+		return path + " is not executable"
+	}
+	return ""
+}
+
+// brokenLink follows the links from path and returns what the last one names; ""
+// when path is no link.
+func brokenLink(path string) string {
+	var last string
+	for range 40 { // as many as a kernel follows
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		last, path = target, target
+	}
+	return last
+}

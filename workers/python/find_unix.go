@@ -1,0 +1,50 @@
+//go:build unix
+
+package python
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	exeSuffix      = ""
+	homeVariable   = "HOME"
+	pathSeparators = "/"
+)
+
+var (
+	commandNames       = []string{"python3", "python"}
+	environmentPythons = []string{"bin/python", "bin/python3"}
+)
+
+func envName(name string) string { return name }
+
+func executable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }
+
+func isStoreAlias(string) bool { return false }
+
+// dataHome is the XDG directory for data, which uv uses on every Unix.
+func (f *finder) dataHome() string {
+	if dir := f.env["XDG_DATA_HOME"]; dir != "" {
+		return dir
+	}
+	return filepath.Join(f.home, ".local", "share")
+}
+
+// trusted reports whether root can be taken for what the user put into dir: where
+// everybody may write, such as /tmp, only if it is the user's own.
+func trusted(dir, root string) bool {
+	parent, err := os.Stat(dir)
+	if err != nil || parent.Mode()&0o002 == 0 {
+		return err == nil
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return true // there is nothing in it to run
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}
