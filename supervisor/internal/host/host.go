@@ -1,0 +1,76 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// Size is the size of a terminal in character cells. The zero value means
+// 40 rows and 120 columns.
+type Size struct{ Rows, Cols uint16 }
+
+func (s Size) orDefault() Size {
+	if s == (Size{}) {
+		return Size{Rows: 40, Cols: 120}
+	}
+	return s
+}
+
+// A Command says what to start.
+type Command struct {
+	Path string   // the executable; not looked up in PATH
+	Args []string // without argv[0], which is Path
+	Env  []string // the complete environment; REPL_IPC and REPL_TAG are added
+	Dir  string   // the working directory; "" means the caller's
+	Size Size     // of the terminal
+}
+
+// Start starts a worker on a terminal of its own and returns once its process
+// exists. A failure is a *StartError that names the step, and leaves nothing
+// behind. It takes 10 s at most.
+//
+// In a program that called StageMain the worker is started by the stage.
+// Otherwise it is started directly, with weaker promises: see Process.Staged.
+func Start(c *Command) (*Process, error) { return start(c) }
+
+// A StartError says at which step a start failed.
+type StartError struct {
+	Step string // "terminal", "channel", "stage", "chdir", "exec", "foreground", …
+	Path string // what the step was about: a program or a directory; may be ""
+	Err  error
+}
+
+func (e *StartError) Error() string {
+	s := "host: start: " + e.Step
+	if e.Path != "" {
+		s += fmt.Sprintf(" %q", e.Path)
+	}
+	s += ": " + e.Err.Error()
+	if h := hint(e); h != "" {
+		s += " (" + h + ")"
+	}
+	return s
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// errTimeout is the cause when a bound of this package was reached.
+var errTimeout = errors.New("it did not answer in time")
+
+// stageCalled is the one variable of this package: whether main called
+// StageMain cannot be known in any other way.
+var stageCalled atomic.Bool
+
+// StageMain makes the stage available. It must be the first line of main (and
+// of TestMain): in the process that Start re-executes as a stage it never
+// returns; everywhere else it costs a string comparison.
+func StageMain() {
+	if isStage() {
+		runStage()
+	}
+	stageCalled.Store(true)
+}
+
+// StageAvailable reports whether this program called StageMain.
+func StageAvailable() bool { return stageCalled.Load() }

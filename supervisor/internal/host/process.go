@@ -1,0 +1,183 @@
+package host
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrEnded is returned by Signal when the worker is no more.
+var ErrEnded = errors.New("host: the worker has ended")
+
+// closeLimit bounds Close, and with it how long the end of a tree may take.
+const closeLimit = 2 * time.Second
+
+// A Process is a worker with its terminal, its private channel and everything
+// it started. Its methods may be used by any goroutine.
+type Process struct {
+	pid     int
+	nonce   string
+	staged  bool
+	carrier carrier
+	channel *Channel
+	term    *Terminal
+
+	exited  chan struct{} // closed once exit is set
+	exit    Exit          // written once, before exited closes
+	gone    chan struct{} // closed when the tree has ended
+	remains []int         // written once, before gone closes
+	notices chan string   // closed with gone
+	wg      sync.WaitGroup
+	closing sync.Once
+	closed  error
+}
+
+// A carrier is how one operating system keeps a worker: Process asks, it does.
+type carrier interface {
+	signal(Signal, Target) error
+	// kill begins to end the whole tree and returns; it may be repeated.
+	kill()
+	// run serves the worker until nothing of it is left, within closeLimit of
+	// its end or of kill. It calls ended once, and returns what it could not end.
+	run(ended func(Exit), notice func(string)) (remains []int)
+	// readers is nil where they cannot be seen.
+	readers() []Reader
+	seesReaders() bool
+	memoryBytes() int64
+}
+
+func newProcess(pid int, nonce string, staged bool, c carrier, ch *Channel, t *Terminal) *Process {
+	p := &Process{
+		pid: pid, nonce: nonce, staged: staged, carrier: c, channel: ch, term: t,
+		exited:  make(chan struct{}),
+		gone:    make(chan struct{}),
+		notices: make(chan string, 16),
+	}
+	p.wg.Go(func() {
+		p.remains = c.run(
+			func(e Exit) { p.exit = e; close(p.exited) },
+			func(s string) {
+				select {
+				case p.notices <- s:
+				default: // nobody listens; 16 are enough to know
+				}
+			})
+		close(p.notices)
+		close(p.gone)
+	})
+	return p
+}
+
+// PID is the worker's process id.
+func (p *Process) PID() int { return p.pid }
+
+// Staged reports whether the worker was started by the stage. Without it, the
+// worker leads its session itself and inherits the caller's signal mask, its
+// ignored signals and any descriptor that is not close-on-exec; a stopped
+// worker stays stopped; processes that left its session or outlive the caller
+// may survive.
+func (p *Process) Staged() bool { return p.staged }
+
+// Nonce is the third part of REPL_IPC: 16 hexadecimal digits.
+func (p *Process) Nonce() string { return p.nonce }
+
+// Channel is the supervisor's end of the private channel, a *Channel.
+func (p *Process) Channel() io.ReadWriteCloser { return p.channel }
+
+// Terminal is the supervisor's side of the worker's terminal.
+func (p *Process) Terminal() *Terminal { return p.term }
+
+// Signal sends sig; ErrEnded when there is nobody left to get it.
+func (p *Process) Signal(sig Signal, to Target) error {
+	select {
+	case <-p.exited:
+		return ErrEnded
+	default:
+	}
+	return p.carrier.signal(sig, to)
+}
+
+// Exited is closed when the worker's process has ended. Its children may
+// still be there, and output may still be in the terminal: see Gone.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Exit is how the worker ended; the zero Exit before Exited is closed.
+func (p *Process) Exit() Exit {
+	select {
+	case <-p.exited:
+		return p.exit
+	default:
+		return Exit{}
+	}
+}
+
+// Kill begins to end the worker and everything it started, and returns.
+func (p *Process) Kill() { p.carrier.kill() }
+
+// Gone is closed when nothing of the tree is left, or when two seconds were
+// not enough to end it: see Remains.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
+
+// Remains is the pids that could not be ended; valid after Gone, normally empty.
+func (p *Process) Remains() []int {
+	select {
+	case <-p.gone:
+		return p.remains
+	default:
+		return nil
+	}
+}
+
+// Notices tells what a user should know, in a sentence each. It is closed with
+// Gone; it holds 16 and drops what nobody reads.
+func (p *Process) Notices() <-chan string { return p.notices }
+
+// Readers is the threads of the tree that are blocked in reading the terminal
+// now, while its input queue is empty. It is a look, not a watch: about 100 µs.
+func (p *Process) Readers() []Reader { return p.carrier.readers() }
+
+// CanSeeReaders reports whether Readers works on this system.
+func (p *Process) CanSeeReaders() bool { return p.carrier.seesReaders() }
+
+// MemoryBytes is the resident set of the worker's tree; 0 means unknown.
+func (p *Process) MemoryBytes() int64 { return p.carrier.memoryBytes() }
+
+// Close ends everything that is left, waits for it, and releases the terminal
+// and the channel. It returns within three seconds.
+func (p *Process) Close() error {
+	p.closing.Do(func() {
+		p.Kill()
+		p.wg.Wait()
+		p.closed = errors.Join(p.channel.Close(), p.term.tty.close())
+	})
+	return p.closed
+}
+
+// Channel is the supervisor's end of the worker's private channel.
+type Channel struct {
+	in, out *os.File // from the worker, to the worker; both nonblocking
+	raw     syscall.RawConn
+	closing sync.Once
+	closed  error
+}
+
+// newChannel takes over both files.
+func newChannel(in, out *os.File) (*Channel, error) {
+	raw, err := out.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &Channel{in: in, out: out, raw: raw}, nil
+}
+
+func (c *Channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *Channel) Write(b []byte) (int, error) { return c.out.Write(b) }
+
+// Close closes both directions and ends a Read or Write in progress.
+func (c *Channel) Close() error {
+	c.closing.Do(func() { c.closed = errors.Join(c.out.Close(), c.in.Close()) })
+	return c.closed
+}
