@@ -1,0 +1,141 @@
+package python
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+//go:embed src/boot.py src/turnstone_worker/*.py
+var source embed.FS
+
+// Options says which Python to start and how. The zero value is a good choice.
+type Options struct {
+	// Path names the interpreter as FindOptions.Path does; "" means search.
+	Path string
+
+	// Dir is the working directory of the worker and where the search starts; ""
+	// means the supervisor's.
+	Dir string
+
+	// Env is applied to the inherited environment, as in workers.Spec.
+	Env []string
+
+	// ShowAll displays the value of every expression statement of a cell, as
+	// python -i does. The default is the last one only, as notebooks do.
+	ShowAll bool
+
+	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to
+	// 1200. 0 leaves it to matplotlib's own savefig.dpi.
+	ImageDPI int
+
+	// CacheDir holds the worker's compiled code, a few hundred KiB for each version
+	// of Python: a directory of the user's own, made with mode 0700 when it is
+	// missing and not used if others could write to it. "" means
+	// turnstone/python in the user's cache directory; "-" means no cache.
+	CacheDir string
+}
+
+// Spec says how to start a Python worker. When there is no Python to be found, or
+// an option is out of its bounds, the returned Spec's Err says so.
+func Spec(o Options) workers.Spec {
+	s := workers.Spec{Name: "python", Dir: o.Dir, Env: o.Env}
+	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
+		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
+		return s
+	}
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: environ(o.Env)})
+	if err != nil {
+		s.Err = err
+		return s
+	}
+	s.Path, s.Why = found.Path, found.Why
+
+	boot, files, err := load(source)
+	if err != nil {
+		s.Err = err
+		return s
+	}
+	s.Files = files
+	s.Args = []string{"-c", string(boot), workers.FilesDir, cacheDir(o.CacheDir), digest(files)}
+	if o.ShowAll {
+		s.Args = append(s.Args, "show=all")
+	}
+	if o.ImageDPI > 0 {
+		s.Args = append(s.Args, "dpi="+strconv.Itoa(o.ImageDPI))
+	}
+	return s
+}
+
+// load returns the program for -c and the modules by file name.
+func load(src fs.FS) (boot []byte, files map[string][]byte, err error) {
+	if boot, err = fs.ReadFile(src, "src/boot.py"); err != nil {
+		return nil, nil, err
+	}
+	names, err := fs.Glob(src, "src/turnstone_worker/*.py")
+	if err != nil {
+		return nil, nil, err
+	}
+	files = make(map[string][]byte, len(names))
+	for _, name := range names {
+		if files[path.Base(name)], err = fs.ReadFile(src, name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return boot, files, nil
+}
+
+// cacheDir is where compiled code is kept; "" when there is no such place.
+func cacheDir(option string) string {
+	switch option {
+	case "-":
+		return ""
+	case "":
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		return filepath.Join(dir, "turnstone", "python")
+	}
+	return option
+}
+
+// digest identifies the modules: code compiled from others is never used.
+func digest(files map[string][]byte) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%s %d\n", name, len(files[name]))
+		h.Write(files[name])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// environ is this process's environment with changes applied, for Find.
+func environ(changes []string) []string {
+	if len(changes) == 0 {
+		return nil
+	}
+	env := os.Environ()
+	for _, change := range changes {
+		name, _, set := strings.Cut(change, "=")
+		env = slices.DeleteFunc(env, func(kv string) bool {
+			have, _, _ := strings.Cut(kv, "=")
+			return envName(have) == envName(name)
+		})
+		if set {
+			env = append(env, change)
+		}
+	}
+	return env
+}
