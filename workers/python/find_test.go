@@ -1,0 +1,404 @@
+package python_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// A place is a home directory with a project in it, and nothing installed.
+type place struct {
+	t       *testing.T
+	home    string
+	project string // home/src/app
+	bin     string // home/bin, the only directory on PATH
+	env     []string
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{t: t, home: home, project: filepath.Join(home, "src", "app"), bin: filepath.Join(home, "bin")}
+	p.dir(p.project)
+	p.dir(p.bin)
+	p.env = []string{homeVariable + "=" + home, "PATH=" + p.bin}
+	return p
+}
+
+func (p *place) set(env ...string) { p.env = append(p.env, env...) }
+
+func (p *place) dir(path string) {
+	p.t.Helper()
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) file(path, text string, mode os.FileMode) string {
+	p.t.Helper()
+	p.dir(filepath.Dir(path))
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+// python puts an executable at path. Find must never run it.
+func (p *place) python(path string) string {
+	p.t.Helper()
+	return p.file(path, "#!/bin/sh\necho discovery ran an interpreter >&2\nexit 1\n", 0o755)
+}
+
+func (p *place) link(target, path string) string {
+	p.t.Helper()
+	p.dir(filepath.Dir(path))
+	if err := os.Symlink(target, path); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+func (p *place) remove(path string) {
+	p.t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) find(named string) (python.Interpreter, []python.Candidate, error) {
+	return python.Find(python.FindOptions{Path: named, Dir: p.project, Env: p.env})
+}
+
+// want fails the test unless Find settles on path.
+func (p *place) want(named, path string) python.Interpreter {
+	p.t.Helper()
+	got, seen, err := p.find(named)
+	if err != nil {
+		p.t.Fatalf("Find(%q): %v, want %s", named, err, path)
+	}
+	if got.Path != path {
+		p.t.Fatalf("Find(%q) = %s (%s), want %s; candidates: %+v", named, got.Path, got.Why, path, seen)
+	}
+	return got
+}
+
+func mention(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("got %q, want it to mention %q", text, word)
+		}
+	}
+}
+
+func TestFind_EachPlaceCountsBeforeTheNext(t *testing.T) {
+	p := newPlace(t)
+	pyenv := filepath.Join(p.home, ".pyenv")
+	active := filepath.Join(p.home, "active")
+	conda := filepath.Join(p.home, "conda", "envs", "work")
+	p.set("VIRTUAL_ENV="+active, "CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=work")
+	p.file(filepath.Join(p.project, ".python-version"), "3.12.1\n", 0o644)
+	p.file(filepath.Join(pyenv, "version"), "3.11.7\n", 0o644)
+
+	// In order; each is found once those before it are gone.
+	for _, path := range []string{
+		p.python(filepath.Join(active, environmentPython)),
+		p.python(filepath.Join(conda, environmentPython)),
+		p.python(filepath.Join(p.project, ".venv", environmentPython)),
+		p.python(filepath.Join(pyenv, "versions", "3.12.1", environmentPython)),
+		p.python(filepath.Join(p.bin, "python3"+exeSuffix)),
+		p.python(filepath.Join(p.bin, "python"+exeSuffix)),
+		p.python(filepath.Join(pyenv, "versions", "3.11.7", environmentPython)),
+	} {
+		p.want("", path)
+		p.remove(path)
+	}
+	if _, _, err := p.find(""); err == nil {
+		t.Error("got an interpreter where all are gone, want an error")
+	}
+}
+
+func TestFind_CondaBaseCountsAfterTheProject(t *testing.T) {
+	p := newPlace(t)
+	conda := filepath.Join(p.home, "conda")
+	base := p.python(filepath.Join(conda, environmentPython))
+	venv := p.python(filepath.Join(p.project, ".venv", environmentPython))
+	p.python(filepath.Join(p.bin, "python3"+exeSuffix))
+	p.file(filepath.Join(conda, "conda-meta", "python-3.11.4-hab00c5b_0_cpython.json"), "{}", 0o644)
+	p.set("CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=base")
+
+	p.want("", venv)
+	p.remove(venv)
+	if got := p.want("", base); got.Version != "3.11.4" {
+		t.Errorf("got version %q, want 3.11.4 as conda-meta says", got.Version)
+	}
+}
+
+func TestFind_ProjectEnvironmentIsFoundFromBelow(t *testing.T) {
+	p := newPlace(t)
+	venv := p.python(filepath.Join(p.project, ".venv", environmentPython))
+	p.project = filepath.Join(p.project, "pkg", "deep")
+	p.dir(p.project)
+	p.want("", venv)
+
+	nearer := p.python(filepath.Join(filepath.Dir(p.project), ".venv", environmentPython))
+	p.want("", nearer)
+}
+
+func TestFind_SearchEndsAtTheHomeDirectory(t *testing.T) {
+	p := newPlace(t)
+	p.python(filepath.Join(p.home, ".venv", environmentPython))
+	p.env[0] = homeVariable + "=" + filepath.Join(p.home, "src")
+	if got, _, err := p.find(""); err == nil {
+		t.Errorf("got %s, want nothing from above the home directory", got.Path)
+	}
+}
+
+func TestFind_DirectoryCalledVenvCountsOnlyWithItsConfiguration(t *testing.T) {
+	p := newPlace(t)
+	venv := p.python(filepath.Join(p.project, "venv", environmentPython))
+	if got, _, err := p.find(""); err == nil {
+		t.Errorf("got %s, want a venv without pyvenv.cfg passed over", got.Path)
+	}
+	p.file(filepath.Join(p.project, "venv", "pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.4.final.0\n", 0o644)
+	if got := p.want("", venv); got.Version != "3.12.4" {
+		t.Errorf("got version %q, want 3.12.4 as pyvenv.cfg says", got.Version)
+	}
+}
+
+func TestFind_PixiEnvironmentOfTheProject(t *testing.T) {
+	p := newPlace(t)
+	root := filepath.Join(p.project, ".pixi", "envs", "default")
+	p.file(filepath.Join(root, "conda-meta", "python-3.13.1-h1_0.json"), "{}", 0o644)
+	p.want("", p.python(filepath.Join(root, environmentPython)))
+}
+
+func TestFind_RelativeDirectoryOnPathIsNotSearched(t *testing.T) {
+	p := newPlace(t)
+	p.python(filepath.Join(p.project, "python3"+exeSuffix))
+	t.Chdir(p.project)
+	p.set("PATH=." + string(filepath.ListSeparator) + p.bin)
+	if got, _, err := p.find(""); err == nil {
+		t.Errorf("got %s, want the working directory on PATH ignored", got.Path)
+	}
+}
+
+func TestFind_NothingFoundNamesEveryPlaceAndWhatToDo(t *testing.T) {
+	p := newPlace(t)
+	_, seen, err := p.find("")
+	if err == nil {
+		t.Fatal("got no error where no Python is")
+	}
+	mention(t, err.Error(), "VIRTUAL_ENV: not set", "CONDA_PREFIX: not set", ".venv: none from "+p.project+" up to "+p.home,
+		".python-version", "PATH", "3.8", "--python")
+	for _, c := range seen {
+		if c.Note == "" || c.Taken {
+			t.Errorf("candidate %+v: want a reason why it was passed over", c)
+		}
+	}
+}
+
+func TestFind_CandidatesEndWithTheOneTaken(t *testing.T) {
+	p := newPlace(t)
+	path := p.python(filepath.Join(p.bin, "python3"+exeSuffix))
+	_, seen, err := p.find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := seen[len(seen)-1]
+	if !last.Taken || last.Path != path || last.Note != "" {
+		t.Errorf("got last candidate %+v, want %s taken", last, path)
+	}
+	if slices.ContainsFunc(seen[:len(seen)-1], func(c python.Candidate) bool { return c.Taken }) {
+		t.Errorf("got %+v, want one taken", seen)
+	}
+}
+
+func TestFind_PinnedVersion(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		pin      string   // contents of .python-version
+		versions []string // that pyenv has
+		want     string   // of them
+	}{
+		{"exact", "3.12.1", []string{"3.12.1", "3.12.9"}, "3.12.1"},
+		{"prefix takes the newest", "3.12", []string{"3.12.2", "3.12.10", "3.1.2", "3.13.0"}, "3.12.10"},
+		{"comment and blank lines", "# the one we deploy\n\n3.11.7 # LTS\n", []string{"3.11.7", "3.12.1"}, "3.11.7"},
+		{"first of several that is there", "3.14.0\n3.11.7\n", []string{"3.10.1", "3.11.7"}, "3.11.7"},
+		{"name of a pyenv virtualenv", "app", []string{"3.11.7", "app"}, "app"},
+		{"as uv writes it", "cpython-3.11", []string{"3.11.7", "3.12.1"}, "3.11.7"},
+		{"other notation of uv", "cpython@3.11.7", []string{"3.11.7", "3.12.1"}, "3.11.7"},
+		{"Windows line ends", "3.11.7\r\n", []string{"3.11.7", "3.12.1"}, "3.11.7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			root := filepath.Join(p.home, "elsewhere")
+			p.set("PYENV_ROOT=" + root)
+			for _, v := range c.versions {
+				p.python(filepath.Join(root, "versions", v, environmentPython))
+			}
+			p.file(filepath.Join(filepath.Dir(p.project), ".python-version"), c.pin, 0o644)
+			got := p.want("", filepath.Join(root, "versions", c.want, environmentPython))
+			mention(t, got.Why, ".python-version")
+		})
+	}
+}
+
+func TestFind_PyenvVersionVariableCountsBeforeTheFile(t *testing.T) {
+	p := newPlace(t)
+	want := p.python(filepath.Join(p.home, ".pyenv", "versions", "3.10.1", environmentPython))
+	p.python(filepath.Join(p.home, ".pyenv", "versions", "3.11.7", environmentPython))
+	p.file(filepath.Join(p.project, ".python-version"), "3.11.7", 0o644)
+	p.set("PYENV_VERSION=3.10.1:3.11.7")
+	mention(t, p.want("", want).Why, "PYENV_VERSION")
+}
+
+func TestFind_PinIsLookedUpAmongThePythonsOfUV(t *testing.T) {
+	p := newPlace(t)
+	uv := filepath.Join(p.home, "uv")
+	p.set("UV_PYTHON_INSTALL_DIR=" + uv)
+	p.python(filepath.Join(uv, "cpython-3.12.9-linux-x86_64-gnu", environmentPython))
+	want := p.python(filepath.Join(uv, "cpython-3.12.10-linux-x86_64-gnu", environmentPython))
+	p.python(filepath.Join(uv, "pypy-3.12.11-linux-x86_64-gnu", environmentPython))
+	p.file(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
+	if got := p.want("", want); got.Version != "3.12.10" {
+		t.Errorf("got version %q, want 3.12.10", got.Version)
+	}
+}
+
+func TestFind_PinThatNothingSatisfiesIsNamedInTheError(t *testing.T) {
+	p := newPlace(t)
+	p.file(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
+	_, _, err := p.find("")
+	if err == nil {
+		t.Fatal("got no error where no Python is")
+	}
+	mention(t, err.Error(), "(3.12)", "python3.12")
+}
+
+func TestFind_PinFallsBackToTheNamedCommandOnPath(t *testing.T) {
+	p := newPlace(t)
+	p.python(filepath.Join(p.bin, "python3"+exeSuffix))
+	want := p.python(filepath.Join(p.bin, "python3.12"+exeSuffix))
+	p.file(filepath.Join(p.project, ".python-version"), "3.12", 0o644)
+	p.want("", want)
+}
+
+func TestFind_PinCannotLeaveTheDirectoryOfVersions(t *testing.T) {
+	p := newPlace(t)
+	p.python(filepath.Join(p.home, "evil", environmentPython))
+	p.file(filepath.Join(p.project, ".python-version"), "../../evil", 0o644)
+	if got, _, err := p.find(""); err == nil {
+		t.Errorf("got %s, want a name that leaves pyenv's directory passed over", got.Path)
+	}
+}
+
+func TestFind_NamedPythonIsTheOnlyOneLookedAt(t *testing.T) {
+	p := newPlace(t)
+	active := filepath.Join(p.home, "active")
+	p.python(filepath.Join(active, environmentPython))
+	p.set("VIRTUAL_ENV=" + active)
+	file := p.python(filepath.Join(p.project, "tools", "python-custom"+exeSuffix))
+	dotted := p.python(filepath.Join(p.project, ".venv", environmentPython))
+	plain := p.python(filepath.Join(p.project, "env", environmentPython))
+	command := p.python(filepath.Join(p.bin, "python3.12"+exeSuffix))
+	other := p.python(filepath.Join(p.bin, "pypy3"+exeSuffix))
+	pyenv := p.python(filepath.Join(p.home, ".pyenv", "versions", "3.11.7", environmentPython))
+
+	for named, want := range map[string]string{
+		file: file,
+		filepath.Join("tools", "python-custom"+exeSuffix): file,
+		".venv":                                 dotted,
+		filepath.Dir(active) + "/src/app/.venv": dotted,
+		"env":                                   plain,
+		"python3.12":                            command,
+		"3.12":                                  command,
+		"pypy3":                                 other,
+		"3.11":                                  pyenv,
+		"python3.11":                            pyenv,
+		"3.11.7":                                pyenv,
+	} {
+		p.want(named, want)
+	}
+}
+
+func TestFind_NamedPythonThatCannotBeUsedIsAnError(t *testing.T) {
+	p := newPlace(t)
+	p.python(filepath.Join(p.bin, "python3"+exeSuffix)) // must not stand in
+	p.dir(filepath.Join(p.project, "src"))
+	for named, words := range map[string][]string{
+		"./missing": {"./missing", "does not exist"},
+		"./src":     {filepath.Join(p.project, "src", environmentPython), "does not exist"},
+		"src":       {"PATH has no such command"},
+		"3.9":       {"3.9", "PATH has no python3.9"},
+		"nonesuch":  {"PATH has no such command"},
+	} {
+		got, _, err := p.find(named)
+		if err == nil {
+			t.Errorf("Find(%q) = %s, want an error", named, got.Path)
+			continue
+		}
+		mention(t, err.Error(), append(words, "python: cannot use")...)
+	}
+}
+
+func TestFind_RealVenvIsFoundUnresolvedAndRunsInIt(t *testing.T) {
+	base, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	p := newPlace(t)
+	root := filepath.Join(p.project, ".venv")
+	if out, err := exec.CommandContext(t.Context(), base, "-m", "venv", "--without-pip", root).CombinedOutput(); err != nil {
+		t.Fatalf("python3 -m venv: %v\n%s", err, out)
+	}
+	for _, c := range []struct{ name, env string }{
+		{"nearest .venv", "UNRELATED=1"},
+		{"active VIRTUAL_ENV", "VIRTUAL_ENV=" + root},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p.t = t
+			p.set(c.env)
+			got := p.want("", filepath.Join(root, environmentPython))
+			out, err := exec.CommandContext(t.Context(), got.Path, "-c",
+				"import sys; print(sys.prefix); print('%d.%d.%d' % sys.version_info[:3])").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Fields(string(out))
+			if len(said) != 2 || said[0] != root || said[1] != got.Version {
+				t.Errorf("the interpreter says %q, want prefix %s and the version that Find read, %s", said, root, got.Version)
+			}
+		})
+	}
+}
+
+func FuzzFind_PinFile(f *testing.F) {
+	for _, seed := range []string{"3.12\n", "cpython@3.12", "3.12.1:system", "../..", "#", "\x00", "3.12.1.4", ">=3.10", strings.Repeat("9", 40)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, pin string) {
+		p := newPlace(t)
+		root := filepath.Join(p.home, "tools", "pyenv")
+		versions := filepath.Join(root, "versions")
+		p.set("PYENV_ROOT=" + root)
+		p.python(filepath.Join(versions, "3.12.1", environmentPython))
+		p.python(filepath.Join(p.home, "tools", environmentPython)) // where "../.." would lead
+		p.file(filepath.Join(p.project, ".python-version"), pin, 0o644)
+		got, seen, err := p.find("")
+		switch {
+		case err != nil && len(seen) == 0:
+			t.Errorf("pin %q: got %v and no candidates, want what was looked at", pin, err)
+		case err == nil && !strings.HasPrefix(got.Path, versions):
+			t.Errorf("pin %q led to %s, outside of %s", pin, got.Path, versions)
+		}
+	})
+}

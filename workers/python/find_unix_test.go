@@ -1,0 +1,149 @@
+//go:build unix
+
+package python_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const (
+	homeVariable      = "HOME"
+	exeSuffix         = ""
+	environmentPython = "bin/python"
+)
+
+// pyenv lays out a pyenv with its shims first on PATH, before what the system has.
+func (p *place) pyenv(versions ...string) (root, system string) {
+	root = filepath.Join(p.home, ".pyenv")
+	shims := filepath.Join(root, "shims")
+	p.python(filepath.Join(shims, "python3"))
+	p.python(filepath.Join(shims, "python"))
+	for _, v := range versions {
+		path := p.python(filepath.Join(root, "versions", v, "bin", "python"))
+		p.link(filepath.Base(path), filepath.Join(filepath.Dir(path), "python3"))
+	}
+	p.set("PATH=" + shims + ":" + p.bin)
+	return root, p.python(filepath.Join(p.bin, "python3"))
+}
+
+func TestFind_PyenvShimStandsForTheGlobalVersion(t *testing.T) {
+	p := newPlace(t)
+	root, _ := p.pyenv("3.11.7", "3.12.1")
+	p.file(filepath.Join(root, "version"), "3.11.7\n", 0o644)
+	got := p.want("", filepath.Join(root, "versions/3.11.7/bin/python3"))
+	mention(t, got.Why, "shim", "3.11.7")
+	if got.Version != "3.11.7" {
+		t.Errorf("got version %q, want 3.11.7", got.Version)
+	}
+	p.want(filepath.Join(root, "shims/python3"), filepath.Join(root, "versions/3.11.7/bin/python3"))
+}
+
+func TestFind_PyenvShimLeavesSystemToTheRestOfPath(t *testing.T) {
+	for _, version := range []string{"", "system\n"} {
+		p := newPlace(t)
+		root, system := p.pyenv("3.11.7")
+		if version != "" {
+			p.file(filepath.Join(root, "version"), version, 0o644)
+		}
+		p.want("", system)
+	}
+}
+
+func TestFind_PyenvShimOfAVersionThatIsGoneIsPassedOverAndSaid(t *testing.T) {
+	p := newPlace(t)
+	_, system := p.pyenv("3.11.7")
+	p.set("PYENV_VERSION=3.9.9")
+	mention(t, p.want("", system).Why, "3.9.9", "PYENV_VERSION")
+}
+
+func TestFind_PyenvShimRunsItselfForANameThatOnlyPyenvKnows(t *testing.T) {
+	p := newPlace(t)
+	root, _ := p.pyenv("3.11.7")
+	p.set("PYENV_VERSION=from-a-plugin")
+	p.want("", filepath.Join(root, "shims/python3"))
+}
+
+func TestFind_VersionedCommandIsNotHiddenByAShimWithoutIt(t *testing.T) {
+	p := newPlace(t)
+	root, _ := p.pyenv("3.11.7", "3.12.1")
+	p.python(filepath.Join(root, "shims", "python3.12"))
+	p.file(filepath.Join(root, "version"), "3.11.7", 0o644)
+	p.want("python3.12", filepath.Join(root, "versions/3.12.1/bin/python"))
+}
+
+func TestFind_VenvWhosePythonIsGoneIsPassedOverAndSaid(t *testing.T) {
+	p := newPlace(t)
+	gone := filepath.Join(p.home, "gone", "python3.9")
+	bin := filepath.Join(p.project, ".venv", "bin")
+	p.link(gone, filepath.Join(bin, "python3"))
+	p.link("python3", filepath.Join(bin, "python"))
+	system := p.python(filepath.Join(p.bin, "python3"))
+	mention(t, p.want("", system).Why, "not .venv in "+p.project, "broken link to "+gone)
+}
+
+func TestFind_FileThatIsNotExecutableIsPassedOverAndSaid(t *testing.T) {
+	p := newPlace(t)
+	p.file(filepath.Join(p.project, ".venv", "bin", "python"), "", 0o644)
+	system := p.python(filepath.Join(p.bin, "python3"))
+	mention(t, p.want("", system).Why, "is not executable")
+}
+
+func TestFind_VenvThatIsAFileIsPassedOver(t *testing.T) {
+	p := newPlace(t)
+	p.file(filepath.Join(p.project, ".venv"), "/somewhere/else\n", 0o644)
+	system := p.python(filepath.Join(p.bin, "python3"))
+	mention(t, p.want("", system).Why, "not a directory")
+}
+
+func TestFind_TooOldIsPassedOverByWhatItsFilesSay(t *testing.T) {
+	for name, prepare := range map[string]func(p *place){
+		"is Python 2.7": func(p *place) {
+			p.link(p.python(filepath.Join(p.home, "opt", "python2.7")), filepath.Join(p.bin, "python3"))
+		},
+		"is Python 3.7, older than 3.8": func(p *place) {
+			p.link(p.python(filepath.Join(p.home, "opt", "python3.7")), filepath.Join(p.bin, "python3"))
+		},
+		"is Python 3.6.15, older than 3.8": func(p *place) {
+			p.python(filepath.Join(p.project, ".venv", "bin", "python"))
+			p.file(filepath.Join(p.project, ".venv", "pyvenv.cfg"), "version = 3.6.15\n", 0o644)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			prepare(p)
+			good := p.python(filepath.Join(p.bin, "python"))
+			mention(t, p.want("", good).Why, name)
+		})
+	}
+}
+
+func TestFind_LinkIsNotResolved(t *testing.T) {
+	p := newPlace(t)
+	real := p.python(filepath.Join(p.home, "opt", "python3.12"))
+	link := p.link(real, filepath.Join(p.bin, "python3"))
+	if got := p.want("", link); got.Version != "3.12" {
+		t.Errorf("got version %q, want 3.12 as the name behind the link says", got.Version)
+	}
+}
+
+// Guards against running what another user left in /tmp/.venv, for everybody who
+// works below /tmp.
+func TestFind_EnvironmentThatAnotherUserMayHavePlantedIsPassedOver(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	p := newPlace(t)
+	shared := filepath.Dir(p.project)
+	if err := os.Chmod(shared, 0o1777); err != nil {
+		t.Fatal(err)
+	}
+	planted := p.python(filepath.Join(shared, ".venv", "bin", "python"))
+	p.want("", planted) // our own
+	if err := os.Chown(filepath.Join(shared, ".venv"), 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	system := p.python(filepath.Join(p.bin, "python3"))
+	mention(t, p.want("", system).Why, "another user")
+}
