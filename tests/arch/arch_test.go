@@ -1,0 +1,155 @@
+// Package arch holds the rules that the tree keeps about itself: who may import
+// whom, what source may not do, and that the documents tell the truth about the
+// files and tests they name.
+//
+// Every rule that has exceptions lists them, each with its reason, and an
+// exception that is no longer needed fails as well.
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/turnstone-repl/turnstone"
+
+// A pkg is one package directory with every Go file in it, whatever system a file
+// is for.
+type pkg struct {
+	name  string // below the module: "workers/python"
+	dir   string
+	files []*file
+}
+
+type file struct {
+	name string // base name
+	test bool
+	ast  *ast.File
+}
+
+// A tree is the module's source.
+type tree struct {
+	root string
+	fset *token.FileSet
+	pkgs []*pkg
+}
+
+// load parses the module once for a test.
+func load(t *testing.T) *tree {
+	t.Helper()
+	root := run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}")
+	tr := &tree{root: strings.TrimSpace(root), fset: token.NewFileSet()}
+	list := json.NewDecoder(strings.NewReader(run(t, tr.root, "go", "list", "-e", "-json=ImportPath,Dir", "./...")))
+	for {
+		var found struct{ ImportPath, Dir string }
+		if err := list.Decode(&found); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p := &pkg{name: strings.TrimPrefix(strings.TrimPrefix(found.ImportPath, module), "/"), dir: found.Dir}
+		paths, err := filepath.Glob(filepath.Join(p.dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			parsed, err := parser.ParseFile(tr.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Base(path)
+			p.files = append(p.files, &file{name: name, test: strings.HasSuffix(name, "_test.go"), ast: parsed})
+		}
+		tr.pkgs = append(tr.pkgs, p)
+	}
+	if len(tr.pkgs) == 0 {
+		t.Fatal("go list found no packages")
+	}
+	return tr
+}
+
+// at is where n stands, relative to the root.
+func (tr *tree) at(n ast.Node) string {
+	pos := tr.fset.Position(n.Pos())
+	if rel, err := filepath.Rel(tr.root, pos.Filename); err == nil {
+		pos.Filename = filepath.ToSlash(rel)
+	}
+	pos.Column = 0
+	return pos.String()
+}
+
+// texts are the tracked text files below the root, by slash-separated path.
+func (tr *tree) texts(t *testing.T) map[string]string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(tr.root, ".git")); err != nil {
+		t.Skip("this is a copy of the tree without its git repository")
+	}
+	texts := make(map[string]string)
+	for name := range strings.SplitSeq(run(t, tr.root, "git", "ls-files", "-z"), "\x00") {
+		data, err := os.ReadFile(filepath.Join(tr.root, filepath.FromSlash(name)))
+		if name == "" || errors.Is(err, os.ErrNotExist) || strings.Contains(string(data), "\x00") {
+			continue // the end of the list, removed and not yet committed, or binary
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(data)
+	}
+	return texts
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("%s: %v\n%s", cmd, err, exit.Stderr)
+		}
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	return string(out)
+}
+
+// exceptions are places where a rule does not hold, each with the reason.
+type exceptions map[string]string
+
+// checker counts which exceptions are used, so that stale ones fail.
+type checker struct {
+	t       *testing.T
+	allowed exceptions
+	used    map[string]bool
+}
+
+func check(t *testing.T, allowed exceptions) *checker {
+	c := &checker{t: t, allowed: allowed, used: make(map[string]bool)}
+	t.Cleanup(func() {
+		for name := range allowed {
+			if !c.used[name] {
+				t.Errorf("the exception %q is not needed any more: remove it", name)
+			}
+		}
+	})
+	return c
+}
+
+// violation reports a broken rule, unless name is an exception.
+func (c *checker) violation(name, format string, args ...any) {
+	c.t.Helper()
+	if _, ok := c.allowed[name]; ok {
+		c.used[name] = true
+		return
+	}
+	c.t.Errorf(format+" (as an exception: %q)", append(args, name)...)
+}

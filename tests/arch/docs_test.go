@@ -1,0 +1,149 @@
+package arch
+
+import (
+	"go/ast"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestDocuments_RelativeLinksLeadSomewhere(t *testing.T) {
+	tr := load(t)
+	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	scheme := regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
+	for name, text := range tr.texts(t) {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, match := range link.FindAllStringSubmatch(withoutCode(text), -1) {
+			if scheme.MatchString(match[1]) {
+				continue
+			}
+			target, anchor, _ := strings.Cut(match[1], "#")
+			to := name
+			if target != "" {
+				to = path.Join(path.Dir(name), target)
+			}
+			if _, err := os.Stat(filepath.Join(tr.root, filepath.FromSlash(to))); err != nil {
+				t.Errorf("%s links to %s, which is not there", name, match[1])
+				continue
+			}
+			if anchor == "" {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(tr.root, filepath.FromSlash(to)))
+			if err != nil || !headings(string(data))[anchor] {
+				t.Errorf("%s links to %s, but %s has no such heading", name, match[1], to)
+			}
+		}
+	}
+}
+
+// A document that names a test says "this is guarded". So the test must exist.
+func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
+	tr := load(t)
+	functions := make(map[string]bool)
+	for _, p := range tr.pkgs {
+		for _, f := range p.files {
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Recv == nil {
+					functions[fn.Name.Name] = true
+				}
+			}
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*(?:_[A-Za-z0-9_]+)?)`")
+	ours := regexp.MustCompile("`((?:cmd|client|docs|ipc|scripts|supervisor|tests|timeline|workers|\\.ci)/[A-Za-z0-9_./-]+)`")
+	for name, text := range tr.texts(t) {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			if !functions[match[1]] {
+				t.Errorf("%s names %s, which is not a test of this tree", name, match[1])
+			}
+		}
+		for _, match := range ours.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(tr.root, filepath.FromSlash(match[1]))); err != nil {
+				t.Errorf("%s names %s, which is not there", name, match[1])
+			}
+		}
+	}
+}
+
+func TestRecords_AreNumberedAndComplete(t *testing.T) {
+	tr := load(t)
+	paths, err := filepath.Glob(filepath.Join(tr.root, "docs", "adr", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Context", "Options considered", "Decision", "Consequences", "Confirmation"}
+	title := regexp.MustCompile(`^# (\d+)\. \S.*\n\nDate: \d{4}-\d{2}-\d{2}\nStatus: (Proposed|Accepted|Superseded by \d+|Rejected)\n`)
+	section := regexp.MustCompile(`(?m)^## (.+)$`)
+	next := 1
+	for _, p := range paths {
+		name := filepath.Base(p)
+		if name == "README.md" {
+			continue
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, err := strconv.Atoi(strings.SplitN(name, "-", 2)[0])
+		if err != nil || number != next {
+			t.Errorf("docs/adr/%s: want number %04d", name, next)
+		}
+		next = number + 1
+		head := title.FindStringSubmatch(string(data))
+		if head == nil || head[1] != strconv.Itoa(number) {
+			t.Errorf("docs/adr/%s: want it to begin with its number and title, a date and a status", name)
+		}
+		var got []string
+		for _, match := range section.FindAllStringSubmatch(string(data), -1) {
+			got = append(got, match[1])
+		}
+		if strings.Join(got, "|") != strings.Join(want, "|") {
+			t.Errorf("docs/adr/%s: got sections %q, want %q", name, got, want)
+		}
+	}
+	if next == 1 {
+		t.Error("found no records in docs/adr")
+	}
+}
+
+// What is tracked is about the program: not about the machine it was written on,
+// nor about unfinished thoughts, which belong in an issue.
+func TestTree_TellsNothingOfItsMaking(t *testing.T) {
+	tr := load(t)
+	telling := regexp.MustCompile(`/(?:root|work/[a-z]+|home/[a-z]+)/|\b(?:TODO|FIXME|XXX|HACK)\b|(?i:co-authored-by:|generated (?:by|with) (?:an? )?(?:ai|llm|model)\b|\bas an ai\b)`)
+	for name, text := range tr.texts(t) {
+		if name == "tests/arch/docs_test.go" || name == "go.sum" {
+			continue
+		}
+		for _, at := range telling.FindAllStringIndex(text, -1) {
+			t.Errorf("%s:%d: %q", name, 1+strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]])
+		}
+	}
+}
+
+// withoutCode drops fenced blocks and code spans, in which brackets are no links.
+func withoutCode(text string) string {
+	text = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(text, "")
+	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(text, "")
+}
+
+// headings are the anchors that a Markdown file offers.
+func headings(text string) map[string]bool {
+	anchors := make(map[string]bool)
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		heading := drop.ReplaceAllString(strings.ToLower(match[1]), "")
+		anchors[strings.ReplaceAll(heading, " ", "-")] = true
+	}
+	return anchors
+}

@@ -1,0 +1,119 @@
+package arch
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport lists, for each package, the packages of this module that its
+// source may import. A package that is not listed fails: decide where it belongs.
+var mayImport = map[string]string{
+	"ipc":                      "",
+	"timeline":                 "",
+	"workers":                  "",
+	"supervisor/internal/host": "",
+
+	"workers/python":      "workers",
+	"workers/r":           "workers",
+	"workers/conformance": "ipc workers supervisor",
+
+	"supervisor": "ipc timeline workers supervisor/internal/host",
+
+	"cmd/internal/terminal":  "supervisor timeline",
+	"cmd/internal/mcpserver": "supervisor timeline workers",
+	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
+		"cmd/internal/terminal cmd/internal/mcpserver",
+	"cmd/repl": "cmd/internal/cli supervisor",
+
+	"tests/arch":       "",
+	"tests/fakeworker": "ipc workers",
+}
+
+// reasons says why an import that looks handy is refused.
+var reasons = []struct{ from, to, because string }{
+	{"supervisor", "workers/", "behaviour differs by a worker's capability, never by its language"},
+	{"cmd/internal/terminal", "workers/", "only cli knows the languages; front ends are handed a Spec"},
+	{"cmd/internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
+	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
+	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
+	{"timeline", "", "the log knows events and nothing of who makes them"},
+	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
+	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
+	{"", "cmd/", "commands are built on the library, not the other way round"},
+	{"", "tests/", "what tests need stays in tests"},
+}
+
+func refusal(from, to string) string {
+	for _, r := range reasons {
+		if strings.HasPrefix(from, r.from) && strings.HasPrefix(to, r.to) {
+			return r.because
+		}
+	}
+	return "it is not listed in mayImport"
+}
+
+func TestImports_PointOneWay(t *testing.T) {
+	tr := load(t)
+	for _, p := range tr.pkgs {
+		list, listed := mayImport[p.name]
+		if !listed {
+			t.Errorf("package %s is not listed in mayImport: decide what it may import", p.name)
+			continue
+		}
+		allowed := strings.Fields(list)
+		for _, f := range p.files {
+			for _, spec := range f.ast.Imports {
+				path, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				to, ours := strings.CutPrefix(path, module+"/")
+				if !ours || to == p.name || slices.Contains(allowed, to) {
+					continue
+				}
+				if f.test && !strings.HasPrefix(to, "cmd/") {
+					continue // a test may look at its package from above
+				}
+				t.Errorf("%s: %s must not import %s: %s", tr.at(spec), p.name, to, refusal(p.name, to))
+			}
+		}
+	}
+}
+
+func TestImports_EveryListedPackageExists(t *testing.T) {
+	tr := load(t)
+	for name := range mayImport {
+		if !slices.ContainsFunc(tr.pkgs, func(p *pkg) bool { return p.name == name }) {
+			t.Errorf("mayImport lists %s, which is not there", name)
+		}
+	}
+}
+
+// Each dependency has one package that knows it, so that it can be replaced there.
+// Tests may use any.
+func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
+	owners := map[string]string{
+		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver",
+		"github.com/ergochat/readline":           "cmd/internal/terminal",
+		"github.com/creack/pty":                  "supervisor/internal/host",
+		"github.com/vmihailenco/msgpack":         "ipc",
+	}
+	tr := load(t)
+	for _, p := range tr.pkgs {
+		for _, f := range p.files {
+			for _, spec := range f.ast.Imports {
+				for dependency, owner := range owners {
+					path := strings.Trim(spec.Path.Value, `"`)
+					if f.test || strings.HasPrefix(p.name, "tests/") || p.name == owner {
+						continue
+					}
+					if path == dependency || strings.HasPrefix(path, dependency+"/") {
+						t.Errorf("%s: only %s may import %s", tr.at(spec), owner, dependency)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPackages_HaveExactlyOneComment(t *testing.T) {
+	tr := load(t)
+	for _, p := range tr.pkgs {
+		onlyTests := !slices.ContainsFunc(p.files, func(f *file) bool { return !f.test })
+		var with []string
+		for _, f := range p.files {
+			if f.ast.Doc.Text() != "" && (!f.test || onlyTests) {
+				with = append(with, f.name)
+			}
+		}
+		if len(with) != 1 {
+			t.Errorf("package %s has its comment in %d files %v, want one", p.name, len(with), with)
+		}
+	}
+}
+
+func TestSource_HasNoInitFunctions(t *testing.T) {
+	tr := load(t)
+	for _, p := range tr.pkgs {
+		for _, f := range p.files {
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					t.Errorf("%s: init runs for every program that imports the package: call it from where it is needed", tr.at(fn))
+				}
+			}
+		}
+	}
+}
+
+// Platform differences are files of one package, not branches everywhere.
+func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
+	tr := load(t)
+	c := check(t, exceptions{})
+	for _, p := range tr.pkgs {
+		if p.name == "supervisor/internal/host" {
+			continue
+		}
+		for _, f := range p.files {
+			for _, use := range selections(f.ast, "runtime", "GOOS") {
+				c.violation(p.name+"/"+f.name, "%s: runtime.GOOS: put the difference into a file for each system", tr.at(use))
+			}
+		}
+	}
+}
+
+// The library does what its options say. What a process was given belongs to the
+// program, which is under cmd.
+func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
+	tr := load(t)
+	c := check(t, exceptions{
+		"supervisor Environ":     "a worker inherits the environment; Options.Env replaces it",
+		"workers/python Environ": "discovery looks where the user would; FindOptions.Env replaces it",
+	})
+	for _, p := range tr.pkgs {
+		if strings.HasPrefix(p.name, "cmd/") || strings.HasPrefix(p.name, "tests/") {
+			continue
+		}
+		for _, f := range p.files {
+			if f.test {
+				continue
+			}
+			for _, name := range []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv", "Setenv", "Unsetenv", "Args", "Stdin", "Stdout", "Stderr", "Exit", "Chdir"} {
+				for _, use := range selections(f.ast, "os", name) {
+					c.violation(p.name+" "+name, "%s: os.%s outside of cmd: take it as an option", tr.at(use), name)
+				}
+			}
+		}
+	}
+}
+
+// A test that sleeps is slow when it passes and wrong on a busy machine. In a
+// synctest bubble time is not real; a function in the exceptions is the body of
+// another process, whose very purpose is to take time.
+func TestTests_DoNotSleep(t *testing.T) {
+	tr := load(t)
+	c := check(t, exceptions{})
+	for _, p := range tr.pkgs {
+		for _, f := range p.files {
+			if !f.test && !strings.HasPrefix(p.name, "tests/") {
+				continue
+			}
+			for _, d := range f.ast.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				bubbles := selections(fn, "testing/synctest", "Test")
+				for _, use := range selections(fn, "time", "Sleep") {
+					inBubble := slices.ContainsFunc(calls(fn, bubbles), func(call *ast.CallExpr) bool {
+						return call.Pos() <= use.Pos() && use.End() <= call.End()
+					})
+					if !inBubble {
+						c.violation(p.name+" "+fn.Name.Name, "%s: time.Sleep in %s: wait for a fact, or use testing/synctest", tr.at(use), fn.Name.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Package state is shared by everybody in the process and makes two supervisors
+// in one program disturb each other. Tables that nothing writes to are fine.
+func TestSource_HasNoMutablePackageVariables(t *testing.T) {
+	tr := load(t)
+	c := check(t, exceptions{})
+	for _, p := range tr.pkgs {
+		var files []*ast.File
+		for _, f := range p.files {
+			if !f.test {
+				files = append(files, f.ast)
+			}
+		}
+		info := &types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)}
+		config := types.Config{Importer: emptyPackages{}, Error: func(error) {}} // names suffice: imports stay unknown
+		checked, _ := config.Check(p.name, tr.fset, files, info)
+		isVariable := func(e ast.Expr) (name string, ok bool) {
+			id := root(e)
+			if id == nil {
+				return "", false
+			}
+			v, ok := info.Uses[id].(*types.Var)
+			return id.Name, ok && v.Parent() == checked.Scope()
+		}
+		report := func(at ast.Node, name, what string) {
+			c.violation(p.name+" "+name, "%s: %s the package variable %s: keep it in a value that somebody owns", tr.at(at), what, name)
+		}
+		for _, f := range files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.AssignStmt:
+					for _, left := range n.Lhs {
+						if name, ok := isVariable(left); ok {
+							report(n, name, "writes to")
+						}
+					}
+				case *ast.IncDecStmt:
+					if name, ok := isVariable(n.X); ok {
+						report(n, name, "changes")
+					}
+				case *ast.UnaryExpr:
+					if n.Op != token.AND {
+						break
+					}
+					if name, ok := isVariable(n.X); ok {
+						report(n, name, "takes the address of")
+					}
+				}
+				return true
+			})
+			for _, d := range f.Decls {
+				decl, ok := d.(*ast.GenDecl)
+				if !ok || decl.Tok != token.VAR {
+					continue
+				}
+				for _, s := range decl.Specs {
+					spec := s.(*ast.ValueSpec)
+					if holdsState(spec) {
+						report(spec, spec.Names[0].Name, "declares as state")
+					}
+				}
+			}
+		}
+	}
+}
+
+// holdsState reports whether a declaration makes something that exists only to
+// be changed: a lock, an atomic, a channel or an empty container.
+func holdsState(spec *ast.ValueSpec) bool {
+	state := false
+	look := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.ChanType:
+			state = true
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && (x.Name == "sync" || x.Name == "atomic") {
+				state = true
+			}
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "make" || f.Name == "new") {
+				state = true
+			}
+		}
+		return true
+	}
+	if spec.Type != nil {
+		ast.Inspect(spec.Type, look)
+	}
+	for _, v := range spec.Values {
+		ast.Inspect(v, look)
+	}
+	return state
+}
+
+// root is the variable that an assignment to e changes.
+func root(e ast.Expr) *ast.Ident {
+	for {
+		switch x := e.(type) {
+		case *ast.Ident:
+			return x
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
+
+// emptyPackages stands for every import.
+type emptyPackages struct{}
+
+func (emptyPackages) Import(path string) (*types.Package, error) {
+	p := types.NewPackage(path, path[strings.LastIndex(path, "/")+1:])
+	p.MarkComplete()
+	return p, nil
+}
+
+// selections are the uses of pkg.name in n. The package counts by its last
+// element, as it is imported everywhere here.
+func selections(n ast.Node, pkg, name string) []*ast.SelectorExpr {
+	var found []*ast.SelectorExpr
+	pkg = pkg[strings.LastIndex(pkg, "/")+1:]
+	ast.Inspect(n, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == name {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == pkg {
+				found = append(found, s)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// calls are the calls in n of one of functions.
+func calls(n ast.Node, functions []*ast.SelectorExpr) []*ast.CallExpr {
+	var found []*ast.CallExpr
+	ast.Inspect(n, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(functions, f) {
+				found = append(found, call)
+			}
+		}
+		return true
+	})
+	return found
+}
