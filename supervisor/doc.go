@@ -1,0 +1,39 @@
+// Package supervisor keeps REPLs alive for programs that embed it: it starts
+// R, Python or other workers, drives them turn by turn, and knows when they are
+// done because they say so.
+//
+//	func main() {
+//		supervisor.StageMain() // may never return: see its doc
+//		sup, _ := supervisor.New(nil)
+//		defer sup.Close()
+//		s, _ := sup.Open(ctx, "main", python.Spec(python.Options{}))
+//		turn, _ := s.Submit(ctx, "6 * 7")
+//		reply, _ := turn.Wait(ctx, supervisor.Until(45*time.Second))
+//		fmt.Println(reply.Text()) // 42
+//	}
+//
+// A [Session] outlives its workers; each worker is one generation of it. A
+// [Turn] is one input and everything up to the worker's idle. What happens is
+// recorded in the session's timeline, and every reader has a cursor of its own.
+//
+// A turn ends only when the worker says that it is idle, or ends. No prompt, no
+// output, no silence and no clock ever decides anything about a turn. Nothing
+// waits behind a running turn: a second input is refused at once, and polls,
+// interrupts and other sessions are answered at once.
+//
+// What it leaves out: how input reaches a runtime (the worker's business), how
+// to find one (see workers), and how to show a timeline (see timeline.Render).
+//
+// # Goroutines
+//
+//	name      started by  ends when                              owns
+//	frames    begin       the channel ends                       the channel's read side
+//	terminal  begin       the terminal ends                      the terminal's read side
+//	watch     begin       the session knows that the worker ended  the worker's end
+//	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
+//
+// ipc.Conn, timeline.Log and the host process have one goroutine each, listed
+// there. Timers (start, interrupt retries, terminal readers) run only while a
+// start or a turn is under way: an idle session costs no wake-ups. Session.Close
+// waits for all of them.
+package supervisor

@@ -1,0 +1,42 @@
+package supervisor
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestWorkerEnv(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		base, scrub, change []string
+		fold                bool
+		want                []string
+	}{
+		{"changes are applied in order",
+			[]string{"A=1", "B=2"}, nil, []string{"A=3", "C=4", "B", "C=5"}, false,
+			[]string{"A=3", "C=5"}},
+		{"a removed name can be set again",
+			[]string{"A=1"}, nil, []string{"A", "A=2"}, false, []string{"A=2"}},
+		{"secrets are scrubbed by name and by prefix",
+			[]string{"TOKEN=x", "CLAUDE_CODE_A=y", "CLAUDE=z", "TOKENS=w"}, []string{"TOKEN", "CLAUDE_CODE_*"}, nil, false,
+			[]string{"CLAUDE=z", "TOKENS=w"}},
+		{"a name that the caller sets is not scrubbed",
+			[]string{"TOKEN=x"}, []string{"TOKEN"}, []string{"TOKEN=mine"}, false, []string{"TOKEN=mine"}},
+		{"the last of a repeated name counts",
+			[]string{"A=1", "A=2"}, nil, nil, false, []string{"A=2"}},
+		{"names that differ in case are two",
+			[]string{"Path=1"}, nil, []string{"PATH=2"}, false, []string{"Path=1", "PATH=2"}},
+		{"on Windows they are one, spelled as last written",
+			[]string{"Path=1", "path=2", "TMP=3"}, []string{}, []string{"PATH=4", "tmp"}, true, []string{"PATH=4"}},
+		{"drive directories of Windows are kept",
+			[]string{"=C:=C:\\x", "A=1"}, nil, nil, true, []string{"=C:=C:\\x", "A=1"}},
+		{"an entry without a name is dropped",
+			[]string{"junk", "A="}, nil, nil, false, []string{"A="}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := workerEnv(c.base, c.scrub, c.change, c.fold); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,259 @@
+package supervisor_test
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// TestSession_WorkerThatFailsIsReportedAndReplaced drives every way a worker
+// can go wrong in a turn; each time the reply says why, and the next input runs
+// in a fresh generation.
+func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
+	for code, want := range map[string]string{
+		"garbage":         "worker failed",
+		"oversize":        "worker failed",
+		"wrongtype":       "worker failed",
+		"exit 3":          "exit status 3",
+		"crash SIGSEGV":   "SIGSEGV",
+		"crash SIGKILL":   "killed by SIGKILL",
+		"print x\nexit 0": "exit status 0",
+	} {
+		t.Run(strings.ReplaceAll(code, "\n", ","), func(t *testing.T) {
+			s := open(t, nil, fake(nil))
+			settle(t, s)
+			_, r := submit(t, s, code)
+			if r.Outcome != "ended" || r.State != supervisor.StateEnded {
+				t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
+			}
+			report := find[timeline.GenerationEnded](t, r.Events)
+			if !strings.Contains(report.Reason, want) {
+				t.Errorf("got %q, want %q in it", report.Reason, want)
+			}
+			turn, r := submit(t, s, "print again")
+			if r.Outcome != "ok" || r.Generation != 2 || turn.ID() != 2 || !strings.HasSuffix(text(r.Events), "again\n") {
+				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn.ID(), r.Outcome, text(r.Events))
+			}
+		})
+	}
+}
+
+func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
+	for start, want := range map[string]string{
+		"silent":       "not ready after",
+		"garbage":      "worker failed",
+		"wrongfirst":   "not worker_ready",
+		"wrongversion": "speaks",
+		"exit 5":       "exit status 5",
+	} {
+		t.Run(start, func(t *testing.T) {
+			s := open(t, &supervisor.Options{StartTimeout: time.Second}, fake(&fakeworker.Options{Start: start}))
+			_, r := submit(t, s, "print x")
+			if r.Outcome != "ended" || r.State != supervisor.StateEnded {
+				t.Fatalf("got %q, %v", r.Outcome, r.State)
+			}
+			// The held input never ran, so its own reply begins before the report.
+			all := s.Log().Since(0)
+			if report := find[timeline.GenerationEnded](t, all); !strings.Contains(report.Reason, want) {
+				t.Errorf("got %q, want %q in it", report.Reason, want)
+			}
+		})
+	}
+}
+
+func TestSession_StartUpThatPrintsOrSleepsIsHarmless(t *testing.T) {
+	for _, start := range []string{"print", "sleep"} {
+		t.Run(start, func(t *testing.T) {
+			s := open(t, nil, fake(&fakeworker.Options{Start: start}))
+			if _, r := submit(t, s, "print x"); r.Outcome != "ok" || !strings.HasSuffix(text(r.Events), "x\n") {
+				t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+			}
+		})
+	}
+}
+
+func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
+	for _, code := range []string{"", "sleep", "wait name? ", "readtty", "flood 100000000"} {
+		t.Run(code, func(t *testing.T) {
+			s := open(t, nil, fake(nil))
+			settle(t, s)
+			pid := s.Info().PID
+			if code != "" {
+				if _, err := s.Submit(t.Context(), code); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.GenerationEnded); return ok })
+			if report := e.Body.(timeline.GenerationEnded); report.Reason != "killed by SIGKILL" || report.Clean {
+				t.Errorf("got %+v", report)
+			}
+			gone(t, pid)
+			for s.Info().State != supervisor.StateEnded { // the event precedes it by a moment
+				<-time.After(time.Millisecond)
+			}
+			if _, r := submit(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
+				t.Errorf("got %q, generation %d", r.Outcome, r.Generation)
+			}
+		})
+	}
+}
+
+func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
+	for code, rung := range map[string]string{
+		"":                "shutdown",
+		"sleep":           "shutdown",
+		"wait name? ":     "shutdown",
+		"ignore":          "SIGKILL",
+		"flood 100000000": "",
+	} {
+		t.Run(code, func(t *testing.T) {
+			s := open(t, nil, fake(nil))
+			settle(t, s)
+			pid := s.Info().PID
+			if code != "" {
+				if _, err := s.Submit(t.Context(), code); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if code == "wait name? " {
+				settle(t, s)
+			}
+			if code == "ignore" {
+				until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
+			}
+			start := time.Now()
+			if err := s.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("reset took %v", time.Since(start))
+			gone(t, pid)
+			if _, r := submit(t, s, "print fresh"); r.Outcome != "ok" || r.Generation != 2 || !strings.HasSuffix(text(r.Events), "fresh\n") {
+				t.Errorf("got %q, generation %d, %q", r.Outcome, r.Generation, text(r.Events))
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_ = rung
+		})
+	}
+}
+
+func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
+	for code, want := range map[string]string{"": "shutdown", "ignore": "SIGKILL"} {
+		t.Run(code, func(t *testing.T) {
+			s := open(t, nil, fake(nil))
+			settle(t, s)
+			if code != "" {
+				if _, err := s.Submit(t.Context(), code); err != nil {
+					t.Fatal(err)
+				}
+				until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.StoppedBy(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, supervisor.ErrClosed) {
+				t.Errorf("submit after close: got %v", err)
+			}
+		})
+	}
+}
+
+func TestSession_ChildrenDieWithTheSession(t *testing.T) {
+	end := map[string]func(*testing.T, *supervisor.Session){
+		"close": func(t *testing.T, s *supervisor.Session) { _ = s.Close(t.Context()) },
+		"reset": func(t *testing.T, s *supervisor.Session) { _ = s.Reset(t.Context()) },
+		"exit":  func(t *testing.T, s *supervisor.Session) { submit(t, s, "exit 0") },
+		"kill":  func(t *testing.T, s *supervisor.Session) { _ = syscall.Kill(s.Info().PID, syscall.SIGKILL) },
+	}
+	for name, end := range end {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil, fake(nil))
+			submit(t, s, "fork\nfork")
+			pids := append(tree(s.Info().PID), s.Info().PID)
+			if len(pids) < 3 {
+				t.Fatalf("got %v, want the worker and two children", pids)
+			}
+			start := time.Now()
+			end(t, s)
+			gone(t, pids...)
+			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
+		})
+	}
+}
+
+// TestSupervisor_NothingOutlivesIt kills a program that embeds a supervisor,
+// and lets one end without Close.
+func TestSupervisor_NothingOutlivesIt(t *testing.T) {
+	for _, how := range []string{"killed", "ended"} {
+		t.Run(how, func(t *testing.T) {
+			cmd := exec.Command(self())
+			cmd.Env = append(os.Environ(), hostRole+"="+t.TempDir())
+			cmd.Stderr = os.Stderr
+			stdin, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, _ := bufio.NewReader(out).ReadString('\n')
+			worker, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatalf("the program said %q", line)
+			}
+			pids := append(tree(cmd.Process.Pid), worker)
+			if len(pids) < 4 {
+				t.Fatalf("got %v, want stage, worker and two children", pids)
+			}
+			start := time.Now()
+			if how == "killed" {
+				_ = cmd.Process.Kill()
+			} else {
+				_ = stdin.Close()
+			}
+			_ = cmd.Wait()
+			gone(t, pids...)
+			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
+		})
+	}
+}
+
+// tree is every descendant of pid.
+func tree(pid int) []int {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	for _, th := range threads {
+		if th.Name() != strconv.Itoa(pid) {
+			more, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + th.Name() + "/children")
+			b = append(b, more...)
+		}
+	}
+	var pids []int
+	for _, f := range strings.Fields(string(b)) {
+		child, _ := strconv.Atoi(f)
+		pids = append(pids, child)
+		pids = append(pids, tree(child)...)
+	}
+	return pids
+}

@@ -1,0 +1,211 @@
+package supervisor
+
+import (
+	"bytes"
+	"strconv"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// maxUnplaced bounds, in bytes, the terminal output that is held back
+	// because the frame of a marker in it has not arrived. Beyond it the
+	// terminal is not read, so the writer blocks.
+	maxUnplaced = 1 << 20
+
+	// maxMarker bounds a marker's body, in bytes.
+	maxMarker = 24
+)
+
+var markerEnd = []byte("\x1b\\")
+
+// A fence merges the two channels of a worker into the one true order. The
+// terminal is the only thing that sees what the runtime, its children and C
+// code write in order, so the worker leaves a marker there for each frame that
+// must be placed. A frame is delivered when its marker is reached, and the text
+// behind a marker when its frame is.
+//
+// Two goroutines call it, the reader of frames and the reader of the terminal.
+type fence struct {
+	prefix  []byte // ESC _ nonce ;
+	onText  func(timeline.Stream, []byte)
+	onFrame func(ipc.Message)
+
+	// order serialises delivery, and so is held while the callbacks run. Nothing
+	// but the worker's two readers ever waits for it.
+	order  sync.Mutex
+	stream timeline.Stream
+	tail   []byte        // terminal bytes that are not placed yet
+	held   []ipc.Message // frames whose marker has not been reached, by mark
+	placed uint64        // the highest mark that was delivered
+	room   chan struct{} // closed when tail shrinks; nil when nobody waits
+}
+
+func newFence(nonce string, onText func(timeline.Stream, []byte), onFrame func(ipc.Message)) *fence {
+	return &fence{prefix: []byte("\x1b_" + nonce + ";"), onText: onText, onFrame: onFrame}
+}
+
+// frame places one frame.
+func (f *fence) frame(m ipc.Message) {
+	f.order.Lock()
+	defer f.order.Unlock()
+	if markOf(m) == 0 {
+		f.onFrame(m)
+		return
+	}
+	f.held = append(f.held, m)
+	f.place()
+}
+
+// text places bytes of the terminal; b is the caller's again when it returns.
+// It blocks while too much is unplaced, until stop is closed.
+func (f *fence) text(b []byte, stop <-chan struct{}) {
+	f.order.Lock()
+	f.tail = append(f.tail, b...)
+	f.place()
+	for len(f.tail) > maxUnplaced {
+		if f.room == nil {
+			f.room = make(chan struct{})
+		}
+		room := f.room
+		f.order.Unlock()
+		select {
+		case <-room:
+		case <-stop:
+			return
+		}
+		f.order.Lock()
+	}
+	f.order.Unlock()
+}
+
+// flush delivers whatever is left, once nothing more can arrive.
+func (f *fence) flush() {
+	f.order.Lock()
+	defer f.order.Unlock()
+	for len(f.tail) > 0 { // a marker without its frame: skip it and go on
+		f.place()
+		if len(f.tail) == 0 {
+			break
+		}
+		if end := bytes.Index(f.tail, markerEnd); bytes.HasPrefix(f.tail, f.prefix) && end >= 0 {
+			f.tail = f.tail[end+len(markerEnd):]
+			continue
+		}
+		f.emit(f.tail)
+		f.tail = nil
+	}
+	for _, m := range f.held {
+		f.onFrame(m)
+	}
+	f.held = nil
+}
+
+// place delivers as much of tail as can be placed; order is held.
+func (f *fence) place() {
+	rest := f.tail
+	for len(rest) > 0 {
+		i := bytes.Index(rest, f.prefix)
+		if i < 0 {
+			keep := partialSuffix(rest, f.prefix)
+			f.emit(rest[:len(rest)-keep])
+			rest = rest[len(rest)-keep:]
+			break
+		}
+		f.emit(rest[:i])
+		rest = rest[i:]
+		body := rest[len(f.prefix):]
+		end := bytes.Index(body[:min(len(body), maxMarker)], markerEnd)
+		if end < 0 && len(body) < maxMarker {
+			break // the marker itself is not whole yet
+		}
+		if end < 0 || !f.reach(body[:end]) {
+			if end >= 0 && body[0] == '#' {
+				break // its frame is under way
+			}
+			f.emit(f.prefix) // not a marker of ours: text like any other
+			rest = rest[len(f.prefix):]
+			continue
+		}
+		rest = body[end+len(markerEnd):]
+	}
+	if len(rest) == 0 {
+		f.tail = f.tail[:0]
+	} else if len(rest) < len(f.tail) {
+		f.tail = f.tail[:copy(f.tail, rest)]
+	}
+	if f.room != nil && len(f.tail) <= maxUnplaced {
+		close(f.room)
+		f.room = nil
+	}
+}
+
+// reach acts on one marker and reports whether it could.
+func (f *fence) reach(body []byte) bool {
+	switch {
+	case len(body) == 1 && body[0] == 'O':
+		f.stream = timeline.Stdout
+		return true
+	case len(body) == 1 && body[0] == 'E':
+		f.stream = timeline.Stderr
+		return true
+	case len(body) < 2 || body[0] != '#':
+		return false
+	}
+	mark, err := strconv.ParseUint(string(body[1:]), 10, 64)
+	if err != nil || mark <= f.placed {
+		return true // nothing can be placed by it
+	}
+	n := 0
+	for n < len(f.held) && markOf(f.held[n]) <= mark {
+		n++
+	}
+	if n == 0 || markOf(f.held[n-1]) != mark {
+		return false
+	}
+	// A frame whose own marker was lost comes before the next one that has one.
+	due := f.held[:n]
+	f.held = f.held[n:]
+	f.placed = mark
+	for _, m := range due {
+		f.onFrame(m)
+	}
+	return true
+}
+
+func (f *fence) emit(b []byte) {
+	if len(b) > 0 {
+		f.onText(f.stream, bytes.Clone(b))
+	}
+}
+
+// partialSuffix is how many bytes at the end of b may begin prefix.
+func partialSuffix(b, prefix []byte) int {
+	for n := min(len(b), len(prefix)-1); n > 0; n-- {
+		if bytes.HasPrefix(prefix, b[len(b)-n:]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// markOf is the number of the frame's marker; 0 when it has none.
+func markOf(m ipc.Message) uint64 {
+	switch m := m.(type) {
+	case ipc.Output:
+		return m.Mark
+	case ipc.Image:
+		return m.Mark
+	case ipc.InputLine:
+		return m.Mark
+	case ipc.StdinWait:
+		return m.Mark
+	case ipc.Idle:
+		return m.Mark
+	case ipc.SessionEnd:
+		return m.Mark
+	}
+	return 0
+}

@@ -1,0 +1,56 @@
+package supervisor
+
+import "bytes"
+
+// maxPull bounds what one wait that wants everything is given, in bytes.
+const maxPull = 1 << 20
+
+// An inputQueue holds what a client answered beyond what readers consumed. The
+// worker asks for one line at a time, so this is the only place that holds
+// unread input: an interrupt empties it, and child processes share it.
+type inputQueue struct {
+	data   []byte
+	eofs   []int // offsets into data after which a reader sees one end of file
+	author string
+}
+
+func (q *inputQueue) add(in Input) {
+	q.data = append(q.data, in.Data...)
+	if in.EOF {
+		q.eofs = append(q.eofs, len(q.data))
+	}
+	q.author = in.Author
+}
+
+func (q *inputQueue) empty() bool { return len(q.data) == 0 && len(q.eofs) == 0 }
+
+// next takes one line, or up to maxPull bytes when all is set. eof says that
+// the reader sees an end of file after it.
+func (q *inputQueue) next(all bool) (data []byte, eof bool) {
+	n := len(q.data)
+	if all {
+		n = min(n, maxPull)
+	} else if i := bytes.IndexByte(q.data, '\n'); i >= 0 {
+		n = i + 1
+	}
+	if len(q.eofs) > 0 && q.eofs[0] <= n {
+		n, eof = q.eofs[0], true
+		q.eofs = q.eofs[1:]
+	}
+	data = q.data[:n:n]
+	q.data = q.data[n:]
+	for i := range q.eofs {
+		q.eofs[i] -= n
+	}
+	if len(q.data) == 0 {
+		q.data = nil // let go of a large answer's memory
+	}
+	return data, eof
+}
+
+// clear drops everything and returns how many bytes that was.
+func (q *inputQueue) clear() int {
+	n := len(q.data)
+	*q = inputQueue{}
+	return n
+}

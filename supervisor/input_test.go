@@ -1,0 +1,52 @@
+package supervisor
+
+import "testing"
+
+func TestInputQueue_GivesOneLineAtATimeAndEndsWhereToldTo(t *testing.T) {
+	var q inputQueue
+	q.add(Input{Data: []byte("one\ntwo\nrest"), EOF: true})
+	q.add(Input{Data: []byte("after\n")})
+	for i, want := range []struct {
+		data string
+		eof  bool
+	}{{"one\n", false}, {"two\n", false}, {"rest", true}, {"after\n", false}} {
+		data, eof := q.next(false)
+		if string(data) != want.data || eof != want.eof {
+			t.Errorf("%d: got %q, %v, want %q, %v", i, data, eof, want.data, want.eof)
+		}
+	}
+	if !q.empty() {
+		t.Error("got something left, want nothing")
+	}
+}
+
+func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
+	var q inputQueue
+	q.add(Input{EOF: true})
+	if data, eof := q.next(true); len(data) != 0 || !eof {
+		t.Errorf("got %q, %v, want an end of file", data, eof)
+	}
+	if !q.empty() {
+		t.Error("the end of file is sticky")
+	}
+}
+
+func TestInputQueue_EverythingIsBoundedAndStopsAtTheEndOfFile(t *testing.T) {
+	var q inputQueue
+	q.add(Input{Data: make([]byte, maxPull+5), EOF: true})
+	q.add(Input{Data: []byte("more")})
+	for i, want := range []int{maxPull, 5, 4} {
+		data, eof := q.next(true)
+		if len(data) != want || eof != (i == 1) {
+			t.Errorf("%d: got %d bytes, %v, want %d", i, len(data), eof, want)
+		}
+	}
+}
+
+func TestInputQueue_ClearSaysHowMuchWasDropped(t *testing.T) {
+	var q inputQueue
+	q.add(Input{Data: []byte("abc"), EOF: true})
+	if got := q.clear(); got != 3 || !q.empty() {
+		t.Errorf("got %d, empty %v, want 3, true", got, q.empty())
+	}
+}

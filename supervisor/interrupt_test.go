@@ -1,0 +1,123 @@
+package supervisor_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
+	for _, mode := range []string{"signal", "self"} {
+		for _, code := range []string{"sleep", "wait name? ", "readtty"} {
+			t.Run(mode+" "+code, func(t *testing.T) {
+				s := open(t, nil, fake(&fakeworker.Options{Interrupt: mode}))
+				settle(t, s)
+				turn, err := s.Submit(t.Context(), code+"\nprint not reached")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if code != "sleep" {
+					await(t, turn)
+				}
+				if got, err := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle || err != nil {
+					t.Fatalf("got %v, %v", got, err)
+				}
+				if r := await(t, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "not reached") {
+					t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+				}
+				// The next input is new code, never the old answer.
+				if _, r := submit(t, s, "print clean"); text(r.Events) != "clean\n" {
+					t.Errorf("got %q", text(r.Events))
+				}
+			})
+		}
+	}
+}
+
+func TestInterrupt_NamesItsTurn(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	if got, _ := s.Interrupt(t.Context(), 0); got != supervisor.InterruptNotRunning {
+		t.Errorf("idle: got %v", got)
+	}
+	first, _ := submit(t, s, "print one")
+	second, err := s.Submit(t.Context(), "wait name? ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, second)
+	if got, _ := s.Interrupt(t.Context(), first.ID()); got != supervisor.InterruptStale {
+		t.Errorf("former turn: got %v", got)
+	}
+	if r := await(t, second); r.State != supervisor.StateWaiting {
+		t.Errorf("the stale interrupt hit the turn: %v", r.State)
+	}
+	_, _ = s.Interrupt(t.Context(), 0)
+}
+
+func TestInterrupt_DropsAHeldInput(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
+	turn, err := s.Submit(t.Context(), "print never")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle || err != nil {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	if r := await(t, turn); r.Outcome != "interrupted" {
+		t.Errorf("got %q", r.Outcome)
+	}
+	if _, r := submit(t, s, "print runs"); text(r.Events) != "runs\n" {
+		t.Errorf("got %q", text(r.Events))
+	}
+	for _, e := range s.Log().Since(0) {
+		if x, ok := e.Body.(timeline.Text); ok && strings.Contains(string(x.Data), "never") {
+			t.Error("the dropped input ran")
+		}
+	}
+}
+
+func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	turn, err := s.Submit(t.Context(), "busy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptPending {
+		t.Errorf("first: got %v", got)
+	}
+	if got, _ := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle {
+		t.Errorf("second: got %v", got)
+	}
+}
+
+// TestInterrupt_RacesWithTheEndOfTheTurn: an interrupt that comes around the
+// end of a turn ends that turn or does nothing; it never reaches the next one.
+func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	rounds := 300
+	if testing.Short() {
+		rounds = 50
+	}
+	for i := range rounds {
+		turn, err := s.Submit(t.Context(), "print a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Duration(rand.IntN(300)) * time.Microsecond)
+		if _, err := s.Interrupt(limited(t), turn.ID()); err != nil {
+			t.Fatal(err)
+		}
+		await(t, turn)
+		if _, r := submit(t, s, "print clean"); r.Outcome != "ok" || text(r.Events) != "clean\n" {
+			t.Fatalf("round %d: got %q %q", i, r.Outcome, text(r.Events))
+		}
+	}
+}

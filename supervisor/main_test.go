@@ -1,0 +1,201 @@
+package supervisor_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// deadline is the one generous bound of every wait on a real process.
+const deadline = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
+	if dir := os.Getenv(hostRole); dir != "" {
+		playHost(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// hostRole makes the test binary a program that embeds a supervisor and then
+// stands still, so that a test can kill it.
+const hostRole = "SUPERVISOR_TEST_HOST"
+
+func playHost(dir string) {
+	_ = os.Unsetenv(hostRole)
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err == nil {
+		var s *supervisor.Session
+		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(self(), nil)); err == nil {
+			var turn *supervisor.Turn
+			if turn, err = s.Submit(context.Background(), "fork\nfork\nprint up"); err == nil {
+				_, err = turn.Wait(context.Background(), nil)
+				fmt.Println(s.Info().PID)
+			}
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes it, or kills us
+	os.Exit(0)                           // without Close: an exit is enough
+}
+
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+func fake(o *fakeworker.Options) workers.Spec { return fakeworker.Spec(self(), o) }
+
+func newSupervisor(t *testing.T, o *supervisor.Options) *supervisor.Supervisor {
+	t.Helper()
+	if o == nil {
+		o = &supervisor.Options{}
+	}
+	o.Dir = t.TempDir()
+	sup, err := supervisor.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sup.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return sup
+}
+
+func open(t *testing.T, o *supervisor.Options, spec workers.Spec) *supervisor.Session {
+	t.Helper()
+	s, err := newSupervisor(t, o).Open(t.Context(), "main", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// limited is a context with the deadline.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// submit starts a turn and waits until it ends or asks.
+func submit(t *testing.T, s *supervisor.Session, code string) (*supervisor.Turn, supervisor.Reply) {
+	t.Helper()
+	turn, err := s.Submit(t.Context(), code)
+	if err != nil {
+		t.Fatalf("submit %q: %v", code, err)
+	}
+	return turn, await(t, turn)
+}
+
+func await(t *testing.T, turn *supervisor.Turn) supervisor.Reply {
+	t.Helper()
+	r, err := turn.Wait(limited(t), nil)
+	if err != nil {
+		t.Fatalf("turn %d: %v; so far %q", turn.ID(), err, r.Text())
+	}
+	return r
+}
+
+// settle waits until the session is ready.
+func settle(t *testing.T, s *supervisor.Session) supervisor.Reply {
+	t.Helper()
+	r, err := s.Wait(limited(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// until reads events after a cursor until one satisfies ok.
+func until(t *testing.T, s *supervisor.Session, after timeline.Seq, ok func(timeline.Event) bool) timeline.Event {
+	t.Helper()
+	for e := range s.Events(limited(t), after) {
+		if ok(e) {
+			return e
+		}
+	}
+	t.Fatal("the event did not come")
+	return timeline.Event{}
+}
+
+// text is the raw text of some events.
+func text(events []timeline.Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		if x, ok := e.Body.(timeline.Text); ok {
+			b.Write(x.Data)
+		}
+	}
+	return b.String()
+}
+
+// find returns the first body of a kind.
+func find[B timeline.Body](t *testing.T, events []timeline.Event) B {
+	t.Helper()
+	for _, e := range events {
+		if b, ok := e.Body.(B); ok {
+			return b
+		}
+	}
+	var none B
+	t.Errorf("no %T in %d events", none, len(events))
+	return none
+}
+
+func notices(events []timeline.Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		if n, ok := e.Body.(timeline.Notice); ok {
+			b.WriteString(n.Message + "\n")
+		}
+	}
+	return b.String()
+}
+
+// descendants is every process whose ancestor is pid, or that carries its tag.
+func alive(pid int) bool {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// gone waits until none of the processes is left.
+func gone(t *testing.T, pids ...int) {
+	t.Helper()
+	start := time.Now()
+	for _, pid := range pids {
+		for alive(pid) {
+			if time.Since(start) > deadline {
+				t.Fatalf("process %d is still there", pid)
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package supervisor_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "print hello")
+	if got, want := text(r.Events), "hello\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if turn.ID() != 1 || r.Turn != 1 || r.Outcome != "ok" || r.State != supervisor.StateIdle || r.Generation != 1 {
+		t.Errorf("got %+v", r)
+	}
+	select {
+	case <-turn.Done():
+	default:
+		t.Error("the turn is not done")
+	}
+}
+
+func TestSession_OutputThatLooksLikeAPromptEndsNothing(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	_, r := submit(t, s, "print >>> \nraw >>> \nprint last")
+	if got, want := text(r.Events), ">>> \n>>> last\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSession_LanguageErrorIsAnOutcome(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	_, r := submit(t, s, "err oops\nerror ValueError bad value")
+	ended := find[timeline.TurnEnded](t, r.Events)
+	if r.Outcome != "error" || ended.Name != "ValueError" || ended.Message != "bad value" {
+		t.Errorf("got %q, %+v", r.Outcome, ended)
+	}
+}
+
+func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	turn, err := s.Submit(t.Context(), "sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Submit(t.Context(), "print no")
+	var busy *supervisor.BusyError
+	if !errors.Is(err, supervisor.ErrBusy) || !errors.As(err, &busy) || busy.Turn != turn.ID() {
+		t.Errorf("got %v, want busy with turn %d", err, turn.ID())
+	}
+	if got, err := s.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle || err != nil {
+		t.Errorf("interrupt: got %v, %v", got, err)
+	}
+	if r := await(t, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "no") {
+		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
+	}
+}
+
+func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "wait name? \nprint bye")
+	if r.State != supervisor.StateWaiting || r.Wait == nil || r.Wait.Prompt != "name? " || r.Wait.Turn != 1 {
+		t.Fatalf("got %+v, wait %+v", r, r.Wait)
+	}
+	if _, err := s.Submit(t.Context(), "print no"); !errors.Is(err, supervisor.ErrWaiting) {
+		t.Errorf("submit while waiting: got %v", err)
+	}
+	// A poll tells the wait again.
+	if again, err := s.Wait(t.Context(), &supervisor.WaitOptions{Poll: true}); err != nil || again.Wait == nil || again.Wait.ID != r.Wait.ID {
+		t.Errorf("poll: got %+v, %v", again.Wait, err)
+	}
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("Ann\n"), Author: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	end := await(t, turn)
+	if end.Outcome != "ok" || end.Turn != 1 || !strings.Contains(text(end.Events), "Ann") {
+		t.Errorf("got %q %q", end.Outcome, text(end.Events))
+	}
+	if line := find[timeline.InputLine](t, end.Events); line.Text != "Ann" {
+		t.Errorf("got %+v", line)
+	}
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("x\n")}); !errors.Is(err, supervisor.ErrStale) {
+		t.Errorf("answer of a wait that is over: got %v", err)
+	}
+}
+
+func TestSession_SurplusInputServesLaterWaitsAndTheRestIsReported(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "wait a? \nwait b? ")
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("1\n2\n345\n")}); err != nil {
+		t.Fatal(err)
+	}
+	r = await(t, turn)
+	if r.Outcome != "ok" || !strings.Contains(notices(r.Events), "4 bytes of input were not read") {
+		t.Errorf("got %q, notices %q", r.Outcome, notices(r.Events))
+	}
+	turn, r = submit(t, s, "wait c? ")
+	if r.State != supervisor.StateWaiting {
+		t.Errorf("left-over input answered the next turn: %q", text(r.Events))
+	}
+	_, _ = s.Interrupt(t.Context(), turn.ID())
+}
+
+func TestSession_EndOfFileIsGivenOnce(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "all everything\nwait next? ")
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	r = await(t, turn)
+	if r.Wait == nil || r.Wait.Prompt != "next? " {
+		t.Fatalf("got %+v, want the next wait to ask", r.Wait)
+	}
+	_, _ = s.Interrupt(t.Context(), 0)
+}
+
+func TestSession_SecretIsNowhere(t *testing.T) {
+	const secret = "hunter2"
+	dir := t.TempDir()
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sup.Close()
+	s, err := sup.Open(t.Context(), "main", fake(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, r := submit(t, s, "secret Password: ")
+	if r.Wait == nil || !r.Wait.Secret {
+		t.Fatalf("got %+v, want a secret wait", r.Wait)
+	}
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte(secret + "\n")}); err != nil {
+		t.Fatal(err)
+	}
+	r = await(t, turn)
+	s.Log().Sync()
+	if strings.Contains(r.Text(), secret) {
+		t.Errorf("the reply holds the secret: %q", r.Text())
+	}
+	for _, e := range s.Log().Since(0) {
+		if line, ok := e.Body.(timeline.InputLine); ok && (line.Text != "" || !line.Secret) {
+			t.Errorf("the log holds %+v", line)
+		}
+	}
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if strings.Contains(string(b), secret) {
+			t.Errorf("%s holds the secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, err := s.Submit(t.Context(), "print held") // the worker cannot be ready yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Submit(t.Context(), "print second"); err != nil && !errors.Is(err, supervisor.ErrBusy) {
+		t.Errorf("second input: got %v", err)
+	}
+	if r := await(t, turn); text(r.Events) != "held\n" || r.Turn != 1 {
+		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
+	}
+}
+
+func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
+	for _, start := range []string{"prompt", "ttyprompt"} {
+		t.Run(start, func(t *testing.T) {
+			s := open(t, nil, fake(&fakeworker.Options{Start: start}))
+			turn, r := submit(t, s, "yes")
+			if r.Outcome != "ok" || turn.ID() != 0 {
+				t.Fatalf("got turn %d, outcome %q", turn.ID(), r.Outcome)
+			}
+			if !strings.Contains(notices(r.Events), "answered a prompt of the start-up") {
+				t.Errorf("the reply does not say so: %q", notices(r.Events))
+			}
+			if turn, r := submit(t, s, "print next"); turn.ID() != 1 || text(r.Events) != "next\n" {
+				t.Errorf("got turn %d, %q", turn.ID(), text(r.Events))
+			}
+		})
+	}
+}
+
+func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
+	r := settle(t, s)
+	if r.State != supervisor.StateWaiting || r.Wait == nil || r.Wait.Turn != 0 {
+		t.Fatalf("got %v, %+v", r.State, r.Wait)
+	}
+	if err := s.Current().Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("y\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := settle(t, s); r.State != supervisor.StateIdle {
+		t.Errorf("got %v", r.State)
+	}
+}
+
+func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	_, r := submit(t, s, "late afterwards")
+	e := until(t, s, r.Next, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
+	if !e.Between || e.Turn != 1 {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	var code, want strings.Builder
+	for range 50 {
+		code.WriteString("print A\nchild B\nraw C\nerr D\nbulk 70000\nchild E\n")
+		want.WriteString("A\nB\nCD\n" + "#" + "E\n")
+	}
+	_, r := submit(t, s, code.String())
+	var got strings.Builder
+	for e := range s.Events(limited(t), 0) {
+		if x, ok := e.Body.(timeline.Text); ok {
+			got.Write(x.Data)
+		}
+		if e.Seq >= r.Next {
+			break
+		}
+	}
+	out := got.String()
+	for _, part := range strings.Split(strings.TrimSuffix(want.String(), "E\n"), "#") {
+		i := strings.Index(out, part)
+		if i < 0 {
+			t.Fatalf("%q is not in place: %.200q", part, out)
+		}
+		out = out[i+len(part):]
+	}
+}
+
+func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "readtty\nprint done")
+	if r.Wait == nil || !r.Wait.Terminal {
+		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
+	}
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("to the child\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, turn); r.Outcome != "ok" || !strings.Contains(text(r.Events), "to the child\ndone\n") {
+		t.Errorf("got %q %q", r.Outcome, text(r.Events))
+	}
+}
+
+func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{NoFence: true}))
+	for range 100 {
+		if _, r := submit(t, s, "print a\nraw b\nprint c"); !strings.Contains(text(r.Events), "c\n") || !strings.Contains(text(r.Events), "b") {
+			t.Fatalf("got %q", text(r.Events))
+		}
+	}
+}
+
+func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	turn, err := s.Submit(t.Context(), "print first\nsleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := turn.Wait(t.Context(), supervisor.Until(50*time.Millisecond))
+	if err != nil || r.State != supervisor.StateRunning || r.Outcome != "" {
+		t.Errorf("got %v %q, %v", r.State, r.Outcome, err)
+	}
+	if got, _ := s.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle {
+		t.Errorf("got %v", got)
+	}
+	// A cursor goes on where the last reply stopped.
+	rest, err := turn.Wait(t.Context(), &supervisor.WaitOptions{After: r.Next})
+	if all := text(r.Events) + text(rest.Events); err != nil || all != "first\n" {
+		t.Errorf("got %q, %v", all, err)
+	}
+}
+
+func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	submit(t, s, "print one")
+	next := timeline.Seq(1)
+	done := false
+	for e := range s.Events(limited(t), 0) {
+		if e.Seq != next {
+			t.Fatalf("got event %d, want %d", e.Seq, next)
+		}
+		next++
+		if _, ok := e.Body.(timeline.TurnEnded); !ok {
+			continue
+		}
+		if done {
+			break
+		}
+		done = true
+		go func() { _, _ = s.Submit(t.Context(), "print two") }()
+	}
+}
+
+func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, supervisor.ErrUnsupported) {
+		t.Errorf("got %v", err)
+	}
+	turn, _ := s.Submit(t.Context(), "sleep")
+	if _, err := s.Complete(t.Context(), "pr", 2); !errors.Is(err, supervisor.ErrBusy) {
+		t.Errorf("while running: got %v", err)
+	}
+	_, _ = s.Interrupt(t.Context(), turn.ID())
+}
+
+func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	_, r := submit(t, s, "print ok\n"+strings.Repeat("# a comment\n", 50<<20/12))
+	if r.Outcome != "ok" || text(r.Events) != "ok\n" {
+		t.Errorf("got %q %q", r.Outcome, text(r.Events))
+	}
+	if _, err := s.Submit(t.Context(), strings.Repeat("x", supervisor.MaxInputBytes+1)); !errors.Is(err, supervisor.ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
+	sup := newSupervisor(t, &supervisor.Options{MaxSessions: 1})
+	for name, want := range map[string]string{"": "session name", "a b": "session name", "../x": "session name"} {
+		if _, err := sup.Open(t.Context(), name, fake(nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+	missing := fake(nil)
+	missing.Path = "/nonexistent/python3"
+	_, err := sup.Open(t.Context(), "a", missing)
+	var start *supervisor.StartError
+	if !errors.As(err, &start) || !strings.Contains(err.Error(), missing.Path) {
+		t.Errorf("missing interpreter: got %v", err)
+	}
+	if _, err := sup.Open(t.Context(), "a", fake(nil)); err != nil {
+		t.Fatalf("after a failed start: %v", err)
+	}
+	if _, err := sup.Open(t.Context(), "a", fake(nil)); !errors.Is(err, supervisor.ErrExists) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := sup.Open(t.Context(), "b", fake(nil)); !errors.Is(err, supervisor.ErrLimit) {
+		t.Errorf("got %v", err)
+	}
+	if err := sup.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := sup.Open(t.Context(), "c", fake(nil)); !errors.Is(err, supervisor.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// stop climbs the stop ladder until the process has ended and returns the rung
+// that worked. grace is for the whole climb; busy says that code runs, which is
+// then interrupted at once. A rung that fails never ends the climb.
+func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
+	rungs := []struct {
+		name  string
+		share int // of grace, in percent
+		do    func()
+	}{
+		{"shutdown", 50, func() {
+			_ = w.conn.Send(ipc.Shutdown{GraceMS: uint64(grace / 2 / time.Millisecond)})
+			if busy {
+				_ = w.proc.Signal(host.Interrupt, host.Foreground)
+				_ = w.proc.Signal(host.Interrupt, host.Worker)
+			}
+		}},
+		{"channel", 10, func() { _ = w.conn.Close() }},
+		{"SIGHUP", 10, func() { _ = w.proc.Signal(host.Hangup, host.Group) }},
+		{"SIGTERM", 10, func() { _ = w.proc.Signal(host.Terminate, host.Group) }},
+		{"SIGKILL", 20, w.proc.Kill},
+	}
+	for _, r := range rungs {
+		r.do()
+		rung = r.name
+		timer := time.NewTimer(grace * time.Duration(r.share) / 100)
+		select {
+		case <-w.proc.Exited():
+			timer.Stop()
+			<-w.done
+			return rung
+		case <-timer.C:
+		}
+	}
+	<-w.done // SIGKILL cannot be refused; watch has its own bounds
+	return rung
+}

@@ -1,0 +1,261 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Defaults of [Options].
+const (
+	DefaultStartTimeout = 60 * time.Second
+	DefaultStopGrace    = time.Second
+	DefaultMaxSessions  = 64
+)
+
+// MaxInputBytes bounds one submitted input; it must fit one frame.
+const MaxInputBytes = 63 << 20
+
+// Size is a terminal's size in characters.
+type Size = host.Size
+
+// StageMain must be the first statement of main, and of TestMain, in every
+// program that opens sessions. Workers are started through a small stage, which
+// is the program's own executable in a hidden mode; in that mode StageMain never
+// returns. A program that does not call it gets workers without the stage, and
+// a notice in each session of what is weaker.
+func StageMain() { host.StageMain() }
+
+// Options configure a [Supervisor]. The zero value is ready to use.
+type Options struct {
+	// Dir is where each session's private directory is made. "" means
+	// turnstone-<uid> in os.TempDir, made with mode 0700.
+	Dir string
+
+	// Env is what workers inherit, before Spec.Env is applied; nil means os.Environ.
+	Env []string
+
+	// ScrubEnv names variables that workers must not inherit. A trailing *
+	// matches every name with that prefix.
+	ScrubEnv []string
+
+	// StartTimeout is how long a worker may take until it says that it is there.
+	// 0 means DefaultStartTimeout. It ends a worker, never a turn.
+	StartTimeout time.Duration
+
+	// StopGrace is how long ending a worker may take, all rungs of the stop
+	// ladder together. 0 means DefaultStopGrace.
+	StopGrace time.Duration
+
+	// MaxSessions bounds the open sessions. 0 means DefaultMaxSessions.
+	MaxSessions int
+
+	// MemoryBytes bounds what each session's timeline keeps in memory, and
+	// OutputBytes each of its files. 0 means the defaults of timeline.Options.
+	MemoryBytes int64
+	OutputBytes int64
+
+	// Size is the size of the workers' terminals. The zero value means 40 rows
+	// of 120 columns.
+	Size Size
+
+	// Logger gets what no caller is told. nil means none.
+	Logger *slog.Logger
+}
+
+// A Supervisor opens sessions and ends them all. It is safe for concurrent use.
+type Supervisor struct {
+	o Options
+
+	mu       sync.Mutex
+	sessions map[string]*Session // guarded by mu; a nil value reserves a name
+	closed   bool                // guarded by mu
+}
+
+// New returns a Supervisor. It starts nothing.
+func New(opts *Options) (*Supervisor, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.StartTimeout == 0 {
+		o.StartTimeout = DefaultStartTimeout
+	}
+	if o.StopGrace == 0 {
+		o.StopGrace = DefaultStopGrace
+	}
+	if o.MaxSessions == 0 {
+		o.MaxSessions = DefaultMaxSessions
+	}
+	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 {
+		return nil, errors.New("supervisor: an option is negative")
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join(os.TempDir(), "turnstone-"+strconv.Itoa(os.Getuid()))
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
+	}
+	if err := checkPrivate(o.Dir); err != nil {
+		return nil, err
+	}
+	return &Supervisor{o: o, sessions: make(map[string]*Session)}, nil
+}
+
+// checkPrivate refuses a directory that others could have prepared for us.
+func checkPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("supervisor: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("supervisor: %s is not a directory", dir)
+	case !host.OwnedByUs(info):
+		return fmt.Errorf("supervisor: %s belongs to somebody else; set Options.Dir", dir)
+	}
+	return nil
+}
+
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// Open makes a session and starts its first worker. It returns once the
+// worker's process exists, within 10 s; an input submitted before the worker is
+// ready is held for it. The session lives until Close, whatever happens to ctx.
+// The error is ErrExists, ErrLimit, ErrClosed or a *StartError.
+func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
+	if !sessionName.MatchString(name) {
+		return nil, fmt.Errorf("supervisor: %q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, &StartError{Session: name, Err: err}
+	}
+	if err := v.reserve(name); err != nil {
+		return nil, err
+	}
+	s, err := v.open(name, spec)
+	v.mu.Lock()
+	closed := v.closed
+	if err != nil {
+		delete(v.sessions, name)
+	} else {
+		v.sessions[name] = s
+	}
+	v.mu.Unlock()
+	if err == nil && closed { // Close could not see this one
+		_ = s.Close(ctx)
+		return nil, ErrClosed
+	}
+	return s, err
+}
+
+func (v *Supervisor) reserve(name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return ErrClosed
+	}
+	if _, ok := v.sessions[name]; ok {
+		return fmt.Errorf("%w: %q", ErrExists, name)
+	}
+	if len(v.sessions) >= v.o.MaxSessions {
+		return fmt.Errorf("%w: %d are open, close one first", ErrLimit, v.o.MaxSessions)
+	}
+	v.sessions[name] = nil
+	return nil
+}
+
+func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
+	dir, err := os.MkdirTemp(v.o.Dir, name+"-")
+	if err != nil {
+		return nil, &StartError{Session: name, Err: err}
+	}
+	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, &StartError{Session: name, Err: err}
+	}
+	s := &Session{
+		name:      name,
+		spec:      spec,
+		o:         v.o,
+		dir:       dir,
+		log:       log,
+		opened:    time.Now(),
+		forget:    func() { v.remove(name) },
+		lifecycle: make(chan struct{}, 1),
+		state:     StateEnded,
+		fed:       make(map[string]bool),
+	}
+	if err := s.start(); err != nil {
+		_ = log.Close()
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (v *Supervisor) remove(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.sessions, name)
+}
+
+// Session returns the open session of that name.
+func (v *Supervisor) Session(name string) (*Session, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.sessions[name]
+	return s, s != nil
+}
+
+// Sessions returns the open sessions by name.
+func (v *Supervisor) Sessions() []*Session {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	open := make([]*Session, 0, len(v.sessions))
+	for _, s := range v.sessions {
+		if s != nil {
+			open = append(open, s)
+		}
+	}
+	slices.SortFunc(open, func(a, b *Session) int { return strings.Compare(a.name, b.name) })
+	return open
+}
+
+// Close closes every session and waits for all of them: about
+// Options.StopGrace. It is idempotent.
+func (v *Supervisor) Close() error {
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	var wg sync.WaitGroup
+	open := v.Sessions()
+	errs := make([]error, len(open))
+	for i, s := range open {
+		wg.Go(func() { errs[i] = s.Close(context.Background()) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

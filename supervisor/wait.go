@@ -1,0 +1,176 @@
+package supervisor
+
+import (
+	"fmt"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// stdinWait takes in that the runtime asks.
+func (s *Session) stdinWaitLocked(m ipc.StdinWait) error {
+	if s.turn == nil || m.Turn != s.turn.id && !(m.Turn == 0 && s.state == StateStarting) {
+		return fmt.Errorf("stdin_wait names turn %d, which is not active", m.Turn)
+	}
+	s.stopRetriesLocked()
+	s.asked = append(s.asked, ask{
+		Wait: Wait{
+			Turn:   s.turn.id,
+			Prompt: m.Prompt,
+			Kind:   string(m.Kind),
+			Secret: m.Kind == ipc.WaitSecret,
+		},
+		worker: m.Wait,
+		all:    m.Want == ipc.WantAll,
+	})
+	if len(s.asked) > maxAsked {
+		return fmt.Errorf("more than %d readers wait at once", maxAsked)
+	}
+	if s.held != nil {
+		s.joinHeldLocked(m.Prompt)
+	}
+	s.serveLocked()
+	return nil
+}
+
+// maxAsked bounds the readers of one turn that wait at the same time.
+const maxAsked = 1024
+
+// terminalWaitLocked takes in that a program reads the terminal.
+func (s *Session) terminalWaitLocked(reader, command string, secret bool) {
+	a := ask{
+		Wait: Wait{
+			Turn:     s.turn.id,
+			Prompt:   string(s.lastLine),
+			Kind:     string(ipc.WaitLine),
+			Secret:   secret,
+			Terminal: true,
+			Reader:   command,
+		},
+		reader: reader,
+	}
+	if secret {
+		a.Kind = string(ipc.WaitSecret)
+	}
+	s.asked = append(s.asked, a)
+	if s.held != nil {
+		s.joinHeldLocked(a.Prompt)
+	}
+	s.serveLocked()
+}
+
+// joinHeldLocked lets an input that was submitted while starting answer the
+// start-up, which asked first.
+func (s *Session) joinHeldLocked(prompt string) {
+	t := s.held
+	s.held = nil
+	s.lastTurn-- // its number was never used
+	t.id = 0
+	s.turn.joined = t
+	s.appendLocked(timeline.Notice{Message: fmt.Sprintf("the input answered a prompt of the start-up: %q", prompt)})
+	s.queue.add(Input{Data: withNewline(t.input), Author: t.author})
+	t.input = nil
+}
+
+// serveLocked gives queued input to whoever asks, the runtime first, and shows
+// the first wait that is left.
+func (s *Session) serveLocked() {
+	for s.shown == nil && len(s.asked) > 0 {
+		i := 0
+		for i < len(s.asked)-1 && s.asked[i].Terminal {
+			i++ // the runtime's own waits come first
+		}
+		if s.asked[i].Terminal {
+			i = 0
+		}
+		a := s.asked[i]
+		if s.queue.empty() {
+			e := s.appendLocked(timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader})
+			s.asked[i].ID, a.ID = e.Seq, e.Seq
+			s.shown = &a
+			s.moveLocked(StateWaiting)
+			return
+		}
+		s.asked = append(s.asked[:i:i], s.asked[i+1:]...)
+		s.giveLocked(a)
+	}
+	if len(s.asked) == 0 {
+		s.worker.watchTerminal(s)
+	}
+}
+
+// giveLocked hands the next piece of queued input to one reader.
+func (s *Session) giveLocked(a ask) {
+	w, author := s.worker, s.queue.author
+	data, eof := s.queue.next(a.all)
+	if !a.Terminal {
+		if err := w.conn.Send(ipc.TurnInput{Turn: a.Turn, Wait: a.worker, Input: data, EOF: eof}); err != nil {
+			w.failLocked(fmt.Errorf("cannot send the answer: %w", err))
+		}
+		return
+	}
+	// The runtime does not see what its children read: record it here.
+	line := timeline.InputLine{Prompt: a.Prompt, Secret: a.Secret, Author: author}
+	if !a.Secret {
+		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
+	}
+	s.appendLocked(line)
+	s.lastLine = s.lastLine[:0]
+	s.fed[a.reader] = true
+	w.feed(data, eof)
+}
+
+// answer is Turn.Answer.
+func (s *Session) answer(t *Turn, id timeline.Seq, in Input) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.state != StateWaiting || s.shown.ID != id || s.turn != t && s.turn.joined != t {
+		return ErrStale
+	}
+	if len(in.Data)+len(s.queue.data) > MaxInputBytes {
+		return fmt.Errorf("%w: an answer may have %d bytes", ErrTooLarge, MaxInputBytes)
+	}
+	if len(in.Data) == 0 && !in.EOF {
+		return nil // nothing to hand over: the wait goes on
+	}
+	s.queue.add(in)
+	a := *s.shown
+	s.shown = nil
+	for i := range s.asked {
+		if s.asked[i].ID == id {
+			s.asked = append(s.asked[:i:i], s.asked[i+1:]...)
+			break
+		}
+	}
+	s.appendLocked(timeline.WaitEnded{Wait: id})
+	s.resumeLocked()
+	s.giveLocked(a)
+	s.serveLocked()
+	return nil
+}
+
+// resumeLocked leaves the waiting state for the one that it interrupted.
+func (s *Session) resumeLocked() {
+	if s.turn.id == 0 {
+		s.moveLocked(StateStarting)
+	} else {
+		s.moveLocked(StateRunning)
+	}
+}
+
+func withNewline(b []byte) []byte {
+	if len(b) == 0 || b[len(b)-1] != '\n' {
+		return append(b, '\n')
+	}
+	return b
+}
+
+func trimNewline(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		return b[:n-1]
+	}
+	return b
+}

@@ -1,0 +1,455 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	// drainBytes bounds what is read of the terminal when a worker without a
+	// fence goes idle, in bytes.
+	drainBytes = 256 << 10
+
+	// lastWords is how long the terminal and the channel of a dead worker are
+	// read before they are closed, should something keep them open.
+	lastWords = 500 * time.Millisecond
+)
+
+// A worker is one generation: a process, its channel and its terminal.
+//
+// Four goroutines belong to it. frames and terminal read the two channels and
+// deliver, in order, through the fence; watch waits for the process to end; the
+// connection has its writer. All end when the process does.
+type worker struct {
+	s          *Session
+	generation uint64
+	proc       *host.Process
+	conn       *ipc.Conn
+	fence      *fence
+	readers    sync.WaitGroup // frames and terminal
+	deaf       chan struct{}  // closed when nothing that arrives matters any more
+	done       chan struct{}  // closed when the session knows that the worker ended
+
+	active  atomic.Int64  // when the worker last said anything, in Unix nanoseconds
+	settled chan struct{} // one token: the terminal was read as far as it goes, see settle
+
+	// The rest is guarded by s.mu.
+	ready             ipc.WorkerReady
+	isReady           bool
+	startTimer        *time.Timer
+	userHandlesSigint bool
+	stopping          string          // why we end it; "" when we do not
+	cause             error           // what it did wrong; nil when nothing
+	end               *ipc.SessionEnd // its last frame
+	watching          *time.Timer     // looks for terminal readers; nil before the first time
+	pause             time.Duration   // until it looks again
+	known             map[string]bool // terminal readers that blocked before the turn began
+}
+
+// launch starts a worker process.
+func (s *Session) launch(generation uint64, size Size) (*worker, error) {
+	files := filepath.Join(s.dir, "files")
+	if err := writeFiles(files, s.spec.Files); err != nil {
+		return nil, err
+	}
+	expand := func(in []string) []string {
+		out := make([]string, len(in))
+		for i, a := range in {
+			out[i] = strings.ReplaceAll(a, workers.FilesDir, files)
+		}
+		return out
+	}
+	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, expand(s.spec.Env)...)
+	proc, err := host.Start(&host.Command{
+		Path: s.spec.Path,
+		Args: expand(s.spec.Args),
+		Env:  workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv),
+		Dir:  s.spec.Dir,
+		Size: size,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		s:          s,
+		generation: generation,
+		proc:       proc,
+		conn:       ipc.NewConn(proc.Channel(), ipc.FromWorker),
+		deaf:       make(chan struct{}),
+		done:       make(chan struct{}),
+		settled:    make(chan struct{}, 1),
+		known:      make(map[string]bool),
+	}
+	w.fence = newFence(proc.Nonce(), w.text, w.frame)
+	return w, nil
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin starts the worker's goroutines; s.mu is held.
+func (w *worker) begin() {
+	s := w.s
+	if !w.proc.Staged() {
+		s.appendLocked(timeline.Notice{Message: "the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)"})
+	}
+	w.startTimer = time.AfterFunc(s.o.StartTimeout, func() {
+		w.fail(fmt.Errorf("it was not ready after %s", s.o.StartTimeout))
+	})
+	w.readers.Go(w.frames)
+	w.readers.Go(w.terminal)
+	s.wg.Go(w.watch)
+	w.watchTerminal(s)
+}
+
+// frames reads the channel until it ends.
+func (w *worker) frames() {
+	for {
+		m, err := w.conn.Receive()
+		if err != nil {
+			w.lost(err)
+			return
+		}
+		w.active.Store(time.Now().UnixNano())
+		if markOf(m) == 0 && endsText(m) {
+			w.settle()
+		}
+		w.fence.frame(m)
+	}
+}
+
+// endsText reports whether whatever the worker wrote before m belongs before it.
+func endsText(m ipc.Message) bool {
+	switch m.(type) {
+	case ipc.Idle, ipc.StdinWait:
+		return true
+	}
+	return false
+}
+
+// settle waits until what the terminal holds now has been read, for workers
+// that leave no markers: the goroutine that reads it does that, so that nothing
+// is in flight.
+func (w *worker) settle() {
+	w.proc.Terminal().Wake()
+	select {
+	case <-w.settled:
+	case <-w.deaf:
+	}
+}
+
+// lost takes in that the channel ended, which says nothing about the process.
+func (w *worker) lost(err error) {
+	var bad *ipc.ProtocolError
+	switch {
+	case errors.As(err, &bad):
+		w.fail(bad)
+	case errors.Is(err, io.EOF):
+		// The process closes it by ending, which is about to be reported. One
+		// that lives on cannot be reached any more.
+		select {
+		case <-w.proc.Exited():
+		case <-w.deaf:
+		case <-time.After(w.s.o.StopGrace):
+			w.fail(errors.New("it closed its channel"))
+		}
+	default:
+		w.fail(fmt.Errorf("its channel broke: %w", err))
+	}
+}
+
+// terminal reads the terminal until it ends.
+func (w *worker) terminal() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := w.proc.Terminal().Read(buf)
+		if n > 0 {
+			w.active.Store(time.Now().UnixNano())
+			w.fence.text(buf[:n], w.deaf)
+		}
+		if errors.Is(err, host.ErrWoken) {
+			for drained := 0; drained < drainBytes; drained += n {
+				var more bool
+				if n, more = w.proc.Terminal().DrainNow(buf); n > 0 {
+					w.fence.text(buf[:n], w.deaf)
+				}
+				if !more {
+					break
+				}
+			}
+			w.settled <- struct{}{}
+			continue
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// text is called by the fence, in order.
+func (w *worker) text(stream timeline.Stream, b []byte) {
+	w.record(timeline.Text{Stream: stream, Data: b}, b)
+}
+
+// record appends what the runtime put out; text is its bytes, if it is text.
+// The timeline holds the caller back when its disk is slow, so no lock is held.
+func (w *worker) record(body timeline.Body, text []byte) {
+	s := w.s
+	e := timeline.Event{Generation: w.generation, Body: body}
+	s.mu.Lock()
+	if t := s.turn; t != nil {
+		e.Turn = t.id
+		t.bytes += int64(len(text))
+		s.lastLine = lastLine(s.lastLine, text)
+	} else {
+		e.Turn, e.Between = s.lastTurn, true
+	}
+	s.mu.Unlock()
+	s.log.Append(e)
+}
+
+// frame is called by the fence, in order.
+func (w *worker) frame(m ipc.Message) {
+	switch m := m.(type) {
+	case ipc.Output:
+		stream := timeline.Stdout
+		if m.Stream == ipc.Stderr {
+			stream = timeline.Stderr
+		}
+		w.text(stream, m.Data)
+		return
+	case ipc.Image:
+		w.record(timeline.Image{MIME: m.MIME, Data: m.Data, Source: m.Source, Update: m.Update, Title: m.Title}, nil)
+		return
+	case ipc.Idle:
+		// Before anybody can start the next turn on it.
+		_ = w.proc.Terminal().Restore()
+	}
+	s := w.s
+	s.mu.Lock()
+	err := w.handleLocked(m)
+	if err != nil {
+		w.failLocked(err)
+	}
+	s.mu.Unlock()
+}
+
+// handleLocked acts on one frame; an error is a violation of the protocol.
+func (w *worker) handleLocked(m ipc.Message) error {
+	s := w.s
+	if w.end != nil {
+		return fmt.Errorf("%s after session_end", m.Type())
+	}
+	if ready, ok := m.(ipc.WorkerReady); ok {
+		return w.readyLocked(ready)
+	}
+	if !w.isReady {
+		return fmt.Errorf("its first message is %s, not worker_ready", m.Type())
+	}
+	if s.state == StateStopping {
+		switch m.(type) {
+		case ipc.SessionEnd, ipc.QueryResult:
+		default:
+			return nil // the ladder decides now
+		}
+	}
+	switch m := m.(type) {
+	case ipc.Idle:
+		return s.idleLocked(m)
+	case ipc.StdinWait:
+		return s.stdinWaitLocked(m)
+	case ipc.InputLine:
+		s.lastLine = s.lastLine[:0]
+		s.appendLocked(timeline.InputLine{Prompt: m.Prompt, Text: m.Text, Secret: m.Secret, Author: s.queue.author})
+	case ipc.InterruptAck:
+		if s.turn != nil && m.Turn == s.turn.id && m.Seq == s.turn.interrupts {
+			s.stopRetriesLocked()
+		}
+	case ipc.Sigint:
+		w.userHandlesSigint = m.Owner != ipc.SigintOurs
+	case ipc.Progress:
+		p := timeline.Progress{Progress: m.Progress, Message: m.Message}
+		if m.Total != nil {
+			p.Total = *m.Total
+		}
+		s.appendLocked(p)
+	case ipc.QueryResult:
+		if answer, ok := s.queries[m.ID]; ok {
+			delete(s.queries, m.ID)
+			answer <- m
+		}
+	case ipc.SessionEnd:
+		w.end = &m
+	default:
+		return fmt.Errorf("%s is not for the supervisor", m.Type())
+	}
+	return nil
+}
+
+func (w *worker) readyLocked(m ipc.WorkerReady) error {
+	switch {
+	case w.isReady:
+		return errors.New("worker_ready twice")
+	case m.Protocol.Name != ipc.ProtocolName || m.Protocol.Version != ipc.ProtocolVersion:
+		return fmt.Errorf("it speaks %q version %d, not %q version %d",
+			m.Protocol.Name, m.Protocol.Version, ipc.ProtocolName, ipc.ProtocolVersion)
+	}
+	w.startTimer.Stop()
+	w.ready, w.isReady = m, true
+	return nil
+}
+
+// idleLocked ends the active turn, or the start-up.
+func (s *Session) idleLocked(m ipc.Idle) error {
+	if s.turn == nil || s.turn.id != m.Turn {
+		return fmt.Errorf("idle names turn %d, which is not active", m.Turn)
+	}
+	s.prompt = m.Prompt
+	s.endLocked(string(m.Outcome), m.Error, m.Prompt)
+	s.moveLocked(StateIdle)
+	if t := s.held; t != nil {
+		s.held = nil
+		s.beginLocked(t)
+	}
+	return nil
+}
+
+// fail ends the worker because of what it did.
+func (w *worker) fail(cause error) {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	w.failLocked(cause)
+}
+
+func (w *worker) failLocked(cause error) {
+	if w.cause == nil {
+		w.cause = cause
+	}
+	w.proc.Kill() // does not wait
+}
+
+// watch waits for the process to end and tells the session.
+func (w *worker) watch() {
+	for running := true; running; {
+		select {
+		case notice, ok := <-w.proc.Notices():
+			if ok {
+				w.s.Notify(notice)
+			}
+			running = ok
+		case <-w.proc.Exited():
+			running = false
+		}
+	}
+	<-w.proc.Exited()
+	w.proc.Kill() // whatever it left behind
+	select {
+	case <-w.proc.Gone():
+	case <-time.After(w.s.o.StopGrace):
+	}
+	// Everything that could write is dead, so both channels end by themselves,
+	// and only then is all of it known.
+	heard := make(chan struct{})
+	w.s.wg.Go(func() {
+		w.readers.Wait()
+		close(heard)
+	})
+	select {
+	case <-heard:
+	case <-time.After(lastWords):
+	}
+	close(w.deaf)
+	_ = w.proc.Close()
+	_ = w.conn.Close()
+	<-heard
+	w.fence.flush()
+	w.s.ended(w)
+	close(w.done)
+}
+
+// ended takes in that the worker is gone.
+func (s *Session) ended(w *worker) {
+	exit := w.proc.Exit()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.startTimer.Stop()
+	if w.watching != nil {
+		w.watching.Stop()
+	}
+	for id, answer := range s.queries {
+		delete(s.queries, id)
+		close(answer)
+	}
+	report := timeline.GenerationEnded{Reason: exit.String(), PeakRSS: exit.PeakRSS}
+	switch {
+	case w.stopping != "":
+		report.Reason, report.Clean = w.stopping, true
+	case w.cause != nil:
+		report.Reason = "worker failed: " + w.cause.Error()
+	case w.end != nil:
+		report.Clean = exit.Signal == "" && w.end.Reason != ipc.EndCrash
+		report.Message = w.end.Message
+	}
+	if remains := w.proc.Remains(); len(remains) > 0 {
+		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("processes that could not be ended: %v", remains)})
+	}
+	if s.turn != nil && s.turn.id > 0 && !report.Clean {
+		report.LastLine = s.turn.lastLine
+	}
+	s.endLocked("ended", nil, "")
+	s.appendLocked(report)
+	s.dropHeldLocked("ended")
+	s.worker = nil
+	s.prompt = ""
+	s.moveLocked(StateEnded)
+}
+
+// feed gives input to whoever reads the terminal.
+func (w *worker) feed(data []byte, eof bool) {
+	w.s.wg.Go(func() {
+		if err := w.proc.Terminal().Feed(data, eof); err != nil {
+			w.s.Notify(fmt.Sprintf("input for the terminal was lost: %v", err))
+		}
+		w.active.Store(time.Now().UnixNano())
+	})
+}
+
+// lastLine keeps the end of the output that has no newline yet, at most maxPrompt bytes.
+func lastLine(line, b []byte) []byte {
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] == '\n' {
+			line, b = line[:0], b[i+1:]
+			break
+		}
+		if len(b)-i > maxPrompt {
+			line, b = line[:0], b[i:]
+			break
+		}
+	}
+	line = append(line, b...)
+	return line[max(0, len(line)-maxPrompt):]
+}
