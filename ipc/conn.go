@@ -2,51 +2,206 @@ package ipc
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 )
 
-// A Side is one end of the channel.
-type Side uint8
+// MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
+const MaxQueueBytes = 2 * MaxFrameBytes
 
-// The two ends.
-const (
-	FromSupervisor Side = iota + 1
-	FromWorker
-)
+// A Conn is one end of a worker's channel. Send may be called by many
+// goroutines, Receive by one at a time.
+type Conn struct {
+	rw   io.ReadWriteCloser
+	try  tryWriter // rw, when it can; else nil
+	peer Side
+	in   frameReader // Receive only
 
-// Errors of sending.
-var (
-	ErrTooLarge  = errors.New("ipc: the message is too large for one frame")
-	ErrQueueFull = errors.New("ipc: too many unsent bytes: the peer does not read")
-	ErrClosed    = errors.New("ipc: the connection is closed")
-)
+	handOver  chan struct{} // tells the writer that it is its turn; at most one signal is under way
+	closing   chan struct{} // closed by Close
+	closeOnce sync.Once
+	closeErr  error          // of closing rw; valid when closeOnce is done
+	wg        sync.WaitGroup // the writer
 
-// A ProtocolError says how a frame broke the protocol.
-type ProtocolError struct {
-	Type     string
-	Reason   string
-	Offender string
+	mu     sync.Mutex
+	queue  [][]byte // frames, the first perhaps begun, that wait; guarded by mu
+	unsent int      // bytes in queue and in the hands of whoever is writing; guarded by mu
+	taken  bool     // somebody is writing, or the writer was told to; guarded by mu
+	err    error    // why nothing can be sent any more; guarded by mu
 }
 
-func (e *ProtocolError) Error() string { return "ipc: " + e.Type + ": " + e.Reason + ": " + e.Offender }
+// tryWriter is what rw may offer beside Write: write as much as fits now, which
+// may be nothing, and never wait.
+type tryWriter interface {
+	TryWrite(b []byte) (n int, err error)
+}
 
-// A Conn is one end of a worker's channel.
-type Conn struct{ rw io.ReadWriteCloser }
+// NewConn starts to use rw; peer is who is at its other end. Closing rw must end
+// its Read and Write, as it does for pipes and sockets. When rw has a method
+// TryWrite(b []byte) (n int, err error) that writes what fits at once, Send uses
+// it, so that a frame does not wait for another goroutine to wake up.
+func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
+	c := &Conn{
+		rw:       rw,
+		peer:     peer,
+		in:       frameReader{r: rw},
+		handOver: make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+	}
+	c.try, _ = rw.(tryWriter)
+	c.wg.Go(c.writer)
+	return c
+}
 
-// NewConn is under construction.
-func NewConn(rw io.ReadWriteCloser, peer Side) *Conn { return &Conn{rw: rw} }
+// Send sends m, or queues it when the peer is slow; it never waits for the peer.
+// Messages arrive in the order of the calls. A message that breaks the protocol
+// is refused ([ErrTooLarge] when it is for its size), as is one beyond
+// [MaxQueueBytes] of unsent ones ([ErrQueueFull]); the connection stays good.
+// nil does not mean that the peer has read it.
+func (c *Conn) Send(m Message) error {
+	frame, err := AppendFrame(nil, m)
+	if err != nil {
+		return err
+	}
+	if messageTypes[m.Type()].from == c.peer {
+		return fmt.Errorf("ipc: cannot send %s: it is for the other direction", m.Type())
+	}
+	direct, err := c.submit(frame)
+	if !direct || err != nil {
+		return err
+	}
+	n, err := c.try.TryWrite(frame)
+	c.yield(frame[n:], n, err)
+	return c.failure()
+}
 
-// Send is under construction.
-func (c *Conn) Send(m Message) error { return errors.ErrUnsupported }
+// submit puts a frame into the queue, or says that the caller is to write it.
+func (c *Conn) submit(frame []byte) (direct bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return false, c.err
+	case c.unsent+len(frame) > MaxQueueBytes:
+		return false, ErrQueueFull
+	}
+	c.unsent += len(frame)
+	if !c.taken && c.try != nil {
+		c.taken = true
+		return true, nil
+	}
+	c.queue = append(c.queue, frame)
+	if !c.taken {
+		c.taken = true
+		c.handOver <- struct{}{}
+	}
+	return false, nil
+}
 
-// Receive is under construction.
-func (c *Conn) Receive() (Message, error) { return nil, errors.ErrUnsupported }
+// yield ends a direct write: n bytes were written, rest was not.
+func (c *Conn) yield(rest []byte, n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsent -= n
+	if err != nil {
+		c.failLocked(fmt.Errorf("ipc: send: %w", err))
+	}
+	if c.err != nil {
+		return
+	}
+	if len(rest) > 0 {
+		c.queue = append([][]byte{rest}, c.queue...)
+	}
+	if len(c.queue) == 0 {
+		c.taken = false
+		return
+	}
+	c.handOver <- struct{}{}
+}
 
-// Close is under construction.
-func (c *Conn) Close() error { return c.rw.Close() }
+// next is the frame for the writer to write, after n bytes of the one before
+// were written. nil means that its turn is over.
+func (c *Conn) next(n int, err error) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsent -= n
+	if err != nil {
+		c.failLocked(fmt.Errorf("ipc: send: %w", err))
+	}
+	if len(c.queue) == 0 {
+		c.taken = false
+		return nil
+	}
+	frame := c.queue[0]
+	c.queue[0] = nil // or the array keeps it in memory
+	c.queue = c.queue[1:]
+	return frame
+}
 
-// AppendFrame is under construction.
-func AppendFrame(dst []byte, m Message) ([]byte, error) { return nil, errors.ErrUnsupported }
+func (c *Conn) writer() {
+	for {
+		select {
+		case <-c.handOver:
+		case <-c.closing:
+			return
+		}
+		for frame := c.next(0, nil); frame != nil; {
+			n, err := c.rw.Write(frame)
+			frame = c.next(n, err)
+		}
+	}
+}
 
-// Decode is under construction.
-func Decode(payload []byte, from Side) (Message, error) { return nil, errors.ErrUnsupported }
+func (c *Conn) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// failLocked makes err the answer to every Send from now on, unless there is one
+// already, and drops what is queued.
+func (c *Conn) failLocked(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.queue = nil
+}
+
+// Receive waits for the next message. The error is io.EOF when the peer closed
+// its side between two frames, io.ErrUnexpectedEOF when inside one, a
+// [*ProtocolError] when the frame is wrong, and [ErrClosed] after Close. After an
+// error there is nothing more to receive.
+func (c *Conn) Receive() (Message, error) {
+	payload, err := c.in.next()
+	if err == nil {
+		var m Message
+		if m, err = Decode(payload, c.peer); err == nil {
+			return m, nil
+		}
+		c.in.err = err
+	}
+	select {
+	case <-c.closing:
+		return nil, ErrClosed
+	default:
+		return nil, err
+	}
+}
+
+// Close closes the channel and waits for the writer; what the peer has not taken
+// until now is dropped. It ends a Receive that waits. Every call returns the same.
+func (c *Conn) Close() error {
+	c.closeOnce.Do(func() {
+		c.mu.Lock()
+		c.failLocked(ErrClosed)
+		c.err = ErrClosed
+		c.mu.Unlock()
+		close(c.closing)
+		if err := c.rw.Close(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			c.closeErr = fmt.Errorf("ipc: close: %w", err)
+		}
+		c.wg.Wait()
+	})
+	return c.closeErr
+}

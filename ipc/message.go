@@ -1,7 +1,8 @@
 package ipc
 
 // Bounds of the protocol. A value outside them is a [ProtocolError] on the
-// receiving side and [ErrTooLarge] on the sending side.
+// receiving side and [ErrTooLarge] on the sending side. Text that is not listed
+// under MaxTextBytes (Query.Text, InputLine.Text) is bounded by the frame.
 const (
 	ProtocolName    = "turnstone-worker"
 	ProtocolVersion = 1
@@ -9,6 +10,9 @@ const (
 	MaxFrameBytes  = 64 << 20 // payload of one frame, the length field excluded
 	MaxOutputBytes = 64 << 10 // Output.Data
 	MaxTextBytes   = 64 << 10 // every prompt, name, title and message
+	MaxMatches     = 200      // QueryResult.Matches
+	MaxFields      = 64       // of one message, and of an object in it, unknown ones included
+	MaxDepth       = 16       // arrays and maps within each other, the message itself included
 )
 
 // A Message is one frame's meaning: one of the structs of this package, by value.
@@ -134,7 +138,7 @@ type (
 		ID      uint64
 		Status  QueryStatus
 		Start   uint64   // complete: where in Text the matches begin, bytes
-		Matches []string // complete: replacements of Text[Start:Cursor], at most 200
+		Matches []string // complete: replacements of Text[Start:Cursor], at most MaxMatches
 	}
 
 	// SessionEnd is the last frame.

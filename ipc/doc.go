@@ -1,0 +1,26 @@
+// Package ipc is the worker protocol: its messages, their encoding as frames,
+// and the connection that carries them. docs/protocol.md describes it for
+// workers in any language, schema.json for programs.
+//
+// What a message means for a turn is not here: the package judges each frame by
+// itself, never the order of frames. Neither are the pipes: whoever starts the
+// worker hands over an open channel.
+//
+//	conn := ipc.NewConn(channel, ipc.FromWorker)
+//	defer conn.Close()
+//	if err := conn.Send(ipc.TurnStart{Turn: 1, Input: []byte("1+1")}); err != nil { … }
+//	m, err := conn.Receive()
+//	switch m := m.(type) { case ipc.Idle: … }
+//
+// # Goroutines
+//
+//	name     started by   ends when         owns
+//	writer   NewConn      Close is called   writing what Send could not at once
+//
+// Close waits for it. Receive runs in the caller's goroutine.
+//
+// # Units
+//
+// Sizes are bytes. A turn, wait, seq, mark or id is an ordinal of its own kind;
+// message.go says for each from where it counts.
+package ipc

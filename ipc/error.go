@@ -1,0 +1,67 @@
+package ipc
+
+import (
+	"errors"
+	"strings"
+)
+
+// Why a message was not sent. Nothing of it is on the channel then.
+var (
+	// ErrTooLarge means that a message, or a field of it, is over its bound.
+	ErrTooLarge = errors.New("ipc: too large")
+
+	// ErrQueueFull means that the peer has not read for long and
+	// [MaxQueueBytes] are waiting. It may be sent again later.
+	ErrQueueFull = errors.New("ipc: the peer does not read, and the queue of unsent frames is full: try again later, or end it")
+
+	// ErrClosed means that Close was called.
+	ErrClosed = errors.New("ipc: the connection is closed")
+)
+
+// A ProtocolError is a frame that breaks the protocol. The channel is of no use
+// after it: whoever sent that may send anything.
+type ProtocolError struct {
+	Type     string // of the frame; "" when that is what is wrong
+	Reason   string // "field outcome: unknown value"
+	Offender string // where it stands, printable, at most maxOffender bytes and "…"; "" when it may hold a secret
+}
+
+// Error is one line.
+func (e *ProtocolError) Error() string {
+	text := "ipc: protocol error"
+	if e.Type != "" {
+		text += " in " + e.Type
+	}
+	text += ": " + e.Reason
+	if e.Offender != "" {
+		text += ": " + e.Offender
+	}
+	return text
+}
+
+// maxOffender bounds ProtocolError.Offender, in bytes before the ellipsis.
+const maxOffender = 200
+
+// printable shows the beginning of b, with \x for what is not printable ASCII.
+func printable(b []byte) string {
+	const digits = "0123456789abcdef"
+	var text strings.Builder
+	for _, c := range b {
+		width := 1
+		if c < ' ' || c > '~' {
+			width = 4
+		}
+		if text.Len()+width > maxOffender {
+			text.WriteString("…")
+			break
+		}
+		if width == 1 {
+			text.WriteByte(c)
+		} else {
+			text.WriteString(`\x`)
+			text.WriteByte(digits[c>>4])
+			text.WriteByte(digits[c&15])
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,145 @@
+package ipc
+
+// Each fields method lists a message's fields with their bounds, once for
+// reading and writing, in the order in which they are written. schema.json says
+// the same; a test compares the two.
+
+func (m *TurnStart) fields(w *walk) {
+	w.uint("turn", &m.Turn, required, 1)
+	w.bytes("input", &m.Input, MaxFrameBytes)
+}
+
+func (m *TurnInput) fields(w *walk) {
+	w.uint("turn", &m.Turn, required, 0)
+	w.uint("wait", &m.Wait, required, 1)
+	w.bytes("input", &m.Input, MaxFrameBytes)
+	w.bool("eof", &m.EOF)
+}
+
+func (m *Interrupt) fields(w *walk) {
+	w.uint("turn", &m.Turn, required, 0)
+	w.uint("seq", &m.Seq, required, 1)
+	w.level("level", &m.Level)
+}
+
+func (m *Query) fields(w *walk) {
+	w.uint("id", &m.ID, required, 0)
+	enum(w, "kind", &m.Kind, QueryComplete, QueryParse)
+	w.text("text", &m.Text, required, MaxFrameBytes)
+	w.uint("cursor", &m.Cursor, required, 0)
+}
+
+func (m *Shutdown) fields(w *walk) {
+	w.uint("grace_ms", &m.GraceMS, required, 0)
+}
+
+func (m *WorkerReady) fields(w *walk) {
+	w.object("protocol", &m.Protocol)
+	w.object("worker", &m.Worker)
+	w.object("capabilities", &m.Capabilities)
+}
+
+func (p *Protocol) fields(w *walk) {
+	w.text("name", &p.Name, required, MaxTextBytes)
+	w.uint("version", &p.Version, required, 0)
+}
+
+func (k *Worker) fields(w *walk) {
+	w.text("name", &k.Name, required, MaxTextBytes)
+	w.text("version", &k.Version, required, MaxTextBytes)
+	w.text("language", &k.Language, required, MaxTextBytes)
+	w.text("runtime_version", &k.RuntimeVersion, required, MaxTextBytes)
+	w.text("executable", &k.Executable, required, MaxTextBytes)
+	w.uint("pid", &k.PID, required, 0)
+}
+
+func (c *Capabilities) fields(w *walk) {
+	w.bool("images", &c.Images)
+	w.bool("fence", &c.Fence)
+	w.bool("query", &c.Query)
+	enum(w, "interrupt", &c.Interrupt, InterruptBySignal, InterruptBySelf)
+}
+
+func (m *Output) fields(w *walk) {
+	enum(w, "stream", &m.Stream, Stdout, Stderr)
+	w.bytes("data", &m.Data, MaxOutputBytes)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *Image) fields(w *walk) {
+	w.text("mime", &m.MIME, required, MaxTextBytes)
+	w.bytes("data", &m.Data, MaxFrameBytes)
+	w.text("source", &m.Source, optional, MaxTextBytes)
+	w.bool("update", &m.Update)
+	w.text("title", &m.Title, optional, MaxTextBytes)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *InputLine) fields(w *walk) {
+	text := required
+	if m.Secret {
+		text = forbidden
+	}
+	w.uint("turn", &m.Turn, required, 0)
+	w.text("prompt", &m.Prompt, required, MaxTextBytes)
+	w.text("text", &m.Text, text, MaxFrameBytes)
+	w.bool("secret", &m.Secret)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *StdinWait) fields(w *walk) {
+	w.uint("turn", &m.Turn, required, 0)
+	w.uint("wait", &m.Wait, required, 1)
+	w.text("prompt", &m.Prompt, required, MaxTextBytes)
+	enum(w, "kind", &m.Kind, WaitLine, WaitSecret, WaitContinue, WaitDebugger)
+	enum(w, "want", &m.Want, WantLine, WantAll)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *Idle) fields(w *walk) {
+	failure := optional
+	if m.Outcome == OutcomeOK {
+		failure = forbidden
+	}
+	w.uint("turn", &m.Turn, required, 0)
+	w.text("prompt", &m.Prompt, required, MaxTextBytes)
+	enum(w, "outcome", &m.Outcome, OutcomeOK, OutcomeError, OutcomeInterrupted)
+	objectOrNil(w, "error", &m.Error, failure)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (e *RuntimeError) fields(w *walk) {
+	w.text("name", &e.Name, required, MaxTextBytes)
+	w.text("message", &e.Message, required, MaxTextBytes)
+}
+
+func (m *InterruptAck) fields(w *walk) {
+	w.uint("turn", &m.Turn, required, 0)
+	w.uint("seq", &m.Seq, required, 1)
+	enum(w, "result", &m.Result, InterruptRaised, InterruptPending, InterruptStale)
+}
+
+func (m *Sigint) fields(w *walk) {
+	enum(w, "owner", &m.Owner, SigintOurs, SigintUser, SigintIgnored)
+}
+
+func (m *Progress) fields(w *walk) {
+	w.uint("turn", &m.Turn, required, 0)
+	w.number("progress", &m.Progress)
+	w.numberOrNil("total", &m.Total)
+	w.text("message", &m.Message, optional, MaxTextBytes)
+}
+
+func (m *QueryResult) fields(w *walk) {
+	w.uint("id", &m.ID, required, 0)
+	enum(w, "status", &m.Status, StatusOK, StatusComplete, StatusIncomplete, StatusInvalid, StatusTimeout)
+	w.uint("start", &m.Start, optional, 0)
+	w.texts("matches", &m.Matches, MaxMatches, MaxTextBytes)
+}
+
+func (m *SessionEnd) fields(w *walk) {
+	enum(w, "reason", &m.Reason, EndShutdown, EndExit, EndCrash, EndProtocolError)
+	w.intOrNil("code", &m.Code)
+	w.text("message", &m.Message, optional, MaxTextBytes)
+	w.uint("mark", &m.Mark, optional, 0)
+}

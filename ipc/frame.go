@@ -1,0 +1,108 @@
+package ipc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// A Side is one of the two ends of the channel.
+type Side uint8
+
+// The two ends, as the origin of a frame.
+const (
+	FromSupervisor Side = iota + 1
+	FromWorker
+)
+
+// String is the side's name in schema.json.
+func (s Side) String() string {
+	switch s {
+	case FromSupervisor:
+		return "supervisor"
+	case FromWorker:
+		return "worker"
+	}
+	return fmt.Sprintf("ipc.Side(%d)", uint8(s))
+}
+
+// headerBytes is the size of the length field of a frame.
+const headerBytes = 4
+
+// AppendFrame appends m as a frame, its length field included. It fails, and
+// returns dst as it was, when m breaks the protocol; the error is [ErrTooLarge]
+// when that is for its size.
+func AppendFrame(dst []byte, m Message) ([]byte, error) {
+	if m == nil {
+		return dst, errors.New("ipc: there is no message to send")
+	}
+	kind, ok := messageTypes[m.Type()]
+	if !ok {
+		return dst, fmt.Errorf("ipc: %T is not a message of the protocol", m)
+	}
+	out := appender{append(dst, make([]byte, headerBytes)...)}
+	w := walk{enc: msgpack.GetEncoder()}
+	w.enc.Reset(&out)
+	defer msgpack.PutEncoder(w.enc)
+
+	kind.write(&w, m)
+	size := len(out.buf) - len(dst) - headerBytes
+	w.check("", checkSize(size, MaxFrameBytes))
+	if w.err != nil {
+		return dst, fmt.Errorf("ipc: cannot send %s: %w", m.Type(), w.err)
+	}
+	binary.BigEndian.PutUint32(out.buf[len(dst):], uint32(size))
+	return out.buf, nil
+}
+
+// Decode reads the payload of one frame, the length field excluded, that the
+// side from has sent. The message shares no memory with payload. The error is a
+// [*ProtocolError].
+func Decode(payload []byte, from Side) (Message, error) {
+	in := &input{dec: msgpack.GetDecoder()}
+	defer msgpack.PutDecoder(in.dec)
+	in.reset(payload)
+
+	name, err := in.messageType()
+	if err != nil {
+		return nil, &ProtocolError{Reason: err.Error(), Offender: printable(payload)}
+	}
+	kind, ok := messageTypes[name]
+	if !ok || kind.from != from {
+		reason := "unknown type of message"
+		if ok {
+			reason = fmt.Sprintf("%s is for the other direction", name)
+		}
+		return nil, &ProtocolError{Reason: reason, Offender: printable(payload)}
+	}
+	in.reset(payload)
+	w := walk{in: in}
+	m := kind.read(&w)
+	if w.err == nil && in.rest.Len() > 0 {
+		w.err = fmt.Errorf("%d bytes behind the message", in.rest.Len())
+		in.item = in.offset()
+	}
+	if w.err == nil {
+		return m, nil
+	}
+	offender := printable(payload[in.item:])
+	if kind.confidential {
+		offender = ""
+	}
+	return nil, &ProtocolError{Type: name, Reason: w.err.Error(), Offender: offender}
+}
+
+// An appender is the writer that the msgpack encoder wants.
+type appender struct{ buf []byte }
+
+func (a *appender) Write(b []byte) (int, error) {
+	a.buf = append(a.buf, b...)
+	return len(b), nil
+}
+
+func (a *appender) WriteByte(c byte) error {
+	a.buf = append(a.buf, c)
+	return nil
+}

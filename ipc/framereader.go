@@ -1,0 +1,105 @@
+package ipc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+const (
+	// firstBuffer is the size of a reading buffer at the start, in bytes: enough
+	// for a session in which little happens.
+	firstBuffer = 4 << 10
+
+	// keptBuffer is the largest one, in bytes, that is kept for the next frame:
+	// enough for a full output frame and half of the next.
+	keptBuffer = 128 << 10
+
+	// maxEmptyReads is how often in a row a reader may return nothing at all.
+	maxEmptyReads = 100
+)
+
+// A frameReader cuts a stream of bytes into payloads. Its buffer grows with the
+// bytes that have arrived, whatever a length field announces.
+type frameReader struct {
+	r          io.Reader
+	buf        []byte
+	start, end int   // what was read and is not consumed is buf[start:end]
+	err        error // the end; every later call returns it
+}
+
+// next is the payload of the next frame. It is valid until the call after.
+func (f *frameReader) next() ([]byte, error) {
+	f.shrink()
+	for f.err == nil {
+		have := f.buf[f.start:f.end]
+		if len(have) < headerBytes {
+			f.fill(headerBytes)
+			continue
+		}
+		size := binary.BigEndian.Uint32(have)
+		if size > MaxFrameBytes {
+			f.err = &ProtocolError{
+				Reason:   fmt.Sprintf("a frame of %d bytes, at most %d are allowed", size, MaxFrameBytes),
+				Offender: printable(have),
+			}
+			break
+		}
+		want := headerBytes + int(size)
+		if len(have) < want {
+			f.fill(want)
+			continue
+		}
+		f.start += want
+		return have[headerBytes:want], nil
+	}
+	return nil, f.err
+}
+
+// fill reads once, towards a frame of want bytes.
+func (f *frameReader) fill(want int) {
+	if f.start == f.end {
+		f.start, f.end = 0, 0
+	}
+	if f.end == len(f.buf) {
+		f.makeRoom(want)
+	}
+	for range maxEmptyReads {
+		n, err := f.r.Read(f.buf[f.end:])
+		f.end += n
+		switch {
+		case n > 0:
+			return // an error that came with it comes again
+		case err == io.EOF && f.start < f.end:
+			f.err = io.ErrUnexpectedEOF
+			return
+		case err == io.EOF:
+			f.err = io.EOF
+			return
+		case err != nil:
+			f.err = fmt.Errorf("ipc: receive: %w", err)
+			return
+		}
+	}
+	f.err = fmt.Errorf("ipc: receive: %w", io.ErrNoProgress)
+}
+
+// makeRoom moves what is there to the front, or else to a buffer of twice the
+// size; one larger than keptBuffer is not larger than the frame.
+func (f *frameReader) makeRoom(want int) {
+	to := f.buf
+	if f.start == 0 {
+		to = make([]byte, max(firstBuffer, min(2*len(f.buf), max(want, keptBuffer))))
+	}
+	f.end = copy(to, f.buf[f.start:f.end])
+	f.start, f.buf = 0, to
+}
+
+// shrink gives back the memory of a large frame.
+func (f *frameReader) shrink() {
+	rest := f.buf[f.start:f.end]
+	if len(f.buf) > keptBuffer && len(rest) <= keptBuffer/2 {
+		f.buf = append(make([]byte, 0, keptBuffer), rest...)[:keptBuffer]
+		f.start, f.end = 0, len(rest)
+	}
+}

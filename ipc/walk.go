@@ -1,0 +1,395 @@
+package ipc
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// A walk goes through the fields of a message for one purpose after the other,
+// so that a message lists its fields in one place for all of them. After the
+// first error it does nothing more.
+type walk struct {
+	purpose purpose
+	enc     *msgpack.Encoder // where fields are written to
+	in      *input           // where fields are read from
+	err     error            // the first; it names the field
+	list                     // where the walk is
+}
+
+// A list is the state of a walk in the fields of one map.
+type list struct {
+	path  string // names the map within the message: "worker."; "" for the message itself
+	depth int    // maps around the fields
+	index int    // of the next field to visit
+	count int    // counting: fields to write
+	key   []byte // reading: the name that comes next
+	known bool   // reading: the list has that name
+	seen  uint32 // reading: bit i is set when field i was read
+}
+
+type purpose uint8
+
+const (
+	counting   purpose = iota // how many fields are there to write?
+	writing                   // append each of them
+	reading                   // take the one called key
+	completing                // all were read: are they the right ones?
+)
+
+// A need says when a field is there.
+type need uint8
+
+const (
+	required  need = iota
+	optional       // not written when zero; may be read as zero
+	forbidden      // by the value of another field
+)
+
+// fielded is a message, or an object in one.
+type fielded interface{ fields(*walk) }
+
+var (
+	errMissing   = errors.New("missing")
+	errTwice     = errors.New("given twice")
+	errForbidden = errors.New("must be absent here")
+	errNotUTF8   = errors.New("text is not UTF-8")
+	errNotFinite = errors.New("not a finite number")
+	errFields    = fmt.Errorf("more than %d fields", MaxFields)
+)
+
+// write writes m as a map.
+func (w *walk) write(m fielded) {
+	w.purpose = counting
+	m.fields(w)
+	w.enc.EncodeMapLen(w.count)
+	w.purpose, w.index = writing, 0
+	m.fields(w)
+}
+
+// read reads m from a map.
+func (w *walk) read(m fielded) {
+	n, err := w.in.mapLen()
+	if err == nil && n > MaxFields {
+		err = errFields
+	}
+	w.check("", err)
+	for range n {
+		if w.err != nil {
+			return
+		}
+		w.key, err = w.in.key()
+		w.check("", err)
+		w.purpose, w.index, w.known = reading, 0, false
+		m.fields(w)
+		if w.err == nil && !w.known {
+			w.check(printable(w.key), w.in.skip(w.depth))
+		}
+	}
+	w.purpose, w.index = completing, 0
+	m.fields(w)
+}
+
+// check records that the field called name is wrong, if err says so.
+func (w *walk) check(name string, err error) {
+	switch {
+	case err == nil || w.err != nil:
+	case name == "":
+		w.err = err
+	default:
+		w.err = fmt.Errorf("field %s%s: %w", w.path, name, err)
+	}
+}
+
+// visit steps on to the field called name and reports whether its value is to be
+// written or read now. present says whether an optional field would be written.
+func (w *walk) visit(name string, need need, present bool) bool {
+	if w.err != nil {
+		return false
+	}
+	bit := uint32(1) << w.index
+	w.index++
+	switch w.purpose {
+	case counting, writing:
+		switch {
+		case need == forbidden && present:
+			w.check(name, errForbidden)
+			return false
+		case need != required && !present:
+			return false
+		case w.purpose == counting:
+			w.count++
+			return false
+		}
+		w.enc.EncodeString(name)
+		return true
+	case reading:
+		if string(w.key) != name {
+			return false
+		}
+		w.known = true
+		if w.seen&bit != 0 {
+			w.check(name, errTwice)
+			return false
+		}
+		w.seen |= bit
+		return true
+	case completing:
+		switch seen := w.seen&bit != 0; {
+		case need == required && !seen:
+			w.check(name, errMissing)
+		case need == forbidden && seen:
+			w.check(name, errForbidden)
+		}
+		return false
+	}
+	panic("unreachable")
+}
+
+// transfer reads or writes the value of the field that was just visited.
+func transfer[T any](w *walk, name string, p *T, check func(T) error,
+	read func(*input) (T, error), write func(*msgpack.Encoder, T) error,
+) {
+	if w.purpose == reading {
+		v, err := read(w.in)
+		if err == nil {
+			err = check(v)
+		}
+		if err == nil {
+			*p = v
+		}
+		w.check(name, err)
+		return
+	}
+	err := check(*p)
+	if err == nil {
+		err = write(w.enc, *p)
+	}
+	w.check(name, err)
+}
+
+// tag is the field whose value is known beforehand.
+func (w *walk) tag(name, value string) {
+	if w.visit(name, required, true) {
+		transfer(w, name, &value, unchecked, (*input).text, (*msgpack.Encoder).EncodeString)
+	}
+}
+
+func (w *walk) uint(name string, p *uint64, need need, least uint64) {
+	if !w.visit(name, need, *p != 0) {
+		return
+	}
+	check := func(v uint64) error {
+		if v < least {
+			return fmt.Errorf("%d is less than %d", v, least)
+		}
+		return nil
+	}
+	transfer(w, name, p, check, (*input).uint, (*msgpack.Encoder).EncodeUint)
+}
+
+// level is an unsigned integer from 1 to 2.
+func (w *walk) level(name string, p *uint8) {
+	if !w.visit(name, required, true) {
+		return
+	}
+	check := func(v uint64) error {
+		if v < 1 || v > 2 {
+			return fmt.Errorf("%d is neither 1 nor 2", v)
+		}
+		return nil
+	}
+	v := uint64(*p)
+	transfer(w, name, &v, check, (*input).uint, (*msgpack.Encoder).EncodeUint)
+	*p = uint8(v)
+}
+
+func (w *walk) bool(name string, p *bool) {
+	if w.visit(name, required, true) {
+		transfer(w, name, p, unchecked, (*input).bool, (*msgpack.Encoder).EncodeBool)
+	}
+}
+
+func (w *walk) intOrNil(name string, p **int64) {
+	if !w.visit(name, optional, *p != nil) {
+		return
+	}
+	if *p == nil {
+		*p = new(int64)
+	}
+	transfer(w, name, *p, unchecked, (*input).int, (*msgpack.Encoder).EncodeInt)
+}
+
+func (w *walk) number(name string, p *float64) {
+	if w.visit(name, required, true) {
+		transfer(w, name, p, finite, (*input).number, (*msgpack.Encoder).EncodeFloat64)
+	}
+}
+
+func (w *walk) numberOrNil(name string, p **float64) {
+	if !w.visit(name, optional, *p != nil) {
+		return
+	}
+	if *p == nil {
+		*p = new(float64)
+	}
+	transfer(w, name, *p, finite, (*input).number, (*msgpack.Encoder).EncodeFloat64)
+}
+
+// text is UTF-8 of at most limit bytes.
+func (w *walk) text(name string, p *string, need need, limit int) {
+	if w.visit(name, need, *p != "") {
+		transfer(w, name, p, textCheck(limit), (*input).text, (*msgpack.Encoder).EncodeString)
+	}
+}
+
+// bytes is at most limit bytes of any value.
+func (w *walk) bytes(name string, p *[]byte, limit int) {
+	if !w.visit(name, required, true) {
+		return
+	}
+	check := func(b []byte) error { return checkSize(len(b), limit) }
+	transfer(w, name, p, check, (*input).bytes, encodeBytes)
+}
+
+// texts is at most most texts of at most limit bytes each.
+func (w *walk) texts(name string, p *[]string, most, limit int) {
+	if !w.visit(name, optional, len(*p) > 0) {
+		return
+	}
+	checkText := textCheck(limit)
+	check := func(list []string) error {
+		if len(list) > most {
+			return sizeError{len(list), most, "entries"}
+		}
+		for _, s := range list {
+			if err := checkText(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	read := func(in *input) ([]string, error) { return in.texts(most) }
+	transfer(w, name, p, check, read, encodeTexts)
+}
+
+// enum is a text that is one of allowed.
+func enum[T ~string](w *walk, name string, p *T, allowed ...T) {
+	if !w.visit(name, required, true) {
+		return
+	}
+	var b []byte
+	if w.purpose == reading {
+		var err error
+		if b, err = w.in.textBytes(); err != nil {
+			w.check(name, err)
+			return
+		}
+	}
+	for _, v := range allowed {
+		if w.purpose == reading && string(b) == string(v) {
+			*p = v
+			return
+		}
+		if w.purpose == writing && *p == v {
+			w.enc.EncodeString(string(v))
+			return
+		}
+	}
+	if w.purpose == writing {
+		b = []byte(*p)
+	}
+	w.check(name, fmt.Errorf("unknown value %q", printable(b)))
+}
+
+func (w *walk) object(name string, m fielded) {
+	if w.visit(name, required, true) {
+		w.nested(name, m)
+	}
+}
+
+// nested reads or writes the object of the field that was just visited.
+func (w *walk) nested(name string, m fielded) {
+	purpose, outer := w.purpose, w.list
+	w.list = list{path: w.path + name + ".", depth: w.depth + 1}
+	if purpose == reading {
+		w.read(m)
+	} else {
+		w.write(m)
+	}
+	w.purpose, w.list = purpose, outer
+}
+
+func objectOrNil[T any, P interface {
+	*T
+	fielded
+}](w *walk, name string, p *P, need need) {
+	if !w.visit(name, need, *p != nil) {
+		return
+	}
+	if *p == nil {
+		*p = new(T)
+	}
+	w.nested(name, *p)
+}
+
+func unchecked[T any](T) error { return nil }
+
+func finite(v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return errNotFinite
+	}
+	return nil
+}
+
+func textCheck(limit int) func(string) error {
+	return func(s string) error {
+		if !utf8.ValidString(s) {
+			return errNotUTF8
+		}
+		return checkSize(len(s), limit)
+	}
+}
+
+func checkSize(size, limit int) error {
+	if size > limit {
+		return sizeError{size, limit, "bytes"}
+	}
+	return nil
+}
+
+// A sizeError is ErrTooLarge with the numbers.
+type sizeError struct {
+	size, limit int
+	unit        string
+}
+
+func (e sizeError) Error() string {
+	return fmt.Sprintf("%d %s, at most %d are allowed", e.size, e.unit, e.limit)
+}
+
+func (e sizeError) Is(target error) bool { return target == ErrTooLarge }
+
+// encodeBytes exists because EncodeBytes writes nil for a nil slice.
+func encodeBytes(enc *msgpack.Encoder, b []byte) error {
+	if err := enc.EncodeBytesLen(len(b)); err != nil {
+		return err
+	}
+	_, err := enc.Writer().Write(b)
+	return err
+}
+
+func encodeTexts(enc *msgpack.Encoder, list []string) error {
+	if err := enc.EncodeArrayLen(len(list)); err != nil {
+		return err
+	}
+	for _, s := range list {
+		if err := enc.EncodeString(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
