@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"encoding/json"
 	"go/ast"
 	"os"
 	"path"
@@ -72,6 +73,37 @@ func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
 				t.Errorf("%s names %s, which is not there", name, match[1])
 			}
 		}
+	}
+}
+
+// The example in README.md is what people copy first.
+func TestDocuments_ProgramsInReadmeCompile(t *testing.T) {
+	tr := load(t)
+	data, err := os.ReadFile(filepath.Join(tr.root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := regexp.MustCompile("(?ms)^```go\n(package main\n.*?)^```").FindAllSubmatch(data, -1)
+	if len(programs) == 0 {
+		t.Fatal("README.md has no program")
+	}
+	for _, program := range programs {
+		source := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(source, program[1], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// The overlay puts it into the module, where it may import what others do.
+		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+			filepath.Join(tr.root, "tests", "arch", "readme", "main.go"): source,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := filepath.Join(t.TempDir(), "overlay.json")
+		if err := os.WriteFile(config, overlay, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, tr.root, "go", "build", "-overlay", config, "-o", os.DevNull, "./tests/arch/readme")
 	}
 }
 

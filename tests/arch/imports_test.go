@@ -28,6 +28,7 @@ var mayImport = map[string]string{
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
+	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/fakeworker": "ipc workers",
 }
 
