@@ -1,10 +1,6 @@
 package host
 
-import (
-	"errors"
-	"fmt"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Size is the size of a terminal in character cells. The zero value means
 // 40 rows and 120 columns.
@@ -33,30 +29,6 @@ type Command struct {
 // In a program that called StageMain the worker is started by the stage.
 // Otherwise it is started directly, with weaker promises: see Process.Staged.
 func Start(c *Command) (*Process, error) { return start(c) }
-
-// A StartError says at which step a start failed.
-type StartError struct {
-	Step string // "terminal", "channel", "stage", "chdir", "exec", "foreground", …
-	Path string // what the step was about: a program or a directory; may be ""
-	Err  error
-}
-
-func (e *StartError) Error() string {
-	s := "host: start: " + e.Step
-	if e.Path != "" {
-		s += fmt.Sprintf(" %q", e.Path)
-	}
-	s += ": " + e.Err.Error()
-	if h := hint(e); h != "" {
-		s += " (" + h + ")"
-	}
-	return s
-}
-
-func (e *StartError) Unwrap() error { return e.Err }
-
-// errTimeout is the cause when a bound of this package was reached.
-var errTimeout = errors.New("it did not answer in time")
 
 // stageCalled is the one variable of this package: whether main called
 // StageMain cannot be known in any other way.

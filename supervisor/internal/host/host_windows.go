@@ -10,7 +10,5 @@ func isStage() bool { return false }
 
 func runStage() {}
 
-func hint(*StartError) string { return "" }
-
 // TryWrite is never reached: Start does not succeed here.
 func (c *Channel) TryWrite(b []byte) (int, error) { return 0, errors.ErrUnsupported }

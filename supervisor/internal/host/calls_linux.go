@@ -1,0 +1,16 @@
+//go:build !amd64
+
+package host
+
+import "golang.org/x/sys/unix"
+
+// calls is the numbers of the calls that wait for input, on systems that were
+// born without poll, select and epoll_wait.
+var calls = map[int]callKind{
+	unix.SYS_READ:         callRead,
+	unix.SYS_READV:        callRead,
+	unix.SYS_PPOLL:        callPpoll,
+	unix.SYS_PSELECT6:     callSelect,
+	unix.SYS_EPOLL_PWAIT:  callEpollWait,
+	unix.SYS_EPOLL_PWAIT2: callEpollWait2,
+}

@@ -1,0 +1,16 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// calls is the numbers of the calls that wait for input.
+var calls = map[int]callKind{
+	unix.SYS_READ:         callRead,
+	unix.SYS_READV:        callRead,
+	unix.SYS_POLL:         callPoll,
+	unix.SYS_PPOLL:        callPpoll,
+	unix.SYS_SELECT:       callSelect,
+	unix.SYS_PSELECT6:     callSelect,
+	unix.SYS_EPOLL_WAIT:   callEpollWait,
+	unix.SYS_EPOLL_PWAIT:  callEpollWait,
+	unix.SYS_EPOLL_PWAIT2: callEpollWait2,
+}

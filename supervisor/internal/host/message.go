@@ -1,0 +1,53 @@
+//go:build linux || darwin
+
+package host
+
+// The supervisor and the stage speak JSON lines over two pipes.
+
+// An order goes down, to the stage. End of file on that pipe is an order, too:
+// the supervisor is gone, end everything.
+type order struct {
+	Do     string // one of the constants below
+	Plan   *plan  `json:",omitempty"` // of start
+	Signal int    `json:",omitempty"` // of signal: the system's number
+	To     Target `json:",omitempty"` // of signal
+}
+
+const (
+	doStart      = "start"      // the first order, once: start the worker
+	doSignal     = "signal"     // send Signal to To
+	doForeground = "foreground" // give the terminal to the worker's group; answered
+	doKill       = "kill"       // end everything
+)
+
+// A plan is the worker to start. Its strings are bytes because paths and
+// environments need not be UTF-8, which JSON strings are.
+type plan struct {
+	Path []byte
+	Args [][]byte // with argv[0]
+	Env  [][]byte
+	Dir  []byte // "" is where the stage is
+	Tag  string // in Env as well; finds processes where ancestry is lost
+}
+
+// A report comes up, from the stage.
+type report struct {
+	What    string
+	PID     int    `json:",omitempty"` // of started
+	Step    string `json:",omitempty"` // of failed
+	Path    []byte `json:",omitempty"` // of failed: what the step was about
+	Errno   int    `json:",omitempty"` // of failed, foreground; 0 when the cause has none
+	Text    string `json:",omitempty"` // of failed without Errno
+	Signal  string `json:",omitempty"` // of stopped: its name
+	Exit    *Exit  `json:",omitempty"` // of exited
+	Remains []int  `json:",omitempty"` // of empty
+}
+
+const (
+	whatStarted    = "started"    // the worker exists
+	whatFailed     = "failed"     // it does not, and the stage has ended
+	whatStopped    = "stopped"    // a signal stopped it; the stage continued it
+	whatForeground = "foreground" // the answer to that order
+	whatExited     = "exited"     // the worker was reaped
+	whatEmpty      = "empty"      // nothing is left but Remains; the stage has ended
+)

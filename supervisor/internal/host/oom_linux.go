@@ -1,0 +1,96 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// An oomCounter tells whether the kernel's out-of-memory killer has acted in
+// this process's memory cgroup (v1 or v2) since it was made.
+type oomCounter struct {
+	file   string // memory.events or memory.oom_control; "" when there is none
+	before int
+}
+
+func newOOMCounter() oomCounter {
+	groups, _ := os.ReadFile("/proc/self/cgroup")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for _, file := range oomFiles(string(groups), string(mounts)) {
+		if n, ok := oomKills(file); ok {
+			return oomCounter{file: file, before: n}
+		}
+	}
+	return oomCounter{}
+}
+
+func (c oomCounter) moved() bool {
+	n, ok := oomKills(c.file)
+	return ok && n > c.before
+}
+
+// oomKills is the counter in one of the two files.
+func oomKills(file string) (n int, ok bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if v, found := strings.CutPrefix(line, "oom_kill "); found {
+			n, err := strconv.Atoi(strings.TrimSpace(v))
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// oomFiles is where the counter may be, the likelier first: the group's own
+// directory, then the top of the mount, where a container without a cgroup
+// namespace finds itself.
+func oomFiles(groups, mounts string) []string {
+	var files []string
+	for line := range strings.Lines(mounts) {
+		// 36 35 98:0 /root /mount/point opts [tag…] - type source superopts
+		left, right, ok := strings.Cut(strings.TrimSpace(line), " - ")
+		f, t := strings.Fields(left), strings.Fields(right)
+		if !ok || len(f) < 5 || len(t) < 3 {
+			continue
+		}
+		root, point := f[3], f[4]
+		var name, group string
+		switch {
+		case t[0] == "cgroup2":
+			name, group = "memory.events", groupOf(groups, "")
+		case t[0] == "cgroup" && hasWord(t[2], "memory"):
+			name, group = "memory.oom_control", groupOf(groups, "memory")
+		default:
+			continue
+		}
+		if below, err := filepath.Rel(root, group); err == nil && !strings.HasPrefix(below, "..") {
+			files = append(files, filepath.Join(point, below, name))
+		}
+		files = append(files, filepath.Join(point, name))
+	}
+	return files
+}
+
+// groupOf is the path of a controller in /proc/self/cgroup; "" names v2.
+func groupOf(groups, controller string) string {
+	for line := range strings.Lines(groups) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) == 3 && hasWord(f[1], controller) {
+			return f[2]
+		}
+	}
+	return ""
+}
+
+func hasWord(list, word string) bool {
+	for w := range strings.SplitSeq(list, ",") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,28 @@
+package host
+
+import (
+	"os"
+	"syscall"
+)
+
+func stageExecutable() (string, error) { return os.Executable() }
+
+// maxrssUnit is the unit of Rusage.Maxrss in bytes.
+const maxrssUnit = 1
+
+// clearSignalMask does nothing: the mask of a thread cannot be set here
+// without C. A worker inherits what was blocked when this program started.
+func clearSignalMask() error { return nil }
+
+// adoptOrphans does nothing: orphans go to launchd, and tree.scan finds them.
+func adoptOrphans() error { return nil }
+
+func workerAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
+
+// oomCounter has nothing to count here.
+type oomCounter struct{}
+
+func newOOMCounter() oomCounter { return oomCounter{} }
+func (oomCounter) moved() bool  { return false }

@@ -1,0 +1,272 @@
+//go:build linux || darwin
+
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stageLimit is how long a stage may take to end a tree before it is ended
+// itself: a little more than the stage allows itself. What then is left gets
+// the rest of closeLimit.
+const stageLimit = sweepLimit + sweepLimit/2
+
+// staged carries a worker through its stage.
+type staged struct {
+	command *exec.Cmd
+	down    *Channel // orders to the stage, reports from it
+	reports *json.Decoder
+	pseudo  *pseudo
+	tree    tree
+
+	foregrounded chan error // answers to doForeground; holds one
+	ending       sync.Once
+	watchdog     *time.Timer // ends a stage that does not end; set by ending
+}
+
+// staged starts the stage, and through it the worker.
+func (l *launch) staged() (carrier, int, error) {
+	s, err := l.startStage()
+	if err != nil {
+		return nil, 0, err
+	}
+	pid, err := s.startWorker(l)
+	if err != nil {
+		s.abandon()
+		return nil, 0, err
+	}
+	l.pseudo.group = pid
+	l.pseudo.toFore = s.foreground
+	return s, pid, nil
+}
+
+func (l *launch) startStage() (_ *staged, err error) {
+	fail := func(err error) (*staged, error) { return nil, &StartError{Step: "stage", Err: err} }
+	self, err := stageExecutable()
+	if err != nil {
+		return fail(err)
+	}
+	orders, ordersIn, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer orders.Close()
+	reportsOut, reports, err := os.Pipe()
+	if err != nil {
+		ordersIn.Close()
+		return fail(err)
+	}
+	defer reports.Close()
+	down, err := newChannel(reportsOut, ordersIn)
+	if err != nil {
+		ordersIn.Close()
+		reportsOut.Close()
+		return fail(err)
+	}
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{stageName}, Env: stageEnv(),
+		Stdin: l.slave, Stdout: l.slave, Stderr: l.slave,
+		ExtraFiles:  []*os.File{orders, reports, l.workerIn, l.workerOut}, // fdDown…
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
+	}
+	if err := cmd.Start(); err != nil {
+		down.Close()
+		return fail(err)
+	}
+	pid := cmd.Process.Pid
+	return &staged{
+		command: cmd, down: down, reports: json.NewDecoder(down), pseudo: l.pseudo,
+		tree:         tree{root: pid, session: pid, tag: l.tag},
+		foregrounded: make(chan error, 1),
+	}, nil
+}
+
+// startWorker sends the plan and waits for the answer, within startLimit.
+func (s *staged) startWorker(l *launch) (pid int, err error) {
+	deadline := time.Now().Add(startLimit)
+	s.down.out.SetWriteDeadline(deadline)
+	s.down.in.SetReadDeadline(deadline)
+	defer s.down.in.SetReadDeadline(time.Time{})
+	c := l.command
+	err = json.NewEncoder(s.down).Encode(order{Do: doStart, Plan: &plan{
+		Path: []byte(c.Path),
+		Args: bytesOf(append([]string{c.Path}, c.Args...)),
+		Env:  bytesOf(l.env),
+		Dir:  []byte(c.Dir),
+		Tag:  l.tag,
+	}})
+	var r report
+	if err == nil || errors.Is(err, syscall.EPIPE) { // a stage that failed early has told why
+		err = s.reports.Decode(&r)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("it did not start the worker within %s", startLimit)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("it ended before it started the worker; does anything run before StageMain in main?")
+	case err == nil && r.What == whatStarted:
+		return r.PID, nil
+	case err == nil:
+		cause := errors.New(r.Text)
+		if r.Errno != 0 {
+			cause = syscall.Errno(r.Errno)
+		}
+		return 0, &StartError{Step: r.Step, Path: string(r.Path), Err: cause}
+	}
+	return 0, &StartError{Step: "stage", Err: err}
+}
+
+// abandon ends a stage that did not start its worker, or not in time.
+func (s *staged) abandon() {
+	s.down.out.Close() // which it takes as an order to end everything
+	s.expectEnd()
+	s.finish(false)
+}
+
+// expectEnd begins the time that the stage has for ending.
+func (s *staged) expectEnd() {
+	s.ending.Do(func() {
+		s.watchdog = time.AfterFunc(stageLimit, func() { s.command.Process.Kill() })
+	})
+}
+
+func (s *staged) order(o order) error {
+	line, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	// An order is far smaller than what a pipe takes at once or not at all.
+	line = append(line, '\n')
+	n, err := s.down.TryWrite(line)
+	switch {
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed):
+		return ErrEnded
+	case err == nil && n < len(line):
+		return errors.New("host: the stage does not take orders: it is stopped or stuck")
+	}
+	return err
+}
+
+func (s *staged) signal(sig Signal, to Target) error {
+	return s.order(order{Do: doSignal, Signal: int(systemSignal(sig)), To: to})
+}
+
+func (s *staged) kill() {
+	if s.order(order{Do: doKill}) != nil {
+		s.command.Process.Kill()
+	}
+	s.expectEnd()
+}
+
+// foreground asks for the terminal and waits for the answer: what runs next
+// must find it done.
+func (s *staged) foreground() error {
+	select {
+	case <-s.foregrounded: // of a question that was given up
+	default:
+	}
+	if err := s.order(order{Do: doForeground}); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.foregrounded:
+		return err
+	case <-time.After(time.Second):
+		return errors.New("the stage did not answer within 1s")
+	}
+}
+
+func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
+	exited, empty := false, false
+	for !empty {
+		var r report
+		if s.reports.Decode(&r) != nil {
+			break
+		}
+		switch r.What {
+		case whatStopped:
+			notice("the worker was stopped (" + r.Signal + ") and continued")
+		case whatForeground:
+			var err error
+			if r.Errno != 0 {
+				err = syscall.Errno(r.Errno)
+			}
+			select {
+			case s.foregrounded <- err:
+			default:
+			}
+		case whatExited:
+			s.expectEnd()
+			exited = true
+			ended(*r.Exit)
+		case whatEmpty:
+			empty, remains = true, r.Remains
+		}
+	}
+	if !empty {
+		remains = s.finish(true)
+	} else {
+		s.finish(false)
+	}
+	if !exited {
+		ended(Exit{Code: -1, Signal: "SIGKILL", Lost: true})
+	}
+	return remains
+}
+
+// finish reaps the stage and releases what belongs to it. If the stage was
+// lost, the kernel has killed the worker with it, and what is left of the tree
+// is found by its session and its tag.
+func (s *staged) finish(lost bool) (remains []int) {
+	if lost {
+		s.command.Process.Kill()
+	}
+	s.expectEnd()
+	s.command.Wait()
+	s.watchdog.Stop()
+	s.down.Close()
+	if lost {
+		remains = sweep(closeLimit-stageLimit, s.tree.scan, time.Sleep)
+	}
+	return remains
+}
+
+func (s *staged) memoryBytes() int64 { return s.tree.memory() }
+func (s *staged) readers() []Reader  { return s.pseudo.readers(s.tree.root, true) }
+func (s *staged) seesReaders() bool  { return seesReaders }
+
+func systemSignal(s Signal) syscall.Signal {
+	return [...]syscall.Signal{
+		Interrupt: syscall.SIGINT, Hangup: syscall.SIGHUP, Terminate: syscall.SIGTERM, Kill: syscall.SIGKILL,
+	}[s]
+}
+
+// TryWrite writes what fits into the pipe now, without waiting; 0 and no error
+// when it is full. It must not be used beside a Write in progress.
+func (c *Channel) TryWrite(b []byte) (n int, err error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	closed := c.raw.Control(func(fd uintptr) {
+		for {
+			if n, err = syscall.Write(int(fd), b); err != syscall.EINTR {
+				return
+			}
+		}
+	})
+	switch {
+	case closed != nil:
+		return 0, closed
+	case err == syscall.EAGAIN:
+		return 0, nil
+	}
+	return max(n, 0), err
+}

@@ -1,0 +1,50 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// A StartError says at which step a start failed.
+type StartError struct {
+	Step string // "terminal", "channel", "stage", "chdir", "exec", "foreground", …
+	Path string // what the step was about: a program or a directory; may be ""
+	Err  error
+}
+
+func (e *StartError) Error() string {
+	s := "host: start: " + e.Step
+	if e.Path != "" {
+		s += fmt.Sprintf(" %q", e.Path)
+	}
+	s += ": " + e.Err.Error()
+	if h := e.hint(); h != "" {
+		s += " (" + h + ")"
+	}
+	return s
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// hint is what a person can do about it, or "".
+func (e *StartError) hint() string {
+	is := func(step string, no syscall.Errno) bool { return e.Step == step && errors.Is(e.Err, no) }
+	switch {
+	case is("chdir", syscall.ENOENT), is("chdir", syscall.ENOTDIR):
+		return "create the directory or choose another one"
+	case is("chdir", syscall.EACCES):
+		return "choose a directory that may be entered"
+	case is("exec", syscall.ENOENT):
+		return "the program, or the interpreter that its first line names, does not exist; install it or correct the path"
+	case is("exec", syscall.EACCES):
+		return "it is not an executable file; correct the path or make it executable"
+	case is("exec", syscall.ENOEXEC):
+		return "it is not a program for this system; a script needs a #! line"
+	case is("exec", syscall.E2BIG):
+		return "arguments and environment are too large together; shorten them"
+	case is("exec", syscall.EAGAIN), is("stage", syscall.EAGAIN):
+		return "the limit of processes is reached; end some or raise it"
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+//go:build linux || darwin
+
+package host
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"strings"
+	"time"
+)
+
+// startLimit bounds Start.
+const startLimit = 10 * time.Second
+
+// channelName is the variable that tells a worker its descriptors and nonce.
+const channelName = "REPL_IPC"
+
+// A launch is what both ways to start a worker begin with.
+type launch struct {
+	command             *Command
+	env                 []string
+	tag, nonce          string
+	pseudo              *pseudo
+	channel             *Channel
+	slave               *os.File // the worker's ends,
+	workerIn, workerOut *os.File // closed here once it has them
+}
+
+func start(c *Command) (*Process, error) {
+	l, err := prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	defer l.closeWorkerEnds()
+	begin := l.direct
+	if StageAvailable() {
+		begin = l.staged
+	}
+	carrier, pid, err := begin()
+	if err != nil {
+		l.channel.Close()
+		l.pseudo.close()
+		return nil, err
+	}
+	return newProcess(pid, l.nonce, StageAvailable(), carrier, l.channel, &Terminal{l.pseudo}), nil
+}
+
+// prepare makes the terminal and the channel.
+func prepare(c *Command) (*launch, error) {
+	l := &launch{command: c, tag: randomName(), nonce: randomName()}
+	l.env = append(without(c.Env, channelName, tagName),
+		channelName+"=3,4,"+l.nonce, tagName+"="+l.tag)
+	var err error
+	if l.pseudo, l.slave, err = openPseudo(c.Size.orDefault()); err != nil {
+		return nil, &StartError{Step: "terminal", Err: err}
+	}
+	if err := l.openChannel(); err != nil {
+		l.pseudo.close()
+		l.slave.Close()
+		return nil, &StartError{Step: "channel", Err: err}
+	}
+	return l, nil
+}
+
+// openChannel makes two pipes. os.Pipe's ends are nonblocking and
+// close-on-exec; the worker's become plain descriptors when they are passed.
+func (l *launch) openChannel() (err error) {
+	var in, out *os.File
+	if l.workerIn, out, err = os.Pipe(); err != nil {
+		return err
+	}
+	if in, l.workerOut, err = os.Pipe(); err == nil {
+		if l.channel, err = newChannel(in, out); err == nil {
+			return nil
+		}
+		in.Close()
+		l.workerOut.Close()
+	}
+	l.workerIn.Close()
+	out.Close()
+	return err
+}
+
+func (l *launch) closeWorkerEnds() {
+	l.slave.Close()
+	l.workerIn.Close()
+	l.workerOut.Close()
+}
+
+// without is env less these names, as a fresh slice.
+func without(env []string, names ...string) []string {
+	kept := make([]string, 0, len(env)+len(names))
+next:
+	for _, v := range env {
+		for _, n := range names {
+			if strings.HasPrefix(v, n+"=") {
+				continue next
+			}
+		}
+		kept = append(kept, v)
+	}
+	return kept
+}
+
+// randomName is 16 hexadecimal digits.
+func randomName() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,19 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// The requests that are spelled differently on each system.
+const (
+	getModes    = unix.TIOCGETA
+	setModes    = unix.TIOCSETA
+	queuedInput = 0x4004667f // FIONREAD of <sys/filio.h>: bytes of complete lines
+)
+
+// textNeedsPush: a reader of lines gets text without a newline only after a
+// VEOF, which then is not an end of file.
+const textNeedsPush = true
+
+func discardInput(fd int) error {
+	const input = 1 // FREAD of <sys/fcntl.h>
+	return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, input)
+}

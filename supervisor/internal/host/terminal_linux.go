@@ -1,0 +1,15 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// The requests that are spelled differently on each system.
+const (
+	getModes    = unix.TCGETS
+	setModes    = unix.TCSETS
+	queuedInput = unix.TIOCINQ
+)
+
+// textNeedsPush is false: with EXTPROC, readers get what is there.
+const textNeedsPush = false
+
+func discardInput(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }

@@ -1,0 +1,273 @@
+//go:build linux || darwin
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// feedLimit is how long Feed waits for a reader to take something.
+const feedLimit = time.Second
+
+// The kernel keeps 4095 bytes of unread input. A feed stays well below, in
+// pieces, so that nothing is ever cut.
+const (
+	feedPiece = 1024
+	feedAhead = 2048
+)
+
+// pseudo is the master of a pseudo terminal.
+//
+// Its modes are unusual: EXTPROC says that this side does what a terminal
+// driver does to input. So the kernel neither echoes nor interprets what is
+// fed, control characters included; a reader gets what is there, as from a
+// pipe, and a lone VEOF is end of file. ECHO and ICANON are on nevertheless,
+// for one reason: a program that asks for a password clears ECHO, and that can
+// be seen. OPOST is off, so output is the bytes that were written.
+type pseudo struct {
+	master *os.File // nonblocking, in the poller
+	raw    syscall.RawConn
+	name   string       // of the slave
+	slave  unix.Stat_t  // of the slave: who has it open?
+	modes  unix.Termios // at the start
+	fed    atomic.Bool  // input may be unread
+	group  int          // the worker's process group
+	toFore func() error // gives the terminal to the worker's group; nil: cannot
+}
+
+// openPseudo returns a terminal and its slave, which belongs to the caller.
+func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
+	blocking, slave, err := pty.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer blocking.Close()
+	defer func() {
+		if err != nil {
+			slave.Close()
+		}
+	}()
+	p := &pseudo{name: slave.Name()}
+	fd := int(slave.Fd())
+	if err := unix.Fstat(fd, &p.slave); err != nil {
+		return nil, nil, err
+	}
+	modes, err := unix.IoctlGetTermios(fd, getModes)
+	if err != nil {
+		return nil, nil, err
+	}
+	modes.Oflag &^= unix.OPOST
+	modes.Iflag &^= unix.IXON | unix.IXANY
+	modes.Lflag |= unix.EXTPROC | unix.ECHO | unix.ICANON | unix.ISIG
+	modes.Cc[unix.VSUSP] = 0
+	if err := unix.IoctlSetTermios(fd, setModes, modes); err != nil {
+		return nil, nil, err
+	}
+	// What the kernel made of it is what Restore compares with.
+	if modes, err = unix.IoctlGetTermios(fd, getModes); err != nil {
+		return nil, nil, err
+	}
+	p.modes = *modes
+
+	// The library's file is in blocking mode, whose Read Close cannot end.
+	again, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := unix.SetNonblock(again, true); err != nil {
+		unix.Close(again)
+		return nil, nil, err
+	}
+	p.master = os.NewFile(uintptr(again), "terminal")
+	if p.raw, err = p.master.SyscallConn(); err == nil {
+		err = p.resize(size)
+	}
+	if err != nil {
+		p.master.Close()
+		return nil, nil, err
+	}
+	return p, slave, nil
+}
+
+func (p *pseudo) close() error { return p.master.Close() }
+
+// control runs f on the master's descriptor, which stays open meanwhile.
+func (p *pseudo) control(f func(fd int) error) error {
+	var err error
+	if closed := p.raw.Control(func(fd uintptr) { err = f(int(fd)) }); closed != nil {
+		return closed
+	}
+	return err
+}
+
+func (p *pseudo) read(b []byte) (int, error) {
+	n, err := p.master.Read(b)
+	if errors.Is(err, unix.EIO) || errors.Is(err, os.ErrClosed) {
+		err = io.EOF // Linux says EIO when the last slave was closed
+	}
+	return n, err
+}
+
+func (p *pseudo) drainNow(b []byte) (n int, any bool) {
+	err := p.control(func(fd int) (err error) {
+		n, err = unix.Read(fd, b)
+		return err
+	})
+	return max(n, 0), err == nil && n > 0
+}
+
+func (p *pseudo) resize(s Size) error {
+	return p.control(func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
+	})
+}
+
+func (p *pseudo) feed(b []byte, eof bool) error {
+	p.fed.Store(true)
+	push := textNeedsPush && len(b) > 0 && b[len(b)-1] != '\n'
+	for total := len(b); len(b) > 0; {
+		if !p.awaitQueue(feedAhead) {
+			return fmt.Errorf("host: feed: the reader took only %d of %d bytes within %s", total-len(b), total, feedLimit)
+		}
+		n, err := p.write(b[:min(len(b), feedPiece)])
+		if err != nil {
+			return fmt.Errorf("host: feed: %w", err)
+		}
+		b = b[n:]
+	}
+	if push {
+		if err := p.writeEOF(); err != nil {
+			return err
+		}
+	}
+	if !eof {
+		return nil
+	}
+	if !p.awaitQueue(0) { // a reader must find the character alone
+		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", feedLimit)
+	}
+	return p.writeEOF()
+}
+
+func (p *pseudo) writeEOF() error {
+	modes, err := p.currentModes()
+	if err == nil {
+		_, err = p.write([]byte{modes.Cc[unix.VEOF]})
+	}
+	if err != nil {
+		return fmt.Errorf("host: feed: end of file: %w", err)
+	}
+	return nil
+}
+
+func (p *pseudo) write(b []byte) (int, error) {
+	if err := p.master.SetWriteDeadline(time.Now().Add(feedLimit)); err != nil {
+		return 0, err
+	}
+	return p.master.Write(b)
+}
+
+// awaitQueue waits until no more than this many bytes are unread. It gives up
+// when the queue has not moved for feedLimit.
+func (p *pseudo) awaitQueue(bytes int) bool {
+	queued := p.queued()
+	wait := 20 * time.Microsecond
+	for moved := time.Now(); queued > bytes; {
+		if time.Since(moved) > feedLimit {
+			return false
+		}
+		time.Sleep(wait) // the kernel does not tell when input was read
+		wait = min(2*wait, time.Millisecond)
+		if now := p.queued(); now != queued {
+			queued, moved = now, time.Now()
+		}
+	}
+	return true
+}
+
+func (p *pseudo) queued() int {
+	if !p.fed.Load() {
+		return 0
+	}
+	n := 0
+	_ = p.onSlave(func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, queuedInput)
+		return err
+	})
+	return max(n, 0)
+}
+
+// onSlave opens the slave for a moment: kept open, it would hide the moment
+// when the worker's side has closed.
+func (p *pseudo) onSlave(f func(fd int) error) error {
+	fd, err := unix.Open(p.name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(fd)
+}
+
+func (p *pseudo) currentModes() (*unix.Termios, error) {
+	var modes *unix.Termios
+	err := p.control(func(fd int) (err error) {
+		modes, err = unix.IoctlGetTermios(fd, getModes)
+		return err
+	})
+	return modes, err
+}
+
+// secret: a reader of lines that does not want them seen.
+func (p *pseudo) secret() bool {
+	m, err := p.currentModes()
+	return err == nil && m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON != 0
+}
+
+func (p *pseudo) restore() error {
+	group := p.group
+	err := p.control(func(fd int) (err error) {
+		if p.toFore != nil {
+			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		}
+		return err
+	})
+	if err == nil && group != p.group {
+		err = p.toFore()
+	}
+	modes, merr := p.currentModes()
+	if merr == nil && *modes != p.modes {
+		merr = p.control(func(fd int) error { return unix.IoctlSetTermios(fd, setModes, &p.modes) })
+	}
+	if err = errors.Join(err, merr, p.flush()); err != nil {
+		return fmt.Errorf("host: restore the terminal: %w", err)
+	}
+	return nil
+}
+
+// flush discards unread input. It must go through the slave: on the master it
+// would discard output.
+func (p *pseudo) flush() error {
+	if !p.fed.Load() {
+		return nil
+	}
+	err := p.onSlave(func(fd int) error {
+		n, err := unix.IoctlGetInt(fd, queuedInput)
+		if err != nil || n == 0 {
+			return err
+		}
+		return discardInput(fd)
+	})
+	if err == nil {
+		p.fed.Store(false)
+	}
+	return err
+}

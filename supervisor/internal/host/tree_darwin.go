@@ -1,0 +1,45 @@
+package host
+
+import (
+	"bytes"
+
+	"golang.org/x/sys/unix"
+)
+
+// members is what the process table shows of the tree: best effort, since
+// orphans go to launchd.
+func (t tree) members() []int { return t.scan() }
+
+func (t tree) memory() int64 { return 0 }
+
+// zombieState is SZOMB of <sys/proc.h>.
+const zombieState = 5
+
+func processTable() []process {
+	rows, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil
+	}
+	table := make([]process, 0, len(rows))
+	for _, r := range rows {
+		pid := int(r.Proc.P_pid)
+		session, err := unix.Getsid(pid)
+		if err != nil {
+			session = -1
+		}
+		table = append(table, process{
+			pid:     pid,
+			parent:  int(r.Eproc.Ppid),
+			session: session,
+			zombie:  r.Proc.P_stat == zombieState,
+		})
+	}
+	return table
+}
+
+// hasEnvironment reports whether a process was started with this variable. The
+// system shows that for processes of the same user which it does not protect.
+func hasEnvironment(pid int, variable string) bool {
+	args, err := unix.SysctlRaw("kern.procargs2", pid)
+	return err == nil && bytes.Contains(args, []byte("\x00"+variable+"\x00"))
+}
