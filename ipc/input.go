@@ -311,7 +311,9 @@ func (in *input) messageType() (string, error) {
 			}
 			return string(b), err
 		}
-		err = in.skip(1)
+		if err = in.skip(1); err != nil {
+			err = fmt.Errorf("field %s: %w", printable(key), err)
+		}
 	}
 	if err == nil {
 		err = errors.New("field type: missing")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -93,14 +94,15 @@ func (w *walk) read(m fielded) {
 	m.fields(w)
 }
 
-// check records that the field called name is wrong, if err says so.
+// check records that the field called name is wrong, if err says so. No name
+// means the map that the walk is in.
 func (w *walk) check(name string, err error) {
-	switch {
-	case err == nil || w.err != nil:
-	case name == "":
-		w.err = err
-	default:
-		w.err = fmt.Errorf("field %s%s: %w", w.path, name, err)
+	if err == nil || w.err != nil {
+		return
+	}
+	w.err = err
+	if at := strings.TrimSuffix(w.path+name, "."); at != "" {
+		w.err = fmt.Errorf("field %s: %w", at, err)
 	}
 }
 
