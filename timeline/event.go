@@ -13,7 +13,10 @@ type Event struct {
 	Generation uint64 // which worker of the session; 0 before the first
 	Turn       uint64 // the turn it belongs to, or the last one when Between
 	Between    bool   // it arrived while no turn was active
-	Body       Body
+	// Line is the line of the output file in which it begins, from 1. Readers
+	// fill it in; it is 0 while that is not known and when there is no file.
+	Line int
+	Body Body
 }
 
 // A Body is one of the structs below, by value.

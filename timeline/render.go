@@ -1,17 +1,32 @@
 package timeline
 
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
 // RenderOptions say how a rendering is bounded and for whom it is made.
 type RenderOptions struct {
-	MaxChars   int    // budget for text, in characters; 0 = 20000
-	OutputPath string // named in elisions; "" = not named
-	Self       string // the reader: turns of other authors are labelled
+	// MaxChars bounds the text, in characters. 0 means 20,000. Labels that stand
+	// in elided text are kept on top of it, the newest 20.
+	MaxChars int
+	// OutputPath is named where text is elided. "" names no file.
+	OutputPath string
+	// Self is the author on whose behalf is read: what others did is labelled.
+	Self string
 }
 
 // A Rendering is what a model reads.
 type Rendering struct {
-	Parts  []Part // text and images in order; adjacent text is one part
-	Elided bool
-	Chars  int
+	// Parts are text and images in order; adjacent text is one part. Text ends
+	// with a newline exactly if the runtime's last line did, or if it is a label;
+	// a front end may strip it.
+	Parts  []Part
+	Elided bool // text was left out that a file still has, or has had
+	Chars  int  // of text
 }
 
 // A Part is text or an image: exactly one is set.
@@ -20,8 +35,505 @@ type Part struct {
 	Image *Image
 }
 
-// Render makes events readable. nil means all defaults.
-func Render(events []Event, opts *RenderOptions) Rendering { return Rendering{} }
+// Text is all text joined, with images as "[image: title, W x H, bytes]".
+func (r Rendering) Text() string {
+	var b strings.Builder
+	for _, p := range r.Parts {
+		if p.Image == nil {
+			b.WriteString(p.Text)
+			continue
+		}
+		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteString(bracketed(imageLabel(p.Image)) + "\n")
+	}
+	return b.String()
+}
 
-// Text is all text joined, images as "[image: title, W x H, bytes]".
-func (r Rendering) Text() string { return "" }
+// Render makes events readable for a model. nil means all defaults.
+//
+// Text is shown as a terminal would show it in the end: \r and \b are applied,
+// colours and other escape sequences are dropped, what is not text is shown as
+// \xNN. Four or more identical lines become the line and "… repeated N×", N
+// being how often it stands there in all. Where the streams of a turn take turns,
+// lines of standard error are marked, except at the turn's end: an error there
+// speaks for itself. Input is never shown.
+//
+// When the text is larger than the budget, its beginning and its end stay, a
+// third and two thirds, and one line between them says what is missing and where
+// it is. Everything else worth knowing is one bracketed line.
+//
+// Of the pictures of one Source, an update replaces all earlier ones.
+func Render(events []Event, opts *RenderOptions) Rendering {
+	var o RenderOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxChars <= 0 {
+		o.MaxChars = 20000
+	}
+	r := renderer{opts: o, lastStart: lastStart(events)}
+	for i, e := range events {
+		r.add(i, e)
+	}
+	r.finish()
+	r.fit()
+	return r.compose()
+}
+
+// A row is a line of a rendering, with those that are equal to it right after.
+type row struct {
+	kind     rowKind
+	stream   Stream
+	open     bool // its newline was not printed by the runtime
+	marked   bool // to be marked as standard error
+	from, to int  // its text in renderer.out
+	times    int  // how often it stands there
+	number   int  // in the output file; 0 when unknown
+	image    *Image
+	elided   elision
+	cut      string // replaces the text of a very long line
+}
+
+type rowKind uint8
+
+const (
+	textRow rowKind = iota
+	labelRow
+	imageRow
+	elidedRow
+)
+
+// A renderer collects rows, chooses which of them are shown, and writes them.
+type renderer struct {
+	page
+	opts      RenderOptions
+	lastStart int // index of the last GenerationStarted, or -1
+	rows      []row
+
+	taken      int    // bytes of out that are in rows already
+	lineStream Stream // of the unfinished line
+	number     int    // of the unfinished line in the output file; 0 when unknown
+	turnRows   int    // where the rows of this turn begin
+
+	printed bool // since the last turn's label: output that is not the next turn's
+	between bool // the label of output between turns has been given
+	ended   bool // the end of a worker has been told
+}
+
+func (r *renderer) add(i int, e Event) {
+	switch b := e.Body.(type) {
+	case Text:
+		r.begin(e)
+		if !r.open() {
+			r.lineStream = b.Stream
+		}
+		r.print(e)
+		r.take(textRow, b.Stream)
+		r.printed = true
+	case Image:
+		r.begin(e)
+		r.breakHere()
+		r.addImage(b)
+		r.printed = true
+	case TurnStarted:
+		r.between = false
+		r.closeTurn()
+		switch {
+		case b.Author != "" && b.Author != r.opts.Self:
+			r.label(fmt.Sprintf("turn %d by %s", e.Turn, b.Author), 0)
+		case r.printed && e.Turn > 0:
+			r.label(fmt.Sprintf("turn %d", e.Turn), 0)
+		}
+		r.printed = false
+	case TurnEnded:
+		r.endTurn()
+		r.closeLine()
+		r.closeTurn()
+	case Notice:
+		r.label(b.Message, e.Line)
+	case Interrupt:
+		if b.Author != "" && b.Author != r.opts.Self {
+			r.label("interrupted by "+b.Author, 0)
+		}
+	case GenerationStarted:
+		if e.Generation > 1 && !r.ended {
+			r.label("session restarted: state lost", 0)
+		}
+	case GenerationEnded:
+		r.endTurn()
+		what := "session ended"
+		if i < r.lastStart {
+			what = "session restarted"
+		}
+		r.label(what+deathReport(b), e.Line)
+		r.ended = true
+		r.closeTurn()
+	case Gap:
+		r.flush()
+		r.label(gapLabel(b), 0)
+	case Elided:
+		r.flush()
+		r.breakHere()
+		r.rows = append(r.rows, row{kind: elidedRow, elided: elision{b.FirstLine, b.LastLine, 0, b.Bytes}})
+	case Wait, WaitEnded, InputLine, Progress:
+		r.print(e)
+		r.take(textRow, r.lineStream)
+	}
+}
+
+// lastStart is the index of the last start of a worker, or -1.
+func lastStart(events []Event) int {
+	for i, e := range slices.Backward(events) {
+		if _, ok := e.Body.(GenerationStarted); ok {
+			return i
+		}
+	}
+	return -1
+}
+
+// begin prepares for output: what comes between turns is labelled.
+func (r *renderer) begin(e Event) {
+	if e.Between && !r.between {
+		since := fmt.Sprintf("turn %d", e.Turn)
+		if e.Turn == 0 {
+			since = "start-up"
+		}
+		r.label("output since "+since+" ended", 0)
+	}
+	r.between = e.Between
+	r.number = e.Line
+}
+
+// breakHere finishes the last line if it has text.
+func (r *renderer) breakHere() {
+	r.breakLine()
+	r.take(textRow, r.lineStream)
+}
+
+// closeLine is breakHere where nothing need follow: then the line stays without
+// its newline.
+func (r *renderer) closeLine() {
+	if !r.open() {
+		return
+	}
+	r.breakHere()
+	last := &r.rows[len(r.rows)-1]
+	last.open = last.times == 1
+}
+
+// label adds a bracketed line. number is where its event begins in the output
+// file, 0 if it is not there.
+func (r *renderer) label(text string, number int) {
+	if r.open() && number > 0 {
+		number++
+	}
+	r.breakHere()
+	known := r.number
+	r.number = number
+	r.page.label(text)
+	r.take(labelRow, Stdout)
+	if number == 0 {
+		r.number = known
+	}
+}
+
+// take makes rows of the lines that have been finished.
+func (r *renderer) take(kind rowKind, stream Stream) {
+	for {
+		n := bytes.IndexByte(r.out[r.taken:], '\n')
+		if n < 0 {
+			return
+		}
+		next := row{kind: kind, stream: r.lineStream, from: r.taken, to: r.taken + n, times: 1, number: r.number}
+		if kind == labelRow {
+			next.stream = Stdout
+		}
+		r.taken += n + 1
+		if r.number > 0 {
+			r.number++
+		}
+		r.lineStream = stream
+		if !r.repeats(&next) {
+			r.rows = append(r.rows, next)
+		}
+	}
+}
+
+// repeats counts a row that is equal to the last one.
+func (r *renderer) repeats(next *row) bool {
+	if next.kind != textRow || len(r.rows) <= r.turnRows {
+		return false
+	}
+	last := &r.rows[len(r.rows)-1]
+	if last.kind != textRow || last.stream != next.stream || !bytes.Equal(r.rowText(last), r.rowText(next)) {
+		return false
+	}
+	last.times++
+	return true
+}
+
+func (r *renderer) rowText(w *row) []byte { return r.out[w.from:w.to] }
+
+// addImage adds a picture, in place of those that it updates.
+func (r *renderer) addImage(i Image) {
+	if i.Update && i.Source != "" {
+		before := len(r.rows)
+		r.rows = slices.DeleteFunc(r.rows, func(w row) bool {
+			return w.kind == imageRow && w.image.Source == i.Source
+		})
+		r.turnRows = max(0, r.turnRows-(before-len(r.rows)))
+	}
+	r.rows = append(r.rows, row{kind: imageRow, image: &i})
+}
+
+// finish makes a row of the line that is still open.
+func (r *renderer) finish() {
+	r.flush()
+	r.closeLine()
+	r.closeTurn()
+}
+
+// closeTurn marks standard error in the rows of the turn where that helps: where
+// the streams have taken turns, except for what stands last.
+func (r *renderer) closeTurn() {
+	rows := r.rows[r.turnRows:]
+	r.turnRows = len(r.rows)
+	runs, last := 0, 0 // runs of one stream, and where the last begins
+	var stream Stream
+	for i, w := range rows {
+		if w.kind == textRow && (runs == 0 || w.stream != stream) {
+			runs, last, stream = runs+1, i, w.stream
+		}
+	}
+	if runs < 3 {
+		return
+	}
+	for i := range rows[:last] {
+		w := &rows[i]
+		w.marked = w.kind == textRow && w.stream == Stderr
+	}
+}
+
+const stderrMark = "[stderr] "
+
+// minRun is how many equal lines are collapsed.
+const minRun = 4
+
+// content is the text of a row without its newline.
+func (r *renderer) content(w *row) string {
+	s := w.cut
+	if s == "" {
+		s = string(r.rowText(w))
+	}
+	if w.marked {
+		s = stderrMark + s
+	}
+	return s
+}
+
+// chars is how many characters a row takes.
+func (r *renderer) chars(w *row) int {
+	if w.kind != textRow && w.kind != labelRow {
+		return 0
+	}
+	n := utf8.RuneCountInString(w.cut)
+	if w.cut == "" {
+		n = utf8.RuneCount(r.rowText(w))
+	}
+	if w.marked {
+		n += len(stderrMark)
+	}
+	n++ // the newline
+	if w.times < minRun {
+		return n * w.times
+	}
+	return n + utf8.RuneCountInString(repeatLine(w.times))
+}
+
+func repeatLine(times int) string { return fmt.Sprintf("… repeated %d×\n", times) }
+
+// fit replaces rows by one elision until the text is within the budget.
+func (r *renderer) fit() {
+	budget := r.opts.MaxChars
+	sum := func() (n int) {
+		for i := range r.rows {
+			n += r.chars(&r.rows[i])
+		}
+		return n
+	}
+	if sum() <= budget {
+		return
+	}
+	r.cutLongLines(max(budget/4, 1))
+	if sum() <= budget {
+		return
+	}
+	budget -= min(budget/4, 100+len(r.opts.OutputPath)) // for the elision
+	head, used := 0, 0
+	for ; head < len(r.rows); head++ {
+		if used += r.chars(&r.rows[head]); used > budget/3 {
+			break
+		}
+	}
+	tail, used := len(r.rows), 0
+	for ; tail > head; tail-- {
+		if used += r.chars(&r.rows[tail-1]); used > budget-budget/3 {
+			break
+		}
+	}
+	r.elide(head, tail)
+}
+
+// maxKeptLabels is how many labels in elided text are kept.
+const maxKeptLabels = 20
+
+// elide replaces rows by one that stands for them, pictures and the newest labels
+// excepted.
+func (r *renderer) elide(from, to int) {
+	var e elision
+	var kept []row
+	labels := 0
+	for i := to - 1; i >= from; i-- {
+		w := r.rows[i]
+		switch w.kind {
+		case imageRow:
+			kept = append(kept, w)
+			continue
+		case labelRow:
+			if labels++; labels <= maxKeptLabels {
+				kept = append(kept, w)
+				continue
+			}
+		case elidedRow:
+			e.extend(w.elided)
+			continue
+		case textRow:
+		}
+		e.extend(w.lines())
+	}
+	slices.Reverse(kept)
+	middle := append([]row{{kind: elidedRow, elided: e}}, kept...)
+	r.rows = slices.Concat(r.rows[:from], middle, r.rows[to:])
+}
+
+// cutLongLines leaves out the middle of lines with more characters than limit.
+func (r *renderer) cutLongLines(limit int) {
+	for i := range r.rows {
+		w := &r.rows[i]
+		if w.kind != textRow || w.to-w.from <= limit {
+			continue
+		}
+		runes := []rune(string(r.rowText(w)))
+		if len(runes) <= limit {
+			continue
+		}
+		where := ""
+		if w.number > 0 && r.opts.OutputPath != "" {
+			where = fmt.Sprintf(" of line %d of %s", w.number, r.opts.OutputPath)
+		}
+		head := limit / 2
+		tail := len(runes) - (limit - head)
+		w.cut = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), count(tail-head, "character"), where, string(runes[tail:]))
+	}
+}
+
+// compose writes the rows.
+func (r *renderer) compose() Rendering {
+	var out Rendering
+	var b strings.Builder
+	end := func() {
+		if b.Len() > 0 {
+			out.Chars += utf8.RuneCountInString(b.String())
+			out.Parts = append(out.Parts, Part{Text: b.String()})
+			b.Reset()
+		}
+	}
+	for i := range r.rows {
+		w := &r.rows[i]
+		out.Elided = out.Elided || w.cut != "" || w.kind == elidedRow
+		switch w.kind {
+		case imageRow:
+			end()
+			out.Parts = append(out.Parts, Part{Image: w.image})
+		case elidedRow:
+			b.WriteString(w.elided.text(r.opts.OutputPath))
+		case textRow, labelRow:
+			s := r.content(w)
+			shown := w.times
+			if shown >= minRun {
+				shown = 1
+			}
+			for range shown {
+				b.WriteString(s)
+				if !w.open || i < len(r.rows)-1 {
+					b.WriteByte('\n')
+				}
+			}
+			if w.times >= minRun {
+				b.WriteString(repeatLine(w.times))
+			}
+		}
+	}
+	end()
+	return out
+}
+
+// An elision is what is missing from a rendering.
+type elision struct {
+	first, last int // lines of the output file; 0 when unknown
+	uncounted   int // lines, where they have no numbers
+	bytes       int64
+}
+
+// lines is the elision of a row.
+func (w *row) lines() elision {
+	e := elision{bytes: int64((w.to - w.from + 1) * w.times)}
+	if w.number == 0 {
+		e.uncounted = w.times
+	} else {
+		e.first, e.last = w.number, w.number+w.times-1
+	}
+	return e
+}
+
+// extend adds what stands before.
+func (e *elision) extend(b elision) {
+	switch {
+	case e.bytes == 0:
+		*e = b
+		return
+	case b.first == 0 || e.first == 0:
+		e.uncounted = e.count() + b.count()
+		e.first, e.last = 0, 0
+	default:
+		e.first, e.last = min(b.first, e.first), max(b.last, e.last)
+	}
+	e.bytes += b.bytes
+}
+
+// count is the number of lines, 0 when unknown.
+func (e *elision) count() int {
+	if e.first == 0 {
+		return e.uncounted
+	}
+	return e.last - e.first + 1
+}
+
+// text says what is missing and where it is.
+func (e *elision) text(path string) string {
+	what := sizeText(e.bytes)
+	if n := e.count(); n > 0 {
+		what = fmt.Sprintf("%s (%s)", count(n, "line"), what)
+	}
+	where := ""
+	switch {
+	case e.first == 0 || path == "":
+	case e.first == e.last:
+		where = fmt.Sprintf(": line %d of %s", e.first, path)
+	default:
+		where = fmt.Sprintf(": lines %d-%d of %s", e.first, e.last, path)
+	}
+	return fmt.Sprintf("… %s elided%s …\n", what, where)
+}

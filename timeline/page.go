@@ -1,0 +1,162 @@
+package timeline
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	_ "image/gif" // formats whose size is told
+	_ "image/jpeg"
+	_ "image/png"
+	"strconv"
+	"strings"
+)
+
+// A page is the text of a session as lines: what was printed, and one line in
+// brackets for everything else that left a trace. It serves both output.txt and
+// Render.
+type page struct {
+	printer
+	asked bool // something waits for input, so that a line handed over ends the line on the screen
+}
+
+// print adds an event.
+func (p *page) print(e Event) {
+	switch b := e.Body.(type) {
+	case Text:
+		p.write(b.Stream, b.Data)
+	case Image:
+		p.label(imageLabel(&b))
+	case Notice:
+		p.label(b.Message)
+	case GenerationEnded:
+		p.endTurn()
+		p.label("session ended" + deathReport(b))
+	case Gap:
+		p.label(gapLabel(b))
+	case Wait:
+		p.asked = true
+	case InputLine:
+		p.enter(b.Prompt)
+	case TurnEnded:
+		p.endTurn()
+		p.breakLine()
+	case TurnStarted, WaitEnded, Interrupt, Progress, GenerationStarted, Elided:
+		// No trace: input is never echoed.
+	}
+}
+
+// endTurn forgets what a turn has left unfinished.
+func (p *page) endTurn() {
+	p.flush()
+	p.asked = false
+}
+
+// enter ends the line in which input was asked for, as the Enter key does.
+func (p *page) enter(prompt string) {
+	if p.asked || p.endsWith(prompt) {
+		p.breakLine()
+	}
+	p.asked = false
+}
+
+// endsWith reports whether the last line ends with this prompt.
+func (p *page) endsWith(prompt string) bool {
+	if prompt == "" || len(p.line) == 0 {
+		return false
+	}
+	var q printer
+	q.write(Stdout, []byte(prompt))
+	return len(q.line) > 0 && bytes.HasSuffix(p.line, q.line)
+}
+
+// label adds a bracketed line.
+func (p *page) label(text string) {
+	p.breakLine()
+	p.out = append(p.out, bracketed(text)...)
+	p.out = append(p.out, '\n')
+	p.lines++
+}
+
+// maxLabelBytes bounds a label, whose text may come from a runtime.
+const maxLabelBytes = 1000
+
+// bracketed makes one printable line of any text.
+func bracketed(text string) string {
+	if len(text) > maxLabelBytes {
+		text = strings.ToValidUTF8(text[:maxLabelBytes], "") + "…"
+	}
+	var p printer
+	p.write(Stdout, []byte(strings.Join(strings.Fields(text), " ")))
+	p.flush()
+	return "[" + string(p.line) + "]"
+}
+
+func gapLabel(g Gap) string {
+	if g.Bytes == 0 {
+		return fmt.Sprintf("gap: %s lost", count(int(g.To-g.From)+1, "event"))
+	}
+	return fmt.Sprintf("gap: %s lost", sizeText(g.Bytes))
+}
+
+func imageLabel(i *Image) string {
+	what := i.Title
+	if what == "" {
+		what = i.MIME
+	}
+	if c, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
+		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
+	}
+	return fmt.Sprintf("image: %s, %s", what, sizeText(int64(len(i.Data))))
+}
+
+// deathReport says why a worker ended and what is known about it, to be put
+// after the words that say what that means.
+func deathReport(g GenerationEnded) string {
+	s := ": " + g.Reason
+	if g.Message != "" {
+		s += " (" + g.Message + ")"
+	}
+	s += ", state lost"
+	if g.LastLine != "" {
+		s += "; last line: " + strings.TrimSpace(g.LastLine)
+	}
+	if g.PeakRSS > 0 {
+		s += "; peak memory " + sizeText(g.PeakRSS)
+	}
+	return s
+}
+
+// sizeText is a number of bytes for people, in decimal units.
+func sizeText(bytes int64) string {
+	if bytes < 1000 {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	v, unit := float64(bytes)/1000, "KB"
+	for _, next := range []string{"MB", "GB", "TB"} {
+		if v < 999.5 {
+			break
+		}
+		v, unit = v/1000, next
+	}
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f %s", v, unit)
+	}
+	return fmt.Sprintf("%.0f %s", v, unit)
+}
+
+// count is a number with its noun: "1 line", "48,211 lines".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return grouped(n) + " " + noun + "s"
+}
+
+// grouped is a number with commas.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
