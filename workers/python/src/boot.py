@@ -1,1 +1,98 @@
-# placeholder
+# The program given to `python -c`, followed by the arguments
+#     FILES CACHE DIGEST [option=value ...]
+# It loads the worker's modules from the directory FILES, or their compiled code
+# from CACHE, and runs them. No interpreter flag is used: each of them takes
+# something away that a user may rely on. The syntax is that of any Python, so that
+# one that is too old can say so.
+import sys
+
+
+def _boot():
+    if sys.version_info < (3, 8):
+        sys.stderr.write("turnstone: Python 3.8 or newer is needed, %s is %s\n" % (sys.executable, sys.version.split()[0]))
+        sys.exit(3)
+    import marshal
+    import os
+    from _frozen_importlib import ModuleSpec
+    from _frozen_importlib_external import MAGIC_NUMBER
+
+    # A select.py in the working directory must not become a part of the worker.
+    # The user's path is put back before user code runs.
+    path = sys.path[:]
+    try:
+        here = ("", ".", os.getcwd())
+    except OSError:
+        here = ("", ".")
+    library = os.path.dirname(os.__file__)
+    sys.path[:] = [p for p in path if p not in here or p == library]
+
+    files, cache, digest = sys.argv[1:4]
+    options = dict(a.split("=", 1) for a in sys.argv[4:])
+    package = "turnstone_worker"
+    entry = cache and "%s/worker-%s-%s-%s" % (cache, sys.implementation.cache_tag, MAGIC_NUMBER[:2].hex(), digest)
+
+    def cached():
+        """The modules' code, if nobody but this user can have written it."""
+        user = os.geteuid()
+        d = os.lstat(cache)
+        if d.st_uid != user or d.st_mode & 0o170077 != 0o040000:
+            return None
+        fd = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            f = os.fstat(fd)
+            if f.st_uid != user or f.st_mode & 0o170077 != 0o100000 or f.st_size > 4 << 20:
+                return None
+            data = b""
+            while len(data) < f.st_size:
+                more = os.read(fd, f.st_size - len(data))
+                if not more:
+                    return None
+                data += more
+        finally:
+            os.close(fd)
+        return marshal.loads(data)
+
+    def compiled():
+        codes = {}
+        for name in sorted(os.listdir(files)):
+            if name.endswith(".py"):
+                with open(os.path.join(files, name), "rb") as f:
+                    codes[name[:-3]] = compile(f.read(), package + "/" + name, "exec", dont_inherit=True)
+        return codes
+
+    codes = None
+    try:
+        codes = cached() if entry else None
+    except Exception:
+        pass  # no cache yet, or one that somebody damaged
+    save = None
+    if codes is None:
+        codes, save = compiled(), entry
+
+    class Modules:
+        """Finds the worker's modules, which exist in memory only."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            parent, _, module = name.partition(".")
+            if parent == package and module in codes:
+                return ModuleSpec(name, Modules, origin="turnstone")
+
+        @staticmethod
+        def create_module(spec):
+            return None
+
+        @staticmethod
+        def exec_module(module):
+            exec(codes[module.__name__.partition(".")[2]], module.__dict__)
+
+    top = type(sys)(package)
+    top.__path__ = []
+    sys.modules[package] = top
+    sys.meta_path.append(Modules)
+    from turnstone_worker import main
+
+    return main.Worker(options, path, save, codes)
+
+
+_boot().live()

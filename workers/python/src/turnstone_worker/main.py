@@ -1,1 +1,332 @@
+"""The life of a worker: ready, turn after turn, the end.
 
+One thread does everything. What it is doing is a state that is moved on before the
+step that may fail: an asynchronous exception that escapes from a step ends in one loop,
+which goes on from there.
+"""
+import _signal
+import atexit
+import os
+import sys
+
+from turnstone_worker import cache, hooks, imports
+from turnstone_worker.cells import Cells, summary
+from turnstone_worker.channel import Channel, Gone
+from turnstone_worker.codec import text
+from turnstone_worker.display import Display
+from turnstone_worker.interrupt import Interrupts, TurnAborted
+from turnstone_worker.standard import Stdin
+from turnstone_worker.terminal import Fence, Streams, out_of_the_way
+
+VERSION = "1"
+_GONE_SECONDS = 1.0  # for exit handlers, when the supervisor is gone
+
+
+class Turn:
+    def __init__(self, number, run):
+        self.number = number
+        self.run = run  # the code, as a function
+        self.error = None
+        self.failure = None  # the error as the idle frame has it
+        self.prompt = ">>> "
+        self.farewell = None  # the idle frame, prepared
+
+
+class Worker:
+    def __init__(self, options, path, save, codes):
+        """path is the user's sys.path. If save is not empty, codes are to be cached there."""
+        setting = os.environ.pop("REPL_IPC", "").split(",")
+        if len(setting) != 3:
+            sys.stderr.write("turnstone: this program is started by a supervisor, which sets REPL_IPC=IN,OUT,NONCE\n")
+            sys.exit(2)
+        self.save, self.codes = save, codes
+        self.namespace = sys.modules["__main__"].__dict__
+        self.interrupts = Interrupts()
+        self.channel = Channel(out_of_the_way(int(setting[0])), out_of_the_way(int(setting[1])), self.interrupts)
+        self.interrupts.channel = self.channel
+        try:
+            self.channel.fence = Fence(setting[2])
+        except OSError:
+            pass  # no terminal: frames are taken as they come
+        self.streams = Streams(self.channel)
+        self.stdin = Stdin(self.channel, self.streams)
+        self.cells = Cells(self.namespace, options.get("show") == "all")
+        self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
+        self.turn = None
+        self.step = self.introduce
+        self.chores = ["linecache", "traceback"]  # imported while nobody wants anything
+        self.status = 0  # of the process
+        self.ended = None  # the session_end frame's fields
+        self._prepare(path)
+
+    def _prepare(self, path):
+        """Makes the process what a user expects of a Python."""
+        for name in list(self.namespace):
+            if not (name.startswith("__") and name.endswith("__")):
+                del self.namespace[name]
+        self.namespace["__doc__"] = None
+        sys.argv = [""]
+        sys.ps1, sys.ps2 = ">>> ", "... "
+        os.environ.setdefault("PYTHON_BASIC_REPL", "1")
+        self.streams.install()
+        self.stdin.install()
+        self.display.install()
+        hooks.install(self)
+        self.interrupts.install()
+        try:
+            import faulthandler
+
+            faulthandler.enable(file=2)  # a crash leaves its stack on the terminal
+        except Exception:
+            pass
+        atexit.register(self._last)  # first in, last out
+        sys.path[:] = path
+
+    # ------------------------------------------------------------ the loop
+
+    def live(self):
+        """Runs until the session is over, and raises SystemExit then."""
+        while self.step is not None:
+            try:
+                # Two loops: an exception may strike while the inner one handles another.
+                while self.step is not None:
+                    try:
+                        while self.step is not None:
+                            self.step()
+                    except BaseException as e:
+                        self._escaped(e)
+            except BaseException as e:
+                self._escaped(e)
+        sys.exit(self.status)
+
+    def _escaped(self, error):
+        """An exception of the user's struck outside of the user's code."""
+        self.interrupts.running = False
+        if isinstance(error, Gone):
+            self.step = self.abandon
+        elif self.channel.forked:
+            os._exit(1)
+        elif self.turn is not None:
+            if self.turn.error is None:
+                self.turn.error = error
+        elif self.step is self.rest:
+            try:
+                self.cells.report(error)
+                self.streams.flush()
+            except Exception:
+                pass
+
+    # ------------------------------------------------------------ start
+
+    def introduce(self):
+        """worker_ready, then turn 0: the user's start-up file, as python -i runs it."""
+        self.step = self.execute
+        self.turn = Turn(0, self._start_up)
+        self.channel.send(
+            {
+                "type": "worker_ready",
+                "protocol": {"name": "turnstone-worker", "version": 1},
+                "worker": {
+                    "name": "turnstone-python",
+                    "version": VERSION,
+                    "language": "python",
+                    "runtime_version": "%d.%d.%d" % sys.version_info[:3],
+                    "executable": text(sys.executable or ""),
+                    "pid": os.getpid(),
+                },
+                "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "interrupt": "signal"},
+            }
+        )
+        self.interrupts.begin(0)
+
+    def _start_up(self):
+        path = os.environ.get("PYTHONSTARTUP")
+        if not path or sys.flags.ignore_environment:
+            return
+        sys.audit("cpython.run_startup", path)
+        try:
+            open(path, "rb").close()
+        except OSError as e:
+            sys.stderr.write("Could not open PYTHONSTARTUP\n%s: %s\n" % (type(e).__name__, e))
+            return
+        self.cells.run_file(path)
+
+    # ------------------------------------------------------------ a turn
+
+    def rest(self):
+        """Idle: waits for something to do."""
+        channel = self.channel
+        if self.chores or self.save:
+            while not channel.readable() and (self.chores or self.save):
+                self._do_chore()
+        channel.wait(self._wanted)
+        if channel.interruptions and not (channel.active and channel.interruptions[0]["turn"] == channel.turn):
+            self.interrupts.stale()
+        if channel.start is not None:
+            start, channel.start = channel.start, None
+            self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]))
+            self.interrupts.begin(start["turn"])
+            self.step = self.execute
+        elif channel.queries:
+            self._answer(channel.queries.pop(0))
+        elif channel.shutdown is not None:
+            self._end("shutdown", 0)
+
+    def _wanted(self):
+        c = self.channel
+        return c.start is not None or c.queries or c.shutdown is not None or (c.interruptions and not c.active)
+
+    def execute(self):
+        self.step = self.report
+        turn = self.turn
+        try:
+            self.streams.install()
+            self.interrupts.resume()
+            turn.run()
+        except BaseException as e:
+            self.interrupts.running = False
+            turn.error = e
+        self.interrupts.running = False
+
+    def report(self):
+        """Shows the error that ended the cell. The user's code may take part, and be interrupted."""
+        self.step = self.finish
+        error = self.turn.error
+        if self.channel.forked:
+            self._leave_fork(error)
+        if error is None or isinstance(error, (SystemExit, Gone)):
+            return
+        self.turn.failure = {"name": type(error).__name__, "message": ""}
+        self.interrupts.running = True
+        self.turn.failure = summary(error)
+        self.cells.report(error)
+        self.interrupts.running = False
+
+    def finish(self):
+        """Shows what the cell has drawn, and asks for the prompt."""
+        self.step = self.close
+        turn = self.turn
+        if turn.error is None or not isinstance(turn.error, SystemExit):
+            self.interrupts.resume()
+            try:
+                self.display.finish()
+            except Exception as e:
+                self.cells.report(e)
+            turn.prompt = str(getattr(sys, "ps1", ">>> "))
+            self.interrupts.running = False
+
+    def close(self):
+        """Back to idle. May be repeated from any point."""
+        turn = self.turn
+        self.interrupts.end()
+        self.interrupts.reset()
+        self.stdin.release()
+        self.stdin.discard()
+        self.streams.flush()
+        if isinstance(turn.error, SystemExit):
+            self._exit(turn.error)
+        elif isinstance(turn.error, Gone):
+            self.step = self.abandon
+        else:
+            self.step = self.part
+
+    def part(self):
+        """The idle frame. Sent once, whatever strikes."""
+        turn = self.turn
+        if turn.farewell is None:
+            idle = {"type": "idle", "turn": turn.number, "prompt": text(turn.prompt), "outcome": "ok"}
+            if turn.error is not None:
+                interrupted = isinstance(turn.error, (KeyboardInterrupt, TurnAborted))
+                idle["outcome"] = "interrupted" if interrupted else "error"
+                idle["error"] = turn.failure or {"name": type(turn.error).__name__, "message": ""}
+            turn.farewell = self.channel.prepare(idle)
+        self.channel.active = False  # the next turn_start may arrive at once
+        self.channel.deliver(turn.farewell)
+        self.turn = None
+        self.step = self.rest
+
+    def _answer(self, query):
+        """A query runs as turn 0: the supervisor interrupts it when it takes too long."""
+        from turnstone_worker import query as queries
+
+        result = {"status": "timeout"}
+        try:
+            self.interrupts.begin(0)
+            self.interrupts.resume()
+            result = queries.answer(query, self.namespace, self.cells.compiler_flags())
+        except BaseException:
+            pass
+        finally:
+            self.interrupts.running = False
+            self.interrupts.end()
+            result.update(type="query_result", id=query["id"])
+            self.channel.send(result)
+
+    def _do_chore(self):
+        if self.chores:
+            imports.quietly(self.chores.pop(0))
+        elif self.save:
+            path, self.save = self.save, None
+            codes, self.codes = self.codes, None
+            cache.write(path, codes)
+
+    # ------------------------------------------------------------ the end
+
+    def _exit(self, error):
+        """sys.exit() in a cell."""
+        code, message = error.code, ""
+        if code is None:
+            code = 0
+        elif not isinstance(code, int):
+            message, code = str(code), 1
+            sys.stderr.write(message + "\n")
+        if not -(1 << 63) <= code < 1 << 63:
+            code = -1
+        self._end("exit", int(code), message)
+
+    def _end(self, reason, status, message=""):
+        """Leaves the loop. Python's own end follows: threads are joined, exit handlers run, _last is the last."""
+        self.status = status
+        self.ended = {"type": "session_end", "reason": reason, "code": status}
+        if message:
+            self.ended["message"] = text(message)
+        self.step = None
+        self.interrupts.turn = self.channel.turn
+        self.interrupts.running = True  # SIGINT breaks a join, or an exit handler
+
+    def _last(self):
+        self.interrupts.running = False
+        if self.channel.forked:
+            return
+        self.cells.close()
+        self.streams.flush()
+        if self.ended is not None:
+            self.channel.deliver(self.channel.prepare(self.ended))
+
+    def abandon(self):
+        """The supervisor is gone: exit handlers get a moment, nobody can be told."""
+        self.channel.mute = True
+        _signal.setitimer(_signal.ITIMER_REAL, _GONE_SECONDS)
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+        self._end("shutdown", 0)
+
+    # ------------------------------------------------------------ forks
+
+    def forked(self):
+        """In a forked child: it keeps the terminal, and loses the channel."""
+        self.channel.forget()
+        self.interrupts.forget()
+
+    def _leave_fork(self, error):
+        """A fork that came out of its cell ends, as it would at the end of a script."""
+        status = 0
+        if isinstance(error, SystemExit):
+            status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        elif error is not None:
+            status = 1
+            try:
+                self.cells.report(error)
+            except Exception:
+                pass
+        self.streams.flush()
+        os._exit(status & 0xFF)

@@ -1,0 +1,62 @@
+"""System calls that survive asynchronous exceptions.
+
+A signal handler of the user's (a SIGALRM that raises, a SIGINT) runs between any
+two bytecodes of the main thread, and with it the exception. In
+    n = os.write(fd, data)
+it may strike after the bytes are written and before n is stored: the count is lost,
+and with it the framing of the channel. Here every result is stored by C code that
+called the system call, with no bytecode in between.
+"""
+import errno
+from _functools import partial
+from os import write as _write
+from select import POLLOUT, poll
+
+_call = partial.__call__
+_HOPELESS = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO, errno.EINVAL, errno.ENOSPC)
+
+
+def together(results, *steps):
+    """Runs C functions (partials) with no bytecode in between, and stores what they return."""
+    results.extend(map(_call, steps))
+
+
+def progress(steps):
+    """How far write_all has come; kept by a caller that must be able to go on later."""
+    return [[] for _ in steps]
+
+
+def write_all(steps, done=None, must=False):
+    """Writes each (fd, data) of steps completely, in order.
+
+    What was begun is finished, then an exception that struck meanwhile goes on.
+    What was not begun is dropped with it, unless it must be written.
+    """
+    if done is None:
+        done = progress(steps)
+    late = None
+    while True:
+        try:
+            for (fd, data), counts in zip(steps, done):
+                n = sum(counts)
+                while n < len(data):
+                    counts.extend(map(_write, (fd,), (data if n == 0 else memoryview(data)[n:],)))
+                    n = sum(counts)
+            break
+        except BaseException as e:
+            if type(e) is BlockingIOError:
+                _until_writable(fd)  # a child made the terminal nonblocking
+                continue
+            if isinstance(e, OSError) and e.errno in _HOPELESS:
+                raise
+            if not must and not any(done):
+                raise
+            late = e
+    if late is not None:
+        raise late
+
+
+def _until_writable(fd):
+    p = poll()
+    p.register(fd, POLLOUT)
+    p.poll(1000)

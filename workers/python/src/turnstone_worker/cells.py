@@ -1,0 +1,234 @@
+"""Cells: the code of one turn, compiled, run, and its error reported.
+
+The last expression's value is displayed, unless a semicolon ends it. Nothing of a
+cell runs when it does not compile. Sources stay known to linecache, so tracebacks and
+inspect show them.
+"""
+import __future__
+import _ast
+import sys
+
+from turnstone_worker import imports
+from turnstone_worker.codec import text
+from turnstone_worker.interrupt import TurnAborted
+
+_ONLY_AST = _ast.PyCF_ONLY_AST
+_AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_COROUTINE = 0x80  # inspect.CO_COROUTINE
+_FUTURE = 0
+for _name in __future__.all_feature_names:
+    _FUTURE |= getattr(__future__, _name).compiler_flag
+
+_SOURCES_BYTES = 64 << 20  # of sources that are kept; the oldest go first
+
+
+class Cells:
+    def __init__(self, namespace, show_all):
+        self.namespace = namespace
+        self.show_all = show_all
+        self.flags = 0  # the __future__ features that cells have asked for
+        self.sources = {}  # linecache entries by file name
+        self.size = 0  # characters in them
+        self.classes = {}  # the file of each class that a cell defined, by its name
+        self.loop = None  # of top-level await
+
+    # ------------------------------------------------------------ running
+
+    def run(self, number, source):
+        """Compiles and runs the source of a turn. Raises what it raises."""
+        name = "<cell %d>" % number
+        try:
+            code = source.decode("utf-8")
+        except UnicodeDecodeError as e:
+            raise SyntaxError("the input is not UTF-8: %s" % e) from None
+        code = code.replace("\r\n", "\n").replace("\r", "\n")
+        if code[:1] == "\ufeff":
+            code = code[1:]
+        self._remember(name, code)
+        for part in self._compile(code, name):
+            value = eval(part, self.namespace)
+            if part.co_flags & _COROUTINE:
+                self._await(value)
+
+    def run_file(self, path):
+        """Runs a start-up file in the cells' namespace, as python -i does."""
+        with open(path, "rb") as f:
+            source = f.read()
+        self.namespace["__file__"] = path
+        try:
+            part = compile(source, path, "exec", self.flags, True)
+            self.flags |= part.co_flags & _FUTURE
+            eval(part, self.namespace)
+        finally:
+            self.namespace.pop("__file__", None)
+
+    def compiler_flags(self):
+        return self.flags | _AWAIT
+
+    def _compile(self, code, name):
+        """The parts of a cell. Each is an exec, or a single that displays its value."""
+        flags = self.flags | _AWAIT
+        tree = compile(code, name, "exec", _ONLY_AST | flags, True)
+        body = tree.body
+        last = body.pop() if body and type(body[-1]) is _ast.Expr else None
+        pieces = [("single", _ast.Interactive(body)) if self.show_all else ("exec", tree)]
+        if last is not None:
+            muted = _is_muted(last, code)
+            pieces.append(("exec", _ast.Module([last], [])) if muted else ("single", _ast.Interactive([last])))
+        parts = []
+        for kind, piece in pieces:
+            if piece.body:
+                part = compile(piece, name, kind, flags, True)
+                flags |= part.co_flags & _FUTURE
+                parts.append(part)
+        self.flags = flags & _FUTURE
+        for node in body:
+            if type(node) is _ast.ClassDef:
+                self.classes[node.name] = name
+        return parts
+
+    def _await(self, coroutine):
+        asyncio = imports.quietly("asyncio")
+        loop = self.loop
+        if loop is None or loop.is_closed():
+            loop = self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        task = loop.create_task(coroutine)
+        try:
+            loop.run_until_complete(task)
+        except (KeyboardInterrupt, TurnAborted):
+            if not task.done():
+                task.cancel()
+                try:
+                    loop.run_until_complete(task)
+                except BaseException:
+                    pass  # it was cancelled, and may say so in any way
+            raise
+
+    def close(self):
+        """Ends the loop of top-level await without a word about what was left in it."""
+        loop = self.loop
+        if loop is not None and not loop.is_closed() and not loop.is_running():
+            for task in imports.quietly("asyncio").all_tasks(loop):
+                task._log_destroy_pending = False
+            loop.close()
+
+    # ------------------------------------------------------------ sources
+
+    def _remember(self, name, code):
+        lines = [line + "\n" for line in code.split("\n")]
+        if lines[-1] == "\n":
+            lines.pop()
+        self.sources[name] = len(code), None, lines, name
+        self.size += len(code)
+        while self.size > _SOURCES_BYTES and len(self.sources) > 1:
+            oldest = next(iter(self.sources))
+            self.size -= self.sources.pop(oldest)[0]
+            if "linecache" in sys.modules:
+                sys.modules["linecache"].cache.pop(oldest, None)
+        if "linecache" in sys.modules:
+            sys.modules["linecache"].cache[name] = self.sources[name]
+
+    def fill(self, linecache):
+        """Gives linecache what cells have been run. An import hook, and the repair of a cleared cache."""
+        linecache.cache.update(self.sources)
+
+    def teach(self, inspect):
+        """Lets inspect find the source of a class of a cell: __main__ has no file to look into."""
+        native = inspect.getfile
+
+        def getfile(object):
+            if isinstance(object, type) and object.__module__ == "__main__":
+                name = self.classes.get(object.__qualname__.partition(".")[0])
+                if name in self.sources and sys.modules["__main__"].__dict__ is self.namespace:
+                    return name
+            return native(object)
+
+        getfile.__doc__ = native.__doc__
+        getfile.__module__ = "inspect"
+        inspect.getfile = getfile
+
+    # ------------------------------------------------------------ errors
+
+    def report(self, error):
+        """Shows an error as python -i does."""
+        linecache = imports.quietly("linecache")
+        imports.quietly("traceback")
+        self.fill(linecache)
+        if isinstance(error, SyntaxError) and error.text is None and error.filename in self.sources:
+            lines = self.sources[error.filename][2]
+            if error.lineno and error.lineno <= len(lines):
+                error.text = lines[error.lineno - 1]  # what was compiled from a tree has no text
+        _strip(error)
+        tb = error.__traceback__
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, tb
+        sys.last_exc = error
+        hook = sys.excepthook
+        if hook is not sys.__excepthook__:
+            try:
+                hook(type(error), error, tb)
+                return
+            except Exception as e:
+                sys.stderr.write("Error in sys.excepthook:\n")
+                _strip(e)
+                _print(e)
+                sys.stderr.write("\nOriginal exception was:\n")
+        _print(error)
+
+    def report_thread(self, args):
+        """threading.excepthook: the native one does not find the sources of cells."""
+        if args.exc_type is SystemExit or sys.stderr is None:
+            return
+        self.fill(imports.quietly("linecache"))
+        traceback = imports.quietly("traceback")
+        name = args.thread.name if args.thread is not None else "?"
+        lines = traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)
+        sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(lines)))
+
+
+def _print(error):
+    sys.modules["traceback"].print_exception(type(error), error, error.__traceback__)
+
+
+def summary(error):
+    """An error as the idle frame has it."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = "%s.%s" % (kind.__module__, name)
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    return {"name": text(name), "message": text(message)}
+
+
+def is_ours(frame):
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.startswith("turnstone_worker.")
+
+
+def _strip(error):
+    """Drops the worker's own frames from an error and the errors that led to it."""
+    for _ in range(100):  # a chain may be a ring
+        if error is None:
+            return
+        tb = error.__traceback__
+        while tb is not None and is_ours(tb.tb_frame):
+            tb = tb.tb_next
+        error.__traceback__ = tb
+        while tb is not None:
+            following = tb.tb_next
+            while following is not None and is_ours(following.tb_frame):
+                following = following.tb_next
+            if following is not tb.tb_next:
+                tb.tb_next = following
+            tb = following
+        error = error.__cause__ or error.__context__
+
+
+def _is_muted(statement, code):
+    """Reports whether a semicolon follows the last statement, outside of comments."""
+    lines = code.split("\n")[statement.end_lineno - 1 :]
+    lines[0] = lines[0].encode()[statement.end_col_offset :].decode()
+    return any(";" in line.partition("#")[0] for line in lines)

@@ -1,0 +1,263 @@
+"""The channel to the supervisor: frames out, a mailbox in.
+
+There is no reader thread. The main thread reads the pipe when it has nothing else
+to do, and when user code asks for input. Frames that arrive while user code computes
+wait in the kernel's pipe; the SIGINT handler looks at them. When several threads wait,
+one of them (the leader) reads for all.
+"""
+import os
+from _functools import partial
+from _thread import RLock, allocate_lock, get_ident
+from select import POLLIN, poll
+
+from turnstone_worker import codec
+from turnstone_worker.atomic import progress, together, write_all
+from turnstone_worker.interrupt import Wake, critical
+
+_read = os.read
+_READ = 64 << 10  # bytes of one read: what a pipe holds
+
+
+class Gone(BaseException):
+    """The supervisor has closed the channel, and nothing is left to wait for."""
+
+
+class Channel:
+    def __init__(self, fd_in, fd_out, interrupts):
+        self.fd_in = fd_in
+        self.fd_out = fd_out
+        self.interrupts = interrupts
+        self.fence = None  # where marks go; None: frames carry none
+        self.forked = False  # in a forked child: the channel is the parent's
+        self.mute = False  # there, or when nobody reads: frames are dropped
+        self.poller = poll()
+        self.poller.register(fd_in, POLLIN)
+
+        # Locks of the main thread may leak with an asynchronous exception, even out
+        # of a with statement. They are re-entrant, and released at the turn's end.
+        self.writing = RLock()
+        self.reading = RLock()
+        self.followers = []
+        self.mark = 0
+
+        # What has arrived.
+        self.chunks = []  # bytes that are not parsed yet
+        self.need = 4  # how many of them make the next frame
+        self.arrived = []  # messages that are not sorted yet
+        self.closed = False
+
+        # The mailbox: one place for each kind of message.
+        self.start = None  # turn_start that is not begun
+        self.turn = 0  # of the last turn_start
+        self.active = True  # from turn_start to idle; turn 0 is active from the beginning
+        self.asked = set()  # waits that may be answered
+        self.answers = {}  # turn_input by wait
+        self.interruptions = []  # interrupt, not judged yet
+        self.queries = []
+        self.shutdown = None
+        self.last_wait = 0
+
+    # ------------------------------------------------------------ frames out
+
+    def send(self, message, place=False):
+        """Sends one message; with place, its position among the terminal's bytes is marked.
+
+        The frame is complete, and its marker written, before any asynchronous exception
+        goes on; one that strikes before the first byte drops the frame.
+        """
+        if not self.mute:
+            self._send(message, place)
+            if self.interrupts.deferred and get_ident() == self.interrupts.main:
+                self.interrupts.catch_up()
+
+    def prepare(self, message):
+        """A placed message for deliver: it must be sent, and once, whatever strikes."""
+        steps = self._steps(message, True)
+        return steps, progress(steps)
+
+    def deliver(self, prepared):
+        """Sends what prepare returned; may be called again after an exception."""
+        steps, done = prepared
+        if not self.mute:
+            with self.writing:
+                self._write(steps, done, True)
+
+    @critical
+    def _send(self, message, place):
+        with self.writing:
+            self._write(self._steps(message, place))
+
+    def _steps(self, message, place):
+        if not place or self.fence is None:
+            return ((self.fd_out, codec.frame(message)),)
+        self.mark += 1
+        message["mark"] = mark = self.mark
+        return (self.fd_out, codec.frame(message)), (self.fence.fd, self.fence.marker(mark))
+
+    def _write(self, steps, done=None, must=False):
+        try:
+            write_all(steps, done, must)
+        except BrokenPipeError:
+            self.mute = True  # whoever waits for the channel next sees its end
+
+    # ------------------------------------------------------------ frames in
+
+    def wait(self, ready):
+        """Blocks until ready() is true, serving the mailbox meanwhile. Any thread."""
+        main = get_ident() == self.interrupts.main
+        while not ready():
+            try:
+                self._wait(main, ready)
+            except Wake:
+                pass
+            if main and self.interrupts.deferred:
+                self.interrupts.catch_up()
+
+    @critical
+    def _wait(self, main, ready):
+        while not ready():
+            if self.closed:
+                raise Gone
+            if self.reading.acquire(False):
+                self._lead(main)
+            else:
+                self._follow(main, ready)
+
+    @critical
+    def look(self):
+        """Sorts what has arrived, without blocking; reports whether there was anything.
+
+        For the main thread. When another thread is the leader, it is given a moment.
+        """
+        if self.reading.acquire(False):
+            try:
+                return self._sweep()
+            finally:
+                self._step_down()
+        if not self.interruptions:
+            lock = allocate_lock()
+            lock.acquire()
+            self.followers.append(lock)
+            lock.acquire(True, 0.05)
+        return True
+
+    def readable(self):
+        return bool(self.chunks or self.poller.poll(0))
+
+    def new_wait(self):
+        self.last_wait += 1
+        self.asked.add(self.last_wait)
+        return self.last_wait
+
+    def take_interruptions(self):
+        taken = []
+        while self.interruptions:
+            together(taken, partial(self.interruptions.pop, 0))
+        return taken
+
+    def fail(self, error):
+        """The supervisor broke the protocol: says so, and ends the worker at once."""
+        self.send({"type": "session_end", "reason": "protocol_error", "code": 70, "message": codec.text(str(error))}, True)
+        os._exit(70)
+
+    @property
+    def ending(self):
+        return self.closed or self.shutdown is not None
+
+    def release(self):
+        """Frees what an asynchronous exception left locked in this thread."""
+        while self.writing._is_owned():
+            self.writing.release()
+        while self.reading._is_owned():
+            self._step_down()
+
+    def forget(self):
+        """In a forked child: the channel belongs to the parent."""
+        self.forked = self.mute = True
+        for fd in (self.fd_in, self.fd_out):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+    def _lead(self, main):
+        try:
+            if main:
+                self.interrupts.block(self._receive)
+            else:
+                self._receive()
+            self._sort()
+        finally:
+            self._step_down()
+
+    def _step_down(self):
+        self.reading.release()
+        while self.followers:
+            self.followers.pop().release()
+
+    def _follow(self, main, ready):
+        lock = allocate_lock()
+        lock.acquire()
+        self.followers.append(lock)
+        if self.reading.acquire(False):  # the leader left before it could see the lock
+            self._step_down()
+        elif not ready():
+            if main:
+                self.interrupts.block(lock.acquire)
+            else:
+                lock.acquire()
+
+    def _receive(self):
+        # The bytes are stored without a bytecode boundary after the system call.
+        self.chunks.extend(map(_read, (self.fd_in,), (_READ,)))
+
+    def _sweep(self):
+        seen = bool(self.chunks)
+        while not self.closed and self.poller.poll(0):
+            self._receive()
+            self._sort()
+            seen = True
+        self._sort()
+        return seen
+
+    def _sort(self):
+        """Parses the chunks and puts messages where they belong. May be repeated at any point."""
+        chunks = self.chunks
+        if chunks:
+            if not chunks[-1]:
+                self.closed = True
+            elif len(chunks) == 1 or sum(map(len, chunks)) >= self.need:
+                count = len(chunks)
+                try:
+                    messages, rest, need = codec.split(chunks[0] if count == 1 else b"".join(chunks))
+                except codec.ProtocolError as e:
+                    self.fail(e)
+                together(
+                    [],
+                    partial(self.arrived.extend, messages),
+                    partial(chunks.__setitem__, slice(0, count), [rest] if rest else ()),
+                )
+                self.need = need
+        while self.arrived:
+            self._accept(self.arrived[0])
+            del self.arrived[0]
+
+    def _accept(self, m):
+        kind = m["type"]
+        if kind == "turn_start":
+            if m["turn"] == self.turn and self.start is m:
+                return  # repeated after an exception
+            if self.active:
+                self.fail("turn_start %d while turn %d is active" % (m["turn"], self.turn))
+            self.start = m
+            self.turn = m["turn"]
+            self.active = True
+        elif kind == "turn_input":
+            if m["wait"] in self.asked:
+                self.answers[m["wait"]] = m
+        elif kind == "interrupt":
+            self.interruptions.append(m)
+        elif kind == "query":
+            self.queries.append(m)
+        else:
+            self.shutdown = m

@@ -1,0 +1,283 @@
+"""MessagePack, and the messages that a worker may receive.
+
+Encoding covers what a worker sends. Decoding is strict about the five messages of
+the supervisor: an unknown type, a missing field or one of the wrong type is a
+ProtocolError. Unknown fields are skipped, whatever they hold.
+"""
+from struct import pack as _pack, unpack_from as _unpack
+
+MAX_FRAME = 64 << 20  # bytes of payload, the length field excluded
+MAX_OUTPUT = 64 << 10  # bytes of one output frame
+MAX_TEXT = 64 << 10  # bytes of a prompt, a name, a title, a message
+MAX_DEPTH = 16  # of nested maps and arrays
+MAX_FIELDS = 64  # of one message
+
+
+class ProtocolError(Exception):
+    """The supervisor did not keep to the protocol."""
+
+
+# ---------------------------------------------------------------- encoding
+
+
+def frame(message):
+    """The message as one frame: its length, then a map."""
+    out = [b""]
+    _append(out, message)
+    payload = b"".join(out)
+    if len(payload) > MAX_FRAME:
+        raise ValueError("a frame of %d bytes is larger than %d" % (len(payload), MAX_FRAME))
+    return len(payload).to_bytes(4, "big") + payload
+
+
+_keys = {}  # the encoded names of fields, of which there are few
+
+
+def _key(name):
+    out = []
+    _append(out, name)
+    return _keys.setdefault(name, b"".join(out))
+
+
+def text(s, limit=MAX_TEXT):
+    """s as text that the protocol allows: valid UTF-8, at most limit bytes."""
+    b = s.encode("utf-8", "backslashreplace")
+    if len(b) > limit:
+        b = b[: limit - 3] + "…".encode()
+        b = b.decode("utf-8", "ignore").encode()
+    return b.decode("utf-8", "replace")
+
+
+def _append(out, value):
+    kind = type(value)
+    if kind is str:
+        b = value.encode("utf-8", "backslashreplace")
+        n = len(b)
+        if n < 32:
+            out.append(bytes((0xA0 | n,)))
+        elif n < 1 << 8:
+            out.append(bytes((0xD9, n)))
+        elif n < 1 << 16:
+            out.append(b"\xda" + n.to_bytes(2, "big"))
+        else:
+            out.append(b"\xdb" + n.to_bytes(4, "big"))
+        out.append(b)
+    elif kind is int:
+        if 0 <= value < 128:
+            out.append(bytes((value,)))
+        elif value >= 0:
+            out.append(b"\xcf" + value.to_bytes(8, "big"))
+        else:
+            out.append(b"\xd3" + value.to_bytes(8, "big", signed=True))
+    elif kind is bytes or kind is memoryview:
+        n = len(value)
+        if n < 1 << 8:
+            out.append(bytes((0xC4, n)))
+        elif n < 1 << 16:
+            out.append(b"\xc5" + n.to_bytes(2, "big"))
+        else:
+            out.append(b"\xc6" + n.to_bytes(4, "big"))
+        out.append(value)
+    elif kind is bool:
+        out.append(b"\xc3" if value else b"\xc2")
+    elif kind is dict:
+        n = len(value)
+        out.append(bytes((0x80 | n,)) if n < 16 else b"\xde" + n.to_bytes(2, "big"))
+        for k, v in value.items():
+            out.append(_keys[k] if k in _keys else _key(k))
+            _append(out, v)
+    elif kind is list:
+        n = len(value)
+        out.append(bytes((0x90 | n,)) if n < 16 else b"\xdc" + n.to_bytes(2, "big"))
+        for v in value:
+            _append(out, v)
+    elif kind is float:
+        out.append(_pack(">Bd", 0xCB, value))
+    else:
+        raise TypeError("cannot encode " + kind.__name__)
+
+
+# ---------------------------------------------------------------- decoding
+
+_INTEGERS = {0xCC: (">B", 1), 0xCD: (">H", 2), 0xCE: (">I", 4), 0xCF: (">Q", 8), 0xD0: (">b", 1), 0xD1: (">h", 2), 0xD2: (">i", 4), 0xD3: (">q", 8)}
+
+
+class Other:
+    """A value of a type that no field of ours has: nil, a float, an array, a map, an extension."""
+
+
+def _header(b, i):
+    """What the value at b[i:] is, its length, and where its content begins.
+
+    The kinds are "value" (the length is the value itself), "bin", "str", "array",
+    "map" and "other" (so many bytes to skip).
+    """
+    if i >= len(b):
+        raise ProtocolError("truncated")
+    code = b[i]
+    i += 1
+    if code < 0x80:
+        return "value", code, i
+    if code < 0x90:
+        return "map", code & 15, i
+    if code < 0xA0:
+        return "array", code & 15, i
+    if code < 0xC0:
+        return "str", code & 31, i
+    if code >= 0xE0:
+        return "value", code - 256, i
+    if code == 0xC2 or code == 0xC3:
+        return "value", code == 0xC3, i
+    if code == 0xC0:
+        return "other", 0, i
+    if code in _INTEGERS:
+        layout, width = _INTEGERS[code]
+        if i + width > len(b):
+            raise ProtocolError("truncated integer")
+        return "value", _unpack(layout, b, i)[0], i + width
+    if code == 0xCA or code == 0xCB:
+        return "other", 4 << (code - 0xCA), i
+    if 0xD4 <= code <= 0xD8:
+        return "other", 1 + (1 << (code - 0xD4)), i
+    if 0xC4 <= code <= 0xC6:
+        kind, width = "bin", 1 << (code - 0xC4)
+    elif 0xD9 <= code <= 0xDB:
+        kind, width = "str", 1 << (code - 0xD9)
+    elif 0xC7 <= code <= 0xC9:
+        kind, width = "other", 1 << (code - 0xC7)
+    elif code >= 0xDC:
+        kind, width = ("array", "array", "map", "map")[code - 0xDC], (2, 4)[code & 1]
+    else:
+        raise ProtocolError("byte %#04x is no MessagePack" % code)
+    if i + width > len(b):
+        raise ProtocolError("truncated length")
+    n = int.from_bytes(b[i : i + width], "big")
+    return kind, n + (kind == "other"), i + width  # an extension has a type byte
+
+
+def _value(b, i):
+    """The value at b[i:], Other if it is none of ours, and where it ends."""
+    kind, n, i = _header(b, i)
+    if kind == "value":
+        return n, i
+    end = i + n
+    if kind == "bin":
+        if end > len(b):
+            raise ProtocolError("truncated bin")
+        return b[i:end], end
+    if kind == "str":
+        return _text(b, i, end), end
+    return Other, _skip(b, kind, n, i, MAX_DEPTH - 1)
+
+
+def _text(b, i, end):
+    if end > len(b):
+        raise ProtocolError("truncated str")
+    try:
+        return b[i:end].decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProtocolError("text is not UTF-8") from None
+
+
+def _skip(b, kind, n, i, depth):
+    """Where the value ends whose content begins at b[i:]."""
+    if kind == "value":
+        return i
+    if kind == "array" or kind == "map":
+        if depth == 0:
+            raise ProtocolError("nested deeper than %d" % MAX_DEPTH)
+        count = n if kind == "array" else 2 * n
+        if count > len(b) - i:  # every element takes a byte at least
+            raise ProtocolError("truncated " + kind)
+        for _ in range(count):
+            inner, size, i = _header(b, i)
+            i = _skip(b, inner, size, i, depth - 1)
+        return i
+    if i + n > len(b):
+        raise ProtocolError("truncated " + kind)
+    return i + n
+
+
+def _fields(b):
+    """The fields of the map b, and the names that occur twice."""
+    kind, n, i = _header(b, 0)
+    if kind != "map":
+        raise ProtocolError("not a map")
+    if n > MAX_FIELDS:
+        raise ProtocolError("more than %d fields" % MAX_FIELDS)
+    fields, twice = {}, []
+    for _ in range(n):
+        kind, size, i = _header(b, i)
+        if kind != "str":
+            raise ProtocolError("a field's name is not text")
+        name = b[i : i + size]
+        if len(name) < size:
+            raise ProtocolError("truncated str")
+        i += size
+        if name in _NAMES:
+            if name in fields:
+                twice.append(name)
+            fields[name], i = _value(b, i)
+        else:
+            kind, size, i = _header(b, i)
+            i = _skip(b, kind, size, i, MAX_DEPTH - 1)
+    if i != len(b):
+        raise ProtocolError("%d bytes behind the message" % (len(b) - i))
+    return fields, twice
+
+
+# The least value of an integer, or the type of something else.
+_MESSAGES = {
+    "turn_start": {"turn": 1, "input": bytes},
+    "turn_input": {"turn": 0, "wait": 1, "input": bytes, "eof": bool},
+    "interrupt": {"turn": 0, "seq": 1, "level": 1},
+    "query": {"id": 0, "kind": str, "text": str, "cursor": 0},
+    "shutdown": {"grace_ms": 0},
+}
+_NAMES = {b"type": "type"}
+for _m in _MESSAGES.values():
+    _NAMES.update((_name.encode(), _name) for _name in _m)
+
+
+def decode(payload):
+    """The message in payload, its fields checked, with "type" among them."""
+    fields, twice = _fields(payload)
+    kind = fields.get(b"type")
+    wanted = _MESSAGES.get(kind) if type(kind) is str else None
+    if wanted is None:
+        raise ProtocolError("unknown type %.80r" % (kind,))
+    message = {"type": kind}
+    for name in twice:
+        if name == b"type" or _NAMES[name] in wanted:
+            raise ProtocolError("%s: field %s: given twice" % (kind, _NAMES[name]))
+    for name, want in wanted.items():
+        value = fields.get(name.encode(), message)
+        if value is message:
+            raise ProtocolError("%s: field %s: missing" % (kind, name))
+        if type(want) is int:
+            if type(value) is not int or not want <= value < 1 << 64:
+                raise ProtocolError("%s: field %s: want an integer from %d on" % (kind, name, want))
+        elif type(value) is not want:
+            raise ProtocolError("%s: field %s: want %s" % (kind, name, want.__name__))
+        message[name] = value
+    if kind == "interrupt" and message["level"] > 2:
+        raise ProtocolError("interrupt: field level: %d is neither 1 nor 2" % message["level"])
+    if kind == "query" and message["kind"] not in ("complete", "parse"):
+        raise ProtocolError("query: field kind: unknown value %.80r" % message["kind"])
+    return message
+
+
+def split(data):
+    """The messages at the beginning of data, the bytes behind them, and how many bytes the next one needs."""
+    messages = []
+    i = 0
+    while True:
+        if len(data) - i < 4:
+            return messages, data[i:], 4
+        n = int.from_bytes(data[i : i + 4], "big")
+        if n > MAX_FRAME:
+            raise ProtocolError("a frame of %d bytes is larger than %d" % (n, MAX_FRAME))
+        if len(data) - i - 4 < n:
+            return messages, data[i:], 4 + n
+        messages.append(decode(data[i + 4 : i + 4 + n]))
+        i += 4 + n

@@ -1,0 +1,100 @@
+"""What must happen around fork, exec and spawn, and to some modules of the standard library."""
+import os
+import sys
+
+from turnstone_worker import imports
+
+
+def install(worker):
+    flush = worker.streams.flush
+    _before(os, "posix_spawn", flush)
+    _before(os, "posix_spawnp", flush)
+    _before(os, "execv", flush)
+    _before(os, "execve", flush)
+
+    native_system = os.system
+
+    def system(command):
+        flush()
+        status = native_system(command)
+        worker.interrupts.check()  # the C library ignores SIGINT in system()
+        return status
+
+    _resemble(system, native_system)
+    os.system = system
+
+    import _posixsubprocess
+
+    _before(_posixsubprocess, "fork_exec", flush)
+    os.register_at_fork(before=flush, after_in_child=worker.forked)
+
+    imports.when("subprocess", _subprocess)
+    imports.when("linecache", worker.cells.fill)
+    imports.when("inspect", worker.cells.teach)
+    imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))
+    imports.when("getpass", lambda getpass: _getpass(getpass, worker))
+    imports.when("matplotlib.pyplot", worker.display.teach)
+    imports.when("multiprocessing.context", _multiprocessing)
+    sys.meta_path.insert(0, imports.Finder)
+
+
+def _before(module, name, action):
+    """Calls action before every call of a function."""
+    native = getattr(module, name, None)
+    if native is None:
+        return
+
+    def function(*args, **kwargs):
+        action()
+        return native(*args, **kwargs)
+
+    _resemble(function, native)
+    setattr(module, name, function)
+
+
+def _resemble(function, native):
+    function.__name__ = function.__qualname__ = native.__name__
+    function.__doc__ = native.__doc__
+    function.__module__ = native.__module__
+    function.__wrapped__ = native
+
+
+def _subprocess(subprocess):
+    """Python 3.12 and newer keep fork_exec under a name of their own."""
+    if hasattr(subprocess, "_fork_exec"):
+        import _posixsubprocess
+
+        subprocess._fork_exec = _posixsubprocess.fork_exec
+
+
+def _threading(threading, hook):
+    if sys.version_info < (3, 13):
+        threading.excepthook = threading.__excepthook__ = hook
+
+
+def _getpass(getpass, worker):
+    """Asks through the supervisor, which knows then that the answer is a secret."""
+    native = getpass.getpass
+
+    def ask(prompt="Password: ", stream=None, **kwargs):
+        if worker.channel.forked or sys.stdin is not worker.stdin.text:
+            return native(prompt, stream, **kwargs)
+        return worker.stdin.getpass(prompt, stream)
+
+    ask.__name__ = ask.__qualname__ = "getpass"
+    ask.__doc__ = native.__doc__
+    ask.__module__ = "getpass"
+    getpass.getpass = ask
+
+
+def _multiprocessing(context):
+    """Keeps fork the default on Linux.
+
+    A child of forkserver or spawn imports __main__ to find its function, and a cell has
+    no file to import: the pool of Python 3.14's default would start worker after worker
+    for ever. A start method that user code chooses stands.
+    """
+    default = getattr(context, "_default_context", None)
+    if sys.platform != "linux" or default is None or default._default_context.get_start_method() == "fork":
+        return
+    context._default_context = type(default)(context._concrete_contexts["fork"])

@@ -1,0 +1,68 @@
+"""Imports: the worker's own, and what is done to a module when user code imports it."""
+import os
+import sys
+
+_library = os.path.dirname(os.__file__)
+_patches = {}
+
+
+def quietly(name):
+    """A module of the standard library, whatever lies in the working directory."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return module
+    path = sys.path[:]
+    try:
+        here = ("", ".", os.getcwd())
+    except OSError:
+        here = ("", ".")
+    try:
+        sys.path[:] = [p for p in path if p not in here or p == _library]
+        __import__(name)
+        return sys.modules[name]
+    finally:
+        sys.path[:] = path
+
+
+def when(name, patch):
+    """Calls patch(module) once the module called name is imported; now, if it is."""
+    module = sys.modules.get(name)
+    if module is not None:
+        patch(module)
+    else:
+        _patches[name] = patch
+
+
+class Finder:
+    """Stands first on sys.meta_path, and lets the others find what it has a patch for."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in _patches:
+            return None
+        for finder in sys.meta_path:
+            if finder is Finder:
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                break
+        else:
+            return None
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is None:
+            return spec
+
+        def exec_module(module):
+            execute(module)
+            patch = _patches.pop(name, None)
+            if patch is not None:
+                try:
+                    patch(module)
+                except Exception:
+                    pass  # another version of it, perhaps: user code gets it as it is
+
+        try:
+            spec.loader.exec_module = exec_module
+        except AttributeError:
+            pass
+        return spec

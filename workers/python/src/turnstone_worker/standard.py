@@ -1,0 +1,246 @@
+"""Standard input: the worker asks, the supervisor answers.
+
+One line is asked for at a time, so that nothing is held here that no reader wanted:
+child processes and C code read the terminal itself, and share one queue, which is the
+supervisor's. Only readinto() and readall() are Python; decoding, lines and buffers
+are the io module's.
+"""
+import builtins
+import io
+import os
+import sys
+from _thread import RLock, get_ident
+from select import select
+
+from turnstone_worker.codec import text
+
+_native_input = builtins.input
+
+
+class _Raw(io.RawIOBase):
+    """Standard input's bytes, under a BufferedReader."""
+
+    name = "<stdin>"
+    mode = "rb"
+
+    def __init__(self, stdin):
+        self.stdin = stdin
+
+    def readable(self):
+        return True
+
+    def fileno(self):
+        return 0
+
+    def isatty(self):
+        return os.isatty(0)
+
+    def close(self):
+        pass  # quit() closes sys.stdin, and the next turn may read
+
+    def readinto(self, buffer):
+        return self.stdin.readinto(buffer)
+
+    def readall(self):
+        return self.stdin.readall()
+
+
+class Stdin:
+    def __init__(self, channel, streams):
+        self.channel = channel
+        self.streams = streams
+        self.line = b""  # what is left of the last answer
+        self.eof = False  # an answer said: end of file behind it
+        self.used = False  # something was read in this turn
+        self.draining = False
+        self.spoiled = False  # an interrupt has discarded what was unread
+        self.readers = 0  # threads that wait for an answer
+        self.prompt = ""  # of the input() that is about to read
+        self.kind = "line"
+        self.turnstile = RLock()  # of input(): a prompt belongs to its reader
+        self.text = io.TextIOWrapper(io.BufferedReader(_Raw(self)), "utf-8", "surrogateescape")
+        self.text.mode = "r"
+
+    def install(self):
+        sys.stdin = sys.__stdin__ = self.text
+
+        def input(prompt="", /):
+            return self.input(prompt)
+
+        input.__doc__ = _native_input.__doc__
+        input.__module__ = "builtins"
+        input.__qualname__ = "input"
+        builtins.input = input
+
+    # ------------------------------------------------------------ asking
+
+    def ask(self, prompt, kind="line", want="line"):
+        """One answer to one question: its bytes, and whether the file ends behind them.
+
+        A thread that still waits when its turn ends asks again in the next one.
+        """
+        self.streams.flush()
+        channel = self.channel
+        while True:
+            if channel.ending:
+                return self._ended()
+            if not channel.active:
+                if get_ident() == channel.interrupts.main:
+                    return b"", True  # a signal handler between the turns
+                channel.wait(lambda: channel.active or channel.ending)
+                continue
+            answer = self._ask_once(channel.turn, text(prompt), kind, want)
+            if answer is not None and (answer["input"] or answer["eof"]):
+                return answer["input"], answer["eof"]
+
+    def _ask_once(self, turn, prompt, kind, want):
+        channel = self.channel
+        wait = channel.new_wait()
+        self.readers += 1
+        try:
+            channel.send({"type": "stdin_wait", "turn": turn, "wait": wait, "prompt": prompt, "kind": kind, "want": want}, True)
+            channel.wait(lambda: wait in channel.answers or channel.turn != turn or not channel.active or channel.ending)
+            answer = channel.answers.get(wait)
+            if answer is not None and answer["input"]:
+                line = {"type": "input_line", "turn": turn, "prompt": prompt, "secret": kind == "secret"}
+                if kind != "secret":
+                    line["text"] = answer["input"].decode("utf-8", "replace").rstrip("\n")
+                channel.send(line, True)
+            return answer
+        finally:
+            self.readers -= 1
+            channel.asked.discard(wait)
+            channel.answers.pop(wait, None)
+
+    def _ended(self):
+        if self.channel.closed and self.channel.shutdown is None and get_ident() == self.channel.interrupts.main:
+            self.channel.wait(lambda: False)  # raises: nobody will ever answer
+        return b"", True
+
+    # ------------------------------------------------------------ the stream
+
+    def readinto(self, buffer):
+        if self.draining:
+            return 0
+        if not self.line:
+            if self._is_elsewhere():
+                data = os.read(0, len(buffer))
+                buffer[: len(data)] = data
+                return len(data)
+            self.line = self._next("line")
+        n = min(len(buffer), len(self.line))
+        buffer[:n] = self.line[:n]
+        self.line = self.line[n:]
+        return n
+
+    def readall(self):
+        if self.draining:
+            return b""
+        parts = [self.line]
+        self.line = b""
+        while True:
+            if self._is_elsewhere():
+                data = os.read(0, 1 << 16)
+            else:
+                data = self._next("all")
+            if not data:
+                return b"".join(parts)
+            parts.append(data)
+
+    def _is_elsewhere(self):
+        """Reports whether the next bytes come from fd 0 itself: in a forked child, when user
+        code redirected it, and when it holds bytes that were meant for a reader of the terminal."""
+        channel = self.channel
+        if channel.forked:
+            return True
+        if channel.fence is None:
+            return False
+        if not channel.fence.is_terminal(0):
+            return True
+        return bool(select((0,), (), (), 0)[0])
+
+    def _next(self, want):
+        if self.eof:
+            self.eof = False
+            return b""
+        prompt, self.prompt = self.prompt, ""
+        self.used = True
+        data, eof = self.ask(prompt, self.kind, want)
+        self.eof = eof and bool(data)
+        return data
+
+    def discard(self):
+        """Forgets what was read ahead and not used: it belonged to the turn that ends."""
+        self.line, self.eof, self.spoiled = b"", False, False
+        if not self.used or self.readers:
+            return  # a reader that waits has found the buffers empty, and holds their lock
+        self.used = False
+        self.draining = True
+        try:
+            self.text.read()
+        except (OSError, ValueError):
+            pass
+        finally:
+            self.draining = False
+
+    # ------------------------------------------------------------ input()
+
+    def input(self, prompt):
+        if sys.stdin is not self.text or self.channel.forked:
+            return _native_input(prompt)
+        sys.audit("builtins.input", prompt)
+        shown = str(prompt)
+        with self.turnstile:
+            if self.spoiled:
+                self.discard()
+            self.streams.flush()
+            if shown:
+                sys.stdout.write(shown)
+                sys.stdout.flush()
+            self.prompt, self.kind = shown, _kind(shown)
+            try:
+                line = self.text.readline()
+            except KeyboardInterrupt:
+                self.spoiled = True
+                raise
+            finally:
+                self.prompt, self.kind = "", "line"
+        if not line:
+            raise EOFError
+        if line[-1] == "\n":
+            line = line[:-1]
+        sys.audit("builtins.input/result", line)
+        return line
+
+    def getpass(self, prompt="Password: ", stream=None):
+        """What getpass.getpass does at a terminal: asks without showing the answer."""
+        out = self.streams.out if stream is None else stream
+        out.write(prompt)
+        out.flush()
+        data, _ = self.ask(prompt, "secret")
+        out.write("\n")
+        out.flush()
+        if not data:
+            raise EOFError
+        line = data.decode("utf-8", "surrogateescape")
+        return line[:-1] if line.endswith("\n") else line
+
+    def release(self):
+        while self.turnstile._is_owned():
+            self.turnstile.release()
+
+
+def _kind(prompt):
+    """Who asks: a debugger, an interpreter in the interpreter for another line, or a program."""
+    if prompt == getattr(sys, "ps2", None):
+        return "continue"
+    bdb = sys.modules.get("bdb")
+    if bdb is not None:
+        frame = sys._getframe(3)  # the caller of input()
+        for _ in range(3):
+            if frame is None:
+                break
+            if isinstance(frame.f_locals.get("self"), bdb.Bdb):
+                return "debugger"
+            frame = frame.f_back
+    return "line"
