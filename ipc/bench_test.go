@@ -49,3 +49,54 @@ func benchmarkDecode(b *testing.B, m ipc.Message) {
 		}
 	}
 }
+
+// The floor of a turn: one frame there and one back, through pipes and Go's
+// poller, by two goroutines of one process.
+func BenchmarkEcho(b *testing.B) {
+	ours, theirs := pipes(b)
+	c, peer := ipc.NewConn(ours, ipc.FromWorker), ipc.NewConn(theirs, ipc.FromSupervisor)
+	defer c.Close()
+	defer peer.Close()
+	go func() {
+		for {
+			m, err := peer.Receive()
+			if err != nil {
+				return
+			}
+			peer.Send(ipc.Idle{Turn: m.(ipc.TurnStart).Turn, Prompt: ">>> ", Outcome: ipc.OutcomeOK, Mark: 1})
+		}
+	}()
+	b.ReportAllocs()
+	var turn uint64
+	for b.Loop() {
+		turn++
+		if err := c.Send(ipc.TurnStart{Turn: turn, Input: []byte("1+1")}); err != nil {
+			b.Fatal(err)
+		}
+		if m, err := c.Receive(); err != nil || m.(ipc.Idle).Turn != turn {
+			b.Fatal(m, err)
+		}
+	}
+}
+
+// The same without the protocol: what the pipes and the poller take.
+func BenchmarkBarePipes(b *testing.B) {
+	ours, theirs := pipes(b)
+	go func() {
+		buf := make([]byte, 64)
+		for {
+			n, err := theirs.Read(buf)
+			if err != nil {
+				return
+			}
+			theirs.Write(buf[:n])
+		}
+	}()
+	buf := make([]byte, 64)
+	for b.Loop() {
+		ours.Write(buf[:40])
+		if _, err := ours.Read(buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
