@@ -17,7 +17,8 @@ const oldestMajor, oldestMinor = 3, 8
 type FindOptions struct {
 	// Path names one interpreter and turns the search off: a file, the directory
 	// of an environment, a version ("3.12"), or a command on PATH ("python3.12").
-	// A relative path counts from Dir. "" means search.
+	// A relative path counts from Dir, and "~/" is the home directory. "" means
+	// search.
 	Path string
 
 	// Dir is where the search for a project starts; "" means the working directory.
@@ -153,6 +154,9 @@ func newFinder(o FindOptions) (*finder, error) {
 func (f *finder) named() []Candidate {
 	source := "--python " + f.path
 	path := f.path
+	if rest, ok := strings.CutPrefix(path, "~/"); ok { // no shell expands what stands in a client's configuration
+		path = filepath.Join(f.home, rest)
+	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(f.dir, path)
 	}
