@@ -16,14 +16,13 @@ var mayImport = map[string]string{
 	"supervisor/internal/host": "",
 
 	"workers/python":      "workers",
-	"workers/r":           "workers",
 	"workers/conformance": "ipc workers supervisor",
 
 	"supervisor": "ipc timeline workers supervisor/internal/host",
 
 	"cmd/internal/terminal":  "supervisor timeline",
 	"cmd/internal/mcpserver": "supervisor timeline workers",
-	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
+	"cmd/internal/cli": "supervisor timeline workers workers/python workers/conformance " +
 		"cmd/internal/terminal cmd/internal/mcpserver",
 	"cmd/repl": "cmd/internal/cli supervisor",
 

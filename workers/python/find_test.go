@@ -316,15 +316,16 @@ func TestFind_NamedPythonIsTheOnlyOneLookedAt(t *testing.T) {
 	for named, want := range map[string]string{
 		file: file,
 		filepath.Join("tools", "python-custom"+exeSuffix): file,
-		".venv":           dotted,
-		"~/src/app/.venv": dotted,
-		"env":             plain,
-		"python3.12":      command,
-		"3.12":            command,
-		"pypy3":           other,
-		"3.11":            pyenv,
-		"python3.11":      pyenv,
-		"3.11.7":          pyenv,
+		".venv":                           dotted,
+		filepath.Join(p.project, ".venv"): dotted,
+		"~/src/app/.venv":                 dotted,
+		"env":                             plain,
+		"python3.12":                      command,
+		"3.12":                            command,
+		"pypy3":                           other,
+		"3.11":                            pyenv,
+		"python3.11":                      pyenv,
+		"3.11.7":                          pyenv,
 	} {
 		p.want(named, want)
 	}
