@@ -2,43 +2,384 @@ package timeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
-	"regexp"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 )
 
 // Options are the bounds and the place of a Log.
 type Options struct {
-	// MemoryBytes bounds what is kept in memory. 0 means 4 MiB.
+	// MemoryBytes bounds what is kept in memory, with 200 bytes for each event
+	// on top of its contents. The newest event is kept whatever its size. 0 means
+	// 4 MiB.
 	MemoryBytes int64
-	// Dir is a private directory for the files "events" and "output.txt".
-	// "" means memory only.
+	// Dir is an existing private directory for the files "events" and
+	// "output.txt", which are made anew. "" means memory only.
 	Dir string
-	// FileBytes bounds each of the two files. 0 means 256 MiB.
+	// FileBytes bounds each of the two files. When one is full, both stay as they
+	// are and newer events are kept in memory only. 0 means 256 MiB.
 	FileBytes int64
 }
 
-// A Log is the ordered, bounded record of one session.
-type Log struct{}
+const (
+	// spillBytes is how much has to wait before the writer is woken at once, and
+	// spillDelay how long less than that may wait.
+	spillBytes = 256 << 10
+	spillDelay = 100 * time.Millisecond
+
+	// maxStall is how long Append waits for a writer that lags by MemoryBytes
+	// before it gives the files up, and how long Sync and Close wait for it.
+	maxStall = 2 * time.Second
+)
+
+// A Log is the ordered, bounded record of one session. All methods may be called
+// from any goroutine.
+type Log struct {
+	opts Options
+
+	timer *time.Timer   // wakes the writer when nothing else has
+	ended chan struct{} // closed when the writer has ended; nil without files
+
+	mu       sync.Mutex
+	memory   []entry       // guarded by mu; the newest events, in order, without holes
+	bytes    int64         // guarded by mu; of memory
+	end      place         // guarded by mu; where the next event will stand
+	lost     trail         // guarded by mu; events that are nowhere any more
+	more     chan struct{} // guarded by mu; closed by the next event; nil if nobody waits for it
+	closed   bool          // guarded by mu
+	kick     chan struct{} // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
+	files    fileState     // guarded by mu
+	disk     place         // guarded by mu; behind the last event in the events file
+	index    index         // guarded by mu
+	marks    []lineMark    // guarded by mu
+	lines    int           // guarded by mu; in output.txt
+	backlog  int64         // guarded by mu; bytes of memory that the writer has not written
+	due      Seq           // guarded by mu; to be written up to here without waiting for more
+	armed    bool          // guarded by mu; timer runs
+	progress chan struct{} // guarded by mu; closed when the writer has got on; nil if nobody waits for it
+}
+
+// An entry is an event with its place.
+type entry struct {
+	Event
+	at place
+}
+
+type fileState uint8
+
+const (
+	filesNone fileState = iota // memory only
+	filesOpen                  // every event goes to the files
+	filesFull                  // they have what they have
+	filesOff                   // given up: a full or slow disk
+)
 
 // New makes an empty Log. nil means all defaults.
-func New(opts *Options) (*Log, error) { return &Log{}, nil }
-
-func (l *Log) Append(e Event) Event    { return e }
-func (l *Log) Last() Seq               { return 0 }
-func (l *Log) Since(after Seq) []Event { return nil }
-func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
-	return func(func(Event) bool) {}
+func New(opts *Options) (*Log, error) {
+	return newLog(opts, createFile)
 }
-func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event { return nil }
-func (l *Log) Sync()                                              {}
-func (l *Log) OutputPath() string                                 { return "" }
-func (l *Log) Lines(from, to int) ([]string, error)               { return nil, nil }
-func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error)    { return nil, nil }
-func (l *Log) LineCount() int                                     { return 0 }
-func (l *Log) Close() error                                       { return nil }
 
-// A Line is one line of the output file.
-type Line struct {
-	Number int // from 1
-	Text   string
+func newLog(opts *Options, create createFunc) (*Log, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MemoryBytes < 0 || o.FileBytes < 0 {
+		return nil, fmt.Errorf("timeline: negative bound: MemoryBytes %d, FileBytes %d", o.MemoryBytes, o.FileBytes)
+	}
+	if o.MemoryBytes == 0 {
+		o.MemoryBytes = 4 << 20
+	}
+	if o.FileBytes == 0 {
+		o.FileBytes = 256 << 20
+	}
+	origin := place{seq: 1, structural: -1}
+	l := &Log{opts: o, end: origin, disk: origin}
+	if o.Dir == "" {
+		return l, nil
+	}
+	s, err := newSpool(o.Dir, o.FileBytes, create)
+	if err != nil {
+		return nil, err
+	}
+	l.files = filesOpen
+	l.kick = make(chan struct{}, 1)
+	l.timer = time.NewTimer(spillDelay)
+	l.timer.Stop()
+	l.ended = make(chan struct{})
+	go l.spill(l.kick, s)
+	return l, nil
+}
+
+// Append adds an event and returns it with its Seq, and its time if it had none.
+// The log keeps what the event refers to: the caller must not change it any more.
+//
+// Append does no I/O. If the files lag behind by MemoryBytes it waits for them,
+// at most 2 s, then gives them up with a Notice.
+func (l *Log) Append(e Event) Event {
+	e.Body = admit(e.Body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waitForRoomLocked(memoryBytes(e.Body))
+	return l.appendLocked(e)
+}
+
+// admit takes from a body what no log may have.
+func admit(body Body) Body {
+	switch b := body.(type) {
+	case InputLine:
+		if b.Secret {
+			b.Text = ""
+		}
+		return b
+	case TurnStarted:
+		if len(b.Input) > MaxInputBytes {
+			b.Bytes = max(b.Bytes, len(b.Input))
+			b.Input = slices.Clone(b.Input[:MaxInputBytes])
+		}
+		return b
+	case nil, Gap, Elided:
+		panic(fmt.Sprintf("timeline: %T cannot be appended: only readers make it", body))
+	}
+	return body
+}
+
+func (l *Log) appendLocked(e Event) Event {
+	e.Seq, e.Line = l.end.seq, 0
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	size := memoryBytes(e.Body)
+	l.memory = append(l.memory, entry{e, l.end})
+	l.bytes += size
+	l.end = l.end.after(e, 0)
+	if l.writingLocked() {
+		l.backlog += size
+		switch {
+		case l.backlog >= l.spillBytes():
+			l.kickWriter()
+		case !l.armed:
+			l.armed = true
+			l.timer.Reset(spillDelay)
+		}
+	}
+	l.evictLocked()
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
+	return e
+}
+
+// writingLocked reports whether events still go to the files.
+func (l *Log) writingLocked() bool { return l.files == filesOpen && !l.closed }
+
+func (l *Log) spillBytes() int64 { return min(spillBytes, l.opts.MemoryBytes/4) }
+
+// evictLocked drops the oldest events beyond the bound, except those that the
+// writer has yet to write.
+func (l *Log) evictLocked() {
+	n := 0
+	for ; l.bytes > l.opts.MemoryBytes && n < len(l.memory)-1; n++ {
+		e := &l.memory[n]
+		if e.Seq >= l.disk.seq {
+			if l.writingLocked() {
+				break
+			}
+			l.lost.add(e.at)
+		}
+		l.bytes -= memoryBytes(e.Body)
+		*e = entry{}
+	}
+	// Append makes room by copying when the slice is full, which drops the front.
+	l.memory = l.memory[n:]
+}
+
+// waitForRoomLocked waits while the events that are not written yet leave no room
+// for another of this size. It releases mu meanwhile.
+func (l *Log) waitForRoomLocked(size int64) {
+	var patience *time.Timer
+	for l.writingLocked() && l.backlog > 0 && l.backlog+size > l.opts.MemoryBytes {
+		if patience == nil {
+			patience = time.NewTimer(maxStall)
+			defer patience.Stop()
+		}
+		progress := waiter(&l.progress)
+		l.mu.Unlock()
+		expired := false
+		select {
+		case <-progress:
+		case <-patience.C:
+			expired = true
+		}
+		l.mu.Lock()
+		if expired && l.writingLocked() {
+			l.filesOffLocked(fmt.Errorf("writing them has made no room for %v", maxStall))
+		}
+	}
+}
+
+// waiter returns the channel in *c, made if nobody has waited yet.
+func waiter(c *chan struct{}) <-chan struct{} {
+	if *c == nil {
+		*c = make(chan struct{})
+	}
+	return *c
+}
+
+// filesOffLocked gives up the files, with one notice.
+func (l *Log) filesOffLocked(why error) {
+	l.files = filesOff
+	l.settleLocked()
+	e := Event{Body: Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
+	if n := len(l.memory); n > 0 {
+		last := l.memory[n-1]
+		e.Generation, e.Turn, e.Between = last.Generation, last.Turn, last.Between
+	}
+	l.appendLocked(e)
+}
+
+// settleLocked leaves nothing for the writer to do.
+func (l *Log) settleLocked() {
+	l.backlog, l.armed = 0, false
+	l.timer.Stop()
+	l.gotOnLocked()
+}
+
+// gotOnLocked wakes those who wait for the writer.
+func (l *Log) gotOnLocked() {
+	if l.progress != nil {
+		close(l.progress)
+		l.progress = nil
+	}
+}
+
+func (l *Log) kickWriter() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Last is the Seq of the newest event, 0 if there is none.
+func (l *Log) Last() Seq {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end.seq - 1
+}
+
+// Since returns the events after the cursor that are in memory. If older ones are
+// missing, the first event is a Gap, even if they are on disk.
+func (l *Log) Since(after Seq) []Event {
+	v := l.view(after, 0)
+	v.forgetDisk()
+	return v.events()
+}
+
+// followBatch is how many events a follower takes from memory at a time.
+const followBatch = 256
+
+// Follow yields the events after the cursor, those of the past and then new ones
+// as they come, each once and in order. It ends when ctx ends, or behind the last
+// event of a closed log.
+//
+// A reader is never waited for. One that is so slow that events leave memory gets
+// them from the events file; for those that are not there either it gets a Gap,
+// whose Seq is the last one that is missing.
+func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		for ctx.Err() == nil {
+			v := l.view(after, followBatch)
+			if v.empty() {
+				if v.more == nil {
+					return
+				}
+				select {
+				case <-v.more:
+				case <-ctx.Done():
+				}
+				continue
+			}
+			for e := range v.walk(after + 1) {
+				if ctx.Err() != nil || !yield(e.Event) {
+					return
+				}
+				after = e.Seq
+			}
+		}
+	}
+}
+
+// Sync waits until the files have everything appended so far, at most 2 s.
+func (l *Log) Sync() { l.sync(maxStall) }
+
+func (l *Log) sync(patience time.Duration) {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.end.seq - 1
+	for l.writingLocked() && l.disk.seq <= last {
+		l.due = max(l.due, last)
+		l.kickWriter()
+		progress := waiter(&l.progress)
+		l.mu.Unlock()
+		select {
+		case <-progress:
+			l.mu.Lock()
+		case <-timeout.C:
+			l.mu.Lock()
+			return
+		}
+	}
+}
+
+// OutputPath is the file that has the text as lines; "" when there is none, or
+// when it was given up because the disk was full.
+func (l *Log) OutputPath() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outputPathLocked()
+}
+
+func (l *Log) outputPathLocked() string {
+	if l.files == filesOpen || l.files == filesFull {
+		return filepath.Join(l.opts.Dir, outputName)
+	}
+	return ""
+}
+
+// Close writes what is not written yet, stops the writer, at most 2 s, and ends
+// the followers once they have read everything. The files stay and can be read;
+// what is appended later is kept in memory.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		l.due = l.end.seq - 1
+		if l.more != nil {
+			close(l.more)
+			l.more = nil
+		}
+		if l.kick != nil {
+			close(l.kick)
+			l.kick = nil
+		}
+	}
+	l.mu.Unlock()
+	if l.ended == nil {
+		return nil
+	}
+	timeout := time.NewTimer(maxStall)
+	defer timeout.Stop()
+	select {
+	case <-l.ended:
+		return nil
+	case <-timeout.C:
+		return errors.New("timeline: the writer did not end: the disk does not answer")
+	}
 }

@@ -1,0 +1,141 @@
+package timeline
+
+import "sort"
+
+// A place is where an event stands: among all events, in what was printed, and in
+// the files. The place after the last event is where the next one will stand.
+type place struct {
+	seq   Seq
+	bytes int64 // of text and images before it
+	cost  int64 // of the events before it, see cost
+
+	offset     int64 // of its record in the events file
+	structural int64 // offset of the newest structural record before it, or -1
+}
+
+// after is the place behind an event, whose record has this size.
+func (p place) after(e Event, size int64) place {
+	if structural(e.Body) {
+		p.structural = p.offset
+	}
+	p.seq++
+	p.bytes += contentBytes(e.Body)
+	p.cost += cost(e.Body)
+	p.offset += size
+	return p
+}
+
+// indexStride is how far the places of an index are apart in the events file, in
+// bytes: what is read to find an event. With files of 256 MiB an index takes
+// 200 KiB.
+const indexStride = 64 << 10
+
+// An index has places of events in the events file, in order. It only grows, so
+// that a copy of the slice stays good while the writer goes on.
+type index []place
+
+// seek returns the last place for which after(place) is false.
+func (x index) seek(after func(place) bool) (place, bool) {
+	i := sort.Search(len(x), func(i int) bool { return after(x[i]) })
+	if i == 0 {
+		return place{}, false
+	}
+	return x[i-1], true
+}
+
+// A lineMark is where a line begins in output.txt.
+type lineMark struct {
+	line   int
+	offset int64
+}
+
+// maxMarks bounds a trail.
+const maxMarks = 256
+
+// A trail remembers roughly how many bytes came before the events that are in no
+// file and no longer in memory, so that the size of what a reader has missed can
+// be told. It is bounded: the longer it gets, the coarser it becomes.
+type trail struct {
+	marks  []place
+	stride int64 // bytes between two marks
+}
+
+// add notes a place that is about to be forgotten.
+func (t *trail) add(p place) {
+	if n := len(t.marks); n > 0 && p.bytes-t.marks[n-1].bytes < t.stride {
+		return
+	}
+	if len(t.marks) == maxMarks {
+		for i := range maxMarks / 2 {
+			t.marks[i] = t.marks[2*i]
+		}
+		t.marks = t.marks[:maxMarks/2]
+		t.stride = 2 * max(t.stride, 1<<10)
+	}
+	t.marks = append(t.marks, p)
+}
+
+// bytesBefore is how many bytes came before seq, at least.
+func (t *trail) bytesBefore(seq Seq) int64 {
+	p, _ := index(t.marks).seek(func(p place) bool { return p.seq > seq })
+	return p.bytes
+}
+
+// What an event costs beyond its bytes, in memory and in a Window.
+const (
+	memoryOverheadBytes = 200
+	windowOverheadBytes = 16
+)
+
+// contentBytes is the size of text and images.
+func contentBytes(b Body) int64 {
+	switch b := b.(type) {
+	case Text:
+		return int64(len(b.Data))
+	case Image:
+		return int64(len(b.Data))
+	}
+	return 0
+}
+
+// payloadBytes is the size of everything of variable size.
+func payloadBytes(body Body) int64 {
+	n := 0
+	switch b := body.(type) {
+	case Text:
+		n = len(b.Data)
+	case Image:
+		n = len(b.Data) + len(b.MIME) + len(b.Source) + len(b.Title)
+	case TurnStarted:
+		n = len(b.Input) + len(b.Author)
+	case TurnEnded:
+		n = len(b.Outcome) + len(b.Name) + len(b.Message) + len(b.Prompt)
+	case Wait:
+		n = len(b.Prompt) + len(b.Kind) + len(b.Reader)
+	case InputLine:
+		n = len(b.Prompt) + len(b.Text) + len(b.Author)
+	case Interrupt:
+		n = len(b.Author)
+	case Progress:
+		n = len(b.Message)
+	case Notice:
+		n = len(b.Message)
+	case GenerationStarted:
+		n = len(b.Worker)
+	case GenerationEnded:
+		n = len(b.Reason) + len(b.Message) + len(b.LastLine)
+	}
+	return int64(n)
+}
+
+// memoryBytes is what an event takes in memory.
+func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
+
+// cost is what an event takes of a Window. A picture is worth more than its bytes:
+// it counts little, so that it is shown whole beside much text.
+func cost(b Body) int64 {
+	if i, ok := b.(Image); ok {
+		return windowOverheadBytes + 2048 + int64(len(i.Data))/64
+	}
+	return windowOverheadBytes + payloadBytes(b)
+}

@@ -1,0 +1,305 @@
+package timeline
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// A record is an event in the events file:
+//
+//	u32 length of the rest, big-endian
+//	u8  kind
+//	u8  1 if Between
+//	seq, generation, turn: uvarint
+//	line: varint; at: varint, nanoseconds since 1970
+//	previous: varint, offset of the structural record before, -1 if none; not in
+//	          records of text and pictures
+//	the fields of the body in the order of bodyFields: numbers as varints,
+//	texts with their length before them
+//
+// The file is read only by the process that wrote it, so there is no version.
+const (
+	kindText byte = iota + 1
+	kindImage
+	kindTurnStarted
+	kindTurnEnded
+	kindWait
+	kindWaitEnded
+	kindInputLine
+	kindInterrupt
+	kindProgress
+	kindNotice
+	kindGenerationStarted
+	kindGenerationEnded
+)
+
+func kindOf(b Body) byte {
+	switch b.(type) {
+	case Text:
+		return kindText
+	case Image:
+		return kindImage
+	case TurnStarted:
+		return kindTurnStarted
+	case TurnEnded:
+		return kindTurnEnded
+	case Wait:
+		return kindWait
+	case WaitEnded:
+		return kindWaitEnded
+	case InputLine:
+		return kindInputLine
+	case Interrupt:
+		return kindInterrupt
+	case Progress:
+		return kindProgress
+	case Notice:
+		return kindNotice
+	case GenerationStarted:
+		return kindGenerationStarted
+	case GenerationEnded:
+		return kindGenerationEnded
+	}
+	return 0
+}
+
+// structural reports whether an event survives where output is left out.
+func structural(b Body) bool {
+	switch b.(type) {
+	case Text, Image:
+		return false
+	}
+	return true
+}
+
+// appendRecord adds the record of an event to buf. previous is the offset of the
+// structural record before, or -1.
+func appendRecord(buf []byte, e Event, previous int64) []byte {
+	start := len(buf)
+	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true}
+	c.event(&e, &previous)
+	binary.BigEndian.PutUint32(c.buf[start:], uint32(len(c.buf)-start-4))
+	return c.buf
+}
+
+var errRecord = errors.New("timeline: malformed record in the events file")
+
+// readRecord reads one record, of which and of what follows there are at most
+// left bytes. It returns its size in the file too.
+func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return Event{}, 0, 0, err
+	}
+	size = 4 + int64(binary.BigEndian.Uint32(head[:]))
+	if size > left {
+		return Event{}, 0, 0, fmt.Errorf("%w: %d bytes where %d are left", errRecord, size, left)
+	}
+	c := codec{buf: make([]byte, size-4)}
+	if _, err := io.ReadFull(r, c.buf); err != nil {
+		return Event{}, 0, 0, err
+	}
+	c.event(&e, &previous)
+	if c.bad || len(c.buf) > 0 {
+		return Event{}, 0, 0, errRecord
+	}
+	return e, previous, size, nil
+}
+
+// A codec writes or reads fields: one description serves both directions.
+type codec struct {
+	buf     []byte // writing: what has been written; reading: what has not been read
+	writing bool
+	bad     bool // reading: a field was missing or wrong
+}
+
+func (c *codec) event(e *Event, previous *int64) {
+	kind, at := kindOf(e.Body), e.At.UnixNano()
+	c.byte(&kind)
+	c.bool(&e.Between)
+	c.uint((*uint64)(&e.Seq))
+	c.uint(&e.Generation)
+	c.uint(&e.Turn)
+	c.int(&e.Line)
+	c.int64(&at)
+	if kind != kindText && kind != kindImage {
+		c.int64(previous)
+	}
+	body := c.body(kind, e.Body)
+	if !c.writing {
+		e.At, e.Body = time.Unix(0, at), body
+	}
+}
+
+// body passes the fields of a body through the codec and returns what it is after
+// that.
+func (c *codec) body(kind byte, body Body) Body {
+	switch kind {
+	case kindText:
+		b, _ := body.(Text)
+		c.byte((*byte)(&b.Stream))
+		c.bytes(&b.Data)
+		c.bad = c.bad || b.Stream > Stderr
+		return b
+	case kindImage:
+		b, _ := body.(Image)
+		c.string(&b.MIME)
+		c.bytes(&b.Data)
+		c.string(&b.Source)
+		c.bool(&b.Update)
+		c.string(&b.Title)
+		return b
+	case kindTurnStarted:
+		b, _ := body.(TurnStarted)
+		c.bytes(&b.Input)
+		c.int(&b.Bytes)
+		c.string(&b.Author)
+		return b
+	case kindTurnEnded:
+		b, _ := body.(TurnEnded)
+		c.string(&b.Outcome)
+		c.string(&b.Name)
+		c.string(&b.Message)
+		c.string(&b.Prompt)
+		c.int64((*int64)(&b.Elapsed))
+		return b
+	case kindWait:
+		b, _ := body.(Wait)
+		c.string(&b.Prompt)
+		c.string(&b.Kind)
+		c.bool(&b.Terminal)
+		c.string(&b.Reader)
+		return b
+	case kindWaitEnded:
+		b, _ := body.(WaitEnded)
+		c.uint((*uint64)(&b.Wait))
+		return b
+	case kindInputLine:
+		b, _ := body.(InputLine)
+		c.string(&b.Prompt)
+		c.string(&b.Text)
+		c.bool(&b.Secret)
+		c.string(&b.Author)
+		return b
+	case kindInterrupt:
+		b, _ := body.(Interrupt)
+		c.int(&b.Level)
+		c.string(&b.Author)
+		return b
+	case kindProgress:
+		b, _ := body.(Progress)
+		c.float(&b.Progress)
+		c.float(&b.Total)
+		c.string(&b.Message)
+		return b
+	case kindNotice:
+		b, _ := body.(Notice)
+		c.string(&b.Message)
+		return b
+	case kindGenerationStarted:
+		b, _ := body.(GenerationStarted)
+		c.string(&b.Worker)
+		return b
+	case kindGenerationEnded:
+		b, _ := body.(GenerationEnded)
+		c.string(&b.Reason)
+		c.string(&b.Message)
+		c.bool(&b.Clean)
+		c.string(&b.LastLine)
+		c.int64(&b.PeakRSS)
+		return b
+	}
+	c.bad = true
+	return nil
+}
+
+func (c *codec) byte(v *byte) {
+	switch {
+	case c.writing:
+		c.buf = append(c.buf, *v)
+	case len(c.buf) == 0:
+		c.bad = true
+	default:
+		*v, c.buf = c.buf[0], c.buf[1:]
+	}
+}
+
+func (c *codec) bool(v *bool) {
+	var b byte
+	if *v {
+		b = 1
+	}
+	c.byte(&b)
+	c.bad = c.bad || b > 1
+	*v = b == 1
+}
+
+func (c *codec) uint(v *uint64) {
+	if c.writing {
+		c.buf = binary.AppendUvarint(c.buf, *v)
+		return
+	}
+	n := 0
+	*v, n = binary.Uvarint(c.buf)
+	c.skip(n)
+}
+
+func (c *codec) int64(v *int64) {
+	if c.writing {
+		c.buf = binary.AppendVarint(c.buf, *v)
+		return
+	}
+	n := 0
+	*v, n = binary.Varint(c.buf)
+	c.skip(n)
+}
+
+func (c *codec) int(v *int) {
+	n := int64(*v)
+	c.int64(&n)
+	*v = int(n)
+}
+
+// skip drops what a number took; n <= 0 says that it was not one.
+func (c *codec) skip(n int) {
+	if n <= 0 {
+		c.bad, c.buf = true, nil
+		return
+	}
+	c.buf = c.buf[n:]
+}
+
+func (c *codec) float(v *float64) {
+	n := math.Float64bits(*v)
+	c.uint(&n)
+	*v = math.Float64frombits(n)
+}
+
+func (c *codec) bytes(v *[]byte) {
+	n := uint64(len(*v))
+	c.uint(&n)
+	switch {
+	case c.writing:
+		c.buf = append(c.buf, *v...)
+	case n > uint64(len(c.buf)):
+		c.bad, c.buf = true, nil
+	default:
+		*v, c.buf = c.buf[:n:n], c.buf[n:]
+	}
+}
+
+func (c *codec) string(v *string) {
+	if c.writing { // without a copy
+		c.buf = binary.AppendUvarint(c.buf, uint64(len(*v)))
+		c.buf = append(c.buf, *v...)
+		return
+	}
+	var b []byte
+	c.bytes(&b)
+	*v = string(b)
+}

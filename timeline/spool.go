@@ -1,0 +1,254 @@
+package timeline
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const (
+	eventsName = "events"
+	outputName = "output.txt"
+
+	// What the writer takes at a time.
+	batchBytes  = spillBytes
+	batchEvents = 1024
+
+	// restBytes is how much of its buffers an idle writer keeps.
+	restBytes = 16 << 10
+)
+
+// createFunc opens a new file: a seam for disks that fail.
+type createFunc func(path string) (io.WriteCloser, error)
+
+func createFile(path string) (io.WriteCloser, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+}
+
+// spill is the writer: it moves events to the files until the log is closed or
+// the files are full or given up.
+func (l *Log) spill(kick <-chan struct{}, s *spool) {
+	defer close(l.ended)
+	defer s.close()
+	for open := true; open; {
+		select {
+		case _, open = <-kick:
+		case <-l.timer.C:
+			l.expire()
+		}
+		for batch := l.batch(); len(batch) > 0; batch = l.batch() {
+			w, err := s.write(batch)
+			if !l.written(batch, w, err) {
+				return
+			}
+		}
+		s.rest()
+	}
+}
+
+// expire makes everything due: it has waited long enough.
+func (l *Log) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	l.due = l.end.seq - 1
+}
+
+// batch returns the next events to be written, none if none are due.
+func (l *Log) batch() []entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files != filesOpen || l.disk.seq > l.due && l.backlog < l.spillBytes() {
+		return nil
+	}
+	if len(l.memory) == 0 || l.memory[0].Seq > l.disk.seq {
+		return nil // closed, and gone since
+	}
+	rest := l.memory[l.disk.seq-l.memory[0].Seq:]
+	n, size := 0, int64(0)
+	for n < min(len(rest), batchEvents) && size < batchBytes {
+		size += memoryBytes(rest[n].Body)
+		n++
+	}
+	return append([]entry(nil), rest[:n]...)
+}
+
+// written takes note of what has been written and reports whether to go on.
+func (l *Log) written(batch []entry, w written, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files != filesOpen {
+		return false // given up meanwhile
+	}
+	if err != nil {
+		l.filesOffLocked(err)
+		return false
+	}
+	first := l.memory[0].Seq
+	for _, e := range batch[:len(w.lines)] {
+		if e.Seq >= first {
+			l.memory[e.Seq-first].Line = w.lines[e.Seq-batch[0].Seq]
+		}
+		l.backlog -= memoryBytes(e.Body)
+	}
+	l.index = append(l.index, w.index...)
+	l.marks = append(l.marks, w.marks...)
+	l.disk, l.lines = w.end, w.finished
+	if w.full {
+		l.files = filesFull
+		l.settleLocked()
+		return false
+	}
+	l.gotOnLocked()
+	if l.disk.seq == l.end.seq {
+		l.armed = false
+		l.timer.Stop()
+	} else if !l.armed && l.writingLocked() {
+		l.armed = true
+		l.timer.Reset(spillDelay)
+	}
+	return true
+}
+
+// A spool is the two files. Only the writer uses it.
+type spool struct {
+	events, output io.WriteCloser
+	limit          int64 // of each file, in bytes
+
+	end        place // behind the last event written
+	outputSize int64
+	page       page
+	records    []byte // to be written to events
+
+	indexed int64 // offset of the last place in the index
+	marked  int64 // offset of the last line mark
+}
+
+// written is what became of a batch.
+type written struct {
+	lines    []int // in which its events begin; shorter than the batch if full
+	index    index
+	marks    []lineMark
+	end      place
+	finished int // lines in output.txt
+	full     bool
+}
+
+func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
+	events, err := create(filepath.Join(dir, eventsName))
+	if err != nil {
+		return nil, fmt.Errorf("timeline: events file: %w", err)
+	}
+	output, err := create(filepath.Join(dir, outputName))
+	if err != nil {
+		events.Close()
+		return nil, fmt.Errorf("timeline: output file: %w", err)
+	}
+	return &spool{
+		events: events, output: output, limit: limit,
+		end:     place{seq: 1, structural: -1},
+		indexed: -indexStride,
+		marked:  -indexStride,
+	}, nil
+}
+
+func (s *spool) close() {
+	s.events.Close()
+	s.output.Close()
+}
+
+// rest gives large buffers back.
+func (s *spool) rest() {
+	if cap(s.records) > restBytes {
+		s.records = nil
+	}
+	if cap(s.page.out) > restBytes {
+		s.page.out = nil
+	}
+	if cap(s.page.line) > restBytes && len(s.page.line) <= restBytes {
+		s.page.line = bytes.Clone(s.page.line)
+	}
+}
+
+// write writes events to both files, up to the first that no longer fits.
+func (s *spool) write(batch []entry) (written, error) {
+	w := written{lines: make([]int, 0, len(batch))}
+	s.records, s.page.out = s.records[:0], s.page.out[:0]
+	for _, e := range batch {
+		if !s.add(e, &w) {
+			w.full = true
+			s.seal()
+			break
+		}
+	}
+	w.end, w.finished = s.end, s.page.lines
+	if _, err := s.output.Write(s.page.out); err != nil {
+		return written{}, err
+	}
+	if _, err := s.events.Write(s.records); err != nil {
+		return written{}, err
+	}
+	s.outputSize += int64(len(s.page.out))
+	return w, nil
+}
+
+// add renders and encodes an event. It reports false, and changes nothing, if
+// that makes a file too large.
+func (s *spool) add(e entry, w *written) bool {
+	at := e.at
+	at.offset, at.structural = s.end.offset, s.end.structural
+	e.Line = s.page.lines + 1
+
+	printed, encoded := len(s.page.out), len(s.records)
+	s.records = appendRecord(s.records, e.Event, at.structural)
+	size := int64(len(s.records) - encoded)
+	if at.offset+size > s.limit || !s.print(e.Event) {
+		s.records = s.records[:encoded]
+		return false
+	}
+	s.end = at.after(e.Event, size)
+	w.lines = append(w.lines, e.Line)
+	if at.offset-s.indexed >= indexStride {
+		s.indexed = at.offset
+		w.index = append(w.index, at)
+	}
+	if n := bytes.LastIndexByte(s.page.out[printed:], '\n'); n >= 0 {
+		offset := s.outputSize + int64(printed+n+1)
+		if offset-s.marked >= indexStride {
+			s.marked = offset
+			w.marks = append(w.marks, lineMark{s.page.lines + 1, offset})
+		}
+	}
+	return true
+}
+
+// print adds an event to output.txt. It reports false, and changes nothing, if
+// there is no room for it, its unfinished line and the line that seal writes.
+func (s *spool) print(e Event) bool {
+	room := s.limit - s.outputSize - maxLabelBytes
+	if used := int64(len(s.page.out) + len(s.page.line)); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
+		s.page.print(e)
+		return true
+	}
+	before, printed := s.page, len(s.page.out)
+	before.line = bytes.Clone(s.page.line)
+	s.page.print(e)
+	if int64(len(s.page.out)+len(s.page.line)) < room {
+		return true
+	}
+	before.out = s.page.out[:printed]
+	s.page = before
+	return false
+}
+
+// maxGrowth is how many bytes one byte of text becomes at most when it is
+// printed: a cursor movement of seven bytes may print maxColumn spaces.
+const maxGrowth = maxColumn / 6
+
+// seal says at the end of output.txt that it is the end.
+func (s *spool) seal() {
+	s.page.endTurn()
+	s.page.label(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", sizeText(s.limit)))
+}

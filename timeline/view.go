@@ -1,0 +1,231 @@
+package timeline
+
+import (
+	"bufio"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+)
+
+// A view is what a log has after a cursor, at one moment: events on disk, then a
+// gap perhaps, then events in memory. It is read without the log's lock.
+type view struct {
+	after  Seq
+	end    place   // behind the last event of the log
+	memory []entry // in memory, after the cursor
+	from   place   // of the oldest event in memory, also before the cursor
+
+	path  string // of the events file; "" without one
+	disk  place  // behind the last event on disk
+	index index
+	lines int // in output.txt
+
+	named   bool // there is an output file whose lines can be named
+	writing bool // events are still being written to it
+
+	missed int64           // bytes before the first event that is nowhere, or before the cursor
+	more   <-chan struct{} // closed by the next event; nil if none will come, or if the view has some
+}
+
+// view copies what is in memory after the cursor, at most limit events, 0 for all.
+func (l *Log) view(after Seq, limit int) view {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := view{
+		after: after, end: l.end, from: l.end,
+		disk: l.disk, index: l.index, lines: l.lines,
+		named: l.outputPathLocked() != "", writing: l.writingLocked(),
+	}
+	if l.opts.Dir != "" {
+		v.path = filepath.Join(l.opts.Dir, eventsName)
+	}
+	if after+1 >= l.end.seq || after+1 == 0 {
+		if !l.closed {
+			v.more = waiter(&l.more)
+		}
+		return v
+	}
+	if len(l.memory) > 0 {
+		v.from = l.memory[0].at
+		rest := l.memory[max(after+1, v.from.seq)-v.from.seq:]
+		if limit > 0 && len(rest) > limit {
+			rest = rest[:limit]
+		}
+		v.memory = slices.Clone(rest)
+	}
+	v.missed = l.bytesBeforeLocked(after + 1)
+	return v
+}
+
+// bytesBeforeLocked is how many bytes came before seq, roughly: of the place
+// noted before it.
+func (l *Log) bytesBeforeLocked(seq Seq) int64 {
+	if seq < l.disk.seq {
+		p, _ := l.index.seek(func(p place) bool { return p.seq > seq })
+		return p.bytes
+	}
+	return max(l.disk.bytes, l.lost.bytesBefore(seq))
+}
+
+// empty reports whether there is nothing after the cursor.
+func (v *view) empty() bool { return v.more != nil || v.after+1 >= v.end.seq || v.after+1 == 0 }
+
+// forgetDisk makes a view of what is in memory.
+func (v *view) forgetDisk() { v.path = "" }
+
+// events is everything after the cursor.
+func (v *view) events() []Event {
+	var events []Event
+	for e := range v.walk(v.after + 1) {
+		events = append(events, e.Event)
+	}
+	return events
+}
+
+// walk yields the events from seq on. What is missing is a Gap.
+func (v *view) walk(seq Seq) iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		missed := v.missed
+		if seq < v.from.seq && seq < v.disk.seq {
+			start, _ := v.index.seek(func(p place) bool { return p.seq > seq })
+			for e := range v.replay(start) {
+				if e.Seq < seq {
+					continue
+				}
+				if e.Seq >= v.from.seq {
+					break
+				}
+				if !yield(e) {
+					return
+				}
+				seq = e.Seq + 1
+				missed = e.at.bytes + contentBytes(e.Body)
+			}
+		}
+		if seq < v.from.seq {
+			if !yield(v.gap(seq, missed)) {
+				return
+			}
+			seq = v.from.seq
+		}
+		for _, e := range v.memory {
+			if e.Seq >= seq && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// gap stands for the events from seq to the first in memory.
+func (v *view) gap(seq Seq, missed int64) entry {
+	last := v.from.seq - 1
+	g := entry{at: v.from}
+	g.at.seq, g.at.bytes = seq, missed
+	g.Seq = last
+	g.Body = Gap{From: seq, To: last, Bytes: v.from.bytes - missed}
+	if len(v.memory) > 0 {
+		next := &v.memory[0]
+		g.At, g.Generation, g.Turn, g.Between = next.At, next.Generation, next.Turn, next.Between
+	}
+	return g
+}
+
+// replay yields the events on disk from a place on. It ends early if the file
+// cannot be read.
+func (v *view) replay(p place) iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		if v.path == "" || p.seq == 0 {
+			return
+		}
+		f, err := os.Open(v.path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		left := v.disk.offset - p.offset
+		r := bufio.NewReaderSize(io.NewSectionReader(f, p.offset, left), 64<<10)
+		for left > 0 {
+			e, _, size, err := readRecord(r, left)
+			if err != nil || e.Seq != p.seq {
+				return
+			}
+			if !yield(entry{e, p}) {
+				return
+			}
+			p = p.after(e, size)
+			left -= size
+		}
+	}
+}
+
+// walkCost yields the events from about a cost on: it may begin with some before it.
+func (v *view) walkCost(cost int64) iter.Seq[entry] {
+	if cost >= v.from.cost {
+		i := sort.Search(len(v.memory), func(i int) bool { return v.memory[i].at.cost > cost })
+		return slices.Values(v.memory[max(0, i-1):])
+	}
+	seq := v.after + 1
+	if p, ok := v.index.seek(func(p place) bool { return p.cost > cost }); ok {
+		seq = max(seq, p.seq)
+	}
+	return v.walk(seq)
+}
+
+// structural returns the events of [from, to) that are neither text nor pictures,
+// the newest limit of them.
+func (v *view) structural(from, to Seq, limit int) []Event {
+	var found []Event // newest first
+	for _, e := range slices.Backward(v.memory) {
+		if len(found) < limit && e.Seq >= from && e.Seq < to && structural(e.Body) {
+			found = append(found, e.Event)
+		}
+	}
+	to = min(to, v.from.seq, v.disk.seq)
+	if from < to && len(found) < limit {
+		found = v.structuralOnDisk(found, from, to, limit)
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// structuralOnDisk finds the events of the last stretch by reading it, and follows
+// from there the chain that runs through the file backwards.
+func (v *view) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
+	start, ok := v.index.seek(func(p place) bool { return p.seq >= to })
+	if !ok {
+		return found
+	}
+	var last []Event
+	for e := range v.replay(start) {
+		if e.Seq >= to {
+			break
+		}
+		if e.Seq >= from && structural(e.Body) {
+			last = append(last, e.Event)
+		}
+	}
+	for _, e := range slices.Backward(last) {
+		if len(found) < limit {
+			found = append(found, e)
+		}
+	}
+	f, err := os.Open(v.path)
+	if err != nil {
+		return found
+	}
+	defer f.Close()
+	for offset := start.structural; offset >= 0 && len(found) < limit; {
+		left := v.disk.offset - offset
+		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, left), 512)
+		e, previous, _, err := readRecord(r, left)
+		if err != nil || e.Seq < from || previous >= offset {
+			break
+		}
+		found = append(found, e)
+		offset = previous
+	}
+	return found
+}
