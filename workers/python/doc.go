@@ -3,8 +3,8 @@
 //
 // The worker itself is Python source, embedded from src: the standard library
 // only, CPython 3.8 and newer, one thread, nothing to install. src/boot.py is
-// given to the interpreter with -c and loads the modules in src/turnstone_worker
-// from the session's private directory, or from a cache of their compiled code.
+// started from the session's private directory and loads the modules in
+// src/turnstone_worker from there, or from a cache of their compiled code.
 //
 //	codec      MessagePack and the five messages a worker may receive
 //	atomic     system calls that survive asynchronous exceptions
@@ -16,6 +16,8 @@
 //	display    the last expression's value, pictures and matplotlib
 //	hooks      what must happen around fork, exec, and certain imports
 //	query      completion, and whether a text is a whole input
+//	imports    the worker's own imports, and what is done to a module when user code imports it
+//	cache      the compiled code on disk
 //	main       the life of a worker
 //
 // The package starts no goroutines and keeps no state.

@@ -134,12 +134,28 @@ func launch(t *testing.T, spec workers.Spec, s setup) *worker {
 		fromWorkerR.Close()
 	})
 	if !s.noTurn0 {
-		if _, ok := w.next().(ipc.WorkerReady); !ok {
-			t.Fatalf("the first frame is not worker_ready")
-		}
+		w.ready()
 		w.finish()
 	}
 	return w
+}
+
+// ready takes worker_ready, the first frame. Text of the start-up may overtake it:
+// the two are on different ways.
+func (w *worker) ready() ipc.WorkerReady {
+	w.t.Helper()
+	var before []any
+	for {
+		switch e := w.next().(type) {
+		case ipc.WorkerReady:
+			w.merged = append(before, w.merged...)
+			return e
+		case text:
+			before = append(before, e)
+		default:
+			w.t.Fatalf("first came %+v after %v; want worker_ready", e, before)
+		}
+	}
 }
 
 // cleanEnv is this process's environment without what steers Python.

@@ -62,13 +62,13 @@ func Spec(o Options) workers.Spec {
 	}
 	s.Path, s.Why = found.Path, found.Why
 
-	boot, files, err := load(source)
+	files, err := modules(source)
 	if err != nil {
 		s.Err = err
 		return s
 	}
 	s.Files = files
-	s.Args = []string{"-c", string(boot), workers.FilesDir, cacheDir(o.CacheDir), digest(files)}
+	s.Args = []string{workers.FilesDir + "/boot.py", cacheDir(o.CacheDir), digest(files)}
 	if o.ShowAll {
 		s.Args = append(s.Args, "show=all")
 	}
@@ -78,22 +78,19 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// load returns the program for -c and the modules by file name.
-func load(src fs.FS) (boot []byte, files map[string][]byte, err error) {
-	if boot, err = fs.ReadFile(src, "src/boot.py"); err != nil {
-		return nil, nil, err
-	}
+// modules returns the worker's source by file name.
+func modules(src fs.FS) (map[string][]byte, error) {
 	names, err := fs.Glob(src, "src/turnstone_worker/*.py")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	files = make(map[string][]byte, len(names))
-	for _, name := range names {
+	files := make(map[string][]byte, len(names)+1)
+	for _, name := range append(names, "src/boot.py") {
 		if files[path.Base(name)], err = fs.ReadFile(src, name); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return boot, files, nil
+	return files, nil
 }
 
 // cacheDir is where compiled code is kept; "" when there is no such place.

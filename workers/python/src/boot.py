@@ -1,9 +1,9 @@
-# The program given to `python -c`, followed by the arguments
-#     FILES CACHE DIGEST [option=value ...]
-# It loads the worker's modules from the directory FILES, or their compiled code
-# from CACHE, and runs them. No interpreter flag is used: each of them takes
-# something away that a user may rely on. The syntax is that of any Python, so that
-# one that is too old can say so.
+# The program that a worker is started with: python {files}/boot.py CACHE DIGEST [option=value ...]
+# It loads the worker's modules from its own directory, or their compiled code from
+# CACHE, and runs them. No interpreter flag is used: each of them takes something away
+# that a user may rely on. It is a file and no -c text, so that nothing is imported from
+# the working directory before this program can prevent it. The syntax is that of any
+# Python, so that one that is too old can say so.
 import sys
 
 
@@ -17,8 +17,11 @@ def _boot():
     from _frozen_importlib_external import MAGIC_NUMBER
 
     # A select.py in the working directory must not become a part of the worker.
-    # The user's path is put back before user code runs.
+    # The user's path is put back before user code runs: that of an interactive Python.
+    files = os.path.dirname(os.path.abspath(__file__))
     path = sys.path[:]
+    if not getattr(sys.flags, "safe_path", False):
+        path[0] = ""
     try:
         here = ("", ".", os.getcwd())
     except OSError:
@@ -26,8 +29,8 @@ def _boot():
     library = os.path.dirname(os.__file__)
     sys.path[:] = [p for p in path if p not in here or p == library]
 
-    files, cache, digest = sys.argv[1:4]
-    options = dict(a.split("=", 1) for a in sys.argv[4:])
+    cache, digest = sys.argv[1:3]
+    options = dict(a.split("=", 1) for a in sys.argv[3:])
     package = "turnstone_worker"
     entry = cache and "%s/worker-%s-%s-%s" % (cache, sys.implementation.cache_tag, MAGIC_NUMBER[:2].hex(), digest)
 
@@ -55,7 +58,7 @@ def _boot():
     def compiled():
         codes = {}
         for name in sorted(os.listdir(files)):
-            if name.endswith(".py"):
+            if name.endswith(".py") and name != "boot.py":
                 with open(os.path.join(files, name), "rb") as f:
                     codes[name[:-3]] = compile(f.read(), package + "/" + name, "exec", dont_inherit=True)
         return codes

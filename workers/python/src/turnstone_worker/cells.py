@@ -77,6 +77,8 @@ class Cells:
             pieces.append(("exec", _ast.Module([last], [])) if muted else ("single", _ast.Interactive([last])))
         parts = []
         for kind, piece in pieces:
+            if kind == "exec" and piece.body and _is_text(piece.body[0]):
+                del piece.body[0]  # it would become __main__.__doc__
             if piece.body:
                 part = compile(piece, name, kind, flags, True)
                 flags |= part.co_flags & _FUTURE
@@ -225,6 +227,10 @@ def _strip(error):
                 tb.tb_next = following
             tb = following
         error = error.__cause__ or error.__context__
+
+
+def _is_text(statement):
+    return type(statement) is _ast.Expr and type(statement.value) is _ast.Constant and type(statement.value.value) is str
 
 
 def _is_muted(statement, code):

@@ -64,7 +64,10 @@ class Worker:
         for name in list(self.namespace):
             if not (name.startswith("__") and name.endswith("__")):
                 del self.namespace[name]
+        for name in ("__file__", "__cached__"):
+            self.namespace.pop(name, None)
         self.namespace["__doc__"] = None
+        self.namespace["__loader__"] = sys.__loader__
         sys.argv = [""]
         sys.ps1, sys.ps2 = ">>> ", "... "
         os.environ.setdefault("PYTHON_BASIC_REPL", "1")
