@@ -1,0 +1,166 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+)
+
+const (
+	// defaultTimeout is how long a call waits for its turn: less than any known
+	// client waits for a call.
+	defaultTimeout = 45 * time.Second
+	maxTimeout     = 600 * time.Second
+)
+
+// The arguments of the tools. The JSON names are the schema's.
+type (
+	replArgs struct {
+		Input     *string  `json:"input"`
+		TimeoutMS *float64 `json:"timeout_ms"`
+		EOF       bool     `json:"eof"`
+		Session   string   `json:"session"`
+		Lang      string   `json:"lang"`
+	}
+
+	outputArgs struct {
+		Session string   `json:"session"`
+		WaitMS  *float64 `json:"wait_ms"`
+		After   *uint64  `json:"after"`
+		Grep    string   `json:"grep"`
+		Lines   string   `json:"lines"`
+	}
+
+	sessionArgs struct {
+		Session string `json:"session"`
+	}
+
+	noArgs struct{}
+)
+
+// decode reads the arguments of a tool. Its errors tell a model how to repair them.
+func decode[T any](arguments json.RawMessage) (args T, err error) {
+	if len(arguments) == 0 {
+		return args, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	d.DisallowUnknownFields()
+	err = d.Decode(&args)
+	if err == nil {
+		return args, nil
+	}
+	var wrong *json.UnmarshalTypeError
+	switch text := err.Error(); {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return args, fmt.Errorf("%s must be %s, not %s", wrong.Field, kindName(wrong.Type), article(wrong.Value))
+	case errors.As(err, &wrong):
+		return args, fmt.Errorf("the arguments must be an object, not %s", article(wrong.Value))
+	case strings.HasPrefix(text, "json: unknown field "):
+		name := strings.Trim(strings.TrimPrefix(text, "json: unknown field "), `"`)
+		return args, fmt.Errorf("unknown argument %q: this tool takes %s", name, fieldNames[T]())
+	default:
+		return args, fmt.Errorf("the arguments cannot be read: %s", strings.TrimPrefix(text, "json: "))
+	}
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Uint64:
+		return "a whole number from 0"
+	default:
+		return "a number"
+	}
+}
+
+// article puts encoding/json's name of a value into a sentence.
+func article(value string) string {
+	if strings.HasPrefix(value, "number ") { // the number follows
+		return value
+	}
+	switch value {
+	case "bool":
+		return "true or false"
+	case "object", "array":
+		return "an " + value
+	default:
+		return "a " + value
+	}
+}
+
+// fieldNames lists the arguments of a tool.
+func fieldNames[T any]() string {
+	t := reflect.TypeFor[T]()
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = t.Field(i).Tag.Get("json")
+	}
+	return list(names, "and", "no arguments")
+}
+
+// list joins names as a sentence does.
+func list(names []string, and, none string) string {
+	switch n := len(names); n {
+	case 0:
+		return none
+	case 1:
+		return names[0]
+	default:
+		return strings.Join(names[:n-1], ", ") + " " + and + " " + names[n-1]
+	}
+}
+
+// milliseconds is an optional time to wait, within bounds.
+func milliseconds(name string, ms *float64) (time.Duration, error) {
+	if ms == nil {
+		return defaultTimeout, nil
+	}
+	if most := float64(maxTimeout / time.Millisecond); math.IsNaN(*ms) || *ms < 0 || *ms > most {
+		return 0, fmt.Errorf("%s must be from 0 to %.0f, not %v", name, most, *ms)
+	}
+	return time.Duration(*ms * float64(time.Millisecond)), nil
+}
+
+// lineRange reads "FROM-TO", "FROM-", "LINE" or "-COUNT" for lines that are
+// numbered 1 to total.
+func lineRange(s string, total int) (from, to int, err error) {
+	bad := fmt.Errorf(`lines must be like "120-180", "120-", "120" or "-50" for the last 50, not %q`, s)
+	a, b, isRange := strings.Cut(strings.TrimSpace(s), "-")
+	number := func(s string, otherwise int) int {
+		if s == "" {
+			return otherwise
+		}
+		n := 0
+		for _, c := range []byte(s) {
+			if c < '0' || c > '9' || n > 1e9 {
+				err = bad
+				return 0
+			}
+			n = n*10 + int(c-'0')
+		}
+		return n
+	}
+	switch {
+	case !isRange && a != "":
+		from = number(a, 0)
+		to = from
+	case a != "":
+		from, to = number(a, 0), number(b, total)
+	case b != "":
+		from, to = max(1, total-number(b, 0)+1), total
+	default:
+		err = bad
+	}
+	if err == nil && (from < 1 || from > to && b != "") {
+		err = bad
+	}
+	return from, to, err
+}

@@ -1,0 +1,108 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+// interrupt is the tool repl_interrupt.
+func (s *server) interrupt(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
+	a, result := s.askerFor(ctx, c, arguments)
+	if a == nil {
+		return result
+	}
+	if err := a.interruptNow(ctx); err != nil {
+		return failure(err)
+	}
+	a.view.expectCode()
+	return a.report(ctx, a.now)
+}
+
+// reset is the tool repl_reset. It waits until the new interpreter is ready.
+func (s *server) reset(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
+	a, result := s.askerFor(ctx, c, arguments)
+	if a == nil {
+		return result
+	}
+	if err := a.session.Reset(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return failure(err)
+	}
+	a.view.expectCode()
+	return a.poll(ctx)
+}
+
+// askerFor is the call of a tool that takes nothing but a session, or else the
+// call's result.
+func (s *server) askerFor(ctx context.Context, c *call, arguments json.RawMessage) (*asker, *mcp.CallToolResult) {
+	args, err := decode[sessionArgs](arguments)
+	if err != nil {
+		return nil, failure(err)
+	}
+	return s.askAbout(ctx, c, args.Session, time.Now().Add(defaultTimeout))
+}
+
+// askAbout is a call about a session that is there, or else the call's result.
+func (s *server) askAbout(ctx context.Context, c *call, name string, deadline time.Time) (*asker, *mcp.CallToolResult) {
+	v, err := s.sessions.find(name)
+	if err != nil {
+		return nil, failure(err)
+	}
+	session, ok, err := v.open(ctx, deadline)
+	switch {
+	case err != nil:
+		return nil, s.openFailure(err)
+	case ctx.Err() != nil:
+		return nil, nil
+	case !ok:
+		return nil, plain(fmt.Sprintf("[session %q is not open yet: call again]", v.name))
+	}
+	return &asker{server: s, call: c, view: v, session: session, deadline: deadline}, nil
+}
+
+// list is the tool repl_sessions.
+func (s *server) list(_ context.Context, _ *call, arguments json.RawMessage) *mcp.CallToolResult {
+	if _, err := decode[noArgs](arguments); err != nil {
+		return failure(err)
+	}
+	all := s.sessions.all()
+	if len(all) == 0 {
+		return plain("no sessions: repl makes one")
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID")
+	for _, v := range all {
+		session, ok := v.isOpen()
+		if !ok {
+			fmt.Fprintf(table, "%s\t%s\topening\n", v.name, v.lang)
+			continue
+		}
+		i := session.Info()
+		language := v.lang
+		if i.Worker.RuntimeVersion != "" {
+			language += " " + i.Worker.RuntimeVersion
+		}
+		state := i.State.String()
+		if i.State == supervisor.StateRunning {
+			state += fmt.Sprintf(" %.1f s", i.Running.Seconds())
+		}
+		memory, pid := "-", "-"
+		if i.PID != 0 {
+			memory, pid = byteCount(i.MemoryBytes), fmt.Sprint(i.PID)
+		}
+		age := time.Since(i.Opened).Round(time.Second)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", v.name, language, state, i.Generation, age, memory, pid)
+	}
+	_ = table.Flush() // to memory
+	return plain(strings.TrimSuffix(b.String(), "\n"))
+}

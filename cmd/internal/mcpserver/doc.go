@@ -1,0 +1,37 @@
+// Package mcpserver offers REPL sessions to a model over the Model Context
+// Protocol, on one pair of streams: the caller's standard input and output.
+//
+//	err := mcpserver.Run(ctx, &mcpserver.Options{
+//		Supervisor: sup,
+//		Specs:      map[string]func() workers.Spec{"python": spec},
+//		In:         os.Stdin,
+//		Out:        os.Stdout,
+//	})
+//
+// The client is one caller: it has one cursor for each session, and every reply
+// begins with what happened since the last one that it got. What a reply holds is
+// content only, text and images in order, because clients show a model nothing
+// else once there is structured content. At most one bracketed line about the
+// state follows; facts for programs are in the result's _meta under turnstone/.
+//
+// A call never outlives its timeout, a turn may. Nothing waits behind a running
+// turn: a second input is refused at once, and says what to do.
+//
+// The SDK keeps the protocol, in every version from 2024-11-05 on; the wire below
+// it keeps the promises that the SDK does not: a cancelled call is never answered,
+// ids and progress tokens come back as they were sent, a line that is not JSON
+// costs an error and not the connection, and it is known whether the client got a
+// reply. Only a reply that was written moves the cursor.
+//
+// What it leaves out: signals, flags and languages (see cli), and other transports.
+//
+// # Goroutines
+//
+//	name     started by  ends when                          owns
+//	lines    Run         the input ends or fails            the input
+//	open     a call      the worker's process exists, 10 s  the start of one session
+//	calls    the SDK     the call is answered or cancelled  nothing
+//
+// Run waits for open and for calls. lines cannot be ended from here while it
+// reads: it ends with the input, or with the process.
+package mcpserver

@@ -1,0 +1,150 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// maxLines and maxLookChars bound what grep and lines show at once.
+	maxLines     = 400
+	maxLookChars = 20_000
+
+	// maxLineChars bounds one shown line.
+	maxLineChars = 2_000
+)
+
+// output is the tool repl_output: it waits for a turn, or looks into output
+// without moving the caller's cursor.
+func (s *server) output(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
+	args, err := decode[outputArgs](arguments)
+	wait, waitErr := milliseconds("wait_ms", args.WaitMS)
+	if err = errors.Join(err, waitErr); err != nil {
+		return failure(err)
+	}
+	ways := 0
+	for _, given := range []bool{args.Grep != "", args.Lines != "", args.After != nil} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return failure(errors.New("grep, lines and after are three ways to look: use one"))
+	}
+	a, result := s.askAbout(ctx, c, args.Session, time.Now().Add(wait))
+	if a == nil {
+		return result
+	}
+	switch {
+	case args.Grep != "":
+		return a.grep(args.Grep)
+	case args.Lines != "":
+		return a.lines(args.Lines)
+	case args.After != nil:
+		return a.again(ctx, timeline.Seq(*args.After))
+	}
+	return a.poll(ctx)
+}
+
+// again shows what came after an event, told or not.
+func (a *asker) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
+	r, err := a.session.Wait(ctx, &supervisor.WaitOptions{Poll: true, After: after})
+	if err != nil {
+		return nil
+	}
+	return render(r, a.session.Log().OutputPath(), a.notes)
+}
+
+func (a *asker) grep(pattern string) *mcp.CallToolResult {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			return failure(fmt.Errorf("grep is not a regular expression: %s in %q (RE2 syntax, without lookaround)", bad.Code, bad.Expr))
+		}
+		return failure(err)
+	}
+	log := a.session.Log()
+	log.Sync()
+	found, err := log.Grep(re, maxLines+1)
+	if err != nil {
+		return failure(err)
+	}
+	if len(found) == 0 {
+		return plain(fmt.Sprintf("[no line of %d matches]", log.LineCount()))
+	}
+	shown := listing(found[:min(len(found), maxLines)])
+	if shown.count < len(found) {
+		last := found[shown.count-1].Number
+		return plain(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.text, last))
+	}
+	return plain(shown.text)
+}
+
+func (a *asker) lines(which string) *mcp.CallToolResult {
+	log := a.session.Log()
+	log.Sync()
+	total := log.LineCount()
+	from, to, err := lineRange(which, total)
+	if err != nil {
+		return failure(err)
+	}
+	if from > total {
+		return plain(fmt.Sprintf("[there are %d lines]", total))
+	}
+	to = min(to, total)
+	texts, err := log.Lines(from, min(to, from+maxLines-1))
+	if err != nil {
+		return failure(err)
+	}
+	numbered := make([]timeline.Line, len(texts))
+	for i, text := range texts {
+		numbered[i] = timeline.Line{Number: from + i, Text: text}
+	}
+	shown := listing(numbered)
+	if last := from + shown.count - 1; last < to {
+		return plain(fmt.Sprintf("%s\n[lines %d-%d are left]", shown.text, last+1, to))
+	}
+	return plain(shown.text)
+}
+
+// A listed is numbered lines as text, within the bounds.
+type listed struct {
+	text  string
+	count int // of the lines, one at least
+}
+
+func listing(lines []timeline.Line) listed {
+	var b strings.Builder
+	chars := 0
+	for i, l := range lines {
+		text := fmt.Sprintf("%d: %s", l.Number, shorten(l.Text))
+		if chars += utf8.RuneCountInString(text) + 1; i > 0 && chars > maxLookChars {
+			return listed{b.String(), i}
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(text)
+	}
+	return listed{b.String(), len(lines)}
+}
+
+// shorten cuts a very long line.
+func shorten(s string) string {
+	if utf8.RuneCountInString(s) <= maxLineChars {
+		return s
+	}
+	return string([]rune(s)[:maxLineChars]) + "…"
+}

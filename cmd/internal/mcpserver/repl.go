@@ -1,0 +1,251 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// Control characters that may lead an input, as they would be typed.
+const (
+	interruptKey = '\x03'
+	resetKey     = '\x04'
+)
+
+// cancelBound is how long the interrupt of a cancelled call may take.
+const cancelBound = 2 * time.Second
+
+const notUsed = "the input was not used"
+
+// repl runs code, or answers a wait that the caller knows of.
+func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
+	args, err := decode[replArgs](arguments)
+	if err == nil && args.Input == nil {
+		err = errors.New(`input is required: code, an answer, or "" to wait for news`)
+	}
+	timeout, timeoutErr := milliseconds("timeout_ms", args.TimeoutMS)
+	if err = errors.Join(err, timeoutErr); err != nil {
+		return failure(err)
+	}
+	v, made, err := s.sessions.use(args.Session, args.Lang)
+	if err != nil {
+		return failure(err)
+	}
+	deadline := time.Now().Add(timeout)
+	session, ok, err := v.open(ctx, deadline)
+	switch {
+	case err != nil:
+		return s.openFailure(err)
+	case ctx.Err() != nil:
+		return nil
+	case !ok:
+		return plain(fmt.Sprintf("[session %q is not open yet; %s: call again]", v.name, notUsed))
+	}
+	a := asker{server: s, call: c, view: v, session: session, deadline: deadline}
+	if made {
+		a.note("new session %q", v.name)
+	}
+
+	input, err := a.control(ctx, *args.Input)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return failure(err)
+	case input == "" && !args.EOF:
+		return a.poll(ctx)
+	}
+	if _, shown := v.knows(); shown != 0 {
+		return a.answer(ctx, shown, input, args.EOF)
+	}
+	if input == "" {
+		a.note("nothing waits for input: eof was not used")
+		return a.poll(ctx)
+	}
+	return a.submit(ctx, input, args.EOF)
+}
+
+// An asker is one call about one session.
+type asker struct {
+	*server
+	call     *call
+	view     *view
+	session  *supervisor.Session
+	deadline time.Time
+	notes    []string // for the state line
+}
+
+func (a *asker) note(format string, args ...any) {
+	a.notes = append(a.notes, fmt.Sprintf(format, args...))
+}
+
+// control does what leading control characters ask for, and returns the rest.
+func (a *asker) control(ctx context.Context, input string) (rest string, err error) {
+	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
+		if input[0] == interruptKey {
+			err = a.interruptNow(ctx)
+		} else {
+			err = a.session.Reset(ctx)
+		}
+		if err != nil {
+			return "", err
+		}
+		a.view.expectCode()
+		input = input[1:]
+	}
+	return input, nil
+}
+
+// interruptNow interrupts what runs and notes what came of it, unless the reply
+// shows that anyway.
+func (a *asker) interruptNow(ctx context.Context) error {
+	result, err := a.session.Interrupt(ctx, 0)
+	switch result {
+	case supervisor.InterruptNotRunning, supervisor.InterruptStale:
+		a.note("nothing was running")
+	case supervisor.InterruptPending:
+		a.note("interrupted, without effect so far: interrupt again, or call repl_reset")
+	case supervisor.InterruptIdle, supervisor.InterruptWaiting:
+	}
+	return err
+}
+
+// submit runs code.
+func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
+	turn, err := a.session.SubmitAs(ctx, author, code)
+	switch {
+	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
+		a.note(notUsed)
+		return a.report(ctx, a.now)
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return failure(err)
+	}
+	if eof {
+		a.note("eof was not used: it was code")
+	}
+	return a.follow(ctx, turn)
+}
+
+// answer answers a wait that the caller knows of. When that is over, the input is
+// not taken for code: it was not meant to be.
+func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
+	turn := a.session.Current()
+	err := supervisor.ErrStale
+	if turn != nil {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		err = turn.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: author})
+	}
+	switch {
+	case errors.Is(err, supervisor.ErrStale):
+		a.note("the wait is over; " + notUsed)
+		return a.report(ctx, a.now)
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return failure(err)
+	}
+	return a.follow(ctx, turn)
+}
+
+// follow waits for a turn that this call started or fed. If the client cancels
+// the call, it means the turn. If the client is gone, its sessions end anyway.
+func (a *asker) follow(ctx context.Context, turn *supervisor.Turn) *mcp.CallToolResult {
+	result := a.await(ctx, turn.Wait)
+	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
+		defer cancel()
+		if _, err := a.session.Interrupt(bounded, turn.ID()); err != nil {
+			a.sessions.logger.Error("a cancelled call was not interrupted", "session", a.view.name, "error", err)
+		}
+	}
+	return result
+}
+
+// poll waits for whatever is active, without owning it.
+func (a *asker) poll(ctx context.Context) *mcp.CallToolResult {
+	return a.await(ctx, a.session.Wait)
+}
+
+// A waiter is Session.Wait, or Turn.Wait of one turn.
+type waiter func(context.Context, *supervisor.WaitOptions) (supervisor.Reply, error)
+
+// now is a waiter that does not wait.
+func (a *asker) now(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error) {
+	o.Poll = true
+	return a.session.Wait(ctx, o)
+}
+
+// await waits until there is nothing to wait for or the deadline passes, tells
+// the client how far it is, and reports.
+func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
+	beat := newHeartbeat(a.call.token != nil)
+	for {
+		o := &supervisor.WaitOptions{Until: time.Until(beat.next(a.deadline))}
+		o.Poll = o.Until <= 0
+		o.After, _ = a.view.knows()
+		r, err := wait(ctx, o)
+		switch {
+		case err != nil:
+			return nil
+		case isOver(r) || !time.Now().Before(a.deadline):
+			if !beat.hold(ctx) {
+				return nil
+			}
+			return a.tell(ctx, wait, r, o.After)
+		}
+		if elapsed, due := beat.due(); due {
+			a.wire.progress(a.call, elapsed.Seconds(), progressText(r))
+		}
+	}
+}
+
+// isOver reports whether there is nothing to wait for.
+func isOver(r supervisor.Reply) bool {
+	return r.Outcome != "" || r.Wait != nil ||
+		r.State == supervisor.StateIdle || r.State == supervisor.StateEnded
+}
+
+// report tells the caller what is new.
+func (a *asker) report(ctx context.Context, wait waiter) *mcp.CallToolResult {
+	after, _ := a.view.knows()
+	r, err := wait(ctx, &supervisor.WaitOptions{Poll: true, After: after})
+	if err != nil {
+		return nil
+	}
+	return a.tell(ctx, wait, r, after)
+}
+
+// tell makes a result of r, which holds what is new after a cursor. The cursor
+// may have been moved by another call since, and is moved by this one when the
+// client gets the result.
+func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after timeline.Seq) *mcp.CallToolResult {
+	if !a.view.beginReport(ctx) {
+		return nil
+	}
+	if cursor, _ := a.view.knows(); cursor != after {
+		var err error
+		if r, err = wait(ctx, &supervisor.WaitOptions{Poll: true, After: cursor}); err != nil {
+			a.view.endReport()
+			return nil
+		}
+	}
+	result := render(r, a.session.Log().OutputPath(), a.notes)
+	a.wire.whenAnswered(a.call, func(written bool) {
+		if written {
+			a.view.told(r)
+		}
+		a.view.endReport()
+	})
+	return result
+}

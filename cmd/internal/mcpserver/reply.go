@@ -1,0 +1,212 @@
+package mcpserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif"  // to tell the size of a picture
+	_ "image/jpeg" // likewise
+	_ "image/png"  // likewise
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// maxImages and maxImageBytes bound the pictures in one result. One more is
+	// only named.
+	maxImages     = 8
+	maxImageBytes = 5 << 20
+)
+
+// shownImages are the kinds of pictures that models can see.
+var shownImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// render makes a result of what is new: text and pictures in order, then one
+// bracketed line if the caller must know more than that.
+func render(r supervisor.Reply, outputPath string, notes []string) *mcp.CallToolResult {
+	rendering := timeline.Render(r.Events, &timeline.RenderOptions{OutputPath: outputPath, Self: author})
+	var c content
+	for _, p := range rendering.Parts {
+		if p.Image != nil {
+			c.image(p.Image)
+		} else {
+			c.line(p.Text)
+		}
+	}
+	if state := stateLine(r, notes); state != "" {
+		c.line(state)
+	} else if len(c.blocks) == 0 {
+		c.line("[done, no output]") // clients and models stumble over nothing at all
+	}
+	result := &mcp.CallToolResult{Content: c.blocks, Meta: mcp.Meta{
+		"turnstone/session":     r.Session,
+		"turnstone/generation":  r.Generation,
+		"turnstone/turn":        r.Turn,
+		"turnstone/state":       r.State.String(),
+		"turnstone/duration_ms": r.Elapsed.Milliseconds(),
+		"turnstone/next_seq":    r.Next,
+		"turnstone/elided":      rendering.Elided,
+	}}
+	if r.Outcome != "" {
+		result.Meta["turnstone/outcome"] = r.Outcome
+	}
+	if r.Prompt != "" {
+		result.Meta["turnstone/prompt"] = r.Prompt
+	}
+	if r.Wait != nil {
+		result.Meta["turnstone/wait"] = r.Wait.ID
+	}
+	return result
+}
+
+// content is the blocks of a result.
+type content struct {
+	blocks []mcp.Content
+	images int
+	bytes  int // of images
+}
+
+// line adds text that begins on a line of its own.
+func (c *content) line(text string) {
+	text = strings.TrimSuffix(text, "\n")
+	if n := len(c.blocks); n > 0 {
+		if last, ok := c.blocks[n-1].(*mcp.TextContent); ok {
+			last.Text += "\n" + text
+			return
+		}
+	}
+	c.blocks = append(c.blocks, &mcp.TextContent{Text: text})
+}
+
+// image adds a line about a picture, and the picture itself within the bounds.
+func (c *content) image(i *timeline.Image) {
+	about := "image"
+	if i.Title != "" {
+		about += fmt.Sprintf(" %q", i.Title)
+	}
+	if size, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
+		about += fmt.Sprintf(", %d x %d", size.Width, size.Height)
+	}
+	why := ""
+	switch {
+	case !slices.Contains(shownImages, i.MIME):
+		why = fmt.Sprintf("not shown: it is %s; save it as PNG to see it", i.MIME)
+	case c.images >= maxImages:
+		why = fmt.Sprintf("not shown: a reply holds %d; draw it again to see it", maxImages)
+	case c.bytes+len(i.Data) > maxImageBytes:
+		why = fmt.Sprintf("not shown: %s is too large; draw it smaller", byteCount(int64(len(i.Data))))
+	}
+	if why != "" {
+		c.line("[" + about + ", " + why + "]")
+		return
+	}
+	c.images++
+	c.bytes += len(i.Data)
+	c.line("[" + about + "]")
+	c.blocks = append(c.blocks, &mcp.ImageContent{Data: i.Data, MIMEType: i.MIME})
+}
+
+// stateLine is the bracketed line of a reply, or "" when there is nothing to know.
+func stateLine(r supervisor.Reply, notes []string) string {
+	facts, advice := notes, ""
+	switch {
+	case r.Wait != nil:
+		facts = append([]string{waitText(r.Wait)}, notes...)
+	case r.Outcome == "interrupted":
+		facts = append([]string{fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds())}, notes...)
+	case r.Outcome != "":
+		// The turn is over, and what its worker's end was is in the text.
+	case r.State == supervisor.StateStarting:
+		facts = append([]string{fmt.Sprintf("starting since %.1f s", r.Elapsed.Seconds())}, notes...)
+		advice = ": call repl_output to wait, repl_reset to start again"
+	case r.State == supervisor.StateRunning, r.State == supervisor.StateStopping:
+		facts = append([]string{fmt.Sprintf("running %s", progressText(r))}, notes...)
+		advice = ": call repl_output to wait, repl_interrupt to stop"
+	case r.State == supervisor.StateEnded && !tellsTheEnd(r):
+		facts = append([]string{"the session ended; input starts a new one"}, notes...)
+	}
+	if len(facts) == 0 {
+		return ""
+	}
+	return "[" + strings.Join(facts, "; ") + advice + "]"
+}
+
+// tellsTheEnd reports whether the text of a reply says that the worker ended.
+func tellsTheEnd(r supervisor.Reply) bool {
+	return slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
+		_, ok := e.Body.(timeline.GenerationEnded)
+		return ok
+	})
+}
+
+// waitText says who waits for what.
+func waitText(w *supervisor.Wait) string {
+	what := "waiting for input"
+	switch {
+	case w.Secret && w.Terminal:
+		what = fmt.Sprintf("waiting for secret input for %s", w.Reader)
+	case w.Secret:
+		what = "waiting for secret input"
+	case w.Terminal:
+		what = fmt.Sprintf("waiting for input for %s", w.Reader)
+	case w.Kind == "debugger":
+		what = "waiting for input in the debugger"
+	case w.Kind == "continue":
+		what = "waiting for the rest of the input"
+	}
+	if w.Prompt == "" {
+		return what
+	}
+	return fmt.Sprintf("%s: %q", what, w.Prompt)
+}
+
+// progressText says how far a turn is.
+func progressText(r supervisor.Reply) string {
+	sofar := "no output so far"
+	if r.OutputBytes > 0 {
+		sofar = byteCount(r.OutputBytes) + " so far"
+	}
+	return fmt.Sprintf("%.1f s, %s", r.Elapsed.Seconds(), sofar)
+}
+
+// byteCount is a size as people write it.
+func byteCount(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1000*1000:
+		return fmt.Sprintf("%.1f KB", float64(n)/1000)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/1000/1000)
+	}
+}
+
+// plain is a result of one text.
+func plain(text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// failure is what went wrong on our side, or in the arguments, so that a model
+// can repair it.
+func failure(err error) *mcp.CallToolResult {
+	result := plain(strings.TrimPrefix(err.Error(), "supervisor: "))
+	result.IsError = true
+	return result
+}
+
+// openFailure says why a session could not be opened.
+func (s *server) openFailure(err error) *mcp.CallToolResult {
+	if !errors.Is(err, supervisor.ErrLimit) {
+		return failure(err)
+	}
+	var names []string
+	for _, v := range s.sessions.all() {
+		names = append(names, v.name)
+	}
+	return failure(fmt.Errorf("too many sessions: use one of %s, or end one by leaving its interpreter", list(names, "or", "")))
+}

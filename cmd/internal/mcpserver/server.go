@@ -1,0 +1,91 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Options are what a server needs. All but Default, Logger and Version is required.
+type Options struct {
+	// Supervisor opens the sessions. The server closes those that it opened.
+	Supervisor *supervisor.Supervisor
+
+	// Specs says for each language how to start its worker. A func is called at
+	// most once for each session, when the session is opened: it may search.
+	Specs map[string]func() workers.Spec
+
+	// Default is the language of the main session, which is opened ahead. ""
+	// means the only language that there is; when there are several, none.
+	Default string
+
+	// In and Out are the client's end. Nothing but protocol is written to Out.
+	// Read blocks: what reads In ends with it, see the package comment.
+	In  io.Reader
+	Out io.Writer
+
+	// Logger gets what no caller is told; nil means none.
+	Logger *slog.Logger
+
+	// Version is the program's, for the client's display; "" means "dev".
+	Version string
+}
+
+// author is how turns of this caller are recorded.
+const author = "mcp"
+
+// A server is what Run runs.
+type server struct {
+	wire     *wire
+	sessions *sessions
+}
+
+// Run serves the client until its input ends, which is no error, or ctx does.
+// Then it closes the sessions that it opened, whatever they run, and waits for
+// that: about supervisor.Options.StopGrace.
+func Run(ctx context.Context, opts *Options) error {
+	o := *opts
+	switch {
+	case o.Supervisor == nil || o.In == nil || o.Out == nil:
+		return errors.New("mcpserver: Supervisor, In and Out are required")
+	case len(o.Specs) == 0:
+		return errors.New("mcpserver: no language is given")
+	case o.Default != "" && o.Specs[o.Default] == nil:
+		return fmt.Errorf("mcpserver: the default language %q is not among those given", o.Default)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	s := &server{wire: newWire(o.In, o.Out), sessions: newSessions(&o)}
+	defer s.sessions.close()
+
+	sdk := mcp.NewServer(&mcp.Implementation{Name: "turnstone", Title: "Turnstone REPL", Version: o.Version}, &mcp.ServerOptions{
+		Instructions: s.instructions(),
+		Logger:       o.Logger,
+		// Said in full, since the default has logging and changing lists of tools.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	s.addTools(sdk)
+
+	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
+	// for them.
+	connected, err := sdk.Connect(context.WithoutCancel(ctx), s.wire, nil)
+	if err != nil {
+		return fmt.Errorf("mcpserver: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = s.wire.Close() })()
+	s.sessions.openAhead()
+	if err := connected.Wait(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("mcpserver: %w", err)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,208 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	// mainSession is the session of the default language that a call means when it
+	// names none. That of any other language has the language's name.
+	mainSession = "main"
+
+	// newSession asks for a session with a name that is not taken.
+	newSession = "new"
+)
+
+// sessions are those that this caller opened, by name.
+type sessions struct {
+	supervisor *supervisor.Supervisor
+	specs      map[string]func() workers.Spec
+	languages  []string // sorted
+	main       string   // the language that is meant when none is named; "" when there are several
+	logger     *slog.Logger
+	opening    sync.WaitGroup // every goroutine that opens a session
+
+	mu     sync.Mutex
+	views  map[string]*view // guarded by mu; those that failed to open are gone
+	closed bool             // guarded by mu
+}
+
+func newSessions(o *Options) *sessions {
+	s := &sessions{
+		supervisor: o.Supervisor,
+		specs:      o.Specs,
+		languages:  slices.Sorted(maps.Keys(o.Specs)),
+		main:       o.Default,
+		logger:     o.Logger,
+		views:      make(map[string]*view),
+	}
+	if len(s.languages) == 1 {
+		s.main = s.languages[0]
+	}
+	return s
+}
+
+// openAhead opens the main session, so that the first call finds it ready.
+func (s *sessions) openAhead() {
+	if s.main != "" {
+		_, _, _ = s.use("", "")
+	}
+}
+
+// use is the session of that name and language, which is made if need be. made
+// says that it was, and that the caller did not expect its name.
+func (s *sessions) use(name, lang string) (v *view, made bool, err error) {
+	if lang != "" && s.specs[lang] == nil {
+		return nil, false, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, false, supervisor.ErrClosed
+	}
+	named := name != ""
+	if v := s.views[name]; named && v != nil {
+		if lang != "" && lang != v.lang {
+			return nil, false, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", name, v.lang, lang)
+		}
+		return v, false, nil
+	}
+	if lang == "" {
+		if lang = s.main; lang == "" {
+			return nil, false, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
+		}
+	}
+	switch name {
+	case "":
+		name = s.defaultName(lang)
+		if v := s.views[name]; v != nil {
+			return v, false, nil
+		}
+	case newSession:
+		name = s.freeNameLocked(lang)
+	}
+	return s.openLocked(name, lang), named, nil
+}
+
+func (s *sessions) defaultName(lang string) string {
+	if lang == s.main {
+		return mainSession
+	}
+	return lang
+}
+
+func (s *sessions) freeNameLocked(lang string) string {
+	for n := 2; ; n++ {
+		if name := lang + "-" + strconv.Itoa(n); s.views[name] == nil {
+			return name
+		}
+	}
+}
+
+// find is the session of that name, or the default one, if it is there.
+func (s *sessions) find(name string) (*view, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name == "" {
+		if s.main != "" {
+			name = mainSession
+		} else if len(s.views) == 1 {
+			for only := range s.views {
+				name = only
+			}
+		}
+	}
+	if v := s.views[name]; v != nil {
+		return v, nil
+	}
+	there := "there is none yet: repl makes one"
+	if names := slices.Sorted(maps.Keys(s.views)); len(names) > 0 {
+		there = "there is " + list(names, "and", "")
+	}
+	if name == "" {
+		return nil, fmt.Errorf("which session? %s", there)
+	}
+	return nil, fmt.Errorf("unknown session %q: %s", name, there)
+}
+
+// all is every session, by name.
+func (s *sessions) all() []*view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*view
+	for _, name := range slices.Sorted(maps.Keys(s.views)) {
+		all = append(all, s.views[name])
+	}
+	return all
+}
+
+// openLocked starts a session without waiting for it.
+func (s *sessions) openLocked(name, lang string) *view {
+	v := newView(name, lang)
+	s.views[name] = v
+	s.opening.Go(func() {
+		v.session, v.err = s.open(name, lang)
+		if v.err != nil {
+			s.logger.Error("a session did not open", "session", name, "language", lang, "error", v.err)
+			s.forget(v) // the next call tries again
+		}
+		close(v.opened)
+	})
+	return v
+}
+
+func (s *sessions) open(name, lang string) (*supervisor.Session, error) {
+	spec := s.specs[lang]()
+	session, err := s.supervisor.Open(context.Background(), name, spec)
+	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
+		session, err = s.supervisor.Open(context.Background(), name, spec)
+	}
+	return session, err
+}
+
+// makeRoom closes one session that has no worker, and with it nothing to lose.
+func (s *sessions) makeRoom() bool {
+	for _, v := range s.all() {
+		session, ok := v.isOpen()
+		if ok && session.Info().State == supervisor.StateEnded {
+			s.forget(v)
+			return session.Close(context.Background()) == nil
+		}
+	}
+	return false
+}
+
+func (s *sessions) forget(v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.views[v.name] == v {
+		delete(s.views, v.name)
+	}
+}
+
+// close closes every session, at the same time.
+func (s *sessions) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.opening.Wait()
+	var closing sync.WaitGroup
+	for _, v := range s.all() {
+		closing.Go(func() {
+			if err := v.session.Close(context.Background()); err != nil {
+				s.logger.Error("a session did not close cleanly", "session", v.name, "error", err)
+			}
+		})
+	}
+	closing.Wait()
+}

@@ -1,0 +1,109 @@
+package mcpserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A view is what the caller knows of one session.
+type view struct {
+	name string
+	lang string
+
+	opened  chan struct{}       // closed when session or err is set
+	session *supervisor.Session // nil if opening failed
+	err     error
+
+	// reporting holds one token, taken by whoever tells the caller what is new,
+	// until it is known whether the caller got it. So nothing is told twice, and
+	// what was never read is told again.
+	reporting chan struct{}
+
+	mu     sync.Mutex
+	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
+	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
+}
+
+// firstEvent is the start of a session's first worker, which is no news.
+const firstEvent = 1
+
+func newView(name, lang string) *view {
+	return &view{
+		name:      name,
+		lang:      lang,
+		opened:    make(chan struct{}),
+		reporting: make(chan struct{}, 1),
+		cursor:    firstEvent,
+	}
+}
+
+// isOpen is the session if it has been opened.
+func (v *view) isOpen() (*supervisor.Session, bool) {
+	select {
+	case <-v.opened:
+		return v.session, v.err == nil
+	default:
+		return nil, false
+	}
+}
+
+// open waits for the session, until the deadline. ok is false when that passed,
+// or ctx ended.
+func (v *view) open(ctx context.Context, deadline time.Time) (s *supervisor.Session, ok bool, err error) {
+	select {
+	case <-v.opened: // no timer when it is open
+		return v.session, true, v.err
+	default:
+	}
+	timeout := time.NewTimer(time.Until(deadline))
+	defer timeout.Stop()
+	select {
+	case <-v.opened:
+		return v.session, true, v.err
+	case <-timeout.C:
+		return nil, false, nil
+	case <-ctx.Done():
+		return nil, false, nil
+	}
+}
+
+// knows is the caller's cursor, and the wait that it was last told of.
+func (v *view) knows() (cursor, shown timeline.Seq) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.cursor, v.shown
+}
+
+// expectCode has the next input be code: the caller gave up the wait it knows of.
+func (v *view) expectCode() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shown = 0
+}
+
+// told moves the cursor to what the caller has read.
+func (v *view) told(r supervisor.Reply) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cursor = r.Next
+	v.shown = 0
+	if r.Wait != nil {
+		v.shown = r.Wait.ID
+	}
+}
+
+// beginReport takes the token of reporting. It returns false when ctx ends.
+func (v *view) beginReport(ctx context.Context) bool {
+	select {
+	case v.reporting <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (v *view) endReport() { <-v.reporting }

@@ -1,0 +1,443 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxLine bounds one message of the client, in bytes.
+const maxLine = 16 << 20
+
+const (
+	methodCancelled  = "notifications/cancelled"
+	methodInitialize = "initialize"
+)
+
+// callHeader carries the number of a call through the SDK to its tool.
+const callHeader = "Turnstone-Call"
+
+// A wire is the connection to the client, one JSON-RPC message a line. It numbers
+// the client's calls for the SDK, so that ids of any type and size stay apart and
+// come back as they were sent.
+type wire struct {
+	in    io.Reader
+	out   io.Writer
+	lines chan line // unbuffered; never closed
+
+	// writing holds one token, taken by whoever writes a line.
+	writing chan struct{}
+
+	pending []jsonrpc.Message // decoded and not read yet; of the reader alone
+
+	closing sync.Once
+	closed  chan struct{} // closed by Close
+
+	mu      sync.Mutex
+	last    int64            // guarded by mu; the number of the last call
+	calls   map[int64]*call  // guarded by mu; those that are not answered
+	numbers map[string]int64 // guarded by mu; their numbers by the JSON of their ids
+}
+
+// A call is a request of the client that is not answered yet.
+type call struct {
+	number int64
+	id     json.RawMessage
+	method string
+	token  json.RawMessage // for progress; nil when the client did not ask
+	batch  *batch          // the one it came in; nil when it came alone
+
+	cancelled bool               // guarded by wire.mu
+	answered  func(written bool) // guarded by wire.mu; nil when nobody wants to know
+}
+
+// A batch is several messages in one line, which protocol version 2025-03-26 has.
+// It is answered in one line too.
+type batch struct {
+	open    int      // guarded by wire.mu; calls that are not answered
+	answers [][]byte // guarded by wire.mu
+}
+
+type line struct {
+	text []byte
+	err  error
+}
+
+var errTooLong = fmt.Errorf("a message may have %d MiB", maxLine>>20)
+
+func newWire(in io.Reader, out io.Writer) *wire {
+	return &wire{
+		in:      in,
+		out:     out,
+		lines:   make(chan line),
+		writing: make(chan struct{}, 1),
+		closed:  make(chan struct{}),
+		calls:   make(map[int64]*call),
+		numbers: make(map[string]int64),
+	}
+}
+
+// Connect implements mcp.Transport.
+func (w *wire) Connect(context.Context) (mcp.Connection, error) {
+	go w.readLines() // ends with the input: see the package comment
+	return w, nil
+}
+
+// SessionID implements mcp.Connection: a pair of streams has none.
+func (w *wire) SessionID() string { return "" }
+
+// Close ends Read. It is idempotent and does not wait.
+func (w *wire) Close() error {
+	w.closing.Do(func() { close(w.closed) })
+	return nil
+}
+
+func (w *wire) readLines() {
+	r := bufio.NewReaderSize(w.in, 64<<10)
+	for {
+		text, err := readLine(r)
+		if len(text) > 0 || err != nil {
+			select {
+			case w.lines <- line{text, err}:
+			case <-w.closed:
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, errTooLong) {
+			return
+		}
+	}
+}
+
+// readLine returns the next line without its end and the blanks around it. Of a
+// line that is too long it returns errTooLong, having skipped it.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var text []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(text)+len(part) > maxLine {
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = r.ReadSlice('\n')
+			}
+			if err == nil {
+				err = errTooLong
+			}
+			return nil, err
+		}
+		text = append(text, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		text = bytes.TrimSpace(text)
+		if errors.Is(err, io.EOF) && len(text) > 0 {
+			err = nil // the next read says it again
+		}
+		return text, err
+	}
+}
+
+// Read implements mcp.Connection. What is not for the SDK is dealt with here.
+func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for len(w.pending) == 0 {
+		select {
+		case l := <-w.lines:
+			switch {
+			case errors.Is(l.err, errTooLong):
+				w.refuse(nil, jsonrpc.CodeInvalidRequest, l.err.Error())
+			case l.err != nil:
+				return nil, l.err
+			default:
+				w.accept(l.text)
+			}
+		case <-w.closed:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	m := w.pending[0]
+	w.pending = w.pending[1:]
+	return m, nil
+}
+
+// accept takes in one line.
+func (w *wire) accept(text []byte) {
+	if text[0] != '[' {
+		w.acceptOne(text, nil)
+		return
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 {
+		w.refuse(nil, jsonrpc.CodeInvalidRequest, "a batch is an array of messages, one at least")
+		return
+	}
+	b := &batch{open: 1} // until all of it is in
+	for _, part := range parts {
+		w.acceptOne(part, b)
+	}
+	w.settle(b, nil)
+}
+
+// A message is what the client sends.
+type message struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  *string         `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+func (w *wire) acceptOne(text []byte, b *batch) {
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		var wrongType *json.UnmarshalTypeError
+		if errors.As(err, &wrongType) {
+			w.refuse(b, jsonrpc.CodeInvalidRequest, "not a JSON-RPC message: "+err.Error())
+		} else {
+			w.refuse(b, jsonrpc.CodeParseError, "not JSON: "+err.Error())
+		}
+		return
+	}
+	switch {
+	case m.Version != "2.0":
+		w.refuse(b, jsonrpc.CodeInvalidRequest, `not a JSON-RPC message: "jsonrpc" must be "2.0"`)
+	case m.Method == nil:
+		// An answer, and the server asks nothing.
+	case m.ID == nil && *m.Method == methodCancelled:
+		w.cancel(m.Params)
+	case m.ID == nil:
+		w.pending = append(w.pending, &jsonrpc.Request{Method: *m.Method, Params: m.Params})
+	case !isNameOrNumber(m.ID):
+		w.refuse(b, jsonrpc.CodeInvalidRequest, "an id is a string or a number")
+	default:
+		w.begin(m, b)
+	}
+}
+
+// isNameOrNumber reports whether a JSON value may be an id or a progress token.
+func isNameOrNumber(v json.RawMessage) bool {
+	return len(v) > 0 && (v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9')
+}
+
+// begin hands a call to the SDK.
+func (w *wire) begin(m message, b *batch) {
+	c := &call{id: m.ID, method: *m.Method, token: progressToken(m.Params), batch: b}
+	w.mu.Lock()
+	if _, taken := w.numbers[string(c.id)]; taken {
+		w.mu.Unlock()
+		w.refuse(b, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", c.id))
+		return
+	}
+	w.last++
+	c.number = w.last
+	w.calls[c.number] = c
+	w.numbers[string(c.id)] = c.number
+	if b != nil {
+		b.open++
+	}
+	w.mu.Unlock()
+	w.pending = append(w.pending, &jsonrpc.Request{
+		ID:     numberID(c.number),
+		Method: c.method,
+		Params: m.Params,
+		Extra:  &mcp.RequestExtra{Header: map[string][]string{callHeader: {strconv.FormatInt(c.number, 10)}}},
+	})
+}
+
+// numberID cannot fail: it has its number from a counter.
+func numberID(n int64) jsonrpc.ID {
+	id, err := jsonrpc.MakeID(float64(n))
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// progressToken is the token for progress in the parameters of a call, or nil.
+func progressToken(params json.RawMessage) json.RawMessage {
+	if !bytes.Contains(params, []byte(`"progressToken"`)) {
+		return nil
+	}
+	var p struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil || !isNameOrNumber(p.Meta.Token) {
+		return nil
+	}
+	return p.Meta.Token
+}
+
+// cancel takes in that the client gave a call up. From here on nothing is sent
+// for it. What names no open call leaves no trace.
+func (w *wire) cancel(params json.RawMessage) {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	w.mu.Lock()
+	c := w.calls[w.numbers[string(p.ID)]]
+	ok := c != nil && c.method != methodInitialize
+	if ok {
+		c.cancelled = true
+	}
+	w.mu.Unlock()
+	if ok {
+		number := strconv.AppendInt([]byte(`{"requestId":`), c.number, 10)
+		w.pending = append(w.pending, &jsonrpc.Request{Method: methodCancelled, Params: append(number, '}')})
+	}
+}
+
+// Write implements mcp.Connection.
+func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
+	r, ok := m.(*jsonrpc.Response)
+	if !ok {
+		text, err := jsonrpc.EncodeMessage(m)
+		if err != nil {
+			return fmt.Errorf("mcpserver: %w", err)
+		}
+		return w.writeLine(text)
+	}
+	number, _ := r.ID.Raw().(int64)
+	w.mu.Lock()
+	c := w.calls[number]
+	if c == nil {
+		w.mu.Unlock()
+		return w.writeLine(encode([]byte("null"), r))
+	}
+	delete(w.calls, number)
+	delete(w.numbers, string(c.id))
+	cancelled, answered := c.cancelled, c.answered
+	w.mu.Unlock()
+
+	var text []byte
+	if !cancelled {
+		text = encode(c.id, r)
+	}
+	var err error
+	if c.batch != nil {
+		err = w.settle(c.batch, text)
+	} else if text != nil {
+		err = w.writeLine(text)
+	}
+	if answered != nil {
+		answered(text != nil && err == nil)
+	}
+	return err
+}
+
+// settle counts one part of a batch as done, with its answer, if there is one,
+// and writes the answers when that was the last.
+func (w *wire) settle(b *batch, answer []byte) error {
+	w.mu.Lock()
+	if answer != nil {
+		b.answers = append(b.answers, answer)
+	}
+	b.open--
+	complete, answers := b.open == 0, b.answers
+	w.mu.Unlock()
+	if !complete || len(answers) == 0 {
+		return nil
+	}
+	text := append([]byte{'['}, bytes.Join(answers, []byte{','})...)
+	return w.writeLine(append(text, ']'))
+}
+
+// refuse answers what is not even a call.
+func (w *wire) refuse(b *batch, code int64, text string) {
+	answer := encode([]byte("null"), &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}})
+	if b != nil {
+		w.mu.Lock()
+		b.answers = append(b.answers, answer)
+		w.mu.Unlock()
+		return
+	}
+	_ = w.writeLine(answer) // when the client is gone, the next read says so
+}
+
+// encode is the JSON of a response. An error without a code is one of ours.
+func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
+	text := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	if r.Error == nil {
+		text = append(text, `,"result":`...)
+		return append(append(text, r.Result...), '}')
+	}
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError}
+	if known := (*jsonrpc.Error)(nil); errors.As(r.Error, &known) {
+		e.Code, e.Data = known.Code, known.Data
+	}
+	e.Message = r.Error.Error()
+	body, err := json.Marshal(e)
+	if err != nil {
+		body = []byte(`{"code":-32603,"message":"the error cannot be shown"}`)
+	}
+	text = append(text, `,"error":`...)
+	return append(append(text, body...), '}')
+}
+
+// writeLine writes one message. It blocks for as long as the client does not read.
+func (w *wire) writeLine(text []byte) error {
+	w.writing <- struct{}{}
+	defer func() { <-w.writing }()
+	if _, err := w.out.Write(append(text, '\n')); err != nil {
+		return fmt.Errorf("mcpserver: cannot write to the client: %w", err)
+	}
+	return nil
+}
+
+// callOf is the call that the SDK hands to a tool.
+func (w *wire) callOf(req *mcp.CallToolRequest) *call {
+	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[number]
+}
+
+// whenAnswered has f called once the answer of c was written, or will never be.
+func (w *wire) whenAnswered(c *call, f func(written bool)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.answered = f
+}
+
+// progress tells the client how far a call is. It does nothing when the client
+// did not ask, or has given the call up.
+func (w *wire) progress(c *call, progress float64, text string) {
+	w.mu.Lock()
+	silent := c.token == nil || c.cancelled
+	w.mu.Unlock()
+	if silent {
+		return
+	}
+	m, err := json.Marshal(progressMessage{
+		Version: "2.0",
+		Method:  "notifications/progress",
+		Params:  progressParams{Token: c.token, Progress: progress, Message: text},
+	})
+	if err == nil {
+		_ = w.writeLine(m) // the answer will meet the same error
+	}
+}
+
+type progressMessage struct {
+	Version string         `json:"jsonrpc"`
+	Method  string         `json:"method"`
+	Params  progressParams `json:"params"`
+}
+
+type progressParams struct {
+	Token    json.RawMessage `json:"progressToken"`
+	Progress float64         `json:"progress"`
+	Message  string          `json:"message"`
+}
