@@ -1,32 +1,131 @@
 // Package fakeworker is a worker without a language, for tests: a real process
-// that speaks the worker protocol and runs a tiny script.
+// on a real terminal that speaks the worker protocol and whose turns are small
+// scripts, one command a line. What it does wrong it does on command.
+//
+//	func TestMain(m *testing.M) {
+//		if fakeworker.Requested() {
+//			fakeworker.Main()
+//		}
+//		os.Exit(m.Run())
+//	}
+//
+//	self, _ := os.Executable()
+//	spec := fakeworker.Spec(self, nil)
+//
+// # Commands
+//
+//	print TEXT        writes TEXT and a newline to standard output
+//	err TEXT          the same to standard error
+//	bulk N            writes N bytes in lines, as output frames
+//	flood N           writes N bytes in lines, as print does
+//	raw TEXT          writes to the terminal behind the worker's back, as C code would
+//	image [SOURCE]    shows a picture; with SOURCE, it replaces the last one of SOURCE
+//	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
+//	secret PROMPT     asks for a secret and prints how many bytes it has
+//	all PROMPT        asks for all there is and prints it
+//	sleep [DURATION]  waits until interrupted, at most DURATION
+//	busy              the same, but level 1 does not help
+//	deaf              the same, but nothing helps, and nothing is acknowledged
+//	ignore            the same, and signals, shutdown and a closed channel do not help either
+//	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"
+//	progress          reports 1, 2 and 3 of 3
+//	late TEXT         prints TEXT after the turn is over
+//	error NAME MSG    ends the turn with that error
+//	child TEXT        has a child process write TEXT to the terminal
+//	sh COMMAND        has a shell run COMMAND on the terminal
+//	readtty           has a child process read a line from the terminal, and prints it
+//	fork              leaves a process behind, in a session of its own, that holds
+//	                  the terminal; prints its process id
+//	env NAME          prints a variable of the environment; "<unset>" if there is none
+//	pid               prints the worker's process id
+//	exit N            ends the session and exits with N
+//	die N             exits with N without a word
+//	crash SIGNAL      is killed by that signal ("SEGV")
+//	garbage           sends a frame that is no message
+//	oversize          sends a length field over the bound
+//	wrongtype         sends a message with a field of the wrong type
+//
+// An empty line does nothing; anything else is a SyntaxError.
 package fakeworker
 
 import (
 	"os"
+	"strings"
 
+	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-const roleEnv = "FAKEWORKER"
+// The variables that make a process a fake worker. It removes them.
+const (
+	roleEnv  = "FAKEWORKER"
+	startEnv = "FAKEWORKER_START"
+	offerEnv = "FAKEWORKER_OFFER"
+)
 
-// Requested reports whether this process was started to be a fake worker.
-func Requested() bool { return os.Getenv(roleEnv) != "" }
-
-// Main is the worker; it never returns.
-func Main() { os.Exit(70) }
-
-// Options chooses how the worker behaves; nil means the defaults.
+// Options chooses how a fake worker starts and what it offers.
 type Options struct {
-	// Start is what goes wrong, or happens, before readiness; "" is nothing. See docs of Main.
+	// Start is what happens in the start-up; "" means nothing.
+	//
+	//	print      prints "profile" after worker_ready
+	//	prompt     asks for a line and prints it
+	//	ttyprompt  has a child process read a line from the terminal
+	//	sleep      waits until interrupted
+	//	silent     worker_ready never comes
+	//	garbage    a frame that is no message comes instead
+	//	wrongfirst an idle comes instead
+	//	wrongversion worker_ready names another version
+	//	exit N     exits with N instead
 	Start string
-	// NoFence turns the capability fence off: text goes by frames only.
-	NoFence bool
-	// Interrupt is "signal" or "self"; "" means "signal".
-	Interrupt string
+
+	NoFence bool              // text comes in frames, and no frame has a mark
+	NoQuery bool              // no queries
+	Mode    ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
 }
 
-// Spec starts the program self, a test binary whose TestMain calls Main, as a fake worker.
+// Spec starts the program self, whose TestMain calls Main, as a fake worker.
+// o may be nil.
 func Spec(self string, o *Options) workers.Spec {
-	return workers.Spec{Name: "fake", Path: self, Env: []string{roleEnv + "=1"}}
+	if o == nil {
+		o = &Options{}
+	}
+	var offer []string
+	if !o.NoFence {
+		offer = append(offer, "fence")
+	}
+	if !o.NoQuery {
+		offer = append(offer, "query")
+	}
+	if o.Mode == ipc.InterruptBySelf {
+		offer = append(offer, "self")
+	}
+	return workers.Spec{
+		Name: "fake",
+		Path: self,
+		Env: []string{
+			roleEnv + "=1",
+			startEnv + "=" + o.Start,
+			offerEnv + "=" + strings.Join(offer, ","),
+		},
+		Why: "the program itself, for tests",
+	}
+}
+
+// Requested reports whether this process was started by a [Spec].
+func Requested() bool { return os.Getenv(roleEnv) != "" }
+
+// Main is the worker. It never returns.
+func Main() {
+	start := os.Getenv(startEnv)
+	offer := strings.Split(os.Getenv(offerEnv), ",")
+	channel := os.Getenv("REPL_IPC")
+	for _, name := range []string{roleEnv, startEnv, offerEnv, "REPL_IPC"} {
+		os.Unsetenv(name)
+	}
+	w, err := open(channel, offer)
+	if err != nil {
+		os.Stderr.WriteString("fakeworker: " + err.Error() + "\n")
+		os.Exit(70)
+	}
+	os.Exit(w.run(start))
 }

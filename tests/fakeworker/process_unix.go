@@ -1,0 +1,58 @@
+//go:build unix
+
+package fakeworker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// openEnd takes over an inherited end of the channel, which children must not.
+func openEnd(number string, _ int) (*os.File, error) {
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a file descriptor", number)
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "channel"), nil
+}
+
+// privateTerminal is a duplicate of the terminal that user code cannot close or
+// redirect.
+func privateTerminal() (*os.File, error) {
+	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return nil, fmt.Errorf("cannot duplicate standard output: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "terminal"), nil
+}
+
+// signalGroup interrupts the worker's process group, children included.
+func signalGroup() { syscall.Kill(0, syscall.SIGINT) }
+
+// dieBy makes the process die by a signal. It becomes a shell first, because the
+// Go runtime turns most fatal signals into an exit.
+func dieBy(name string) error {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(shell, []string{"sh", "-c", "ulimit -c 0; kill -" + name + " $$"}, os.Environ())
+}
+
+// detach starts a program in a session of its own, with the terminal as its
+// standard streams, and leaves it alone.
+func detach(name string, args ...string) (pid int, err error) {
+	cmd := exec.Command(name, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	return cmd.Process.Pid, cmd.Process.Release()
+}

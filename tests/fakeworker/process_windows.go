@@ -1,0 +1,28 @@
+package fakeworker
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+)
+
+// openEnd opens an end of the channel, a named pipe.
+func openEnd(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0) }
+
+// privateTerminal is the console; nothing private about it is needed without a
+// fence.
+func privateTerminal() (*os.File, error) { return os.Stdout, nil }
+
+// signalGroup does nothing: there are no process groups to signal here.
+func signalGroup() {}
+
+func dieBy(string) error { return errors.New("there are no signals to die by") }
+
+// detach starts a program and leaves it alone.
+func detach(name string, args ...string) (pid int, err error) {
+	cmd := exec.Command(name, args...)
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	return cmd.Process.Pid, cmd.Process.Release()
+}

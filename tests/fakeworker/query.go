@@ -1,0 +1,48 @@
+package fakeworker
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// reply answers a query: the names of commands complete a word; a script is
+// incomplete while its last line ends in a backslash, and beyond help with a
+// "?" in it. "hang" takes until it is interrupted.
+func (w *worker) reply(m ipc.Query) {
+	if m.Text == "hang" {
+		w.mu.Lock()
+		t := newTurn(0)
+		w.active = t
+		w.mu.Unlock()
+		go func() {
+			<-t.stop
+			w.mu.Lock()
+			w.active = nil
+			w.mu.Unlock()
+			w.send(ipc.QueryResult{ID: m.ID, Status: ipc.StatusTimeout})
+		}()
+		return
+	}
+	result := ipc.QueryResult{ID: m.ID}
+	switch {
+	case m.Kind == ipc.QueryComplete:
+		text := m.Text[:min(m.Cursor, uint64(len(m.Text)))]
+		start := strings.LastIndexByte(text, '\n') + 1
+		result.Status, result.Start = ipc.StatusOK, uint64(start)
+		for _, name := range commandNames() {
+			if strings.HasPrefix(name, text[start:]) {
+				result.Matches = append(result.Matches, name)
+			}
+		}
+		slices.Sort(result.Matches)
+	case strings.Contains(m.Text, "?"):
+		result.Status = ipc.StatusInvalid
+	case strings.HasSuffix(m.Text, "\\"):
+		result.Status = ipc.StatusIncomplete
+	default:
+		result.Status = ipc.StatusComplete
+	}
+	w.send(result)
+}

@@ -1,0 +1,257 @@
+package fakeworker
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// pixel is a PNG picture of one pixel.
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// interrupted is the error of a turn that was.
+func interrupted() *ipc.RuntimeError {
+	return &ipc.RuntimeError{Name: "Interrupted", Message: ""}
+}
+
+// script runs the commands of text, until one fails or the turn is interrupted.
+func (w *worker) script(t *turn, text string) *ipc.RuntimeError {
+	for line := range strings.Lines(text) {
+		name, argument, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if name == "" {
+			continue
+		}
+		if w.stopping() {
+			return nil
+		}
+		var failure *ipc.RuntimeError
+		if run, ok := commands()[name]; ok {
+			failure = run(w, t, argument)
+		} else {
+			failure = &ipc.RuntimeError{Name: "SyntaxError", Message: "no command " + strconv.Quote(name)}
+		}
+		if t.interrupted() {
+			failure = interrupted()
+		}
+		if failure != nil {
+			w.print(ipc.Stderr, failure.Name+": "+failure.Message+"\n")
+			return failure
+		}
+	}
+	return nil
+}
+
+type command func(w *worker, t *turn, argument string) *ipc.RuntimeError
+
+func commandNames() []string { return slices.Collect(maps.Keys(commands())) }
+
+// commands is what a script can say; the package comment says what each does.
+func commands() map[string]command {
+	return map[string]command{
+		"print":    func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stdout, a+"\n"); return nil },
+		"err":      func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stderr, a+"\n"); return nil },
+		"late":     func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.late = append(w.late, a); return nil },
+		"bulk":     bulk,
+		"flood":    flood,
+		"raw":      func(_ *worker, _ *turn, a string) *ipc.RuntimeError { return fail(os.Stdout.WriteString(a + "\n")) },
+		"image":    image,
+		"wait":     waitLine,
+		"secret":   waitSecret,
+		"all":      waitAll,
+		"sleep":    sleep,
+		"busy":     busy,
+		"deaf":     deaf,
+		"ignore":   ignore,
+		"sigint":   sigint,
+		"progress": progress,
+		"error":    raise,
+		"child":    func(w *worker, _ *turn, a string) *ipc.RuntimeError { return w.child("echo", a) },
+		"sh":       func(w *worker, _ *turn, a string) *ipc.RuntimeError { return w.child("sh", "-c", a) },
+		"readtty":  func(w *worker, _ *turn, _ string) *ipc.RuntimeError { return w.child("head", "-n1") },
+		"fork":     leaveBehind,
+		"env":      environment,
+		"pid": func(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+			w.print(ipc.Stdout, fmt.Sprintln(os.Getpid()))
+			return nil
+		},
+		"exit":      exit,
+		"die":       func(_ *worker, _ *turn, a string) *ipc.RuntimeError { os.Exit(number(a)); return nil },
+		"crash":     func(_ *worker, _ *turn, a string) *ipc.RuntimeError { return fail(0, dieBy(a)) },
+		"garbage":   sendBytes(frameOf("garbage")),
+		"oversize":  sendBytes([]byte{0xff, 0xff, 0xff, 0xff}),
+		"wrongtype": sendBytes(frameOf("\x84\xa4type\xa4idle\xa4turn\xa11\xa6prompt\xa0\xa7outcome\xa2ok")),
+	}
+}
+
+func fail(_ int, err error) *ipc.RuntimeError {
+	if err == nil {
+		return nil
+	}
+	return &ipc.RuntimeError{Name: "OSError", Message: err.Error()}
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// lines is n bytes of numbered lines.
+func lines(n int) []byte {
+	var b bytes.Buffer
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%063d\n", i)
+	}
+	return b.Bytes()[:n]
+}
+
+func bulk(w *worker, t *turn, argument string) *ipc.RuntimeError {
+	for part := range slices.Chunk(lines(number(argument)), ipc.MaxOutputBytes) {
+		if t.interrupted() {
+			break
+		}
+		w.output(ipc.Stdout, part)
+	}
+	return nil
+}
+
+func flood(w *worker, t *turn, argument string) *ipc.RuntimeError {
+	for part := range slices.Chunk(lines(number(argument)), 4<<10) {
+		if t.interrupted() {
+			break
+		}
+		w.print(ipc.Stdout, string(part))
+	}
+	return nil
+}
+
+func image(w *worker, _ *turn, source string) *ipc.RuntimeError {
+	data, err := base64.StdEncoding.DecodeString(pixel)
+	w.send(ipc.Image{MIME: "image/png", Data: data, Source: source, Update: source != "", Title: "a pixel"})
+	return fail(0, err)
+}
+
+func waitLine(w *worker, t *turn, prompt string) *ipc.RuntimeError {
+	if answer, ok := w.ask(t, prompt, ipc.WaitLine, ipc.WantLine); ok {
+		w.printAnswer(answer)
+	}
+	return nil
+}
+
+func waitAll(w *worker, t *turn, prompt string) *ipc.RuntimeError {
+	if answer, ok := w.ask(t, prompt, ipc.WaitLine, ipc.WantAll); ok {
+		w.printAnswer(answer)
+	}
+	return nil
+}
+
+func (w *worker) printAnswer(answer []byte) {
+	if answer == nil {
+		answer = []byte("<eof>")
+	}
+	w.print(ipc.Stdout, strings.TrimSuffix(string(answer), "\n")+"\n")
+}
+
+func waitSecret(w *worker, t *turn, prompt string) *ipc.RuntimeError {
+	if answer, ok := w.ask(t, prompt, ipc.WaitSecret, ipc.WantLine); ok {
+		w.print(ipc.Stdout, fmt.Sprintf("%d bytes\n", len(bytes.TrimSuffix(answer, []byte("\n")))))
+	}
+	return nil
+}
+
+func sleep(_ *worker, t *turn, argument string) *ipc.RuntimeError {
+	var over <-chan time.Time
+	if argument != "" {
+		d, err := time.ParseDuration(argument)
+		if err != nil {
+			return &ipc.RuntimeError{Name: "ValueError", Message: err.Error()}
+		}
+		over = time.After(d)
+	}
+	select {
+	case <-t.stop:
+	case <-over:
+	}
+	return nil
+}
+
+func busy(w *worker, t *turn, _ string) *ipc.RuntimeError {
+	w.mu.Lock()
+	t.hard = true
+	w.mu.Unlock()
+	<-t.stop
+	return nil
+}
+
+func deaf(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+	w.mu.Lock()
+	w.deaf = true
+	w.mu.Unlock()
+	forever()
+	return nil
+}
+
+func ignore(w *worker, t *turn, _ string) *ipc.RuntimeError {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
+	return deaf(w, t, "")
+}
+
+func sigint(w *worker, _ *turn, owner string) *ipc.RuntimeError {
+	w.mu.Lock()
+	w.owner = ipc.SigintOwner(owner)
+	w.mu.Unlock()
+	w.send(ipc.Sigint{Owner: ipc.SigintOwner(owner)})
+	return nil
+}
+
+func progress(w *worker, t *turn, _ string) *ipc.RuntimeError {
+	total := 3.0
+	for i := range 3 {
+		w.send(ipc.Progress{Turn: t.id, Progress: float64(i + 1), Total: &total, Message: "working"})
+	}
+	return nil
+}
+
+func raise(_ *worker, _ *turn, argument string) *ipc.RuntimeError {
+	name, message, _ := strings.Cut(argument, " ")
+	return &ipc.RuntimeError{Name: name, Message: message}
+}
+
+func leaveBehind(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+	pid, err := detach("sleep", "3600")
+	if err == nil {
+		w.print(ipc.Stdout, fmt.Sprintln(pid))
+	}
+	return fail(0, err)
+}
+
+func environment(w *worker, _ *turn, name string) *ipc.RuntimeError {
+	value, ok := os.LookupEnv(name)
+	if !ok {
+		value = "<unset>"
+	}
+	w.print(ipc.Stdout, value+"\n")
+	return nil
+}
+
+func exit(w *worker, _ *turn, argument string) *ipc.RuntimeError {
+	code := int64(number(argument))
+	os.Exit(w.end(ipc.EndExit, &code))
+	return nil
+}
+
+func sendBytes(b []byte) command {
+	return func(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+		w.write(b)
+		return nil
+	}
+}

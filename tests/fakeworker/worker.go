@@ -1,0 +1,480 @@
+package fakeworker
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// A worker is the process. The main goroutine runs turns; another one takes the
+// frames that come in.
+type worker struct {
+	in       *ipc.Conn // for receiving
+	nonce    string
+	fence    bool
+	query    bool
+	bySelf   bool
+	starts   chan ipc.TurnStart // closed when no turn can come any more
+	shutdown chan struct{}      // closed by a shutdown
+
+	// sending is held over a frame and its marker, or a piece of text. The order
+	// of the two streams is what it guards, so I/O under it is the point.
+	sending sync.Mutex
+	out     *os.File // frames
+	tty     *os.File // text and markers: a private duplicate of the terminal
+	mark    uint64   // the last one
+
+	mu     sync.Mutex
+	active *turn           // guarded by mu; nil when idle
+	asking *wait           // guarded by mu; nil when nothing is asked
+	waits  uint64          // guarded by mu; the last one
+	owner  ipc.SigintOwner // guarded by mu
+	deaf   bool            // guarded by mu; nothing that comes in has an effect
+	late   []string        // main goroutine only: to print after idle
+}
+
+// A turn is what an interrupt can hit: a turn, the start-up, or a query.
+type turn struct {
+	id       uint64
+	hard     bool            // level 1 does not help
+	stop     chan struct{}   // closed when it is interrupted
+	answered map[uint64]bool // interrupts by seq that were acted on
+}
+
+// A wait is one question.
+type wait struct {
+	turn, id uint64
+	answer   chan ipc.TurnInput // of capacity 1
+}
+
+func newTurn(id uint64) *turn {
+	return &turn{id: id, stop: make(chan struct{}), answered: map[uint64]bool{}}
+}
+
+// interrupt ends the turn's patience; mu is held.
+func (t *turn) interruptLocked() {
+	select {
+	case <-t.stop:
+	default:
+		close(t.stop)
+	}
+}
+
+func (t *turn) interrupted() bool {
+	select {
+	case <-t.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// open takes over the channel that REPL_IPC names.
+func open(channel string, offer []string) (*worker, error) {
+	parts := strings.Split(channel, ",")
+	if len(parts) != 3 {
+		return nil, fmt.Errorf("REPL_IPC is %q, want <in>,<out>,<nonce>", channel)
+	}
+	in, err := openEnd(parts[0], os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	out, err := openEnd(parts[1], os.O_WRONLY)
+	if err != nil {
+		return nil, err
+	}
+	tty, err := privateTerminal()
+	if err != nil {
+		return nil, err
+	}
+	return &worker{
+		in:       ipc.NewConn(receiveOnly{in}, ipc.FromSupervisor),
+		nonce:    parts[2],
+		fence:    slices.Contains(offer, "fence"),
+		query:    slices.Contains(offer, "query"),
+		bySelf:   slices.Contains(offer, "self"),
+		starts:   make(chan ipc.TurnStart, 1),
+		shutdown: make(chan struct{}),
+		out:      out,
+		tty:      tty,
+		owner:    ipc.SigintOurs,
+	}, nil
+}
+
+// receiveOnly is the reading end; a worker writes frames itself, so that each is
+// on the channel before the next thing happens.
+type receiveOnly struct{ *os.File }
+
+func (receiveOnly) Write([]byte) (int, error) { return 0, os.ErrInvalid }
+
+// run is the life of the worker; it returns the exit status.
+func (w *worker) run(start string) int {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt)
+	go w.handle(signals)
+
+	zero := newTurn(0)
+	w.active = zero
+	if status, ended := w.greet(start); ended {
+		return status
+	}
+	go w.listen()
+	w.finish(zero, w.script(zero, startScript(start)))
+	for {
+		select {
+		case next, ok := <-w.starts:
+			if !ok {
+				return 0
+			}
+			w.mu.Lock()
+			t := w.active
+			w.mu.Unlock()
+			w.finish(t, w.script(t, string(next.Input)))
+			if w.stopping() {
+				return w.end(ipc.EndShutdown, nil)
+			}
+		case <-w.shutdown:
+			return w.end(ipc.EndShutdown, nil)
+		}
+	}
+}
+
+// greet sends the first frame, or does what comes instead of it.
+func (w *worker) greet(start string) (status int, ended bool) {
+	version := uint64(ipc.ProtocolVersion)
+	name, argument, _ := strings.Cut(start, " ")
+	switch name {
+	case "silent":
+		forever()
+	case "garbage":
+		w.write(frameOf("garbage"))
+	case "wrongfirst":
+		w.send(ipc.Idle{Outcome: ipc.OutcomeOK})
+	case "wrongversion":
+		version++
+	case "exit":
+		status, _ = strconv.Atoi(argument)
+		return status, true
+	}
+	executable, _ := os.Executable()
+	mode := ipc.InterruptBySignal
+	if w.bySelf {
+		mode = ipc.InterruptBySelf
+	}
+	w.send(ipc.WorkerReady{
+		Protocol: ipc.Protocol{Name: ipc.ProtocolName, Version: version},
+		Worker: ipc.Worker{
+			Name: "fake", Version: "1", Language: "fake", RuntimeVersion: "1",
+			Executable: executable, PID: uint64(os.Getpid()),
+		},
+		Capabilities: ipc.Capabilities{Images: true, Fence: w.fence, Query: w.query, Interrupt: mode},
+	})
+	return 0, false
+}
+
+// startScript is what the start-up runs.
+func startScript(start string) string {
+	switch start {
+	case "print":
+		return "print profile"
+	case "prompt":
+		return "wait profile? "
+	case "ttyprompt":
+		return "readtty"
+	case "sleep":
+		return "sleep"
+	}
+	return ""
+}
+
+// finish ends a turn by idle, and only then prints what was to be late.
+func (w *worker) finish(t *turn, failure *ipc.RuntimeError) {
+	m := ipc.Idle{Turn: t.id, Prompt: "fake> ", Outcome: ipc.OutcomeOK, Error: failure}
+	w.mu.Lock()
+	w.active = nil
+	if failure != nil {
+		m.Outcome = ipc.OutcomeError
+	}
+	if t.interrupted() {
+		m.Outcome = ipc.OutcomeInterrupted
+	}
+	w.mu.Unlock()
+	w.send(m)
+	for _, text := range w.late {
+		w.print(ipc.Stdout, text+"\n")
+	}
+	w.late = nil
+}
+
+// end says the last word.
+func (w *worker) end(reason ipc.EndReason, code *int64) int {
+	w.send(ipc.SessionEnd{Reason: reason, Code: code})
+	if code != nil {
+		return int(*code)
+	}
+	return 0
+}
+
+// listen takes frames until the channel closes.
+func (w *worker) listen() {
+	defer close(w.starts)
+	for {
+		m, err := w.in.Receive()
+		w.mu.Lock()
+		deaf, busy := w.deaf, w.active != nil && w.asking == nil
+		w.mu.Unlock()
+		switch {
+		case err != nil && deaf:
+			forever()
+		case err != nil && busy:
+			return // whoever closed the channel ends a worker that is busy
+		case err == io.EOF:
+			os.Exit(0)
+		case err != nil:
+			w.end(ipc.EndProtocolError, nil)
+			os.Exit(1)
+		case deaf:
+			continue
+		}
+		switch m := m.(type) {
+		case ipc.TurnStart:
+			w.mu.Lock()
+			busy := w.active != nil
+			w.active = newTurn(m.Turn)
+			w.mu.Unlock()
+			if busy {
+				w.end(ipc.EndProtocolError, nil)
+				os.Exit(1)
+			}
+			w.starts <- m
+		case ipc.TurnInput:
+			w.answer(m)
+		case ipc.Interrupt:
+			w.interrupt(m)
+		case ipc.Query:
+			w.reply(m)
+		case ipc.Shutdown:
+			w.stop()
+		}
+	}
+}
+
+// answer gives input to the wait that it is for; to any other it is late.
+func (w *worker) answer(m ipc.TurnInput) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.asking; a != nil && a.turn == m.Turn && a.id == m.Wait {
+		w.asking = nil
+		a.answer <- m
+	}
+}
+
+// interrupt acts once on each seq, and acknowledges every one.
+func (w *worker) interrupt(m ipc.Interrupt) {
+	w.mu.Lock()
+	result := ipc.InterruptRaised
+	t := w.active
+	signal := false
+	switch {
+	case t == nil || t.id != m.Turn:
+		result = ipc.InterruptStale
+	case w.owner != ipc.SigintOurs || t.hard && m.Level < 2:
+		result = ipc.InterruptPending
+		signal = !t.answered[m.Seq]
+	case !t.answered[m.Seq]:
+		t.interruptLocked()
+		signal = true
+	}
+	if result != ipc.InterruptStale {
+		t.answered[m.Seq] = true
+	}
+	w.mu.Unlock()
+	if signal && w.bySelf {
+		signalGroup()
+	}
+	w.send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
+}
+
+// stop ends an active turn, for a shutdown: a reader gets the end of the file.
+func (w *worker) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.asking; a != nil {
+		w.asking = nil
+		a.answer <- ipc.TurnInput{EOF: true}
+	} else if w.active != nil {
+		w.active.interruptLocked()
+	}
+	if !w.stopping() {
+		close(w.shutdown)
+	}
+}
+
+// stopping reports whether a shutdown was asked for. The script goes no further.
+func (w *worker) stopping() bool {
+	select {
+	case <-w.shutdown:
+		return true
+	default:
+		return false
+	}
+}
+
+// handle is user code's handler of SIGINT, when there is one.
+func (w *worker) handle(signals <-chan os.Signal) {
+	for range signals {
+		w.mu.Lock()
+		owner := w.owner
+		w.mu.Unlock()
+		if owner == ipc.SigintUser {
+			w.print(ipc.Stdout, "caught\n")
+		}
+	}
+}
+
+// ask is how the runtime reads standard input. nil means the end of the file;
+// false that it was interrupted.
+func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.Want) ([]byte, bool) {
+	w.mu.Lock()
+	if t.interrupted() {
+		w.mu.Unlock()
+		return nil, false
+	}
+	w.waits++
+	a := &wait{turn: t.id, id: w.waits, answer: make(chan ipc.TurnInput, 1)}
+	w.asking = a
+	w.mu.Unlock()
+
+	w.send(ipc.StdinWait{Turn: a.turn, Wait: a.id, Prompt: prompt, Kind: kind, Want: want})
+	select {
+	case m := <-a.answer:
+		secret := kind == ipc.WaitSecret
+		line := ipc.InputLine{Turn: t.id, Prompt: prompt, Secret: secret}
+		if !secret {
+			line.Text = strings.ToValidUTF8(strings.TrimSuffix(string(m.Input), "\n"), "\uFFFD")
+		}
+		if m.EOF && len(m.Input) == 0 {
+			return nil, true
+		}
+		w.send(line)
+		return append([]byte{}, m.Input...), true
+	case <-t.stop:
+		w.mu.Lock()
+		w.asking = nil
+		w.mu.Unlock()
+		return nil, false
+	}
+}
+
+// print writes text as the runtime would: into the terminal, or in frames.
+func (w *worker) print(stream ipc.Stream, text string) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	if !w.fence {
+		w.writeOutputLocked(stream, []byte(text))
+		return
+	}
+	if stream == ipc.Stderr {
+		text = w.marker("E") + text + w.marker("O")
+	}
+	w.tty.WriteString(text)
+}
+
+// output writes text in frames, whatever is offered.
+func (w *worker) output(stream ipc.Stream, text []byte) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	w.writeOutputLocked(stream, text)
+}
+
+func (w *worker) writeOutputLocked(stream ipc.Stream, text []byte) {
+	for part := range slices.Chunk(text, ipc.MaxOutputBytes) {
+		w.sendLocked(ipc.Output{Stream: stream, Data: part})
+	}
+}
+
+func (w *worker) send(m ipc.Message) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	w.sendLocked(m)
+}
+
+// sendLocked writes a frame, and its marker behind it; sending is held.
+func (w *worker) sendLocked(m ipc.Message) {
+	marked := m
+	if w.fence {
+		marked = withMark(m, w.mark+1)
+	}
+	frame, err := ipc.AppendFrame(nil, marked)
+	if err != nil {
+		panic(err)
+	}
+	w.out.Write(frame) // when nobody reads any more, the next Receive says so
+	if w.fence && hasMark(m) {
+		w.mark++
+		w.tty.WriteString(w.marker("#" + strconv.FormatUint(w.mark, 10)))
+	}
+}
+
+// write sends bytes that may be anything.
+func (w *worker) write(b []byte) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	w.out.Write(b)
+}
+
+func (w *worker) marker(body string) string { return "\x1b_" + w.nonce + ";" + body + "\x1b\\" }
+
+// withMark is m with a mark, if m has one.
+func withMark(m ipc.Message, mark uint64) ipc.Message {
+	switch m := m.(type) {
+	case ipc.Output:
+		m.Mark = mark
+		return m
+	case ipc.Image:
+		m.Mark = mark
+		return m
+	case ipc.InputLine:
+		m.Mark = mark
+		return m
+	case ipc.StdinWait:
+		m.Mark = mark
+		return m
+	case ipc.Idle:
+		m.Mark = mark
+		return m
+	case ipc.SessionEnd:
+		m.Mark = mark
+		return m
+	}
+	return m
+}
+
+func hasMark(m ipc.Message) bool {
+	switch m.(type) {
+	case ipc.Output, ipc.Image, ipc.InputLine, ipc.StdinWait, ipc.Idle, ipc.SessionEnd:
+		return true
+	}
+	return false
+}
+
+// frameOf is payload with its length.
+func frameOf(payload string) []byte {
+	n := len(payload)
+	return append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, payload...)
+}
+
+// forever does nothing until the process is killed.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
