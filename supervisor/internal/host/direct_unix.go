@@ -92,14 +92,13 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 		defer close(done)
 		d.command.Wait()
 	}()
-	find := func() []int {
-		pids := d.tree.scan()
+	each := func(visit func(pid, group int)) {
 		select {
 		case <-done:
-			return pids
 		default:
-			return append(pids, d.tree.root)
+			visit(d.tree.root, d.tree.root)
 		}
+		d.tree.scan(visit)
 	}
 	select {
 	case <-done:
@@ -113,7 +112,7 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 			ended(exitOf(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
 		}
 	}
-	remains = sweep(closeLimit, find, func(wait time.Duration) {
+	remains = sweep(closeLimit, each, func(wait time.Duration) {
 		select {
 		case <-done:
 			report()

@@ -279,17 +279,13 @@ func (s *stage) proceed() {
 // end kills everything, reports, and ends the process.
 func (s *stage) end() {
 	s.ending = true
-	remains := sweep(sweepLimit,
-		func() []int {
-			s.reap()
-			return s.tree.members()
-		},
-		func(wait time.Duration) {
-			select {
-			case <-s.children:
-			case <-time.After(wait):
-			}
-		})
+	remains := sweep(sweepLimit, s.tree.members, func(wait time.Duration) {
+		select {
+		case <-s.children:
+		case <-time.After(wait):
+		}
+		s.reap()
+	})
 	s.tell(report{What: whatEmpty, Remains: remains})
 	os.Exit(0)
 }

@@ -18,12 +18,9 @@ import (
 // feedLimit is how long Feed waits for a reader to take something.
 const feedLimit = time.Second
 
-// The kernel keeps 4095 bytes of unread input. A feed stays well below, in
-// pieces, so that nothing is ever cut.
-const (
-	feedPiece = 1024
-	feedAhead = 2048
-)
+// feedAhead is how much may be fed before a reader has taken all of it. The
+// kernel keeps 4095 bytes and silently spoils a longer line.
+const feedAhead = 4000
 
 // pseudo is the master of a pseudo terminal.
 //
@@ -40,6 +37,7 @@ type pseudo struct {
 	slave  unix.Stat_t  // of the slave: who has it open?
 	modes  unix.Termios // at the start
 	fed    atomic.Bool  // input may be unread
+	ahead  int          // bytes fed since the queue was last seen empty
 	group  int          // the worker's process group
 	toFore func() error // gives the terminal to the worker's group; nil: cannot
 }
@@ -135,10 +133,10 @@ func (p *pseudo) feed(b []byte, eof bool) error {
 	p.fed.Store(true)
 	push := textNeedsPush && len(b) > 0 && b[len(b)-1] != '\n'
 	for total := len(b); len(b) > 0; {
-		if !p.awaitQueue(feedAhead) {
+		if p.ahead+len(b) > feedAhead && !p.awaitEmpty() {
 			return fmt.Errorf("host: feed: the reader took only %d of %d bytes within %s", total-len(b), total, feedLimit)
 		}
-		n, err := p.write(b[:min(len(b), feedPiece)])
+		n, err := p.write(b[:min(len(b), feedAhead)])
 		if err != nil {
 			return fmt.Errorf("host: feed: %w", err)
 		}
@@ -152,7 +150,7 @@ func (p *pseudo) feed(b []byte, eof bool) error {
 	if !eof {
 		return nil
 	}
-	if !p.awaitQueue(0) { // a reader must find the character alone
+	if !p.awaitEmpty() { // a reader must find the character alone
 		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", feedLimit)
 	}
 	return p.writeEOF()
@@ -173,15 +171,17 @@ func (p *pseudo) write(b []byte) (int, error) {
 	if err := p.master.SetWriteDeadline(time.Now().Add(feedLimit)); err != nil {
 		return 0, err
 	}
-	return p.master.Write(b)
+	n, err := p.master.Write(b)
+	p.ahead += n
+	return n, err
 }
 
-// awaitQueue waits until no more than this many bytes are unread. It gives up
-// when the queue has not moved for feedLimit.
-func (p *pseudo) awaitQueue(bytes int) bool {
+// awaitEmpty waits until everything was read. It gives up when the queue has
+// not moved for feedLimit.
+func (p *pseudo) awaitEmpty() bool {
 	queued := p.queued()
 	wait := 20 * time.Microsecond
-	for moved := time.Now(); queued > bytes; {
+	for moved := time.Now(); queued > 0; {
 		if time.Since(moved) > feedLimit {
 			return false
 		}
@@ -191,6 +191,7 @@ func (p *pseudo) awaitQueue(bytes int) bool {
 			queued, moved = now, time.Now()
 		}
 	}
+	p.ahead = 0
 	return true
 }
 
@@ -200,10 +201,18 @@ func (p *pseudo) queued() int {
 	}
 	n := 0
 	_ = p.onSlave(func(fd int) (err error) {
-		n, err = unix.IoctlGetInt(fd, queuedInput)
+		n, err = unread(fd)
 		return err
 	})
 	return max(n, 0)
+}
+
+// unread counts the input of a slave. What was written to the master arrives
+// there a moment later; poll of an empty queue waits for that, the count alone
+// does not. So 0 is exact, and more may be more.
+func unread(fd int) (int, error) {
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return unix.IoctlGetInt(fd, queuedInput)
 }
 
 // onSlave opens the slave for a moment: kept open, it would hide the moment
@@ -260,7 +269,7 @@ func (p *pseudo) flush() error {
 		return nil
 	}
 	err := p.onSlave(func(fd int) error {
-		n, err := unix.IoctlGetInt(fd, queuedInput)
+		n, err := unread(fd)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -268,6 +277,7 @@ func (p *pseudo) flush() error {
 	})
 	if err == nil {
 		p.fed.Store(false)
+		p.ahead = 0
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 
 // members is what the process table shows of the tree: best effort, since
 // orphans go to launchd.
-func (t tree) members() []int { return t.scan() }
+func (t tree) members(visit func(pid, group int)) { t.scan(visit) }
 
 func (t tree) memory() int64 { return 0 }
 
@@ -30,6 +30,7 @@ func processTable() []process {
 		table = append(table, process{
 			pid:     pid,
 			parent:  int(r.Eproc.Ppid),
+			group:   int(r.Eproc.Pgid),
 			session: session,
 			zombie:  r.Proc.P_stat == zombieState,
 		})

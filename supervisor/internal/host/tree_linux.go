@@ -10,24 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members is every descendant of root, zombies included; root adopts orphans,
-// so nothing escapes from there.
-func (t tree) members() []int {
-	var pids []int
+// members visits every descendant of root, parents first, zombies included;
+// root adopts orphans, so nothing escapes from there.
+func (t tree) members(visit func(pid, group int)) {
+	last := t.root
 	walk(t.root, func(pid int, _ string) {
-		if pid != t.root && (len(pids) == 0 || pids[len(pids)-1] != pid) {
-			pids = append(pids, pid)
+		if pid == last {
+			return // another thread
 		}
+		last = pid
+		group, err := unix.Getpgid(pid)
+		if err != nil {
+			group = 0
+		}
+		visit(pid, group)
 	})
-	return pids
 }
 
 // memory is the resident set of the tree in bytes, without root.
 func (t tree) memory() int64 {
 	var pages int64
-	for _, pid := range t.members() {
-		pages += residentPages(pid)
-	}
+	t.members(func(pid, _ int) { pages += residentPages(pid) })
 	return pages * int64(os.Getpagesize())
 }
 
@@ -40,6 +43,10 @@ func residentPages(pid int) int64 {
 	return n
 }
 
+// maxWalk bounds the processes of one walk, which otherwise might follow
+// processes that do nothing but fork.
+const maxWalk = 10_000
+
 // walk visits every thread of root and of its descendants, each process's
 // threads in a row. A kernel without /proc/<pid>/task/<tid>/children shows
 // them in the process table only.
@@ -48,9 +55,9 @@ func walk(root int, visit func(pid int, tid string)) {
 		walkTable(root, visit)
 		return
 	}
-	for pids := []int{root}; len(pids) > 0; {
-		pid := pids[len(pids)-1]
-		pids = pids[:len(pids)-1]
+	pids := []int{root}
+	for i := 0; i < len(pids) && i < maxWalk; i++ {
+		pid := pids[i]
 		for _, tid := range threads(pid) {
 			visit(pid, tid)
 			for c := range strings.FieldsSeq(readProc(pid, "task/"+tid+"/children")) {
@@ -65,7 +72,7 @@ func walk(root int, visit func(pid int, tid string)) {
 func walkTable(root int, visit func(pid int, tid string)) {
 	table := processTable()
 	pids := []int{root}
-	for i := 0; i < len(pids); i++ {
+	for i := 0; i < len(pids) && i < maxWalk; i++ {
 		for _, tid := range threads(pids[i]) {
 			visit(pids[i], tid)
 		}
@@ -105,6 +112,7 @@ func processTable() []process {
 			table = append(table, process{
 				pid:     pid,
 				parent:  atoi(f[statParent]),
+				group:   atoi(f[statGroup]),
 				session: atoi(f[statSession]),
 				zombie:  f[statState] == "Z" || f[statState] == "X",
 			})
@@ -117,6 +125,7 @@ func processTable() []process {
 const (
 	statState    = 0
 	statParent   = 1
+	statGroup    = 2
 	statSession  = 3
 	statTerminal = 4
 	statStart    = 19 // in clock ticks since boot

@@ -22,14 +22,15 @@ const tagName = "REPL_TAG"
 
 // process is one row of the system's process table.
 type process struct {
-	pid, parent, session int
-	zombie               bool
+	pid, parent, group, session int
+	zombie                      bool
 }
 
-// scan finds the tree in the process table: what is in its session, carries
-// its tag, or descends from either or from root. Without root. It is for
-// systems and moments where the stage does not collect orphans.
-func (t tree) scan() []int {
+// scan visits the tree as the process table shows it: what is in its session,
+// carries its tag, or descends from either or from root. Without root and
+// zombies. It is for systems and moments where the stage does not collect
+// orphans.
+func (t tree) scan(visit func(pid, group int)) {
 	table := processTable()
 	in := map[int]bool{t.root: true}
 	for _, p := range table {
@@ -45,33 +46,33 @@ func (t tree) scan() []int {
 			}
 		}
 	}
-	var pids []int
 	for _, p := range table {
 		if in[p.pid] && p.pid != t.root && p.pid != os.Getpid() && !p.zombie {
-			pids = append(pids, p.pid)
+			visit(p.pid, p.group)
 		}
 	}
-	return pids
 }
 
-// sweep kills what find finds, again and again, until it finds nothing or
-// limit is over; it returns what find found last. pause waits for a change, at
-// most as long as it is told.
+// sweep kills what each visits, again and again, until it visits nothing or
+// limit is over; it returns what was visited last. pause waits for a change,
+// at most as long as it is told.
 //
-// Groups are killed as well as processes: the kernel signals all members of a
-// group at once, so a process that only forks cannot keep ahead.
-func sweep(limit time.Duration, find func() []int, pause func(time.Duration)) []int {
+// Groups are killed as well as processes, and at once: the kernel signals all
+// members of a group together, so processes that only fork cannot keep ahead,
+// even though each is gone by the time its pid is read.
+func sweep(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
 	own := unix.Getpgrp()
 	for deadline := time.Now().Add(limit); ; {
-		left := find()
-		if len(left) == 0 || time.Now().After(deadline) {
-			return left
-		}
-		for _, pid := range left {
-			if group, err := unix.Getpgid(pid); err == nil && group > 1 && group != own {
+		var left []int
+		each(func(pid, group int) {
+			left = append(left, pid)
+			if group > 1 && group != own {
 				unix.Kill(-group, unix.SIGKILL)
 			}
 			unix.Kill(pid, unix.SIGKILL)
+		})
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
 		}
 		pause(5 * time.Millisecond)
 	}

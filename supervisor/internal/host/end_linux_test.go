@@ -1,0 +1,294 @@
+package host_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// familyScript is a worker that starts every kind of relative which is known
+// to outlive its parents, prints their pids in a line, and waits.
+const familyScript = `
+import os, signal, sys, time
+r, w = os.pipe()
+def relative(name, prepare):
+    if os.fork() == 0:
+        prepare()
+        os.write(w, b"%s=%d\n" % (name.encode(), os.getpid()))
+        while True: time.sleep(1000)
+def ignore_all():
+    for s in range(1, 65):
+        try: signal.signal(s, signal.SIG_IGN)
+        except (OSError, ValueError): pass
+def silent():
+    for fd in 0, 1, 2: os.close(fd)
+def daemon():
+    os.setsid()
+    if os.fork() != 0: os._exit(0)
+    os.setsid()
+    ignore_all()
+    silent()
+def grandchild():
+    if os.fork() != 0:
+        while True: time.sleep(1000)
+    os.setsid()
+def orphan():
+    if os.fork() != 0: os._exit(0)
+def stopped():
+    os.write(w, b"%s=%d\n" % (b"stopped", os.getpid()))
+    os.kill(os.getpid(), signal.SIGSTOP)
+def nohup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.setpgid(0, 0)
+def stages_group():
+    os.setpgid(0, os.getsid(0))
+def bare():
+    os.execve(sys.executable, [sys.executable, "-c", "import os,time; os.setsid(); os.write(%d, b'bare=%%d\\n' %% os.getpid()); time.sleep(1000)" % w], {})
+os.set_inheritable(w, True)
+kinds = dict(child=lambda: None, setsid=os.setsid, nohup=nohup, deaf=ignore_all, grandchild=grandchild,
+    daemon=daemon, orphan=orphan, stopped=stopped, stages_group=stages_group, bare=bare)
+if os.getsid(0) == os.getpid(): del kinds["stages_group"] # there is no stage
+for name, prepare in kinds.items(): relative(name, prepare)
+got = b""
+while got.count(b"\n") < len(kinds): got += os.read(r, 1000)
+os.write(1, b"family " + got.replace(b"\n", b" ") + b"\n")
+while True: time.sleep(1000)
+`
+
+func familyOf(t testing.TB, line string) map[string]int {
+	t.Helper()
+	pids := map[string]int{}
+	for f := range strings.FieldsSeq(line) {
+		name, pid, _ := strings.Cut(f, "=")
+		n, err := strconv.Atoi(pid)
+		if err != nil || !alive(n) {
+			t.Fatalf("got %q, want a living process", f)
+		}
+		pids[name] = n
+	}
+	if len(pids) < 9 {
+		t.Fatalf("got %q, want every relative", line)
+	}
+	return pids
+}
+
+// mustDie checks that the whole family ends, and how soon.
+func mustDie(t testing.TB, since time.Time, pids map[string]int) {
+	t.Helper()
+	for name, pid := range pids {
+		eventually(t, "end of "+name, func() bool { return !alive(pid) })
+	}
+	took := time.Since(since)
+	t.Logf("%d processes ended within %s", len(pids), took.Round(10*time.Microsecond))
+	if took > time.Second {
+		t.Errorf("got the end after %s, want it within 1s", took)
+	}
+}
+
+func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w worker){
+		"close": func(t *testing.T, w worker) { w.Close() },
+		"kill":  func(t *testing.T, w worker) { w.Kill() },
+		"SIGKILL for the worker": func(t *testing.T, w worker) {
+			w.Signal(host.Kill, host.Worker)
+		},
+		"the worker exits": func(t *testing.T, w worker) {
+			w.Signal(host.Terminate, host.Worker)
+		},
+		"the stage is killed": func(t *testing.T, w worker) {
+			syscall.Kill(parentOf(t, w.PID()), syscall.SIGKILL)
+		},
+		"the stage is stopped, then kill": func(t *testing.T, w worker) {
+			// A stopped stage is given its time, so this takes longer.
+			syscall.Kill(parentOf(t, w.PID()), syscall.SIGSTOP)
+			w.Kill()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := python(t, familyScript)
+			pids := familyOf(t, w.line(t, "family "))
+			pids["worker"] = w.PID()
+			since := time.Now()
+			if strings.Contains(name, "stopped") {
+				since = since.Add(1500 * time.Millisecond)
+			}
+			if strings.Contains(name, "the stage") {
+				// Without a stage only session, ancestry and environment tell.
+				// This one has none of them any more, and is not found.
+				syscall.Kill(pids["bare"], syscall.SIGKILL)
+			}
+			end(t, w)
+			within(t, "exit", w.Exited())
+			within(t, "end of everything", w.Gone())
+			mustDie(t, since, pids)
+			if r := w.Remains(); len(r) > 0 {
+				t.Errorf("got %v, want nothing left", r)
+			}
+			wantLost := strings.Contains(name, "the stage")
+			if e := w.Exit(); e.Lost != wantLost || e.Signal == "" {
+				t.Errorf("got %+v, want lost %t", e, wantLost)
+			}
+		})
+	}
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	parent, err := strconv.Atoi(strings.Fields(rest)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
+
+func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
+	for name, end := range map[string]func(s *supervisor){
+		"exit":    func(s *supervisor) { s.in.Close() },
+		"SIGKILL": func(s *supervisor) { s.Process.Kill() },
+		"SIGKILL of its group": func(s *supervisor) {
+			syscall.Kill(-s.Process.Pid, syscall.SIGKILL)
+		},
+		"SIGHUP of its group": func(s *supervisor) {
+			syscall.Kill(-s.Process.Pid, syscall.SIGHUP)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(testBinary(t), program(t, "python3"), "-c", familyScript)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			s := supervise(t, cmd, "supervise")
+			line, err := s.out.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids := familyOf(t, strings.TrimPrefix(line, "family "))
+			pids["worker"] = s.worker
+			pids["stage"] = parentOf(t, s.worker)
+			since := time.Now()
+			end(s)
+			mustDie(t, since, pids)
+		})
+	}
+}
+
+func TestTree_ProcessesThatOnlyForkThenTheyEndToo(t *testing.T) {
+	// Lines of processes that fork and end as fast as they can: each pid is
+	// stale as soon as it is read. They end by themselves after 5 s, so that a
+	// failure of this test does not outlive it.
+	w := python(t, `
+import os, time
+limit = time.monotonic() + 5
+for i in range(6):
+    if os.fork() == 0:
+        if i % 2: os.setsid()
+        while time.monotonic() < limit:
+            if os.fork() != 0: break
+        os._exit(0)
+os.write(1, b"ready\n")
+os.read(0, 1)`)
+	w.line(t, "ready")
+	since := time.Now()
+	w.Kill()
+	within(t, "end of everything", w.Gone())
+	took := time.Since(since)
+	t.Logf("ended within %s", took)
+	if took > time.Second {
+		t.Errorf("got the end after %s, want it within 1s", took)
+	}
+	if r := w.Remains(); len(r) > 0 {
+		t.Errorf("got %v, want nothing left", r)
+	}
+}
+
+func TestExited_ChildHoldsTheTerminalThenItDelaysNothing(t *testing.T) {
+	w := bash(t, "trap '' HUP TERM; setsid sleep 1000 & echo started; exit 7")
+	w.line(t, "started")
+	within(t, "exit", w.Exited())
+	since := time.Now()
+	if got := w.Exit().String(); got != "exit status 7" {
+		t.Errorf("got %q, want exit status 7", got)
+	}
+	within(t, "end of everything", w.Gone())
+	w.all(t)
+	if took := time.Since(since); took > time.Second {
+		t.Errorf("got end of file %s after the exit, want it within 1s", took)
+	}
+}
+
+func TestNotices_WorkerStopsItselfThenItIsContinuedAndSaid(t *testing.T) {
+	for signal, name := range map[string]string{"STOP": "SIGSTOP", "TSTP": "SIGTSTP"} {
+		w := bash(t, "kill -"+signal+" $$; echo continued")
+		w.line(t, "continued")
+		select {
+		case got := <-w.Notices():
+			if want := "the worker was stopped (" + name + ") and continued"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s: got no notice", name)
+		}
+	}
+}
+
+func TestNotices_WorkerStopsAgainAndAgainThenItStillGetsOn(t *testing.T) {
+	w := bash(t, "for i in 1 2 3 4 5 6; do kill -STOP $$; done; echo through")
+	w.line(t, "through")
+}
+
+func TestTerminal_WorkerReadsFromTheBackgroundThenItGetsTheTerminal(t *testing.T) {
+	// As in a start in which the worker is faster than the stage: it is
+	// stopped by SIGTTIN.
+	w := python(t, `
+import os, signal, time
+r, wr = os.pipe()
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.tcsetpgrp(0, os.getpgrp())
+    os.close(wr)
+    while True: time.sleep(1000)
+os.close(wr)
+while os.tcgetpgrp(0) == os.getpgrp(): pass
+os.write(1, b"reading\n")
+os.write(1, b"got " + os.read(0, 100))`)
+	w.line(t, "reading")
+	select {
+	case got := <-w.Notices():
+		if !strings.Contains(got, "SIGTTIN") {
+			t.Errorf("got %q, want SIGTTIN", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("got no notice")
+	}
+	if err := w.Terminal().Feed([]byte("text\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.line(t, "got "); got != "text" {
+		t.Errorf("got %q, want text", got)
+	}
+}
+
+func TestTerminal_WorkerReadsAtOnceThenNothingIsNoticed(t *testing.T) {
+	for range 20 {
+		w := startProgram(t, "head", "-n1")
+		if err := w.Terminal().Feed([]byte("first\n"), false); err != nil {
+			t.Fatal(err)
+		}
+		w.line(t, "first")
+		within(t, "end", w.Gone())
+		if got, open := <-w.Notices(); open {
+			t.Errorf("got notice %q, want none", got)
+		}
+	}
+}

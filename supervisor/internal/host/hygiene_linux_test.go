@@ -1,0 +1,234 @@
+package host_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
+	// A descriptor that somebody forgot to mark close-on-exec.
+	r, wr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer wr.Close()
+	leak, err := syscall.Dup(int(wr.Fd())) // without the mark
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(leak)
+
+	w := startProgram(t, "sleep", "1000")
+	// It is there once exec has closed what is marked, which Start waited for.
+	dir := fmt.Sprintf("/proc/%d/fd", w.PID())
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		target, _ := os.Readlink(filepath.Join(dir, e.Name()))
+		got = append(got, e.Name()+" "+strings.TrimRight(target, "0123456789[]:"))
+	}
+	slices.Sort(got)
+	want := []string{"0 /dev/pts/", "1 /dev/pts/", "2 /dev/pts/", "3 pipe", "4 pipe"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWorker_EnvironmentIsTheCommandsByteForByte(t *testing.T) {
+	env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "REPL_TAG=stale"}
+	w := startCommand(t, &host.Command{Path: program(t, "sleep"), Args: []string{"1000", "\xffarg"}[:1], Env: env})
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	if len(got) != 7 || !slices.Equal(got[:5], env[:5]) ||
+		got[5] != "REPL_IPC=3,4,"+w.Nonce() || !strings.HasPrefix(got[6], "REPL_TAG=") || got[6] == "REPL_TAG=stale" {
+		t.Errorf("got %q, want %q, then our two", got, env[:5])
+	}
+}
+
+func TestWorker_RunsInItsDirectoryWithItsArguments(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startCommand(t, &host.Command{Path: program(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
+	if got, want := w.all(t), dir+"\na b c\xff\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWorker_HasTheSizeOfTheCommand(t *testing.T) {
+	for _, c := range []struct {
+		size host.Size
+		want string
+	}{{host.Size{}, "40 120"}, {host.Size{Rows: 7, Cols: 33}, "7 33"}} {
+		w := startCommand(t, &host.Command{Path: program(t, "stty"), Args: []string{"size"}, Size: c.size})
+		if got := strings.TrimSpace(w.all(t)); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// supervisor is another process of this test binary that holds a worker.
+type supervisor struct {
+	*exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	worker int
+	staged bool
+}
+
+func supervise(t *testing.T, cmd *exec.Cmd, role string) *supervisor {
+	t.Helper()
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	cmd.Stderr = os.Stderr
+	s := &supervisor{Cmd: cmd}
+	var err error
+	if s.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	// Not StdoutPipe: the test reads while and after it waits.
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		r.Close()
+	})
+	s.out = bufio.NewReader(r)
+	line, _ := s.out.ReadString('\n')
+	if _, err := fmt.Sscan(line, &s.worker, &s.staged); err != nil {
+		t.Fatalf("got %q, want a pid: %v", line, err)
+	}
+	return s
+}
+
+func testBinary(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
+}
+
+func TestWorker_ParentIgnoredAndBlockedSignalsThenItHasNeither(t *testing.T) {
+	// A shell's background job or nohup ignores signals, a careless parent
+	// blocks them; both outlive exec.
+	cmd := exec.Command(program(t, "python3"), "-c", `
+import os, signal, sys
+for s in signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCHLD, signal.SIGUSR1, signal.SIGWINCH, signal.SIGRTMAX:
+    signal.signal(s, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execv(sys.argv[1], sys.argv[1:])`, testBinary(t), program(t, "cat"), "/proc/self/status")
+	s := supervise(t, cmd, "supervise")
+	for range 100 {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, value, _ := strings.Cut(line, ":")
+		if name == "SigBlk" || name == "SigIgn" {
+			if got := strings.TrimSpace(value); got != "0000000000000000" {
+				t.Errorf("%s: got %s, want none", name, got)
+			}
+		}
+		if name == "SigCgt" {
+			return
+		}
+	}
+	t.Error("got no end of the signals in /proc/self/status")
+}
+
+func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
+	b, err := os.ReadFile(testBinary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "upgraded")
+	if err := os.WriteFile(copied, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := supervise(t, exec.Command(copied, "delete-me", copied, program(t, "echo"), "hello"), "supervise")
+	if _, err := os.Stat(copied); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("got %v, want the file deleted", err)
+	}
+	if line, _ := s.out.ReadString('\n'); line != "hello\n" || !s.staged {
+		t.Errorf("got %q, staged %t, want hello from a stage", line, s.staged)
+	}
+}
+
+func TestStart_WithoutStageMainThenTheWorkerRunsWithoutAStage(t *testing.T) {
+	s := supervise(t, exec.Command(testBinary(t), program(t, "bash"), "-c", "ps -o ppid= -p $$; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
+	line, _ := s.out.ReadString('\n')
+	if got := strings.TrimSpace(line); got != strconv.Itoa(s.Process.Pid) || s.staged {
+		t.Errorf("got parent %s, staged %t, want %d itself", got, s.staged, s.Process.Pid)
+	}
+}
+
+// inventory is what a process holds.
+func inventory(t testing.TB) (descriptors, goroutines int, children string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kids []string
+	tasks, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, f := range tasks {
+		b, _ := os.ReadFile(f)
+		kids = append(kids, string(bytes.TrimSpace(b)))
+	}
+	return len(entries), runtime.NumGoroutine(), strings.TrimSpace(strings.Join(kids, " "))
+}
+
+func TestProcess_ManyStartsAndEndsThenNothingIsLeft(t *testing.T) {
+	script := program(t, "bash")
+	cycle := func(c *host.Command) {
+		if p, err := host.Start(c); err == nil {
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cycle(&host.Command{Path: script}) // what is made once is made
+	fds, goroutines, children := inventory(t)
+	for range 100 {
+		cycle(&host.Command{Path: script, Args: []string{"-c", "sleep 1000 & sleep 1000"}})
+	}
+	for range 20 {
+		cycle(&host.Command{Path: "/no/such/program"})
+		cycle(&host.Command{Path: script, Dir: "/no/such/directory"})
+	}
+	eventually(t, "return to what there was", func() bool {
+		f, g, c := inventory(t)
+		return f <= fds && g <= goroutines && c == children
+	})
+}

@@ -1,0 +1,246 @@
+//go:build linux || darwin
+
+package host_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode fs.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plain := write("plain", "x", 0o644)
+	garbage := write("garbage", "\x01\x02\x03 no program\n", 0o755)
+	script := write("script", "#!/no/such/interpreter\n", 0o755)
+	missing := filepath.Join(dir, "missing")
+	huge := "HUGE=" + strings.Repeat("x", 4<<20)
+	for _, c := range []struct {
+		name    string
+		command host.Command
+		step    string
+		path    string
+		cause   error
+		advice  string
+	}{
+		{"missing directory", host.Command{Path: "/bin/sh", Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
+		{"directory that is a file", host.Command{Path: "/bin/sh", Dir: plain}, "chdir", plain, syscall.ENOTDIR, "create the directory"},
+		{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
+		{"file without the right to execute", host.Command{Path: plain}, "exec", plain, fs.ErrPermission, "make it executable"},
+		{"directory as program", host.Command{Path: dir}, "exec", dir, fs.ErrPermission, "correct the path"},
+		{"script whose interpreter is missing", host.Command{Path: script}, "exec", script, fs.ErrNotExist, "interpreter that its first line names"},
+		{"file in no known format", host.Command{Path: garbage}, "exec", garbage, syscall.ENOEXEC, "#! line"},
+		{"environment beyond the system's limit", host.Command{Path: "/bin/sh", Env: []string{huge}}, "exec", "/bin/sh", syscall.E2BIG, "shorten"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := host.Start(&c.command)
+			if err == nil {
+				p.Close()
+				t.Fatal("got a process, want an error")
+			}
+			e, ok := errors.AsType[*host.StartError](err)
+			if !ok || e.Step != c.step || e.Path != c.path || !errors.Is(err, c.cause) {
+				t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
+			}
+			for _, want := range []string{"host: start: " + c.step, c.path, c.advice} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestStart_WorkerEndsAtOnceThenItsStatusIsReported(t *testing.T) {
+	w := startProgram(t, "true")
+	within(t, "exit", w.Exited())
+	if got := w.Exit().String(); got != "exit status 0" {
+		t.Errorf("got %q, want exit status 0", got)
+	}
+}
+
+func TestExit_NamesStatusOrSignal(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 0":        "exit status 0",
+		"exit 3":        "exit status 3",
+		"exit 255":      "exit status 255",
+		"kill -9 $$":    "killed by SIGKILL",
+		"kill -TERM $$": "killed by SIGTERM",
+		"kill -SEGV $$": "killed by SIGSEGV",
+	} {
+		w := bash(t, script)
+		within(t, "exit", w.Exited())
+		if got := w.Exit().String(); got != want {
+			t.Errorf("%s: got %q, want %q", script, got, want)
+		}
+		if w.Exit().PeakRSS < 100<<10 {
+			t.Errorf("%s: got a peak of %d bytes, want a shell's", script, w.Exit().PeakRSS)
+		}
+	}
+}
+
+func TestExit_WorkerThatBurnsTimeThenItsTimeIsReported(t *testing.T) {
+	w := python(t, "import time\nwhile time.process_time() < 0.2: pass")
+	within(t, "exit", w.Exited())
+	if e := w.Exit(); e.UserCPU+e.SystemCPU < 200e6 {
+		t.Errorf("got %s user and %s system, want 200ms together", e.UserCPU, e.SystemCPU)
+	}
+}
+
+func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
+	w := bash(t, "for i in {1..20000}; do echo line $i; done")
+	text := w.all(t)
+	if want := 20000; strings.Count(text, "\n") != want || !strings.HasSuffix(text, "line 20000\n") {
+		t.Errorf("got %d lines ending in %q, want %d", strings.Count(text, "\n"), text[max(0, len(text)-20):], want)
+	}
+}
+
+func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
+	w := bash(t, "exit 0")
+	within(t, "exit", w.Exited())
+	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
+		if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
+			t.Errorf("%s: got %v, want ErrEnded", to, err)
+		}
+	}
+}
+
+func TestSignal_EachOneReachesTheWorker(t *testing.T) {
+	w := bash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
+	w.line(t, "ready")
+	for s, want := range map[host.Signal]string{host.Interrupt: "got INT", host.Hangup: "got HUP", host.Terminate: "got TERM"} {
+		if err := w.Signal(s, host.Worker); err != nil {
+			t.Fatal(err)
+		}
+		w.line(t, want)
+	}
+	if err := w.Signal(host.Kill, host.Worker); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "exit", w.Exited())
+	if got := w.Exit().String(); got != "killed by SIGKILL" {
+		t.Errorf("got %q, want killed by SIGKILL", got)
+	}
+}
+
+func TestSignal_ToTheGroupThenChildrenGetIt(t *testing.T) {
+	w := python(t, `
+import os, signal
+child = os.fork() == 0
+signal.signal(signal.SIGINT, lambda *a: os.write(1, b"child\n" if child else b"worker\n"))
+os.write(1, b"child ready\n" if child else b"worker ready\n")
+while 1: signal.pause()`)
+	w.line(t, "child ready")
+	w.line(t, "worker ready")
+	if err := w.Signal(host.Interrupt, host.Group); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "worker\n")
+	w.line(t, "child\n")
+}
+
+func TestSignal_ToTheForegroundThenOnlyAGroupInFrontGetsIt(t *testing.T) {
+	w := python(t, `
+import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *a: os.write(1, b"worker\n"))
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+sys.stdin.readline()
+pid = os.fork()
+if pid == 0:
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, lambda *a: os.write(1, b"front\n"))
+    os.tcsetpgrp(0, os.getpgrp())
+    os.write(1, b"ready\n")
+    while 1: time.sleep(1)
+while 1: signal.pause()`)
+	// Nobody is in front of the worker: this is for nobody.
+	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Terminal().Feed([]byte("go\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "ready")
+	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "front")
+	if text, _ := w.now(); strings.Contains(text, "worker") {
+		t.Errorf("got %q, want no signal for the worker", text)
+	}
+}
+
+func TestChannel_WorkerAnswersOverIt(t *testing.T) {
+	w := python(t, `
+import os
+i, o, nonce = os.environ["REPL_IPC"].split(",")
+os.write(int(o), nonce.encode() + os.read(int(i), 100))`)
+	if _, err := w.Channel().Write([]byte(" hello")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	n, err := w.Channel().Read(b)
+	if got, want := string(b[:n]), w.Nonce()+" hello"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if len(w.Nonce()) != 16 {
+		t.Errorf("got nonce %q, want 16 digits", w.Nonce())
+	}
+}
+
+func TestChannel_NobodyReadsThenTryWriteTakesWhatFitsAndReturns(t *testing.T) {
+	w := startProgram(t, "sleep", "1000")
+	ch := w.Channel().(*host.Channel)
+	b := make([]byte, 100<<10)
+	first, err := ch.TryWrite(b)
+	if err != nil || first == 0 || first == len(b) {
+		t.Fatalf("got %d, %v, want a part of %d", first, err, len(b))
+	}
+	if n, err := ch.TryWrite(b); n != 0 || err != nil {
+		t.Errorf("got %d, %v, want 0 in a full pipe", n, err)
+	}
+}
+
+func TestChannel_WorkerHasEndedThenReadsEndOfFile(t *testing.T) {
+	w := bash(t, "exit 0")
+	if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("got %d, %v, want end of file", n, err)
+	}
+}
+
+func TestClose_WhileReadingThenReadsEnd(t *testing.T) {
+	p, err := host.Start(&host.Command{Path: program(t, "sleep"), Args: []string{"1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := collect(terminalReader{p})
+	read := make(chan struct{})
+	go func() {
+		p.Channel().Read(make([]byte, 1))
+		close(read)
+	}()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "end of the channel's read", read)
+	within(t, "end of the terminal's read", out.end)
+	if _, open := <-p.Notices(); open {
+		t.Error("got a notice, want a closed channel")
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}

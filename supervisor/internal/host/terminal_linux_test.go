@@ -1,0 +1,323 @@
+package host_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// awaitReader waits until a thread of the tree blocks in reading the terminal.
+func awaitReader(t testing.TB, w worker) host.Reader {
+	t.Helper()
+	var got []host.Reader
+	eventually(t, "reader of the terminal", func() bool {
+		got = w.Readers()
+		return len(got) > 0
+	})
+	return got[0]
+}
+
+// step feeds one input to the next reader.
+type step struct {
+	text string
+	eof  bool
+}
+
+// answer feeds each step to the reader that then waits, and returns which of
+// them were secret.
+func answer(t testing.TB, w worker, steps ...step) (secrets []bool) {
+	t.Helper()
+	key := ""
+	for _, s := range steps {
+		var r host.Reader
+		eventually(t, "new reader of the terminal", func() bool {
+			for _, r = range w.Readers() {
+				if r.Key != key {
+					return true
+				}
+			}
+			return false
+		})
+		key = r.Key
+		secrets = append(secrets, r.Secret)
+		if err := w.Terminal().Feed([]byte(s.text), s.eof); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return secrets
+}
+
+// How real programs read a terminal: what they get, and that nothing of it is
+// echoed by the terminal.
+func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
+	const py, sh = "python3", "bash"
+	line := step{text: "hello\n"}
+	end := step{eof: true}
+	long := strings.Repeat("x", 100_000)
+	control := "a\x03b\x1a\x11\x13\x16c\x7fd\x15\x1c\n"
+	for _, c := range []struct {
+		name    string
+		program string
+		args    []string
+		steps   []step
+		want    string
+		secret  bool
+	}{
+		{"cat", "cat", nil, []step{line, {text: "two\n"}, end}, "hello\ntwo\n", false},
+		{"cat, text without a newline before the end", "cat", nil, []step{{text: "abc", eof: true}}, "abc", false},
+		{"cat, control characters", "cat", nil, []step{{text: control}, end}, control, false},
+		{"cat, a long line", "cat", nil, []step{{text: long + "\n"}, end}, long + "\n", false},
+		{"cat, many lines at once", "cat", nil, []step{{text: strings.Repeat("line\n", 5000), eof: true}}, strings.Repeat("line\n", 5000), false},
+		{"head", "head", []string{"-n1"}, []step{line}, "hello\n", false},
+		{"read", sh, []string{"-c", `read x; echo "<$x>"`}, []step{line}, "<hello>\n", false},
+		{"read at the end", sh, []string{"-c", `read x; echo "$?<$x>"`}, []step{end}, "1<>\n", false},
+		{"read, a long line", sh, []string{"-c", `read x; echo ${#x}`}, []step{{text: long + "\n"}}, "100000\n", false},
+		{"read, one character", sh, []string{"-c", `read -n1 x; echo "<$x>"`}, []step{{text: "y"}}, "<y>\n", false},
+		{"read, secret", sh, []string{"-c", `read -s x; echo "<$x>"`}, []step{{text: "pw\n"}}, "<pw>\n", true},
+		{"stty -echo, secret", sh, []string{"-c", `stty -echo; read x; stty echo; echo "<$x>"`}, []step{{text: "pw\n"}}, "<pw>\n", true},
+		{"getpass, on /dev/tty", py, []string{"-c", `import getpass; print("<%s>" % getpass.getpass(""))`}, []step{{text: "pw\n"}}, "\n<pw>\n", true},
+		{"input", py, []string{"-c", `print(repr(input()))`}, []step{line}, "'hello'\n", false},
+		{"input, a long line", py, []string{"-c", `print(len(input()))`}, []step{{text: long + "\n"}}, "100000\n", false},
+		{"input at the end, then again", py, []string{"-c", "try: input()\nexcept EOFError: print('end')\nprint(input())"}, []step{end, line}, "end\nhello\n", false},
+		{"read to the end", py, []string{"-c", `import sys; print(repr(sys.stdin.read()))`}, []step{line, line, end}, "'hello\\nhello\\n'\n", false},
+		{"os.read", py, []string{"-c", `import os; print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
+		{"os.read of more than there is", py, []string{"-c", `import os; print(len(os.read(0, 1000000)))`}, []step{{text: strings.Repeat("y", 1023) + "\n"}}, "1024\n", false},
+		{"getchar", py, []string{"-c", `import ctypes; c = ctypes.CDLL(None); print(c.getchar(), c.getchar())`}, []step{{text: "a\n"}}, "97 10\n", false},
+		{"cbreak mode", py, []string{"-c", `import tty, os; tty.setcbreak(0); print(os.read(0, 1))`}, []step{{text: "k"}}, "b'k'\n", false},
+		{"raw mode", py, []string{"-c", `import tty, os; tty.setraw(0); os.write(1, os.read(0, 1))`}, []step{{text: "\x03"}}, "\x03", false},
+		{"select", py, []string{"-c", `import select, os; select.select([0], [], []); print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
+		{"poll", py, []string{"-c", `import select, os; p = select.poll(); p.register(0, select.POLLIN); p.poll(); print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
+		{"epoll", py, []string{"-c", `import select, os; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(); print(os.read(0, 100))`}, []step{line}, "b'hello\\n'\n", false},
+		{"a shell and its children", sh, []string{"--norc", "--noediting", "-c", "cat; read x; echo $x"}, []step{line, end, line}, "hello\nhello\n", false},
+		{"node", "node", []string{"-e", `process.stdin.once("data", d => { console.log(JSON.stringify(String(d))); process.exit() })`}, []step{line}, "\"hello\\n\"\n", false},
+		{"less", "less", []string{"-X", "/etc/passwd"}, []step{{text: "\n"}, {text: "q"}}, "*", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			env := append(os.Environ(), "TERM=dumb", "PYTHONUNBUFFERED=")
+			w := startCommand(t, &host.Command{Path: program(t, c.program), Args: c.args, Env: env})
+			secrets := answer(t, w, c.steps...)
+			got := w.all(t)
+			if c.want != "*" && got != c.want {
+				t.Errorf("got %.200q, want %.200q", got, c.want)
+			}
+			if e := w.Exit(); e.String() != "exit status 0" {
+				t.Errorf("got %s, want exit status 0", e)
+			}
+			if secrets[0] != c.secret {
+				t.Errorf("got secret %t, want %t", secrets[0], c.secret)
+			}
+		})
+	}
+}
+
+func TestFeed_NobodyReadsThenItFailsWithinItsBound(t *testing.T) {
+	w := startProgram(t, "sleep", "1000")
+	if err := w.Terminal().Feed([]byte("short\n"), false); err != nil {
+		t.Fatalf("got %v, want what fits to be taken", err)
+	}
+	if got := w.Terminal().Queued(); got != 6 {
+		t.Errorf("got %d bytes queued, want 6", got)
+	}
+	since := time.Now()
+	err := w.Terminal().Feed(bytes.Repeat([]byte("x"), 10_000), true)
+	if err == nil || !strings.Contains(err.Error(), "of 10000 bytes") {
+		t.Errorf("got %v, want how much was taken", err)
+	}
+	if took := time.Since(since); took > 3*time.Second {
+		t.Errorf("got the error after %s, want it within 3s", took)
+	}
+	if err := w.Terminal().Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Terminal().Queued(); got != 0 {
+		t.Errorf("got %d bytes queued after restore, want 0", got)
+	}
+}
+
+func TestRestore_WhatATurnLeftBehindThenTheNextReaderStartsFresh(t *testing.T) {
+	w := python(t, `
+import os, signal, subprocess, sys, termios, tty
+def say(s): os.write(1, s + b"\n")
+before = termios.tcgetattr(0)
+tty.setraw(0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "1000"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpgrp())))
+say(b"left")
+signal.sigtimedwait if False else None
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+signal.sigwait([signal.SIGHUP])
+say(b"modes " + (b"same" if termios.tcgetattr(0) == before else b"other"))
+say(b"group " + (b"ours" if os.tcgetpgrp(0) == os.getpgrp() else b"other"))
+say(b"read " + os.read(0, 100).strip())`)
+	w.line(t, "left")
+	if err := w.Terminal().Feed([]byte("stale\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Terminal().Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Signal(host.Hangup, host.Worker); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.line(t, "modes "); got != "same" {
+		t.Errorf("got %s modes, want the same", got)
+	}
+	if got := w.line(t, "group "); got != "ours" {
+		t.Errorf("got %s group in front, want ours", got)
+	}
+	answer(t, w, step{text: "fresh\n"})
+	if got := w.line(t, "read "); got != "fresh" {
+		t.Errorf("got %q, want fresh", got)
+	}
+}
+
+func TestRestore_OutputThatNobodyHasReadThenItIsKept(t *testing.T) {
+	p, err := host.Start(&host.Command{Path: program(t, "bash"), Args: []string{"-c", "echo kept; read x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	eventually(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
+	if err := p.Terminal().Feed([]byte(strings.Repeat("x", 100)), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Terminal().Restore(); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	if n, any := p.Terminal().DrainNow(b); string(b[:n]) != "kept\n" || !any {
+		t.Errorf("got %q, %t, want kept", b[:n], any)
+	}
+	if n, any := p.Terminal().DrainNow(b); n != 0 || any {
+		t.Errorf("got %d bytes, %t, want nothing", n, any)
+	}
+}
+
+func TestDrainNow_WhileAReadWaitsThenItReturnsAtOnce(t *testing.T) {
+	w := startProgram(t, "sleep", "1000") // its output is being collected
+	if n, any := w.Terminal().DrainNow(make([]byte, 10)); n != 0 || any {
+		t.Errorf("got %d bytes, %t, want nothing", n, any)
+	}
+}
+
+func TestResize_ProgramInFrontThenItIsTold(t *testing.T) {
+	w := bash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
+	w.line(t, "ready")
+	if err := w.Terminal().Resize(host.Size{Rows: 11, Cols: 22}); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "11 22")
+}
+
+func TestReaders_ThreadWaitsForTheTerminalThenItIsNamed(t *testing.T) {
+	for name, script := range map[string]string{
+		"the worker":                "import os; os.read(0, 1)",
+		"a child":                   "import subprocess; subprocess.run(['head', '-n1'])",
+		"a grandchild":              "import os; os.system('sh -c \"head -n1; :\"; :')",
+		"a thread":                  "import os, threading; threading.Thread(target=os.read, args=(0, 1)).start()",
+		"an orphan in its session":  "import os, time\nif os.fork() == 0:\n  if os.fork() == 0: os.setsid(); os.read(0, 1)\n  os._exit(0)\ntime.sleep(1000)",
+		"another descriptor":        "import os; os.dup2(0, 77); os.read(77, 1)",
+		"the terminal by name":      "import os; f = os.open(os.ttyname(0), os.O_RDONLY); os.read(f, 1)",
+		"/dev/tty":                  "import os; f = os.open('/dev/tty', os.O_RDONLY); os.read(f, 1)",
+		"readv":                     "import os; os.readv(0, [bytearray(1)])",
+		"select among others":       "import os, select; r, w = os.pipe(); select.select([r, 0], [], [])",
+		"poll among others":         "import os, select; r, w = os.pipe(); p = select.poll(); p.register(r); p.register(0, select.POLLIN); p.poll()",
+		"epoll among others":        "import os, select; r, w = os.pipe(); p = select.epoll(); p.register(r); p.register(0, select.EPOLLIN); p.poll()",
+		"asyncio":                   "import asyncio\nl = asyncio.new_event_loop(); l.add_reader(0, print); l.run_forever()",
+		"a worker with no name set": "import ctypes, os; ctypes.CDLL(None).prctl(15, b') x (', 0, 0, 0); os.read(0, 1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := python(t, script)
+			r := awaitReader(t, w)
+			if r.PID == 0 || r.TID == 0 || r.Command == "" || r.Key == "" || r.Secret {
+				t.Errorf("got %+v, want all of it and no secret", r)
+			}
+			if again := w.Readers(); len(again) != 1 || again[0] != r {
+				t.Errorf("got %+v, want the same wait again: %+v", again, r)
+			}
+		})
+	}
+}
+
+func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
+	for name, script := range map[string]string{
+		"sleep":                         "time.sleep(1000)",
+		"a child's sleep":               "subprocess.run(['sleep', '1000'])",
+		"a busy loop":                   "while True: pass",
+		"a lock":                        "threading.Event().wait()",
+		"a socket":                      "socket.socketpair()[0].recv(1)",
+		"a pipe":                        "r, w = os.pipe(); os.read(r, 1)",
+		"a piped child":                 "subprocess.run(['cat'], stdin=subprocess.PIPE) if False else subprocess.Popen(['cat'], stdin=subprocess.PIPE).wait()",
+		"select without the terminal":   "r, w = os.pipe(); select.select([r], [], [])",
+		"select with a timeout":         "select.select([0], [], [], 1000)",
+		"poll with a timeout":           "p = select.poll(); p.register(0, select.POLLIN); p.poll(1000000)",
+		"epoll with a timeout":          "p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(1000)",
+		"poll for something else":       "p = select.poll(); p.register(0, select.POLLPRI); p.poll()",
+		"a terminal of its own":         "pid, m = pty.fork(); os.read(0, 1) if pid == 0 else time.sleep(1000)",
+		"/dev/tty of its own":           "pid, m = pty.fork(); os.read(os.open('/dev/tty', os.O_RDONLY), 1) if pid == 0 else time.sleep(1000)",
+		"a full terminal":               "os.write(1, b'x' * 100); time.sleep(1000)",
+		"a worker that waits for frame": "os.read(int(os.environ['REPL_IPC'].split(',')[0]), 1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := python(t, "import os, pty, select, socket, subprocess, threading, time\nos.write(1, b'ready\\n')\n"+script)
+			w.line(t, "ready")
+			settled := time.Now().Add(150 * time.Millisecond) // long enough for a child to get there
+			eventually(t, "settled worker", func() bool {
+				if got := w.Readers(); len(got) > 0 {
+					t.Fatalf("got %+v, want none", got)
+				}
+				return time.Now().After(settled)
+			})
+		})
+	}
+}
+
+func TestReaders_InputIsQueuedThenNoneWaits(t *testing.T) {
+	// The reader is stopped, so that what it is offered stays there.
+	w := startProgram(t, "bash", "-c", "cat; :")
+	r := awaitReader(t, w)
+	syscall.Kill(r.PID, syscall.SIGSTOP)
+	eventually(t, "stopped reader", func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.PID))
+		return bytes.Contains(b, []byte(") T "))
+	})
+	if err := w.Terminal().Feed([]byte("x\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Readers(); len(got) > 0 {
+		t.Errorf("got %+v, want none", got)
+	}
+}
+
+func TestReaders_SameCallAgainThenTheKeyDiffers(t *testing.T) {
+	w := startProgram(t, "cat")
+	first := awaitReader(t, w)
+	answer(t, w, step{text: "a\n"})
+	w.line(t, "a")
+	var second host.Reader
+	eventually(t, "second wait", func() bool {
+		r := w.Readers()
+		if len(r) == 0 {
+			return false
+		}
+		second = r[0]
+		return true
+	})
+	if first.Key == second.Key || first.TID != second.TID {
+		t.Errorf("got %+v, then %+v, want the same thread and another key", first, second)
+	}
+}
+
+func TestMemoryBytes_IsTheTreesNotTheStages(t *testing.T) {
+	w := python(t, "import os; x = b'x' * (64 << 20); pid = os.fork(); y = b'y' * (32 << 20) if pid == 0 else b''; os.write(1, b'ready\\n') if pid == 0 else None; os.read(0, 1)")
+	w.line(t, "ready")
+	if got := w.MemoryBytes() >> 20; got < 150 || got > 400 {
+		t.Errorf("got %d MiB, want two processes of 64 MiB and more", got)
+	}
+}
