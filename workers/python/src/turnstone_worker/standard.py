@@ -35,14 +35,20 @@ class _Raw(io.RawIOBase):
     def isatty(self):
         return os.isatty(0)
 
-    def close(self):
-        pass  # quit() closes sys.stdin, and the next turn may read
-
     def readinto(self, buffer):
         return self.stdin.readinto(buffer)
 
     def readall(self):
         return self.stdin.readall()
+
+
+class _Text(io.TextIOWrapper):
+    """sys.stdin."""
+
+    mode = "r"
+
+    def close(self):
+        pass  # quit() closes it, and the next turn may read
 
 
 class Stdin:
@@ -58,8 +64,7 @@ class Stdin:
         self.prompt = ""  # of the input() that is about to read
         self.kind = "line"
         self.turnstile = RLock()  # of input(): a prompt belongs to its reader
-        self.text = io.TextIOWrapper(io.BufferedReader(_Raw(self)), "utf-8", "surrogateescape")
-        self.text.mode = "r"
+        self.text = _Text(io.BufferedReader(_Raw(self)), "utf-8", "surrogateescape")
 
     def install(self):
         sys.stdin = sys.__stdin__ = self.text

@@ -1,0 +1,189 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+func TestStdin_EverySurfaceIsServed(t *testing.T) {
+	// What the turn should look like; waits and input lines in brackets, see script.
+	cases := []struct {
+		name, code string
+		answers    []string
+		want       string
+	}{
+		{"input", "x = input('n? '); print(repr(x))", []string{"Ada"}, `n? [wait line line "n? "][line "Ada"]'Ada'` + "\n"},
+		{"an empty line", "x = input(); print(repr(x))", []string{"\n"}, `[wait line line ""][line ""]''` + "\n"},
+		{"two lines", "print(input() + input())", []string{"a", "b"}, `[wait line line ""][line "a"][wait line line ""][line "b"]ab` + "\n"},
+		{"end of file", "try: input('? ')\nexcept EOFError: print('EOF')", []string{""}, `? [wait line line "? "]EOF` + "\n"},
+		{"end of file is not sticky", "try: input()\nexcept EOFError: print(input())", []string{"", "x"}, `[wait line line ""][wait line line ""][line "x"]x` + "\n"},
+		{"read", "import sys; print(repr(sys.stdin.read()))", []string{"a", "b", ""}, `[wait line all ""][line "a"][wait line all ""][line "b"][wait line all ""]'a\nb\n'` + "\n"},
+		{"readline", "import sys; print(repr(sys.stdin.readline()))", []string{"a"}, `[wait line line ""][line "a"]'a\n'` + "\n"},
+		{"iteration", "import sys\nfor l in sys.stdin: print(repr(l))", []string{"a", ""}, `[wait line line ""][line "a"]'a\n'` + "\n" + `[wait line line ""]`},
+		{"readlines", "import sys; print(sys.stdin.readlines())", []string{"a", ""}, `[wait line line ""][line "a"][wait line line ""]['a\n']` + "\n"},
+		{"buffer.read(n)", "import sys; print(sys.stdin.buffer.read(3))", []string{"hello"}, `[wait line line ""][line "hello"]b'hel'` + "\n"},
+		{"and its rest is gone", "print(input())", []string{"new"}, `[wait line line ""][line "new"]new` + "\n"},
+		{"buffer.readinto", "import sys; b = bytearray(3); print(sys.stdin.buffer.readinto(b), b)", []string{"xy"}, `[wait line line ""][line "xy"]3 bytearray(b'xy\n')` + "\n"},
+		{"raw.read", "import sys; print(sys.stdin.buffer.raw.read(10))", []string{"xy"}, `[wait line line ""][line "xy"]b'xy\n'` + "\n"},
+		{"fileinput", "import fileinput\nfor l in fileinput.input(): print(repr(l))", []string{"a", ""}, `[wait line line ""][line "a"]'a\n'` + "\n" + `[wait line line ""]`},
+		{"a thread", "import threading\nt = threading.Thread(target=lambda: print(input('t? '))); t.start(); t.join()", []string{"x"}, `t? [wait line line "t? "][line "x"]x` + "\n"},
+		{"StringIO", "import io, sys\nsys.stdin = io.StringIO('s\\n')\nprint(input())\nsys.stdin = sys.__stdin__", nil, "s\n"},
+		{"getpass", "import getpass; print(getpass.getpass('pw: '))", []string{"secret"}, `pw: [wait secret line "pw: "][line ""]` + "\nsecret\n"},
+		{"undecodable bytes", "print(ascii(input()))", []string{"\xff"}, `[wait line line ""][line "�"]'\udcff'` + "\n"},
+		{"an object as prompt", "class P:\n    def __str__(self): return 'p> '\nprint(input(P()))", []string{"x"}, `p> [wait line line "p> "][line "x"]x` + "\n"},
+		{"after close", "import sys; sys.stdin.close(); print(input())", []string{"x"}, `[wait line line ""][line "x"]x` + "\n"},
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for _, c := range cases {
+			r := w.run(c.code, c.answers...)
+			if got := r.script(); got != c.want || r.idle == nil || r.idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q\nwant %q (%+v)", c.name, got, c.want, r.idle)
+			}
+		}
+	})
+}
+
+func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		r := w.run("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
+		if got := r.script(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.idle.Outcome != ipc.OutcomeOK {
+			t.Errorf("pdb: got %q", got)
+		}
+		r = w.run("breakpoint()", "c")
+		if !strings.Contains(r.script(), `[wait debugger line "(Pdb) "]`) {
+			t.Errorf("breakpoint: got %q", r.script())
+		}
+		r = w.run("import code\ncode.interact(banner='', exitmsg='', local={})", "if 1:", "  print('in')", "\n", "")
+		if got := r.script(); !strings.Contains(got, `[wait continue line "... "]`) || !strings.Contains(got, "in\n") {
+			t.Errorf("code.interact: got %q", got)
+		}
+		r = w.run("import cmd\nclass C(cmd.Cmd):\n    def do_q(self, a): return True\nC().cmdloop()", "q")
+		if !strings.Contains(r.script(), `[wait line line "(Cmd) "]`) {
+			t.Errorf("cmd: got %q", r.script())
+		}
+		w.onWait = func(m ipc.StdinWait) bool {
+			if m.Prompt == "help> " {
+				w.answer(m, "quit")
+				return true
+			}
+			return false
+		}
+		if r := w.run("help()"); !strings.Contains(r.script(), `[wait line line "help> "]`) {
+			t.Errorf("help: got %q", r.script())
+		}
+		w.onWait = nil
+		if r := w.run("help(len)"); !strings.Contains(r.out(), "Return the number of items in a container") {
+			t.Errorf("help(len): got %q", r.script())
+		}
+	})
+}
+
+// What reads the terminal itself is not asked for by the worker: it finds what was
+// typed there.
+func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
+	cases := []struct{ name, code, typed, want string }{
+		{"os.read", "import os; print(os.read(0, 100))", "ab\n", "b'ab\\n'\n"},
+		{"open(0)", "print(repr(open(0, closefd=False).readline()))", "ab\n", "'ab\\n'\n"},
+		{"/dev/tty", "print(repr(open('/dev/tty').readline()))", "ab\n", "'ab\\n'\n"},
+		{"a child", "import subprocess; subprocess.run(['head', '-n', '1']); None", "ab\n", "ab\n"},
+		{"a shell", "import os; os.system('read x; echo got $x'); None", "ab\n", "got ab\n"},
+		{"a child's end of file", "import subprocess; subprocess.run(['cat']); print('after')", "ab\n\x04", "ab\nafter\n"},
+		{"C", "import ctypes; print(ctypes.CDLL(None).getchar(), ctypes.CDLL(None).getchar())", "a\n", "97 10\n"},
+		{"a forked child", "import os, sys\nif os.fork() == 0:\n    print(input()); os._exit(0)\nos.wait(); None", "ab\n", "ab\n"},
+		{"input finds what was typed", "import select, sys\nselect.select([0], [], [])\nprint(input())", "ab\n", "ab\n"},
+		{"redirected", "import os\nr, w = os.pipe(); os.write(w, b'pipe\\n'); old = os.dup(0); os.dup2(r, 0)\nprint(input())\nos.dup2(old, 0); os.close(old)", "", "pipe\n"},
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for _, c := range cases {
+			w.begin(c.code)
+			if _, err := w.terminal.WriteString(c.typed); err != nil {
+				t.Fatal(err)
+			}
+			r := w.finish()
+			if got := r.out(); got != c.want || r.idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q, want %q (%+v)", c.name, r.script(), c.want, r.idle)
+			}
+		}
+		w.run("print(input())", "managed").wants(t, "managed\n")
+	})
+}
+
+func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
+	w := start(t, setup{})
+	var old ipc.StdinWait
+	w.onWait = func(m ipc.StdinWait) bool {
+		old = m
+		w.interrupt(1, 1)
+		return true
+	}
+	if r := w.run("input('a? ')"); r.idle.Outcome != ipc.OutcomeInterrupted {
+		t.Fatalf("got %q %+v", r.script(), r.idle)
+	}
+	w.onWait = nil
+	w.answer(old, "too late")
+	w.begin("x = input('b? ')")
+	w.answer(old, "too late")
+	if r := w.finish("in time"); r.idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q %+v", r.script(), r.idle)
+	}
+	w.run("x").wants(t, "'in time'\n")
+}
+
+func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		var asked []ipc.StdinWait
+		w.onWait = func(m ipc.StdinWait) bool {
+			asked = append(asked, m)
+			return true
+		}
+		w.run("import threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not got and not t.is_alive(): pass\ntime.sleep(0.05)")
+		if len(asked) != 1 || asked[0].Turn != w.turn {
+			t.Fatalf("got %+v, want one wait of turn %d", asked, w.turn)
+		}
+		w.begin("t.join(); got")
+		for len(asked) < 2 {
+			if m, ok := w.next().(ipc.StdinWait); ok {
+				asked = append(asked, m)
+			}
+		}
+		if asked[1].Turn != w.turn || asked[1].Wait == asked[0].Wait || asked[1].Prompt != "bg? " {
+			t.Fatalf("got %+v", asked)
+		}
+		w.answer(asked[1], "late")
+		if r := w.finish(); r.out() != "['late']\n" {
+			t.Fatalf("got %q", r.script())
+		}
+		w.onWait = nil
+		w.run("input()", "main").wants(t, "'main'\n")
+	})
+}
+
+func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.onWait = func(m ipc.StdinWait) bool {
+			w.answer(m, "for "+m.Prompt)
+			return true
+		}
+		for range 20 {
+			r := w.run(`import threading, getpass
+got = []
+ts = [threading.Thread(target=lambda i=i: got.append(getpass.getpass('t%d' % i))) for i in range(3)]
+for t in ts: t.start()
+got.append(input('m'))
+for t in ts: t.join()
+print(sorted(got))`)
+			if !strings.HasSuffix(r.out(), "['for m', 'for t0', 'for t1', 'for t2']\n") {
+				t.Fatalf("got %q", r.script())
+			}
+		}
+	})
+}
