@@ -182,6 +182,25 @@ func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
 	}
 }
 
+func TestTree_WithoutAStageThenCloseEndsWhatCanBeFound(t *testing.T) {
+	s := supervise(t, exec.Command(testBinary(t), program(t, "python3"), "-c", familyScript), "direct")
+	line, err := s.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := familyOf(t, strings.TrimPrefix(line, "family "))
+	pids["worker"] = s.worker
+	syscall.Kill(pids["bare"], syscall.SIGKILL) // has neither session nor tag nor parent
+	since := time.Now()
+	fmt.Fprintln(s.in, "close")
+	mustDie(t, since, pids)
+	for _, want := range []string{"ended: killed by SIGKILL\n", "closed: <nil> []\n"} {
+		if line, _ := s.out.ReadString('\n'); line != want {
+			t.Errorf("got %q, want %q", line, want)
+		}
+	}
+}
+
 func TestTree_ProcessesThatOnlyForkThenTheyEndToo(t *testing.T) {
 	// Lines of processes that fork and end as fast as they can: each pid is
 	// stale as soon as it is read. They end by themselves after 5 s, so that a

@@ -3,6 +3,7 @@
 package host_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// superviseRole starts the worker given by its arguments, prints the worker's
-// pid, then obeys its standard input: end of file ends it without Close.
+// superviseRole starts the worker given by its arguments, prints its pid, its
+// output and its exit, then obeys standard input: "close" closes the process,
+// end of file ends this one without.
 func superviseRole() {
 	if os.Args[1] == "delete-me" {
 		os.Remove(os.Args[2])
@@ -52,7 +54,13 @@ func superviseRole() {
 	}
 	fmt.Println(p.PID(), p.Staged())
 	go io.Copy(os.Stdout, terminalReader{p})
-	io.Copy(io.Discard, os.Stdin)
+	go func() {
+		<-p.Exited()
+		fmt.Println("ended:", p.Exit())
+	}()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Println("closed:", p.Close(), p.Remains())
+	}
 	os.Exit(0)
 }
 

@@ -1,0 +1,106 @@
+package host_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// BenchmarkStart is from nothing to "started" (what a caller waits for), and
+// to the end of everything.
+func BenchmarkStart(b *testing.B) {
+	c := &host.Command{Path: program(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
+	for b.Loop() {
+		p, err := host.Start(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		p.Close()
+		b.StartTimer()
+	}
+}
+
+func BenchmarkClose(b *testing.B) {
+	c := &host.Command{Path: program(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
+	for b.Loop() {
+		b.StopTimer()
+		p, err := host.Start(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		p.Close()
+	}
+}
+
+func BenchmarkReaders(b *testing.B) {
+	for name, script := range map[string]string{
+		"waiting":  "import os; os.read(0, 1)",
+		"sleeping": "import time; print('ready', flush=True); time.sleep(1000)",
+		"child":    "import subprocess; subprocess.run(['cat'])",
+		"threads":  "import threading, time\nfor i in range(10): threading.Thread(target=time.sleep, args=(1000,)).start()\nprint('ready', flush=True)",
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := startProgram(b, "python3", "-c", script)
+			if strings.Contains(script, "ready") {
+				w.line(b, "ready")
+			} else {
+				awaitReader(b, w)
+			}
+			for b.Loop() {
+				w.Readers()
+			}
+		})
+	}
+}
+
+func BenchmarkRestore_NothingChanged(b *testing.B) {
+	w := startProgram(b, "sleep", "1000")
+	for b.Loop() {
+		if err := w.Terminal().Restore(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSignal is from the call until a signal handler's answer is read.
+func BenchmarkSignal(b *testing.B) {
+	w := startProgram(b, "python3", "-c", "import os, signal\nsignal.signal(signal.SIGINT, lambda *a: os.write(4, b'x'))\nos.write(4, b'r')\nwhile True: signal.pause()")
+	c := w.Channel()
+	buf := make([]byte, 1)
+	if _, err := c.Read(buf); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := w.Signal(host.Interrupt, host.Group); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Read(buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestStage_IdleThenItIsSmall holds the stage to its budget.
+func TestStage_IdleThenItIsSmall(t *testing.T) {
+	w := startProgram(t, "sleep", "1000")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", stageOf(t, w)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kB int
+		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kB); n == 1 {
+			t.Logf("the stage has %d kB", kB)
+			if kB > 6<<10 && !raceEnabled {
+				t.Errorf("got %d kB, want 6 MB at most", kB)
+			}
+		}
+	}
+}
+
+func stageOf(t *testing.T, w worker) int { return parentOf(t, w.PID()) }

@@ -1,0 +1,53 @@
+package host_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// memoryGroup makes a cgroup with a limit, below the test's own.
+func memoryGroup(t *testing.T, limit int) (procs string) {
+	t.Helper()
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Skip("no cgroups here")
+	}
+	for line := range strings.Lines(string(groups)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		var base, file string
+		switch f[1] {
+		case "memory":
+			base, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		case "":
+			base, file = "/sys/fs/cgroup", "memory.max"
+		default:
+			continue
+		}
+		dir := filepath.Join(base, f[2], fmt.Sprintf("turnstone-test-%d", os.Getpid()))
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			eventually(t, "end of the group", func() bool { return os.Remove(dir) == nil })
+		})
+		if os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, limit), 0) == nil {
+			return filepath.Join(dir, "cgroup.procs")
+		}
+	}
+	t.Skip("no right to make a memory cgroup")
+	return ""
+}
+
+func TestExit_KernelRanOutOfMemoryThenItSaysSo(t *testing.T) {
+	procs := memoryGroup(t, 128<<20)
+	cmd := exec.Command("/bin/sh", "-c", `echo $$ > "$0"; exec "$@"`, procs, testBinary(t),
+		program(t, "python3"), "-c", "import os; os.read(int(os.environ['REPL_IPC'].split(',')[0]), 0); x = b'x' * (512 << 20)")
+	s := supervise(t, cmd, "supervise")
+	if line, _ := s.out.ReadString('\n'); line != "ended: killed by SIGKILL (out of memory)\n" {
+		t.Errorf("got %q, want it killed for lack of memory", line)
+	}
+}
