@@ -60,6 +60,7 @@ func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 	tr := load(t)
 	c := check(t, exceptions{
 		"supervisor Environ":             "a worker inherits the environment; Options.Env replaces it",
+		"workers/conformance Environ":    "the worker that is checked inherits the environment",
 		"workers/python Environ":         "discovery looks where the user would; FindOptions.Env replaces it",
 		"supervisor/internal/host Args":  "the stage is a program of its own",
 		"supervisor/internal/host Exit":  "the stage is a program of its own",
