@@ -46,6 +46,7 @@ type Log struct {
 
 	mu       sync.Mutex
 	memory   []entry       // guarded by mu; the newest events, in order, without holes
+	store    []entry       // guarded by mu; memory is its end
 	bytes    int64         // guarded by mu; of memory
 	end      place         // guarded by mu; where the next event will stand
 	lost     trail         // guarded by mu; events that are nowhere any more
@@ -154,6 +155,7 @@ func (l *Log) appendLocked(e Event) Event {
 		e.At = time.Now()
 	}
 	size := memoryBytes(e.Body)
+	l.growLocked()
 	l.memory = append(l.memory, entry{e, l.end})
 	l.bytes += size
 	l.end = l.end.after(e, 0)
@@ -195,8 +197,24 @@ func (l *Log) evictLocked() {
 		l.bytes -= memoryBytes(e.Body)
 		*e = entry{}
 	}
-	// Append makes room by copying when the slice is full, which drops the front.
 	l.memory = l.memory[n:]
+}
+
+// growLocked makes room for one more entry, where the dropped ones were if they
+// are half of the store.
+func (l *Log) growLocked() {
+	n := len(l.memory)
+	if n < cap(l.memory) {
+		return
+	}
+	if store := l.store[:cap(l.store)]; len(store)-n >= n && n > 0 {
+		copy(store, l.memory)
+		clear(store[n:])
+		l.memory = store[:n]
+		return
+	}
+	l.memory = slices.Grow(l.memory, max(n, 8))
+	l.store = l.memory
 }
 
 // waitForRoomLocked waits while the events that are not written yet leave no room

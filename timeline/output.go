@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"sort"
 )
@@ -84,7 +83,7 @@ func (l *Log) scan(from int, line func(number int, text []byte) bool) error {
 	if i := sort.Search(len(marks), func(i int) bool { return marks[i].line > from }); i > 0 {
 		start = marks[i-1]
 	}
-	f, err := os.Open(filepath.Clean(path))
+	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("timeline: output file: %w", err)
 	}

@@ -174,6 +174,9 @@ func (r *renderer) add(i int, e Event) {
 		r.flush()
 		r.label(gapLabel(b), 0)
 	case Elided:
+		if b.Bytes == 0 {
+			return // old structural events only
+		}
 		r.flush()
 		r.breakHere()
 		r.rows = append(r.rows, row{kind: elidedRow, elided: elision{b.FirstLine, b.LastLine, 0, b.Bytes}})

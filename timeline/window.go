@@ -24,7 +24,7 @@ const (
 // What is between them becomes one Elided, and one Gap where it is not in the
 // files. Text is cut at the end of a line if there is one nearby. Structural
 // events of the middle, all but Text and Image, are kept behind the Elided: the
-// newest 200. The time this takes does not depend on how much is left out.
+// newest 200. The Seq of the last event returned is the new cursor. The time this takes does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	v := l.view(after, 0)
 	if v.empty() {
@@ -236,8 +236,12 @@ func (v *view) middle(head, tail cut) []Event {
 
 	elided := Elided{From: from.seq, To: last, Bytes: tail.bytes() - head.bytes()}
 	var gap *Gap
-	if v.path == "" || to.seq < v.disk.seq || v.disk.seq == v.end.seq {
-		elided.FirstLine, elided.LastLine = v.lineRange(head, tail.line(), tail.newline)
+	if v.path == "" || v.writing || to.seq < v.disk.seq || v.disk.seq == v.end.seq {
+		last, newline := tail.line(), tail.newline
+		if tail.i == len(tail.list) && v.disk.seq == v.end.seq {
+			last, newline = v.lines, false
+		}
+		elided.FirstLine, elided.LastLine = v.lineRange(head, last, newline)
 	} else {
 		// The files end in the middle.
 		gap = &Gap{From: max(from.seq, v.disk.seq), To: last}
@@ -247,13 +251,13 @@ func (v *view) middle(head, tail cut) []Event {
 		elided.FirstLine, elided.LastLine = v.lineRange(head, v.lines, false)
 	}
 
-	mark := tail.list
+	next := v.memory[len(v.memory)-1]
 	if tail.i < len(tail.list) {
-		mark = tail.list[tail.i:]
+		next = tail.entry()
 	}
-	stamp := Event{At: mark[0].At, Generation: mark[0].Generation, Turn: mark[0].Turn, Between: mark[0].Between}
+	stamp := Event{At: next.At, Generation: next.Generation, Turn: next.Turn, Between: next.Between}
 	var out []Event
-	if elided.To >= elided.From && elided.Bytes > 0 {
+	if n := int(elided.To) - int(elided.From) + 1; n > 0 && (elided.Bytes > 0 || n > len(kept)) {
 		stamp.Seq, stamp.Body = elided.From, elided
 		out = append(out, stamp)
 	}
@@ -261,7 +265,12 @@ func (v *view) middle(head, tail cut) []Event {
 		stamp.Seq, stamp.Body = gap.From, *gap
 		out = append(out, stamp)
 	}
-	return append(out, kept...)
+	if tail.i < len(tail.list) {
+		return append(out, kept...)
+	}
+	out = append(kept, out...)
+	out[len(out)-1].Seq = last // there is no tail: this is where the reader goes on
+	return out
 }
 
 // lineRange names the lines from a cut to the line of another: up to the one

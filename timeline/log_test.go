@@ -1,0 +1,430 @@
+package timeline_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func newLog(t testing.TB, o *timeline.Options) *timeline.Log {
+	t.Helper()
+	l, err := timeline.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// logs calls f with a log in memory and with one that has files.
+func logs(t *testing.T, o timeline.Options, f func(t *testing.T, l *timeline.Log)) {
+	t.Run("memory", func(t *testing.T) { f(t, newLog(t, &o)) })
+	t.Run("files", func(t *testing.T) {
+		o.Dir = t.TempDir()
+		f(t, newLog(t, &o))
+	})
+}
+
+// content is all text of the events, and their gaps.
+func content(events []timeline.Event) (data []byte, gaps []timeline.Gap) {
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case timeline.Text:
+			data = append(data, b.Data...)
+		case timeline.Gap:
+			gaps = append(gaps, b)
+		}
+	}
+	return data, gaps
+}
+
+// upTo reads a follower up to a Seq.
+func upTo(t testing.TB, l *timeline.Log, after, last timeline.Seq) []timeline.Event {
+	t.Helper()
+	var events []timeline.Event
+	for e := range l.Follow(t.Context(), after) {
+		events = append(events, e)
+		if e.Seq >= last {
+			return events
+		}
+	}
+	t.Fatal("follower ended early")
+	return nil
+}
+
+// contiguous reports what is wrong unless every event after the cursor is there
+// once, or in a gap.
+func contiguous(events []timeline.Event, after, last timeline.Seq) error {
+	for _, e := range events {
+		first := e.Seq
+		if g, ok := e.Body.(timeline.Gap); ok {
+			first = g.From
+			if g.To != e.Seq {
+				return fmt.Errorf("got a gap up to %d with Seq %d", g.To, e.Seq)
+			}
+		}
+		if first != after+1 {
+			return fmt.Errorf("got an event from %d after %d", first, after)
+		}
+		after = e.Seq
+	}
+	if after != last {
+		return fmt.Errorf("got events up to %d, want %d", after, last)
+	}
+	return nil
+}
+
+func checkContiguous(t testing.TB, events []timeline.Event, after, last timeline.Seq) {
+	t.Helper()
+	if err := contiguous(events, after, last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLog_AppendNumbersAndStampsEvents(t *testing.T) {
+	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+		a := l.Append(text([]byte("a")))
+		at := time.Unix(1, 0)
+		b := l.Append(timeline.Event{At: at, Generation: 2, Turn: 3, Between: true, Body: timeline.Notice{Message: "b"}})
+		if a.Seq != 1 || b.Seq != 2 || l.Last() != 2 {
+			t.Errorf("got %d, %d, last %d, want 1, 2, 2", a.Seq, b.Seq, l.Last())
+		}
+		if a.At.IsZero() || !b.At.Equal(at) {
+			t.Errorf("got times %v and %v", a.At, b.At)
+		}
+		since := l.Since(1)
+		if len(since) != 1 || since[0].Seq != b.Seq || since[0].Body != b.Body {
+			t.Errorf("got %v, want %v", since, b)
+		}
+	})
+}
+
+func TestLog_AppendOfWhatOnlyReadersMakePanics(t *testing.T) {
+	for _, b := range []timeline.Body{nil, timeline.Gap{}, timeline.Elided{}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%T was appended", b)
+				}
+			}()
+			newLog(t, nil).Append(timeline.Event{Body: b})
+		}()
+	}
+}
+
+func TestLog_OverflowInMemoryDropsOldestAndReportsTheGap(t *testing.T) {
+	l := newLog(t, &timeline.Options{MemoryBytes: 64 << 10})
+	const events, size = 1000, 1000
+	for range events {
+		l.Append(text(bytes.Repeat([]byte("x"), size)))
+	}
+	got := l.Since(0)
+	checkContiguous(t, got, 0, events)
+	data, gaps := content(got)
+	if len(gaps) != 1 || gaps[0].From != 1 || gaps[0].Bytes+int64(len(data)) != events*size {
+		t.Errorf("got %d bytes and %+v, want %d in all", len(data), gaps, events*size)
+	}
+	if len(data) < 40_000 || len(data) > 64<<10 {
+		t.Errorf("got %d bytes in memory", len(data))
+	}
+	checkContiguous(t, upTo(t, l, 0, events), 0, events)
+
+	// A cursor inside what was lost: the size is known roughly.
+	_, gaps = content(l.Since(500))
+	if want := gaps[0].To - 500; gaps[0].From != 501 || gaps[0].Bytes < int64(want)*size || gaps[0].Bytes > int64(want)*size*11/10 {
+		t.Errorf("got %+v, want about %d bytes", gaps[0], want*size)
+	}
+}
+
+func TestLog_NewestEventIsKeptWhateverItsSize(t *testing.T) {
+	l := newLog(t, &timeline.Options{MemoryBytes: 1 << 10})
+	l.Append(text([]byte("a")))
+	l.Append(timeline.Event{Body: timeline.Image{Data: make([]byte, 1<<20)}})
+	checkContiguous(t, l.Since(0), 0, 2)
+	if n := len(l.Since(1)); n != 1 {
+		t.Errorf("got %d events after the first, want the picture", n)
+	}
+}
+
+func TestLog_WithFilesFollowReplaysEverything(t *testing.T) {
+	l := newLog(t, &timeline.Options{MemoryBytes: 32 << 10, Dir: t.TempDir()})
+	var want []byte
+	const events = 5000
+	for i := range events {
+		data := fmt.Appendf(nil, "line %d %s\n", i, strings.Repeat("x", i%300))
+		want = append(want, data...)
+		l.Append(text(data))
+	}
+	for _, after := range []timeline.Seq{0, 1, 2500, events - 1} {
+		got := upTo(t, l, after, events)
+		checkContiguous(t, got, after, events)
+		data, gaps := content(got)
+		if len(gaps) > 0 || !bytes.HasSuffix(want, data) || after == 0 && len(data) != len(want) {
+			t.Errorf("after %d: got %d bytes, gaps %v", after, len(data), gaps)
+		}
+	}
+	if _, gaps := content(l.Since(0)); len(gaps) != 1 {
+		t.Errorf("got gaps %v from memory, want one", gaps)
+	}
+}
+
+func TestLog_EveryBodySurvivesTheEventsFile(t *testing.T) {
+	bodies := []timeline.Body{
+		timeline.Text{Stream: timeline.Stderr, Data: []byte("a\x00\xff")},
+		timeline.Image{MIME: "image/png", Data: []byte{1, 2}, Source: "fig", Update: true, Title: "t"},
+		timeline.TurnStarted{Input: []byte("1+1"), Bytes: 3, Author: "ada"},
+		timeline.TurnEnded{Outcome: "error", Name: "ValueError", Message: "m", Prompt: ">>> ", Elapsed: -5},
+		timeline.Wait{Prompt: "p", Kind: "line", Terminal: true, Reader: "cat"},
+		timeline.WaitEnded{Wait: 7},
+		timeline.InputLine{Prompt: "p", Text: "t", Author: "ada"},
+		timeline.Interrupt{Level: 2, Author: "ada"},
+		timeline.Progress{Progress: 0.5, Total: -1e300, Message: "m"},
+		timeline.Notice{Message: "n"},
+		timeline.GenerationStarted{Worker: "python"},
+		timeline.GenerationEnded{Reason: "r", Message: "m", Clean: true, LastLine: "l", PeakRSS: 1 << 40},
+	}
+	l := newLog(t, &timeline.Options{MemoryBytes: 1, Dir: t.TempDir()})
+	var want []timeline.Event
+	for i, b := range bodies {
+		want = append(want, l.Append(timeline.Event{Generation: uint64(i), Turn: 1 << 60, Between: i%2 == 0, Body: b}))
+	}
+	l.Append(text([]byte("kept in memory\n")))
+	l.Sync()
+	for i, e := range upTo(t, l, 0, l.Last())[:len(want)] {
+		if e.Line == 0 {
+			t.Errorf("%T has no line", e.Body)
+		}
+		if !e.At.Equal(want[i].At) {
+			t.Errorf("got time %v, want %v", e.At, want[i].At)
+		}
+		e.At, e.Line = want[i].At, 0
+		if got, want := fmt.Sprintf("%#v", e), fmt.Sprintf("%#v", want[i]); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestLog_SecretIsNowhere(t *testing.T) {
+	dir := t.TempDir()
+	l := newLog(t, &timeline.Options{Dir: dir})
+	l.Append(timeline.Event{Body: timeline.InputLine{Prompt: "Password: ", Text: "hunter2", Secret: true}})
+	l.Sync()
+	if s := fmt.Sprint(l.Since(0)); strings.Contains(s, "hunter2") {
+		t.Errorf("memory has it: %s", s)
+	}
+	for _, name := range []string{"events", "output.txt"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || bytes.Contains(data, []byte("hunter2")) {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+}
+
+func TestLog_FilesArePrivate(t *testing.T) {
+	dir := t.TempDir()
+	newLog(t, &timeline.Options{Dir: dir})
+	for _, name := range []string{"events", "output.txt"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+func TestLog_FullFilesEndWithAGap(t *testing.T) {
+	dir := t.TempDir()
+	const limit = 64 << 10
+	l := newLog(t, &timeline.Options{Dir: dir, FileBytes: limit, MemoryBytes: 16 << 10})
+	const events = 400
+	for i := range events {
+		l.Append(text(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
+		l.Sync()
+	}
+	for _, name := range []string{"events", "output.txt"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() > limit || info.Size() < limit/2 {
+			t.Errorf("%s: %d bytes, %v", name, info.Size(), err)
+		}
+	}
+	got := upTo(t, l, 0, events)
+	checkContiguous(t, got, 0, events)
+	data, gaps := content(got)
+	if len(gaps) != 1 || gaps[0].Bytes+int64(len(data)) != events*500 {
+		t.Errorf("got %d bytes and gaps %+v, want %d in all", len(data), gaps, events*500)
+	}
+	n := l.LineCount()
+	last, err := l.Lines(n, n)
+	if err != nil || len(last) != 1 || !strings.HasPrefix(last[0], "[gap: this file has reached its limit") {
+		t.Errorf("got %q, %v", last, err)
+	}
+	if l.OutputPath() == "" {
+		t.Error("the full file is not named any more")
+	}
+}
+
+func TestLog_FollowIsSnapshotThenLive(t *testing.T) {
+	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+		l.Append(text([]byte("past")))
+		next, stop := iter.Pull(l.Follow(t.Context(), 0))
+		defer stop()
+		if e, ok := next(); !ok || e.Seq != 1 {
+			t.Fatalf("got %v, %v", e, ok)
+		}
+		go l.Append(text([]byte("live")))
+		if e, ok := next(); !ok || e.Seq != 2 {
+			t.Fatalf("got %v, %v", e, ok)
+		}
+	})
+}
+
+func TestLog_FollowEndsWithItsContextAndWithTheLog(t *testing.T) {
+	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan int)
+		follow := func(ctx context.Context) {
+			n := 0
+			for range l.Follow(ctx, 0) {
+				n++
+			}
+			ended <- n
+		}
+		go follow(ctx)
+		cancel()
+		<-ended
+		go follow(t.Context())
+		l.Append(text([]byte("a")))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-ended; n != 1 {
+			t.Errorf("got %d events, want 1", n)
+		}
+		l.Append(text([]byte("b"))) // does no harm
+		checkContiguous(t, l.Since(0), 0, 2)
+	})
+}
+
+func TestLog_SlowReaderGetsAGapAndNeverBlocksAppend(t *testing.T) {
+	l := newLog(t, &timeline.Options{MemoryBytes: 64 << 10})
+	l.Append(text([]byte("first")))
+	next, stop := iter.Pull(l.Follow(t.Context(), 0))
+	defer stop()
+	first, _ := next()
+	for range 10_000 {
+		l.Append(text(bytes.Repeat([]byte("x"), 100)))
+	}
+	events := []timeline.Event{first}
+	for events[len(events)-1].Seq < l.Last() {
+		e, _ := next()
+		events = append(events, e)
+	}
+	checkContiguous(t, events, 0, l.Last())
+	if _, gaps := content(events); len(gaps) != 1 {
+		t.Errorf("got gaps %v, want one", gaps)
+	}
+}
+
+func TestLog_ManyAppendersAndFollowersAgree(t *testing.T) {
+	const appenders, each, followers = 8, 2000, 6
+	logs(t, timeline.Options{MemoryBytes: 64 << 10}, func(t *testing.T, l *timeline.Log) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		for range followers {
+			after := timeline.Seq(rand.IntN(each))
+			all.Go(func() {
+				var events []timeline.Event
+				for e := range l.Follow(ctx, after) {
+					events = append(events, e)
+					if e.Seq == appenders*each {
+						break
+					}
+				}
+				if err := contiguous(events, after, appenders*each); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for a := range appenders {
+			all.Go(func() {
+				for i := range each {
+					l.Append(timeline.Event{Turn: uint64(a), Body: timeline.Text{Data: fmt.Appendf(nil, "%d\n", i)}})
+				}
+			})
+		}
+		all.Wait()
+		if l.OutputPath() == "" {
+			return
+		}
+		// On disk is everything, in every appender's own order.
+		next := make([]int, appenders)
+		for _, e := range upTo(t, l, 0, l.Last()) {
+			if want := fmt.Sprintf("%d\n", next[e.Turn]); string(e.Body.(timeline.Text).Data) != want {
+				t.Fatalf("appender %d: got %q, want %q", e.Turn, e.Body.(timeline.Text).Data, want)
+			}
+			next[e.Turn]++
+		}
+	})
+}
+
+func TestLog_LinesAndGrepReadTheOutputAsRendered(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	for i := range 20_000 {
+		l.Append(text(fmt.Appendf(nil, "50%%\r\x1b[31mline %d\x1b[0m\n", i+1)))
+	}
+	l.Append(text([]byte("unfinished")))
+	for _, c := range []struct{ from, to, want int }{{1, 1, 1}, {15_000, 15_002, 3}, {19_999, 30_000, 2}, {30_000, 30_001, 0}} {
+		got, err := l.Lines(c.from, c.to)
+		if err != nil || len(got) != c.want {
+			t.Fatalf("%+v: got %d lines, %v", c, len(got), err)
+		}
+		for i, s := range got {
+			if want := fmt.Sprintf("line %d", c.from+i); s != want {
+				t.Errorf("got %q, want %q", s, want)
+			}
+		}
+	}
+	if n := l.LineCount(); n != 20_000 {
+		t.Errorf("got %d lines, want 20000: an unfinished one does not count", n)
+	}
+	l.Append(timeline.Event{Body: timeline.TurnEnded{}})
+	if got, err := l.Lines(20_001, 20_001); err != nil || len(got) != 1 || got[0] != "unfinished" {
+		t.Errorf("got %q, %v: want the line that the turn's end has finished", got, err)
+	}
+	found, err := l.Grep(regexp.MustCompile(`^line 1234\d$`), 5)
+	if err != nil || len(found) != 5 || found[0] != (timeline.Line{Number: 12340, Text: "line 12340"}) {
+		t.Errorf("got %v, %v", found, err)
+	}
+	if _, err := l.Lines(0, 1); err == nil {
+		t.Error("line 0 was read")
+	}
+	if _, err := newLog(t, nil).Lines(1, 1); err != timeline.ErrNoOutput {
+		t.Errorf("got %v, want ErrNoOutput", err)
+	}
+}
+
+func TestLog_VeryLongLineStaysOneLine(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	for range 100 {
+		l.Append(text(bytes.Repeat([]byte("é"), 4000)))
+	}
+	l.Append(text([]byte("\nnext\n")))
+	got, err := l.Lines(1, 5)
+	if err != nil || len(got) != 2 || got[1] != "next" || len(got[0]) != 64<<10 {
+		t.Errorf("got %d lines, %v", len(got), err)
+	}
+}

@@ -1,0 +1,232 @@
+package timeline_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// elided finds the Elided of a window, and what is before and after it.
+func elided(t testing.TB, events []timeline.Event) (e timeline.Elided, head, tail []timeline.Event) {
+	t.Helper()
+	for i, ev := range events {
+		if b, ok := ev.Body.(timeline.Elided); ok {
+			if e.To != 0 {
+				t.Fatal("got a second Elided")
+			}
+			e, head, tail = b, events[:i], events[i+1:]
+		}
+	}
+	if e.To == 0 {
+		t.Fatal("nothing was elided")
+	}
+	return e, head, tail
+}
+
+// checkElided fails unless the lines that the Elided of a window names are what
+// the window leaves out of a text that is rendered as it is.
+func checkElided(t testing.TB, l *timeline.Log, all []byte, window []timeline.Event) {
+	t.Helper()
+	e, before, after := elided(t, window)
+	head, _ := content(before)
+	tail, _ := content(after)
+	if !bytes.HasPrefix(all, head) || !bytes.HasSuffix(all, tail) {
+		t.Fatal("head or tail is not what was appended")
+	}
+	missing := all[len(head) : len(all)-len(tail)]
+	if e.Bytes != int64(len(missing)) {
+		t.Errorf("got %d bytes elided, want %d", e.Bytes, len(missing))
+	}
+	file, err := os.ReadFile(l.OutputPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(file), "\n")
+	if e.FirstLine < 1 || e.LastLine < e.FirstLine || e.LastLine > len(lines) {
+		t.Fatalf("got lines %d-%d of %d", e.FirstLine, e.LastLine, len(lines))
+	}
+	if got := strings.Join(lines[e.FirstLine-1:e.LastLine], ""); got != string(missing) {
+		t.Errorf("lines %d-%d are %d bytes, missing are %d", e.FirstLine, e.LastLine, len(got), len(missing))
+	}
+}
+
+func TestWindow_ElisionNamesExactlyTheLinesThatHoldIt(t *testing.T) {
+	for _, memory := range []int64{8 << 10, 4 << 20} {
+		for _, chunk := range []int{7, 100, 5000, 70_000} {
+			t.Run(fmt.Sprintf("memory %d, chunks up to %d", memory, chunk), func(t *testing.T) {
+				l := newLog(t, &timeline.Options{MemoryBytes: memory, Dir: t.TempDir()})
+				random := rand.New(rand.NewPCG(1, uint64(chunk)))
+				var all []byte
+				for i := 0; len(all) < 300_000; i++ {
+					all = fmt.Appendf(all, "%d é%s\n", i, strings.Repeat("x", random.IntN(150)))
+				}
+				for rest := all; len(rest) > 0; {
+					n := min(len(rest), 1+random.IntN(chunk))
+					stream := timeline.Stream(0)
+					if random.IntN(4) == 0 && bytes.IndexFunc(rest[:n], func(r rune) bool { return r > '~' }) < 0 {
+						stream = timeline.Stderr
+					}
+					l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Stream: stream, Data: rest[:n]}})
+					rest = rest[n:]
+				}
+				for _, sizes := range [][2]int{{4096, 4096}, {0, 2000}, {2000, 0}, {64 << 10, 10 << 10}, {1000, 100_000}} {
+					checkElided(t, l, all, l.Window(0, sizes[0], sizes[1]))
+				}
+			})
+		}
+	}
+}
+
+func TestWindow_SmallerThanItsBoundsIsEverything(t *testing.T) {
+	logs(t, timeline.Options{}, func(t *testing.T, l *timeline.Log) {
+		for range 20 {
+			l.Append(text(lines(1000)))
+		}
+		got := l.Window(5, 64<<10, 64<<10)
+		checkContiguous(t, got, 5, 20)
+		if got := l.Window(20, 1, 1); len(got) != 0 {
+			t.Errorf("got %v after the last event", got)
+		}
+	})
+}
+
+func TestWindow_IsBoundedAndHasTheNewest(t *testing.T) {
+	logs(t, timeline.Options{MemoryBytes: 1 << 20}, func(t *testing.T, l *timeline.Log) {
+		for i := range 20_000 {
+			l.Append(text(fmt.Appendf(nil, "%d\n", i)))
+		}
+		got := l.Window(0, 10_000, 20_000)
+		data, _ := content(got)
+		if len(got) > 2000 || len(data) > 30_000 || !bytes.HasSuffix(data, []byte("\n19999\n")) {
+			t.Errorf("got %d events with %d bytes", len(got), len(data))
+		}
+	})
+}
+
+func TestWindow_StructuralEventsOfTheMiddleAreKept(t *testing.T) {
+	for _, memory := range []int64{64 << 10, 4 << 20} {
+		l := newLog(t, &timeline.Options{MemoryBytes: memory, Dir: t.TempDir()})
+		for i := range 3000 {
+			l.Append(text(lines(500)))
+			if i%10 == 0 {
+				l.Append(timeline.Event{Body: timeline.Notice{Message: fmt.Sprint(i)}})
+			}
+		}
+		e, _, tail := elided(t, l.Window(0, 4<<10, 4<<10))
+		var kept []int
+		for _, ev := range tail {
+			if n, ok := ev.Body.(timeline.Notice); ok && ev.Seq < e.To {
+				var i int
+				fmt.Sscan(n.Message, &i)
+				kept = append(kept, i)
+			}
+		}
+		if len(kept) != 200 {
+			t.Fatalf("memory %d: got %d notices, want 200", memory, len(kept))
+		}
+		for i, n := range kept {
+			if want := kept[0] + 10*i; n != want {
+				t.Fatalf("got notice %d, want %d", n, want)
+			}
+		}
+		if kept[199] < 2900 {
+			t.Errorf("the newest is %d", kept[199])
+		}
+	}
+}
+
+func TestWindow_PictureBesideMuchTextIsKeptWhole(t *testing.T) {
+	l := newLog(t, nil)
+	l.Append(text(lines(10_000)))
+	l.Append(timeline.Event{Body: timeline.Image{Data: make([]byte, 300_000)}})
+	l.Append(text(lines(10_000)))
+	checkContiguous(t, l.Window(0, 64<<10, 64<<10), 0, 3)
+}
+
+func TestWindow_WhatIsInNoFileIsAGap(t *testing.T) {
+	l := newLog(t, &timeline.Options{MemoryBytes: 32 << 10, FileBytes: 100_000, Dir: t.TempDir()})
+	var all []byte
+	for i := range 500 {
+		data := append(lines(990), fmt.Sprintf("%08d\n", i)...)
+		all = append(all, data...)
+		l.Append(text(data))
+		l.Sync()
+	}
+	window := l.Window(0, 10_000, 10_000)
+	e, _, _ := elided(t, window)
+	data, gaps := content(window)
+	if len(gaps) != 1 || gaps[0].From != e.To+1 {
+		t.Fatalf("got %+v and gaps %+v, want one right behind", e, gaps)
+	}
+	if got := e.Bytes + gaps[0].Bytes + int64(len(data)); got != int64(len(all)) {
+		t.Errorf("got %d bytes shown, elided and lost, want %d", got, len(all))
+	}
+	if e.LastLine != l.LineCount() {
+		t.Errorf("got lines up to %d, want the last one, %d", e.LastLine, l.LineCount())
+	}
+}
+
+func TestWindow_OneLongLineIsCutBetweenCharacters(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	l.Append(text([]byte("first\n")))
+	for range 100 {
+		l.Append(text(bytes.Repeat([]byte("€"), 3000)))
+	}
+	e, head, tail := elided(t, l.Window(0, 5000, 5001))
+	if e.FirstLine != 2 || e.LastLine != 2 {
+		t.Errorf("got lines %d-%d, want 2-2", e.FirstLine, e.LastLine)
+	}
+	a, _ := content(head)
+	b, _ := content(tail)
+	if strings.ContainsRune(string(a)+string(b), '\uFFFD') || len(a) < 4900 || len(b) < 4900 {
+		t.Errorf("got %d and %d bytes", len(a), len(b))
+	}
+}
+
+func TestWindow_EventsHaveLineNumbersOnceTextIsLong(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	for range 50 {
+		l.Append(text(lines(640)))
+	}
+	for i, e := range l.Window(0, 64<<10, 64<<10) {
+		if e.Line != 10*i+1 {
+			t.Fatalf("event %d: got line %d, want %d", e.Seq, e.Line, 10*i+1)
+		}
+	}
+}
+
+func TestRender_ElisionOfALogNamesTheLinesThatHoldIt(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	for _, n := range []int{2000, 100_000} { // within the window, and beyond
+		after := l.Last()
+		first := l.LineCount() + 1
+		l.Append(timeline.Event{Turn: 1, Body: timeline.TurnStarted{}})
+		for i := range n {
+			l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: fmt.Appendf(nil, "\x1b[1mline\x1b[0m %d of the output\r\n", i)}})
+		}
+		l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: "ok"}})
+		got := timeline.Render(l.Window(after, 64<<10, 64<<10), &timeline.RenderOptions{OutputPath: l.OutputPath()}).Text()
+		m := regexp.MustCompile(`(?s)^(.*)… [\d,]+ lines \([\d.]+ [KM]B\) elided: lines (\d+)-(\d+) of (\S+) …\n(.*)$`).FindStringSubmatch(got)
+		if m == nil {
+			t.Fatalf("no elision in %.200q", got)
+		}
+		var from, to int
+		fmt.Sscan(m[2], &from)
+		fmt.Sscan(m[3], &to)
+		if want := first + strings.Count(m[1], "\n"); from != want {
+			t.Errorf("got lines from %d, want %d", from, want)
+		}
+		if want := first + n - 1 - strings.Count(m[5], "\n"); to != want {
+			t.Errorf("got lines to %d, want %d", to, want)
+		}
+		if m[4] != l.OutputPath() || !strings.HasSuffix(got, fmt.Sprintf("line %d of the output\n", n-1)) {
+			t.Errorf("got %q at the end", got[len(got)-100:])
+		}
+	}
+}
