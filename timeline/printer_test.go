@@ -1,9 +1,135 @@
 package timeline
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
+
+// printed is what a printer makes of chunks.
+func printed(chunks ...string) string {
+	var p printer
+	for _, c := range chunks {
+		p.write(Stdout, []byte(c))
+	}
+	p.flush()
+	return string(p.out) + string(p.line)
+}
+
+func TestPrinter_BytesBecomeWhatATerminalShows(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"plain text", "a\tb\nc", "a\tb\nc"},
+		{"carriage return before newline", "a\r\nb\r\r\n", "a\nb\n"},
+		{"carriage return overwrites", "abc\rX", "Xbc"},
+		{"shorter text over characters of more bytes", "äöü\rx", "xöü"},
+		{"longer text over characters of fewer bytes", "ab\räöü", "äöü"},
+		{"backspace", "abc\b\bX", "aXc"},
+		{"backspace over a character of several bytes", "a€\bx", "ax"},
+		{"backspace at the beginning", "\b\ba", "a"},
+		{"what a bar was erased with", "100%|###|\r         \rdone\n", "done\n"},
+		{"spaces at the end of a line that was never rewritten", "a  \nb  \r\n", "a  \nb  \n"},
+		{"colours", "\x1b[1;31mred\x1b[0m", "red"},
+		{"title", "a\x1b]0;title\x07b\x1b]0;title\x1b\\c", "abc"},
+		{"character set", "\x1b(Ba\x1b=b", "ab"},
+		{"device control string", "a\x1bP1;2|data\x1b\\b", "ab"},
+		{"unfinished title ends with its line", "\x1b]0;title\nb", "\nb"},
+		{"unfinished colour ends with its line", "a\x1b[1;3\nb", "a\nb"},
+		{"control byte within a sequence", "\x1b[1\x00m", "\\x00m"},
+		{"erase to the end", "abcdef\rXY\x1b[K", "XY"},
+		{"erase the line", "abcdef\x1b[2K\rXY", "XY    "},
+		{"erase to the cursor", "abcdef\rXY\x1b[1KZ", "  Zdef"},
+		{"cursor to column", "abc\x1b[2GX", "aXc"},
+		{"cursor left and right", "abc\x1b[2DX\x1b[2CY", "aXc Y"},
+		{"private mode", "\x1b[?25la\x1b[?25h", "a"},
+		{"invalid bytes", "a\xffb\xc3(\xe2\x82", "a\\xffb\\xc3(\\xe2\\x82"},
+		{"replacement character of the program itself", "\uFFFD", "\uFFFD"},
+		{"control bytes", "\x00\x07\x0c\x7f\u0085", "\\x00\\x07\\x0c\\x7f\\u0085"},
+		{"surrogates", "\xed\xa0\x80", "\\xed\\xa0\\x80"},
+	} {
+		if got := printed(c.in); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+		var single []string
+		for i := range len(c.in) {
+			single = append(single, c.in[i:i+1])
+		}
+		if got := printed(single...); got != c.want {
+			t.Errorf("%s, byte by byte: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPrinter_StreamsDoNotBreakEachOthersCharacters(t *testing.T) {
+	var p printer
+	p.write(Stdout, []byte("\xe2\x82"))
+	p.write(Stderr, []byte("\x1b[3"))
+	p.write(Stdout, []byte("\xac"))
+	p.write(Stderr, []byte("1mä"))
+	if got := string(p.line); got != "€ä" {
+		t.Errorf("got %q, want €ä", got)
+	}
+}
+
+func TestPrinter_EndlessLineTakesBoundedMemory(t *testing.T) {
+	var p printer
+	var got []byte
+	for range 1000 {
+		p.write(Stdout, bytes.Repeat([]byte("€"), 1000))
+		got = append(got, p.out...)
+		p.out = p.out[:0]
+		if len(p.line) > maxLineBytes {
+			t.Fatalf("got %d bytes of unfinished line", len(p.line))
+		}
+	}
+	p.write(Stdout, []byte("\rX\n"))
+	got = append(got, p.out...)
+	if n := bytes.Count(got, []byte("€")); n != 999_999 || p.lines != 1 || bytes.Count(got, newline) != 1 {
+		t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.lines)
+	}
+}
+
+func TestPrinter_StrayIntroducerHidesABoundedAmount(t *testing.T) {
+	got := printed("\x1b]" + strings.Repeat("x", 2*maxStringBytes))
+	if n := len(got); n < maxStringBytes/2 {
+		t.Errorf("got %d bytes shown of %d", n, 2*maxStringBytes)
+	}
+}
+
+// FuzzPrinter cuts bytes of two streams in all kinds of ways: the result must be
+// the same, every newline must finish one line, and nothing unprintable may be
+// left.
+func FuzzPrinter(f *testing.F) {
+	f.Add([]byte("a\r\x1b[2K€\b\xff\n\x1b]0;t\x07"), []byte("\x1b[31m\xc3\xa4\r\n"), uint8(3))
+	f.Add([]byte("abc\rä\r\x1b[5Cx\x1b[1K\n"), []byte("\x1b\x1b[\x1bP\x1b\\"), uint8(1))
+	f.Fuzz(func(t *testing.T, out, err []byte, size uint8) {
+		var whole, cut printer
+		whole.write(Stdout, out)
+		whole.write(Stderr, err)
+		for s, data := range [][]byte{out, err} {
+			for chunk := range slices.Chunk(data, int(size)+1) {
+				cut.write(Stream(s), chunk)
+			}
+		}
+		whole.flush()
+		cut.flush()
+		if !bytes.Equal(whole.out, cut.out) || !bytes.Equal(whole.line, cut.line) {
+			t.Errorf("got %q + %q in chunks, %q + %q at once", cut.out, cut.line, whole.out, whole.line)
+		}
+		if n := bytes.Count(out, newline) + bytes.Count(err, newline); whole.lines != n || bytes.Count(whole.out, newline) != n {
+			t.Errorf("got %d lines, want %d", whole.lines, n)
+		}
+		if !utf8.Valid(whole.out) {
+			t.Errorf("got invalid UTF-8: %q", whole.out)
+		}
+		for _, r := range string(whole.out) {
+			if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+				t.Errorf("got %q in %q", r, whole.out)
+			}
+		}
+	})
+}
 
 func BenchmarkPrinter(b *testing.B) {
 	kinds := map[string]string{

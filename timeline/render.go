@@ -137,6 +137,9 @@ func (r *renderer) add(i int, e Event) {
 		r.breakHere()
 		r.addImage(b)
 		r.printed = true
+		if r.number > 0 {
+			r.number++ // the file has a label
+		}
 	case TurnStarted:
 		r.between = false
 		r.closeTurn()
@@ -173,12 +176,14 @@ func (r *renderer) add(i int, e Event) {
 	case Gap:
 		r.flush()
 		r.label(gapLabel(b), 0)
+		r.number = 0
 	case Elided:
 		if b.Bytes == 0 {
 			return // old structural events only
 		}
 		r.flush()
 		r.breakHere()
+		r.number = 0
 		r.rows = append(r.rows, row{kind: elidedRow, elided: elision{b.FirstLine, b.LastLine, 0, b.Bytes}})
 	case Wait, WaitEnded, InputLine, Progress:
 		r.print(e)
@@ -206,7 +211,9 @@ func (r *renderer) begin(e Event) {
 		r.label("output since "+since+" ended", 0)
 	}
 	r.between = e.Between
-	r.number = e.Line
+	if e.Line > 0 {
+		r.number = e.Line
+	}
 }
 
 // breakHere finishes the last line if it has text.

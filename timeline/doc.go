@@ -1,0 +1,44 @@
+// Package timeline keeps what happened in a session, in order and within bounds,
+// and makes it readable.
+//
+// A [Log] takes events from any goroutine and numbers them. The newest are in
+// memory; with a directory, all of them go to two files as well: "events", from
+// which readers that are behind are served, and "output.txt", the text as lines
+// for people and their tools. [Log.Follow] yields past and new events in one
+// stream, [Log.Window] the beginning and the end of much output, and [Render]
+// makes text of events.
+//
+// What an event means is not decided here: turns, waits and workers are only
+// recorded. Nothing is ever read back by another process.
+//
+//	l, err := timeline.New(&timeline.Options{Dir: dir})
+//	...
+//	l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte("2\n")}})
+//	events := l.Window(cursor, 64<<10, 64<<10)
+//	view := timeline.Render(events, &timeline.RenderOptions{OutputPath: l.OutputPath()})
+//	fmt.Print(view.Text())
+//
+// # Bounds
+//
+//	what                bound                       when it is reached
+//	memory of a Log     Options.MemoryBytes         oldest events leave memory
+//	events not written  Options.MemoryBytes         Append waits up to 2 s, then files off and a Notice
+//	each file           Options.FileBytes           both end; output.txt says so in its last line
+//	index of the files  1 entry per 64 KiB          -
+//	unfinished line     64 KiB                      goes on, but \r no longer reaches its beginning
+//	what a follower has 256 events                  events come from the file, or as a Gap
+//	Window              its arguments, 200 events   Elided, Gap
+//	Render              RenderOptions.MaxChars      one line names what is elided
+//
+// A write error, a full disk above all, turns the files off with one Notice;
+// everything else goes on in memory. Whatever a reader misses is a [Gap].
+//
+// # Goroutines
+//
+//	name    started by             ends when                             owns
+//	writer  New, if Dir is given   Close; the files are full or off      the two files
+//
+// Close waits for it, 2 s at most. It wakes when 256 KiB are waiting to be
+// written, 100 ms after the first event that waits, and for Sync; never in an idle
+// log.
+package timeline

@@ -1,0 +1,59 @@
+package timeline
+
+import (
+	"bufio"
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func records(data []byte) (events []Event, previous []int64, rest int64) {
+	r := bufio.NewReader(bytes.NewReader(data))
+	left := int64(len(data))
+	for left > 0 {
+		e, p, size, err := readRecord(r, left)
+		if err != nil {
+			break
+		}
+		events, previous = append(events, e), append(previous, p)
+		left -= size
+	}
+	return events, previous, left
+}
+
+// FuzzReadRecord reads arbitrary files: it must not panic, must not take more
+// memory than the file has, and what it accepts must survive another round.
+func FuzzReadRecord(f *testing.F) {
+	now := time.Unix(1, 2)
+	var all []byte
+	for i, b := range []Body{
+		Text{Stderr, []byte("text")}, Image{"image/png", []byte{1}, "s", true, "t"}, TurnStarted{[]byte("1"), 1, "a"},
+		TurnEnded{"ok", "n", "m", "p", 1}, Wait{"p", "line", true, "cat"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
+		Interrupt{1, "a"}, Progress{1, 2, "m"}, Notice{"n"}, GenerationStarted{"w"}, GenerationEnded{"r", "m", true, "l", 5},
+	} {
+		one := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, int64(i)-1)
+		f.Add(one)
+		all = append(all, one...)
+	}
+	f.Add(all)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, kindText})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		events, previous, _ := records(data)
+		var again []byte
+		for i, e := range events {
+			again = appendRecord(again, e, previous[i])
+		}
+		events2, previous2, rest := records(again)
+		if rest != 0 || len(events2) != len(events) || !reflect.DeepEqual(previous, previous2) {
+			t.Fatalf("got %d records of %d back, %d bytes left", len(events2), len(events), rest)
+		}
+		for i := range events {
+			if twice := appendRecord(nil, events2[i], previous2[i]); !bytes.HasPrefix(again, twice) {
+				t.Fatalf("record %d of %T changed", i, events[i].Body)
+			} else {
+				again = again[len(twice):]
+			}
+		}
+	})
+}

@@ -1,0 +1,242 @@
+package timeline_test
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+var update = flag.Bool("update", false, "rewrite the views in testdata/render")
+
+// TestRender_Golden renders the events of each file in testdata/render. The words
+// of the scripts are those of script.
+func TestRender_Golden(t *testing.T) {
+	files, err := filepath.Glob("testdata/render/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(a.Files) != 2 || a.Files[0].Name != "events" || a.Files[1].Name != "view" {
+				t.Fatal("want the files events and view")
+			}
+			events, opts := script(t, string(a.Files[0].Data))
+			got := timeline.Render(events, opts).Text()
+			if got != "" && !strings.HasSuffix(got, "\n") {
+				got += "(no newline)\n"
+			}
+			if *update {
+				a.Files[1].Data = []byte(got)
+				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := string(a.Files[1].Data); got != want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// script makes events of lines: a word and quoted strings or numbers.
+func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.RenderOptions) {
+	t.Helper()
+	opts = &timeline.RenderOptions{}
+	var turn, generation uint64 = 0, 1
+	between := false
+	add := func(b timeline.Body) {
+		events = append(events, timeline.Event{
+			Seq: timeline.Seq(len(events) + 1), Generation: generation, Turn: turn, Between: between, Body: b,
+		})
+	}
+	lines := bufio.NewScanner(strings.NewReader(s))
+	for lines.Scan() {
+		word, args := words(t, lines.Text())
+		arg := func(i int) string {
+			if i < len(args) {
+				return args[i]
+			}
+			return ""
+		}
+		number := func(i int) int {
+			n, err := strconv.Atoi(arg(i))
+			if err != nil {
+				t.Fatalf("%q: %v", lines.Text(), err)
+			}
+			return n
+		}
+		switch word {
+		case "max":
+			opts.MaxChars = number(0)
+		case "path":
+			opts.OutputPath = arg(0)
+		case "self":
+			opts.Self = arg(0)
+		case "turn":
+			turn, between = turn+1, false
+			add(timeline.TurnStarted{Author: arg(0)})
+		case "end":
+			add(timeline.TurnEnded{Outcome: "ok"})
+			between = true
+		case "out":
+			add(timeline.Text{Data: []byte(arg(0))})
+		case "err":
+			add(timeline.Text{Stream: timeline.Stderr, Data: []byte(arg(0))})
+		case "outs": // "format" from to: one line for each number
+			for i := number(1); i <= number(2); i++ {
+				add(timeline.Text{Data: fmt.Appendf(nil, arg(0), i)})
+			}
+		case "times": // "text" n: n times
+			for range number(1) {
+				add(timeline.Text{Data: []byte(arg(0))})
+			}
+		case "line": // of the output file: where the last event begins
+			events[len(events)-1].Line = number(0)
+		case "wait":
+			add(timeline.Wait{Prompt: arg(0), Kind: "line"})
+		case "input":
+			add(timeline.InputLine{Prompt: arg(0), Text: arg(1)})
+		case "image": // "title" "source"
+			add(timeline.Image{MIME: "image/png", Data: picture(), Title: arg(0), Source: arg(1)})
+		case "redraw":
+			add(timeline.Image{MIME: "image/png", Data: picture(), Title: arg(0), Source: arg(1), Update: true})
+		case "notice":
+			add(timeline.Notice{Message: arg(0)})
+		case "interrupt":
+			add(timeline.Interrupt{Level: 1, Author: arg(0)})
+		case "start":
+			generation++
+			add(timeline.GenerationStarted{Worker: "python"})
+		case "died": // "reason" "last line" peak
+			b := timeline.GenerationEnded{Reason: arg(0), LastLine: arg(1)}
+			if len(args) > 2 {
+				b.PeakRSS = int64(number(2))
+			}
+			add(b)
+		case "gap":
+			add(timeline.Gap{From: 1, To: 5, Bytes: int64(number(0))})
+		case "elided": // first last bytes
+			add(timeline.Elided{FirstLine: number(0), LastLine: number(1), Bytes: int64(number(2))})
+		default:
+			t.Fatalf("%q: no such word", lines.Text())
+		}
+	}
+	return events, opts
+}
+
+// words splits a line of a script; arguments may be quoted as in Go.
+func words(t *testing.T, line string) (word string, args []string) {
+	word, rest, _ := strings.Cut(line, " ")
+	for rest = strings.TrimSpace(rest); rest != ""; rest = strings.TrimSpace(rest) {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			quoted, _, _ = strings.Cut(rest, " ")
+			args = append(args, quoted)
+		} else {
+			arg, err := strconv.Unquote(quoted)
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			args = append(args, arg)
+		}
+		rest = rest[len(quoted):]
+	}
+	return word, args
+}
+
+// picture is a PNG of 3 x 2 pixels.
+func picture() []byte {
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+func TestRender_TextIsOnePartAndPicturesAreWhole(t *testing.T) {
+	events, opts := script(t, "turn\nout a\\n\nout b\nimage fig\nout c")
+	got := timeline.Render(events, opts)
+	if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, picture()) {
+		t.Fatalf("got %+v", got.Parts)
+	}
+	if got.Parts[0].Text != "a\\nb\n" || got.Parts[2].Text != "c" || got.Elided {
+		t.Errorf("got %+v", got.Parts)
+	}
+	if want := utf8.RuneCountInString(got.Parts[0].Text + got.Parts[2].Text); got.Chars != want {
+		t.Errorf("got %d characters, want %d", got.Chars, want)
+	}
+}
+
+func TestRender_NothingIsNothing(t *testing.T) {
+	if got := timeline.Render(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRender_StaysWithinItsBudgetAndShowsTheEnd(t *testing.T) {
+	for _, width := range []int{1, 60, 5000, 300_000} {
+		for _, most := range []int{1000, 20_000} {
+			var events []timeline.Event
+			for i := range 3_000_000 / (width + 7) {
+				events = append(events, text(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
+			}
+			events = append(events, text([]byte("ValueError: the end\n")))
+			got := timeline.Render(events, &timeline.RenderOptions{MaxChars: most})
+			if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Elided {
+				t.Errorf("width %d: got %d characters of %d, elided %v", width, got.Chars, most, got.Elided)
+			}
+			if s := got.Text(); !strings.HasPrefix(s, "000000") || !strings.HasSuffix(s, "ValueError: the end\n") || strings.Count(s, "elided …\n") > 1 {
+				t.Errorf("width %d: got %.100q … %.100q", width, s, s[max(0, len(s)-100):])
+			}
+		}
+	}
+}
+
+// FuzzRender renders the same bytes in two ways of cutting them into events: the
+// views must be equal and within the budget.
+func FuzzRender(f *testing.F) {
+	f.Add([]byte("a\r\x1b[2K€\b\xff\nb\nb\nb\nb\nb\n"), []byte("x\n"), uint8(1), uint16(10))
+	f.Add([]byte(strings.Repeat("line\n€\n", 50)), []byte("\xe2\x82\n"), uint8(2), uint16(100))
+	f.Add([]byte(strings.Repeat("€", 500)), []byte{}, uint8(5), uint16(50))
+	f.Fuzz(func(t *testing.T, out, err []byte, size uint8, most uint16) {
+		render := func(size int) timeline.Rendering {
+			events := []timeline.Event{{Turn: 1, Body: timeline.TurnStarted{}}}
+			for s, data := range [][]byte{out, err, out} {
+				for len(data) > 0 {
+					n := min(size, len(data))
+					events = append(events, timeline.Event{Turn: 1, Body: timeline.Text{Stream: timeline.Stream(s % 2), Data: data[:n]}})
+					data = data[n:]
+				}
+			}
+			events = append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}})
+			return timeline.Render(events, &timeline.RenderOptions{MaxChars: int(most) + 1})
+		}
+		whole, cut := render(1<<30), render(int(size)+1)
+		if whole.Text() != cut.Text() {
+			t.Errorf("got %q in chunks, %q at once", cut.Text(), whole.Text())
+		}
+		if !utf8.ValidString(whole.Text()) {
+			t.Errorf("got invalid UTF-8: %q", whole.Text())
+		}
+		if most > 500 && whole.Chars > int(most)+1 {
+			t.Errorf("got %d characters of %d", whole.Chars, most+1)
+		}
+	})
+}

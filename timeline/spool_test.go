@@ -1,0 +1,232 @@
+package timeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A disk makes files that fail or hang.
+type disk struct {
+	room int           // bytes until every write fails; negative is endless
+	hang chan struct{} // writes wait until it is closed, if not nil
+}
+
+type diskFile struct {
+	*disk
+	io.WriteCloser
+}
+
+func (d *disk) create(path string) (io.WriteCloser, error) {
+	f, err := createFile(path)
+	return diskFile{d, f}, err
+}
+
+var errFull = errors.New("no space left on device")
+
+func (f diskFile) Write(p []byte) (int, error) {
+	if f.hang != nil {
+		<-f.hang
+	}
+	if f.room >= 0 && len(p) > f.room {
+		n, _ := f.WriteCloser.Write(p[:f.room])
+		f.room = 0
+		return n, errFull
+	}
+	if f.room >= 0 {
+		f.disk.room -= len(p)
+	}
+	return f.WriteCloser.Write(p)
+}
+
+func openLog(t *testing.T, o *Options, d *disk) *Log {
+	t.Helper()
+	o.Dir = t.TempDir()
+	l, err := newLog(o, d.create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func line(n int) Event {
+	return Event{Generation: 2, Turn: 3, Body: Text{Data: append(bytes.Repeat([]byte("x"), n-1), '\n')}}
+}
+
+func notices(events []Event) (found []string) {
+	for _, e := range events {
+		if n, ok := e.Body.(Notice); ok {
+			found = append(found, n.Message)
+		}
+	}
+	return found
+}
+
+func TestSpool_FullDiskTurnsFilesOffWithOneNotice(t *testing.T) {
+	for _, room := range []int{0, 10, 5000, 300_000} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			l := openLog(t, &Options{MemoryBytes: 1 << 20}, &disk{room: room})
+			for range 1000 {
+				l.Append(line(1000))
+			}
+			l.Sync()
+			for range 10 {
+				l.Append(line(10))
+				l.Sync()
+			}
+			if l.OutputPath() != "" {
+				t.Error("the output file is still named")
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			var followed []Event
+			for e := range l.Follow(t.Context(), 0) {
+				followed = append(followed, e)
+			}
+			got := notices(followed)
+			if len(got) != 1 || !strings.Contains(got[0], errFull.Error()) {
+				t.Errorf("got notices %q, want one that says why", got)
+			}
+			after := Seq(0)
+			for _, e := range followed {
+				if g, ok := e.Body.(Gap); ok && g.From == after+1 {
+					after = g.To - 1
+				}
+				if e.Seq != after+1 {
+					t.Fatalf("got %d after %d", e.Seq, after)
+				}
+				after = e.Seq
+			}
+			if after != 1011 {
+				t.Errorf("got events up to %d, want 1011", after)
+			}
+		})
+	}
+}
+
+func TestSpool_HangingDiskIsGivenUpAfterABoundedWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, hang: make(chan struct{})}
+		l := openLog(t, &Options{MemoryBytes: 64 << 10}, d)
+		start := time.Now()
+		for range 80 {
+			l.Append(line(1000))
+		}
+		if waited := time.Since(start); waited != maxStall {
+			t.Errorf("Append waited %v, want %v once", waited, maxStall)
+		}
+		if got := notices(l.Since(0)); len(got) != 1 {
+			t.Errorf("got notices %q, want one", got)
+		}
+		if err := l.Close(); err == nil || time.Since(start) != 2*maxStall {
+			t.Errorf("Close: %v after %v, want an error after %v", err, time.Since(start), 2*maxStall)
+		}
+		close(d.hang)
+		if err := l.Close(); err != nil {
+			t.Errorf("Close of a disk that is back: %v", err)
+		}
+	})
+}
+
+func TestSpool_LaggingDiskHoldsAppendBackAndLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, hang: make(chan struct{})}
+		l := openLog(t, &Options{MemoryBytes: 64 << 10}, d)
+		go func() {
+			time.Sleep(maxStall / 2)
+			close(d.hang)
+		}()
+		for range 1000 {
+			l.Append(line(1000))
+		}
+		l.Sync()
+		if l.OutputPath() == "" || l.LineCount() != 1000 {
+			t.Errorf("got %d lines in %q", l.LineCount(), l.OutputPath())
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSpool_FirstEventIsWrittenAfterAShortDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, &Options{}, &disk{room: -1})
+		l.Append(line(10))
+		time.Sleep(spillDelay - 1)
+		synctest.Wait()
+		if n := l.LineCount(); n != 0 {
+			t.Errorf("got %d lines before the delay", n)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if n := l.LineCount(); n != 1 {
+			t.Errorf("got %d lines after the delay, want 1", n)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSpool_IdleLogHasNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, &Options{}, &disk{room: -1})
+		for range 3 {
+			l.Append(line(10))
+			l.Sync()
+			l.mu.Lock()
+			if l.armed || l.timer.Stop() {
+				t.Error("the timer runs though everything is written")
+			}
+			l.mu.Unlock()
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSpool_BacklogIsWrittenWithoutWaitingForTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, &Options{}, &disk{room: -1})
+		start := time.Now()
+		for range 300 {
+			l.Append(line(1000))
+		}
+		synctest.Wait()
+		if l.LineCount() < 200 || time.Since(start) != 0 {
+			t.Errorf("got %d lines after %v", l.LineCount(), time.Since(start))
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSpool_CloseWritesWhatIsLeft(t *testing.T) {
+	l := openLog(t, &Options{}, &disk{room: -1})
+	l.Append(line(10))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := l.Lines(1, 10); err != nil || len(lines) != 1 {
+		t.Errorf("got %q, %v", lines, err)
+	}
+}
+
+func TestNew_MissingDirectoryIsAnError(t *testing.T) {
+	if _, err := New(&Options{Dir: filepath.Join(t.TempDir(), "missing")}); err == nil {
+		t.Error("a log was made")
+	}
+	if _, err := New(&Options{MemoryBytes: -1}); err == nil {
+		t.Error("a negative bound was taken")
+	}
+}
