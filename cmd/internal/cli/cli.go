@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Exit statuses of the command's own.
+const (
+	statusDone   = 0
+	statusFailed = 1
+	statusUsage  = 2
+)
+
+// streams are a command's standard streams.
+type streams struct {
+	in       *os.File
+	out, err io.Writer
+}
+
+// A command is one word of the command line. Its error is printed; a *usageError
+// among them makes the exit status 2.
+type command struct {
+	name string
+	run  func(s streams, args []string) (status int, err error)
+}
+
+func commands() []command {
+	return []command{
+		{"mcp", mcp},
+		{"doctor", doctor},
+		{"worker", worker},
+		{"version", version},
+		{"help", help},
+	}
+}
+
+// A usageError says what is wrong with the command line.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func misuse(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// Main runs the command line without the program's name and returns the exit
+// status. It uses the process's streams, signals and environment.
+func Main(args []string) int {
+	return dispatch(streams{os.Stdin, os.Stdout, os.Stderr}, args)
+}
+
+func dispatch(s streams, args []string) int {
+	run := repl
+	if len(args) > 0 {
+		name := strings.TrimPrefix(args[0], "--")
+		switch args[0] {
+		case "-h", "-help", "--help":
+			name = "help"
+		case "-version", "--version":
+			name = "version"
+		case name: // as it is
+		default:
+			name = ""
+		}
+		if i := slices.IndexFunc(commands(), func(c command) bool { return c.name == name }); i >= 0 {
+			run, args = commands()[i].run, args[1:]
+		}
+	}
+	status, err := run(s, args)
+	var usage *usageError
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		status, err = help(s, nil)
+	case errors.As(err, &usage):
+		status = statusUsage
+	case err != nil && status == statusDone:
+		status = statusFailed
+	}
+	if err != nil {
+		fmt.Fprintf(s.err, "repl: %s\n", oneLine(err))
+	}
+	return status
+}
+
+// oneLine is an error's text without what repeats the program's name.
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "supervisor: "), "\n", "; ")
+}
+
+// newFlags is a flag set that says nothing by itself.
+func newFlags(name string) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+// parse parses args, and makes an error the user's.
+func parse(f *flag.FlagSet, args []string) error {
+	err := f.Parse(args)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return misuse("%v (see repl help)", err)
+}
+
+// nothingAfter refuses arguments where none are wanted.
+func nothingAfter(f *flag.FlagSet) error {
+	if f.NArg() > 0 {
+		return misuse("%q is one argument too many for repl %s", f.Arg(0), f.Name())
+	}
+	return nil
+}
+
+// nearest is the name that is most like a misspelled one; "" when none is.
+func nearest(name string, names []string) string {
+	best, least := "", 3 // more than two slips are another word
+	for _, n := range names {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the characters to insert, remove or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

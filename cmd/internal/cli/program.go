@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A program is code to run once, without anybody at a prompt.
+type program struct {
+	code  string
+	stdin *os.File // what its input() reads; nil means that there is nothing to read
+}
+
+// runProgram runs a program as the language's own command would: its output, and
+// nothing else, goes to our streams, and its exit status is ours.
+func runProgram(s streams, lang language, spec workers.Spec, p program) (int, error) {
+	ctx, stop := catchSignals()
+	defer stop()
+	sup, err := supervisor.New(nil)
+	if err != nil {
+		return statusFailed, err
+	}
+	defer sup.Close()
+	session, err := sup.Open(ctx, "main", spec)
+	if err != nil {
+		return statusFailed, err
+	}
+	r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
+	defer r.stdin.close()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(r.output)
+	wg.Go(func() { r.presses(ctx, cancel) })
+	status, err := r.run(ctx, lang, p.code)
+	cancel(nil)
+	if e := session.Close(context.Background()); err == nil { // which is also the end of output
+		err = e
+	}
+	wg.Wait()
+	if status, ok := statusOf(ctx); ok {
+		return status, nil
+	}
+	return status, err
+}
+
+// A run is a program under way.
+type run struct {
+	session *supervisor.Session
+	streams streams
+	stdin   *stdin
+	cursor  timeline.Seq // of settle
+}
+
+// run runs code and then ends the runtime in its own way, with threads joined
+// and exit handlers run.
+func (r *run) run(ctx context.Context, lang language, code string) (int, error) {
+	reply, err := r.settle(ctx) // the start-up
+	if err != nil {
+		return statusFailed, err
+	}
+	if reply.State == supervisor.StateEnded {
+		return exitStatus(lastEnd(reply)), nil // output has said why
+	}
+	outcome := ""
+	for _, input := range []string{code, lang.quit} {
+		if _, err := r.session.Submit(ctx, input); err != nil {
+			return statusFailed, err
+		}
+		if reply, err = r.settle(ctx); err != nil {
+			return statusFailed, err
+		}
+		if outcome == "" {
+			outcome = reply.Outcome
+		}
+		if reply.State == supervisor.StateEnded {
+			break
+		}
+	}
+	switch outcome {
+	case "error":
+		return statusFailed, nil
+	case "interrupted":
+		return 128 + int(syscall.SIGINT), nil
+	}
+	return exitStatus(lastEnd(reply)), nil
+}
+
+// settle waits until nothing runs any more, and answers what is asked until then.
+func (r *run) settle(ctx context.Context) (supervisor.Reply, error) {
+	for {
+		reply, err := r.session.Wait(ctx, &supervisor.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})
+		if err != nil {
+			return reply, err
+		}
+		r.cursor = reply.Next
+		turn := r.session.Current()
+		if reply.State != supervisor.StateWaiting || turn == nil {
+			return reply, nil
+		}
+		input, err := r.stdin.next(ctx, turn, reply.Wait.Secret)
+		if err != nil {
+			continue // the turn is over, and so is its question
+		}
+		if err := turn.Answer(ctx, reply.Wait.ID, input); err != nil && !errors.Is(err, supervisor.ErrStale) {
+			return reply, err
+		}
+	}
+}
+
+// lastEnd is how the worker ended, as the reply tells.
+func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
+	for _, e := range slices.Backward(reply.Events) {
+		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+			return end
+		}
+	}
+	return timeline.GenerationEnded{}
+}
+
+// output writes what the program writes, until the session is closed. What no
+// program would write goes to standard error, and only when it must be known.
+func (r *run) output() {
+	pictures := 0
+	for e := range r.session.Events(context.Background(), 0) {
+		switch b := e.Body.(type) {
+		case timeline.Text:
+			w := r.streams.out
+			if b.Stream == timeline.Stderr {
+				w = r.streams.err
+			}
+			_, _ = w.Write(b.Data) // a closed pipe ends us by SIGPIPE
+		case timeline.Image:
+			pictures++
+		case timeline.Gap:
+			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
+		case timeline.GenerationEnded:
+			if !b.Clean && !strings.HasPrefix(b.Reason, "exit status ") {
+				fmt.Fprintf(r.streams.err, "repl: %s\n", strings.TrimPrefix(b.Reason, "supervisor: "))
+			}
+		}
+	}
+	if pictures > 0 {
+		fmt.Fprintf(r.streams.err, "repl: pictures are shown at a terminal only; %d were dropped\n", pictures)
+	}
+}
+
+// presses interrupts the program at each Ctrl-C, and ends everything at one that
+// comes after the program has withstood two.
+func (r *run) presses(ctx context.Context, end context.CancelCauseFunc) {
+	pressed := make(chan os.Signal, 1)
+	signal.Notify(pressed, os.Interrupt)
+	defer signal.Stop(pressed)
+	for withstood := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pressed:
+		}
+		result, err := r.session.Interrupt(ctx, 0)
+		switch {
+		case err != nil:
+			return
+		case result == supervisor.InterruptPending && withstood < 2:
+			withstood++
+		case result == supervisor.InterruptPending, result == supervisor.InterruptNotRunning:
+			end(&signalError{int(syscall.SIGINT)})
+			return
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// choice is what every command that starts a runtime is told about it.
+type choice struct {
+	lang, python, dir string
+}
+
+// spec settles the choice.
+func (c choice) spec() (language, workers.Spec, error) {
+	l, err := languageNamed(c.lang)
+	if err != nil {
+		return l, workers.Spec{}, err
+	}
+	if c.dir != "" {
+		if i, err := os.Stat(c.dir); err != nil || !i.IsDir() {
+			return l, workers.Spec{}, misuse("--dir %s: not a directory", c.dir)
+		}
+		if c.dir, err = filepath.Abs(c.dir); err != nil {
+			return l, workers.Spec{}, err
+		}
+	}
+	s := l.spec(c.python, c.dir)
+	return l, s, s.Err
+}
+
+// repl is the command without a subcommand: a session for a person, or one program.
+func repl(s streams, args []string) (int, error) {
+	f := newFlags("repl")
+	var c choice
+	f.StringVar(&c.lang, "lang", "", "")
+	f.StringVar(&c.python, "python", "", "")
+	f.StringVar(&c.dir, "dir", "", "")
+	code := f.String("e", "", "")
+	if err := parse(f, args); err != nil {
+		return statusUsage, err
+	}
+	given := false
+	f.Visit(func(f *flag.Flag) { given = given || f.Name == "e" })
+	if given && f.NArg() > 0 {
+		return statusUsage, misuse("-e and the file %q exclude each other", f.Arg(0))
+	}
+	if !given && f.NArg() > 0 {
+		if err := isFile(f.Arg(0)); err != nil {
+			return statusUsage, err
+		}
+	}
+	lang, spec, err := c.spec()
+	if err != nil {
+		return statusFailed, err
+	}
+	switch {
+	case given:
+		return runProgram(s, lang, spec, program{code: *code, stdin: s.in})
+	case f.NArg() > 0:
+		path, err := filepath.Abs(f.Arg(0))
+		if err != nil {
+			return statusFailed, err
+		}
+		return runProgram(s, lang, spec, program{code: lang.file(path, f.Args()[1:]), stdin: s.in})
+	case terminal.Usable():
+		return interact(lang, spec)
+	}
+	if term.IsTerminal(int(s.in.Fd())) {
+		fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
+	}
+	text, err := io.ReadAll(io.LimitReader(s.in, supervisor.MaxInputBytes+1))
+	if err != nil {
+		return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
+	}
+	return runProgram(s, lang, spec, program{code: string(text)})
+}
+
+// isFile says what is wrong with a word that is neither a command nor a file.
+func isFile(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && !info.IsDir():
+		return nil
+	case err == nil:
+		return misuse("%s is a directory, not a file to run", name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return misuse("cannot run %s: %v", name, errors.Unwrap(err))
+	}
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	if n := nearest(name, names); n != "" {
+		return misuse("%q is neither a command nor a file; did you mean repl %s?", name, n)
+	}
+	return misuse("%q is neither a command nor a file (see repl help)", name)
+}
+
+// interact is the session of a person at a terminal.
+func interact(lang language, spec workers.Spec) (int, error) {
+	ctx, stop := catchSignals()
+	defer stop()
+	sup, err := supervisor.New(nil)
+	if err != nil {
+		return statusFailed, err
+	}
+	defer sup.Close()
+	session, err := sup.Open(ctx, "main", spec)
+	if err != nil {
+		return statusFailed, err
+	}
+	status, err := terminal.Run(ctx, session, &terminal.Options{
+		Continuation: lang.continuation,
+		HistoryPath:  historyPath(lang.name),
+		Graphics:     terminal.DetectGraphics(os.Getenv),
+		Plain:        os.Getenv("TERM") == "dumb",
+		ExitStatus:   exitStatus,
+	})
+	if status, ok := statusOf(ctx); ok {
+		return status, err
+	}
+	return status, err
+}
+
+// historyPath is where a language's history is kept; "" when there is no place.
+func historyPath(lang string) string {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) { // the specification wants relative ones ignored
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "turnstone", "history-"+lang)
+}

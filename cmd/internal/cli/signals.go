@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A signalError is the cause of a context that a signal ended.
+type signalError struct{ number int }
+
+func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", e.number) }
+
+// catchSignals returns a context that ends with the signals that ask a program
+// to end, so that it can clean up. The caller calls stop.
+func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case s := <-caught:
+			number, _ := s.(syscall.Signal)
+			cancel(&signalError{int(number)})
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		wg.Wait()
+		signal.Stop(caught)
+	}
+}
+
+// statusOf is the exit status after ctx, of catchSignals, was ended by a signal.
+func statusOf(ctx context.Context) (status int, ended bool) {
+	var e *signalError
+	if errors.As(context.Cause(ctx), &e) {
+		return 128 + e.number, true // what a shell reports
+	}
+	return 0, false
+}
+
+// signalNumbers are those that a worker can be ended by, as they are called in
+// death reports.
+var signalNumbers = map[string]syscall.Signal{
+	"SIGHUP": syscall.SIGHUP, "SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT,
+	"SIGILL": syscall.SIGILL, "SIGTRAP": syscall.SIGTRAP, "SIGABRT": syscall.SIGABRT,
+	"SIGBUS": syscall.SIGBUS, "SIGFPE": syscall.SIGFPE, "SIGKILL": syscall.SIGKILL,
+	"SIGSEGV": syscall.SIGSEGV, "SIGPIPE": syscall.SIGPIPE, "SIGALRM": syscall.SIGALRM,
+	"SIGTERM": syscall.SIGTERM,
+}
+
+// exitStatus is a worker's end as the status of a program: what it exited with,
+// or 128 and the signal that ended it.
+func exitStatus(end timeline.GenerationEnded) int {
+	var status int
+	if _, err := fmt.Sscanf(end.Reason, "exit status %d", &status); err == nil {
+		return status & 0xff
+	}
+	var name string
+	if _, err := fmt.Sscanf(end.Reason, "killed by %s", &name); err == nil {
+		if number, ok := signalNumbers[name]; ok {
+			return 128 + int(number)
+		}
+	}
+	return statusFailed
+}

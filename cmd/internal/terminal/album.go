@@ -1,0 +1,69 @@
+package terminal
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// An album keeps the pictures of a session as files, in a private directory that
+// goes with it, and shows them where the terminal can. It is for one goroutine.
+type album struct {
+	graphics Graphics
+	dir      string // "" until the first picture
+	count    int
+	updates  map[string]string // files by what they are a picture of
+}
+
+// add keeps a picture and returns what to show for it.
+func (a *album) add(i timeline.Image) string {
+	path, err := a.save(i)
+	if err != nil {
+		return fmt.Sprintf("[a picture could not be kept: %v]\n", err)
+	}
+	return a.graphics.inline(i.MIME, i.Data) + fmt.Sprintf("[picture: %s, until this session ends]\n", path)
+}
+
+// save writes a picture to a file of its own, or to that of the one it updates.
+func (a *album) save(i timeline.Image) (string, error) {
+	if a.dir == "" {
+		dir, err := os.MkdirTemp("", "turnstone-pictures-") // mode 0700
+		if err != nil {
+			return "", err
+		}
+		a.dir, a.updates = dir, make(map[string]string)
+	}
+	path := a.updates[i.Source]
+	if path == "" || !i.Update {
+		a.count++
+		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, extension(i.MIME)))
+	}
+	if i.Source != "" {
+		a.updates[i.Source] = path
+	}
+	return path, os.WriteFile(path, i.Data, 0o600)
+}
+
+// close removes the files.
+func (a *album) close() {
+	if a.dir != "" {
+		_ = os.RemoveAll(a.dir)
+	}
+}
+
+// extension is the usual one for a type of picture.
+func extension(mime string) string {
+	_, kind, _ := strings.Cut(mime, "/")
+	switch kind {
+	case "png", "gif", "webp":
+		return kind
+	case "jpeg":
+		return "jpg"
+	case "svg+xml":
+		return "svg"
+	}
+	return "picture"
+}

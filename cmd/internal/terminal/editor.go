@@ -1,0 +1,259 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/ergochat/readline"
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// How the editing of a line can end without a line; io.EOF is Ctrl-D on an empty
+// one, or the end of the terminal.
+var (
+	errInterrupted = errors.New("terminal: Ctrl-C")
+	errCancelled   = errors.New("terminal: nobody waits for the line any more")
+)
+
+// indentation is what the Tab key inserts where there is nothing to complete.
+const indentation = "    "
+
+// A completer says what may stand in place of text[Start:].
+type completer func(text string) supervisor.Completion
+
+// An editor lets the person edit one line at a time. Everything that is shown
+// goes through its Write, also while a line is edited, which is then redrawn
+// below. line is for one goroutine, the rest for any.
+type editor struct {
+	keys     *keyboard
+	screen   *screen
+	readline *readline.Instance
+	history  history
+	normal   *term.State // of the terminal, before anything touched it
+	plain    bool        // the terminal knows no bracketed paste
+	closed   chan struct{}
+	wg       sync.WaitGroup
+
+	resized func() // tells readline that the window has another size
+
+	mu      sync.Mutex
+	wait    timeline.Seq // guarded by mu: the wait that is being answered; 0 when none is
+	dropped bool         // guarded by mu: that wait is over
+
+	// The rest belongs to the goroutine that calls line.
+	config     *readline.Config // of the line that is being edited
+	more       bool             // the line ended inside of a paste
+	literalTab bool             // the next Tab is text
+	cancelled  bool             // the line ended because dropped was set
+}
+
+// newEditor prepares editing until ctx ends, which also ends a line that is
+// being edited. The caller closes it.
+func newEditor(ctx context.Context, o *Options) (*editor, error) {
+	normal, err := term.GetState(int(os.Stdin.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
+	}
+	e := &editor{
+		keys:    newKeyboard(os.Stdin),
+		history: history{o.HistoryPath},
+		normal:  normal,
+		plain:   o.Plain,
+		closed:  make(chan struct{}),
+	}
+	e.screen = &screen{out: os.Stdout, answer: e.keys.put, width: func() int { return int(windowSize().Cols) }}
+	e.config = e.newConfig()
+	e.config.FuncOnWidthChanged = func(f func()) { e.resized = f }
+	e.readline, err = readline.NewFromConfig(e.config)
+	if err != nil {
+		e.keys.close()
+		return nil, err
+	}
+	lines, _ := e.history.load() // a history that cannot be read is no reason not to start
+	for _, line := range lines {
+		_ = e.readline.SaveToHistory(line)
+	}
+	e.wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-e.closed:
+		}
+		_ = e.readline.Close()
+	})
+	return e, nil
+}
+
+// newConfig is what all lines have in common. Left out is raw mode: readline's
+// own is of standard input, and leaves the treatment of output alone.
+func (e *editor) newConfig() *readline.Config {
+	return &readline.Config{
+		Stdin:                  e.keys,
+		Stdout:                 e.screen,
+		Stderr:                 e.screen,
+		HistoryLimit:           historyLines,
+		DisableAutoSaveHistory: true, // a file of mode 0600 is history's business
+		HistorySearchFold:      true,
+		Undo:                   true,
+		FuncFilterInputRune:    e.filter,
+		FuncIsTerminal:         func() bool { return true },
+		FuncGetSize: func() (width, height int) {
+			s := windowSize()
+			return int(s.Cols), int(s.Rows)
+		},
+		FuncOnWidthChanged: func(func()) {}, // once is enough, see newEditor
+	}
+}
+
+// close puts the terminal back into the state it was in before newEditor.
+func (e *editor) close() {
+	close(e.closed)
+	e.wg.Wait()
+	e.keys.close()
+	_ = term.Restore(int(os.Stdin.Fd()), e.normal)
+}
+
+// Write implements io.Writer. A line that is being edited is redrawn below.
+func (e *editor) Write(b []byte) (int, error) { return e.readline.Write(b) }
+
+// freshLine puts the cursor into the first column.
+func (e *editor) freshLine() {
+	if e.screen.column() > 0 {
+		_, _ = e.Write([]byte("\n"))
+	}
+}
+
+// code edits one line of code. more says that it was pasted and that the paste
+// goes on.
+func (e *editor) code(prompt string, complete completer) (line string, more bool, err error) {
+	c := e.newConfig()
+	c.Prompt = prompt
+	c.AutoComplete = &completion{e, complete}
+	line, err = e.edit(c)
+	if err == nil && keep(line) {
+		_ = e.readline.SaveToHistory(line)
+		_ = e.history.add(line) // a full disk must not end the session
+	}
+	return line, e.more, err
+}
+
+// answer edits the answer to a wait behind what is on the screen already, and
+// prompt. It never gets into the history; a secret one is not shown either.
+func (e *editor) answer(wait timeline.Seq, prompt string, secret bool) (string, error) {
+	e.mu.Lock()
+	e.wait, e.dropped = wait, false
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.wait = 0
+		e.mu.Unlock()
+	}()
+	c := e.newConfig()
+	c.Prompt = prompt
+	if secret {
+		c.EnableMask = true
+		c.HistoryLimit = -1
+	}
+	e.readline.DisableHistory()
+	defer e.readline.EnableHistory()
+	return e.edit(c)
+}
+
+// cancel ends the editing of the answer to wait, which is over.
+func (e *editor) cancel(wait timeline.Seq) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.wait == wait {
+		e.dropped = true
+		e.keys.put(string(keyCancel)) // does not block
+	}
+}
+
+func (e *editor) edit(c *readline.Config) (string, error) {
+	e.more, e.literalTab, e.cancelled, e.config = false, false, false, c
+	if !e.plain {
+		_, _ = io.WriteString(e.screen.out, bracketOn)
+		defer func() { _, _ = io.WriteString(e.screen.out, bracketOff) }()
+	}
+	e.keys.editing.Store(true)
+	line, err := e.readline.ReadLineWithConfig(c)
+	e.keys.editing.Store(false)
+	switch {
+	case e.cancelled:
+		return "", errCancelled
+	case errors.Is(err, readline.ErrInterrupt):
+		return "", errInterrupted
+	}
+	return line, err
+}
+
+// filter takes the keys that no keyboard has out of the stream. It runs in the
+// goroutine that edits.
+func (e *editor) filter(r rune) (rune, bool) {
+	switch r {
+	case readline.CharEnter, readline.CharCtrlJ:
+		e.more = false
+	case keyPastedEnter:
+		e.more = true
+		return readline.CharEnter, true
+	case keyPastedTab:
+		e.literalTab = true
+		return readline.CharTab, true
+	case keyCancel:
+		e.mu.Lock()
+		e.cancelled = e.dropped
+		e.mu.Unlock()
+		e.config.InterruptPrompt = "" // nobody pressed Ctrl-C
+		return readline.CharInterrupt, e.cancelled
+	}
+	return r, true
+}
+
+// completion is the Tab key.
+type completion struct {
+	editor   *editor
+	complete completer
+}
+
+// Do implements readline.AutoCompleter: it returns how the text before the
+// cursor can go on, and how many characters of it the candidates share.
+func (c *completion) Do(line []rune, pos int) ([][]rune, int) {
+	before := string(line[:pos])
+	if c.editor.literalTab {
+		c.editor.literalTab = false
+		return [][]rune{{'\t'}}, 0
+	}
+	if strings.TrimSpace(before) == "" {
+		return [][]rune{[]rune(indentation)}, 0
+	}
+	found := c.complete(before)
+	if found.Start > len(before) {
+		return nil, 0
+	}
+	prefix := before[found.Start:]
+	var candidates [][]rune
+	for _, match := range found.Matches {
+		if rest, ok := strings.CutPrefix(match, prefix); ok {
+			candidates = append(candidates, []rune(rest))
+		}
+	}
+	return candidates, utf8.RuneCountInString(prefix)
+}
+
+// windowSize is the terminal's, or the usual one when it does not tell.
+func windowSize() supervisor.Size {
+	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || cols <= 0 || rows <= 0 {
+		return supervisor.Size{Rows: 24, Cols: 80}
+	}
+	return supervisor.Size{Rows: uint16(min(rows, math.MaxUint16)), Cols: uint16(min(cols, math.MaxUint16))}
+}

@@ -1,0 +1,109 @@
+package terminal
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A printer shows the timeline as it happens: text as raw bytes, pictures, and
+// what the person must know.
+type printer struct {
+	out, err  io.Writer          // err is out when both are the same terminal
+	freshLine func()             // puts the cursor into the first column
+	pictures  *album             // shows and keeps pictures
+	over      func(timeline.Seq) // is told about each wait that is over
+
+	mu      sync.Mutex
+	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
+	changed chan struct{} // guarded by mu: closed when shown grows
+}
+
+// run shows events until ctx ends or the session is closed.
+func (p *printer) run(ctx context.Context, s *supervisor.Session) {
+	for e := range s.Events(ctx, 0) {
+		p.show(e)
+		p.advance(e)
+	}
+}
+
+func (p *printer) show(e timeline.Event) {
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		if b.Stream == timeline.Stderr {
+			_, _ = p.err.Write(b.Data)
+		} else {
+			_, _ = p.out.Write(b.Data)
+		}
+	case timeline.Image:
+		p.freshLine()
+		_, _ = io.WriteString(p.out, p.pictures.add(b))
+	case timeline.WaitEnded:
+		p.over(b.Wait)
+	case timeline.Notice:
+		p.note(b.Message)
+	case timeline.Gap:
+		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
+	case timeline.GenerationEnded:
+		if !b.Clean {
+			p.note(obituary(b))
+		}
+	}
+}
+
+// note says something that did not come from the runtime.
+func (p *printer) note(message string) {
+	p.freshLine()
+	_, _ = fmt.Fprintf(p.err, "[%s]\n", message)
+}
+
+// obituary says why a worker ended, and what that means.
+func obituary(b timeline.GenerationEnded) string {
+	var s strings.Builder
+	s.WriteString(b.Reason)
+	if b.Message != "" && b.Message != b.Reason {
+		fmt.Fprintf(&s, ": %s", b.Message)
+	}
+	if b.LastLine != "" {
+		fmt.Fprintf(&s, "; its last line was: %s", b.LastLine)
+	}
+	if b.PeakRSS > 0 {
+		fmt.Fprintf(&s, "; it used up to %d MB", b.PeakRSS>>20)
+	}
+	s.WriteString("; its state is lost, and the next input starts anew")
+	return s.String()
+}
+
+func (p *printer) advance(e timeline.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if gap, ok := e.Body.(timeline.Gap); ok {
+		p.shown = max(p.shown, gap.To)
+	}
+	p.shown = max(p.shown, e.Seq)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// caughtUp waits until everything up to seq is on the screen. It reports false
+// when ctx ended first.
+func (p *printer) caughtUp(ctx context.Context, seq timeline.Seq) bool {
+	for {
+		p.mu.Lock()
+		shown, changed := p.shown, p.changed
+		p.mu.Unlock()
+		if shown >= seq {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

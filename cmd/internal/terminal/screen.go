@@ -1,0 +1,142 @@
+package terminal
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// whereIsCursor is what the line editor asks the terminal before it draws, and
+// the answer is the form in which terminals reply.
+const (
+	whereIsCursor = "\x1b[6n"
+	cursorIsAt    = "\x1b[1;%dR"
+)
+
+// maxLine bounds what is remembered of the line that the cursor is in, in bytes.
+const maxLine = 4096
+
+// A screen writes to the terminal and knows in which column the cursor is. So
+// the line editor's question can be answered here: asking the terminal costs a
+// round trip, and one that does not answer would hang the editor.
+type screen struct {
+	out    io.Writer
+	answer func(string) // takes the reply to whereIsCursor
+	width  func() int   // columns of the terminal
+
+	mu   sync.Mutex
+	line []byte // guarded by mu: what was written since the cursor was in the first column
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(b []byte) (int, error) {
+	if string(b) == whereIsCursor {
+		s.answer(fmt.Sprintf(cursorIsAt, s.column()+1))
+		return len(b), nil
+	}
+	s.mu.Lock()
+	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
+		s.line = append(s.line[:0], b[i+1:]...)
+	} else {
+		s.line = append(s.line, b...)
+	}
+	s.line = s.line[max(0, len(s.line)-maxLine):]
+	s.mu.Unlock()
+	return s.out.Write(b)
+}
+
+// column is the cursor's, from 0.
+func (s *screen) column() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if width := s.width(); width > 0 {
+		return cells(s.line) % width
+	}
+	return cells(s.line)
+}
+
+// shows reports whether the cursor stands right behind text.
+func (s *screen) shows(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.HasSuffix(s.line, []byte(text[bytes.LastIndexAny([]byte(text), "\r\n")+1:]))
+}
+
+// cells is the column in which the cursor is after line, from 0, if it never
+// wrapped.
+func cells(line []byte) int {
+	column := 0
+	for len(line) > 0 {
+		if n := escape(line); n > 0 {
+			line = line[n:]
+			continue
+		}
+		r, n := utf8.DecodeRune(line)
+		line = line[n:]
+		switch {
+		case r == '\b':
+			column = max(0, column-1)
+		case r == '\t':
+			column = (column/8 + 1) * 8
+		default:
+			column += cellsOf(r)
+		}
+	}
+	return column
+}
+
+// escape is the length of the control sequence that line begins with; 0 when it
+// begins with none.
+func escape(line []byte) int {
+	if len(line) < 2 || line[0] != '\x1b' {
+		return 0
+	}
+	switch line[1] {
+	case '[': // parameters, then one final byte
+		for i := 2; i < len(line); i++ {
+			if line[i] >= 0x40 && line[i] <= 0x7e {
+				return i + 1
+			}
+		}
+		return len(line)
+	case ']', '_', 'P', '^', 'X': // a string, ended by BEL or ESC \
+		for i := 2; i < len(line); i++ {
+			if line[i] == '\a' {
+				return i + 1
+			}
+			if line[i] == '\\' && line[i-1] == '\x1b' {
+				return i + 1
+			}
+		}
+		return len(line)
+	}
+	return 2
+}
+
+// wide are the blocks whose characters take two cells, as ranges.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0xa4cf, Stride: 1},
+		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1},
+		{Lo: 0xfe30, Hi: 0xfe6f, Stride: 1}, {Lo: 0xff00, Hi: 0xff60, Stride: 1},
+		{Lo: 0xffe0, Hi: 0xffe6, Stride: 1},
+	},
+	R32: []unicode.Range32{
+		{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1},
+		{Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1},
+	},
+}
+
+// cellsOf is how many cells r takes.
+func cellsOf(r rune) int {
+	switch {
+	case r < ' ' || r >= 0x7f && r < 0xa0, unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case unicode.Is(wide, r):
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,14 @@
+// Command repl keeps language sessions alive. See repl help.
+package main
+
+import (
+	"os"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cli"
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+func main() {
+	supervisor.StageMain()
+	os.Exit(cli.Main(os.Args[1:]))
+}
