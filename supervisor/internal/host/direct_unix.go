@@ -131,4 +131,4 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 
 func (d *direct) memoryBytes() int64 { return d.tree.memory() }
 func (d *direct) readers() []Reader  { return d.pseudo.readers(d.tree.root, false) }
-func (d *direct) seesReaders() bool  { return seesReaders }
+func (d *direct) seesReaders() bool  { return seesReaders(d.tree.root) }

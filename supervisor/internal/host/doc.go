@@ -1,3 +1,55 @@
 // Package host is the only platform code below the front ends: it starts a
 // worker on a terminal of its own, through the stage, and ends its whole tree.
+//
+// It knows processes, terminals and pipes. It does not know the worker
+// protocol, turns, sessions or languages.
+//
+//	func main() { host.StageMain() /* first line */ ; … }
+//
+//	p, err := host.Start(&host.Command{Path: "/usr/bin/python3", Env: os.Environ()})
+//	go io.Copy(log, p.Terminal()) // must always be drained, or the worker blocks
+//	p.Channel().Write(frame)
+//	<-p.Exited()                  // p.Exit() says how
+//	err = p.Close()               // nothing is left
+//
+// # Processes
+//
+//	supervisor ─┬─ orders ─▶ stage ── parent of ─▶ worker ─▶ its children
+//	            ├─ reports ◀─┘ (leads the session)   (leads the foreground group)
+//	            ├─ channel ◀────────────────────────▶ 3, 4
+//	            └─ terminal ◀───────────────────────▶ 0, 1, 2
+//
+// The stage is the program itself, started again under the name
+// "turnstone-stage"; stage_unix.go has its steps in order. It exists because
+// only a parent can say how a worker ended, signal it without mistaking its
+// pid, continue it when it stopped, and collect what it left behind, and
+// because it outlives a supervisor that was killed, for the moment it takes to
+// end everything. Without a stage (see Process.Staged) the supervisor is the
+// parent and promises less.
+//
+// # What a system can promise
+//
+//	                          Linux            macOS                  Windows
+//	start                     yes              yes                    not yet
+//	end of the whole tree     yes: subreaper   best effort: ancestry, –
+//	                                           session, tag
+//	empty signal mask         yes              as inherited           –
+//	readers of the terminal   yes: /proc       not seen               –
+//	out of memory             cgroup v1, v2    not seen               –
+//	memory of the tree        yes              unknown                –
+//
+// # Goroutines
+//
+//	name    started by   ends when                          owns
+//	run     Start        nothing of the tree is left        the reports, Exited, Gone
+//	wait    run          the worker is reaped               the call to Wait; without a stage only
+//
+// Close waits for them. In the stage: one that serves, and one that reads
+// orders until the supervisor is gone.
+//
+// # Bounds
+//
+// Start 10 s; the stage ends a tree within 1 s, then the supervisor does it
+// without the stage within another; Close 3 s; Feed waits 1 s for a reader.
+// Times are time.Duration, sizes are bytes or, of terminals, character cells.
 package host

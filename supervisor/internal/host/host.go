@@ -15,7 +15,7 @@ func (s Size) orDefault() Size {
 
 // A Command says what to start.
 type Command struct {
-	Path string   // the executable; not looked up in PATH
+	Path string   // the executable, absolute; not looked up in PATH
 	Args []string // without argv[0], which is Path
 	Env  []string // the complete environment; REPL_IPC and REPL_TAG are added
 	Dir  string   // the working directory; "" means the caller's

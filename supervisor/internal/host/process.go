@@ -139,7 +139,8 @@ func (p *Process) Notices() <-chan string { return p.notices }
 // now, while its input queue is empty. It is a look, not a watch: about 100 µs.
 func (p *Process) Readers() []Reader { return p.carrier.readers() }
 
-// CanSeeReaders reports whether Readers works on this system.
+// CanSeeReaders reports whether Readers can work: on this system, and for a
+// worker that is alive.
 func (p *Process) CanSeeReaders() bool { return p.carrier.seesReaders() }
 
 // MemoryBytes is the resident set of the worker's tree; 0 means unknown.

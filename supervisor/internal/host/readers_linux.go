@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seesReaders: the kernel tells, in /proc/<pid>/task/<tid>/syscall, the call
-// a blocked thread is in and its arguments. It tells the parent's user.
-const seesReaders = true
+// seesReaders reports whether the kernel tells, in /proc/<pid>/syscall, the
+// call a thread is blocked in and its arguments. Some sandboxes do not have the
+// file, and some security settings keep it from the user of the process.
+func seesReaders(worker int) bool { return readProc(worker, "syscall") != "" }
 
 // readers looks at the descendants of root, and at root itself unless that is
 // a stage.

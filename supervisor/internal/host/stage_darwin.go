@@ -10,6 +10,15 @@ func stageExecutable() (string, error) { return os.Executable() }
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1
 
+// ignoredSignals is all that can be ignored: which are cannot be asked here.
+func ignoredSignals() []os.Signal {
+	var signals []os.Signal
+	for s := syscall.Signal(1); s < 32; s++ {
+		signals = append(signals, s)
+	}
+	return signals
+}
+
 // clearSignalMask does nothing: the mask of a thread cannot be set here
 // without C. A worker inherits what was blocked when this program started.
 func clearSignalMask() error { return nil }

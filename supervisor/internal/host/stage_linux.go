@@ -1,6 +1,10 @@
 package host
 
 import (
+	"math/bits"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +16,21 @@ func stageExecutable() (string, error) { return "/proc/self/exe", nil }
 
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1024
+
+// ignoredSignals is what this process ignores, so far as the runtime has not
+// put a handler there already.
+func ignoredSignals() []os.Signal {
+	var signals []os.Signal
+	for line := range strings.Lines(readProc(os.Getpid(), "status")) {
+		if mask, ok := strings.CutPrefix(line, "SigIgn:"); ok {
+			set, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			for ; set != 0; set &= set - 1 {
+				signals = append(signals, syscall.Signal(1+bits.TrailingZeros64(set)))
+			}
+		}
+	}
+	return signals
+}
 
 // clearSignalMask unblocks everything on this thread, whose mask a fork inherits.
 func clearSignalMask() error {

@@ -241,7 +241,7 @@ func (s *staged) finish(lost bool) (remains []int) {
 
 func (s *staged) memoryBytes() int64 { return s.tree.memory() }
 func (s *staged) readers() []Reader  { return s.pseudo.readers(s.tree.root, true) }
-func (s *staged) seesReaders() bool  { return seesReaders }
+func (s *staged) seesReaders() bool  { return seesReaders(s.pseudo.group) }
 
 func systemSignal(s Signal) syscall.Signal {
 	return [...]syscall.Signal{

@@ -1,5 +1,7 @@
 package host
 
+import "errors"
+
 // A Terminal is the supervisor's side of the worker's terminal. Read and
 // DrainNow may be used beside the other methods; Feed and Restore are for one
 // goroutine at a time.
@@ -8,6 +10,7 @@ type Terminal struct{ tty tty }
 // tty is a terminal as one operating system implements it.
 type tty interface {
 	read(b []byte) (int, error)
+	wake()
 	feed(b []byte, eof bool) error
 	queued() int
 	restore() error
@@ -19,6 +22,13 @@ type tty interface {
 // Read returns what the worker's side wrote, and io.EOF once nobody has the
 // terminal open any more or Process.Close closed it.
 func (t *Terminal) Read(b []byte) (int, error) { return t.tty.read(b) }
+
+// ErrWoken is what a Read that Wake ended returns.
+var ErrWoken = errors.New("host: the read was woken")
+
+// Wake ends the Read in progress, or the next one, with ErrWoken. No byte is
+// lost by it.
+func (t *Terminal) Wake() { t.tty.wake() }
 
 // DrainNow reads what is there, without waiting. It reports false when there
 // was nothing. It does not wait for a Read in progress, so a caller that uses

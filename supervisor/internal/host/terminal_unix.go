@@ -109,11 +109,17 @@ func (p *pseudo) control(f func(fd int) error) error {
 
 func (p *pseudo) read(b []byte) (int, error) {
 	n, err := p.master.Read(b)
-	if errors.Is(err, unix.EIO) || errors.Is(err, os.ErrClosed) {
+	switch {
+	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrClosed):
 		err = io.EOF // Linux says EIO when the last slave was closed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = p.master.SetReadDeadline(time.Time{})
+		err = ErrWoken
 	}
 	return n, err
 }
+
+func (p *pseudo) wake() { _ = p.master.SetReadDeadline(time.Unix(1, 0)) }
 
 func (p *pseudo) drainNow(b []byte) (n int, any bool) {
 	err := p.control(func(fd int) (err error) {
