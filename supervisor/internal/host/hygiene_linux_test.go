@@ -33,8 +33,8 @@ func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
 	}
 	defer syscall.Close(leak)
 
-	w := startProgram(t, "sleep", "1000")
-	// It is there once exec has closed what is marked, which Start waited for.
+	w := startProgram(t, "cat")
+	awaitReader(t, w) // its loader has closed what it opened itself
 	dir := fmt.Sprintf("/proc/%d/fd", w.PID())
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -2,5 +2,10 @@
 
 package host_test
 
-// raceEnabled: the race detector makes every program large.
-const raceEnabled = false
+import "time"
+
+const (
+	raceEnabled = false
+	// endLimit is how soon a whole tree must have ended.
+	endLimit = time.Second
+)

@@ -2,5 +2,11 @@
 
 package host_test
 
-// raceEnabled: the race detector makes every program large.
-const raceEnabled = true
+import "time"
+
+const (
+	// raceEnabled: the race detector makes every program large,
+	raceEnabled = true
+	// endLimit: and slow.
+	endLimit = 3 * time.Second
+)

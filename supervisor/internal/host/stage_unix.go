@@ -92,7 +92,7 @@ func runStage() {
 	down := json.NewDecoder(os.NewFile(fdDown, "down"))
 	var first order
 	if err := down.Decode(&first); err != nil || first.Do != doStart || first.Plan == nil {
-		os.Exit(1) // no supervisor that would read a report
+		exit(1) // no supervisor that would read a report
 	}
 	plan := first.Plan
 
@@ -143,8 +143,13 @@ func (s *stage) must(step, path string, err error) {
 		r.Text = err.Error()
 	}
 	s.tell(r)
-	os.Exit(1)
+	exit(1)
 }
+
+// exit ends the process without what a program does at its end: here that
+// would only be tools (coverage, the race detector) that write to the worker's
+// terminal or take their time.
+func exit(code int) { syscall.Exit(code) }
 
 // tell ignores errors: without a supervisor, end of file on the other pipe
 // ends the stage.
@@ -290,7 +295,7 @@ func (s *stage) end() {
 		s.reap()
 	})
 	s.tell(report{What: whatEmpty, Remains: remains})
-	os.Exit(0)
+	exit(0)
 }
 
 // closeOnExec marks every descriptor from 3 on.
