@@ -1,3 +1,287 @@
 package cli
 
-func doctor(s streams, args []string) (int, error) { return statusFailed, nil }
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// probeTime bounds each thing that doctor tries.
+const probeTime = 10 * time.Second
+
+// A diagnosis is what doctor finds out.
+type diagnosis struct {
+	Version    string      `json:"version"`
+	Build      string      `json:"build"`
+	Language   string      `json:"language"`
+	Executable string      `json:"executable,omitempty"`
+	Runtime    string      `json:"runtime_version,omitempty"`
+	Why        string      `json:"why,omitempty"`
+	Candidates []candidate `json:"candidates"`
+	Probes     []finding   `json:"probes"`
+	Notices    []string    `json:"notices,omitempty"` // what the session itself had to say
+}
+
+// A finding is the result of one probe.
+type finding struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// doctor says which runtime is used and why, and tries what matters with it.
+func doctor(s streams, args []string) (int, error) {
+	f := newFlags("doctor")
+	var c choice
+	f.StringVar(&c.lang, "lang", "", "")
+	f.StringVar(&c.python, "python", "", "")
+	f.StringVar(&c.dir, "dir", "", "")
+	asJSON := f.Bool("json", false, "")
+	if err := parse(f, args); err != nil {
+		return statusUsage, err
+	}
+	if err := nothingAfter(f); err != nil {
+		return statusUsage, err
+	}
+	lang, spec, err := c.spec()
+	if _, misused := errors.AsType[*usageError](err); misused {
+		return statusUsage, err
+	}
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	d := diagnosis{
+		Version:    programVersion(),
+		Build:      buildSettings(),
+		Language:   lang.name,
+		Executable: spec.Path,
+		Why:        spec.Why,
+		Candidates: lang.candidates(c.python, c.dir),
+	}
+	if err != nil {
+		d.Probes = []finding{{Name: "a runtime is found", Detail: oneLine(err)}}
+	} else if err := d.examine(ctx, lang, spec); err != nil {
+		return statusFailed, err
+	}
+	if status, ok := statusOf(ctx); ok {
+		return status, nil
+	}
+	if *asJSON {
+		out := json.NewEncoder(s.out)
+		out.SetIndent("", "  ")
+		err = out.Encode(d)
+	} else {
+		err = d.print(s.out)
+	}
+	if err == nil && slices.ContainsFunc(d.Probes, func(p finding) bool { return !p.OK }) {
+		return statusFailed, nil
+	}
+	return statusDone, err
+}
+
+// examine tries a session of its own.
+func (d *diagnosis) examine(ctx context.Context, lang language, spec workers.Spec) error {
+	sup, err := supervisor.New(nil)
+	if err != nil {
+		return err
+	}
+	defer sup.Close()
+	began := time.Now()
+	session, err := sup.Open(ctx, "doctor", spec)
+	if err != nil {
+		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
+		return nil
+	}
+	p := patient{session, lang}
+	for _, probe := range []struct {
+		name string
+		try  func(context.Context) (string, error)
+	}{
+		{"the runtime starts", func(ctx context.Context) (string, error) { return p.ready(ctx, began) }},
+		{"a turn ends when the runtime is done", p.turns},
+		{"a question is seen and answered", p.question},
+		{"an interrupt reaches a loop", p.interrupt},
+		{"a program that reads the terminal is seen", p.reader},
+		{"everything ends", p.end},
+	} {
+		ctx, cancel := context.WithTimeout(ctx, probeTime)
+		detail, err := probe.try(ctx)
+		cancel()
+		if err != nil {
+			detail = oneLine(err)
+		}
+		d.Probes = append(d.Probes, finding{Name: probe.name, OK: err == nil, Detail: detail})
+		if i := session.Info(); i.Worker.RuntimeVersion != "" {
+			d.Runtime = i.Worker.RuntimeVersion
+		}
+		if err != nil && session.Info().State != supervisor.StateIdle {
+			break // the others would only fail for the same reason
+		}
+	}
+	for _, e := range session.Log().Since(0) {
+		if n, ok := e.Body.(timeline.Notice); ok {
+			d.Notices = append(d.Notices, n.Message)
+		}
+	}
+	return nil
+}
+
+// A patient is the session that is examined.
+type patient struct {
+	session *supervisor.Session
+	lang    language
+}
+
+func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
+	reply, err := p.session.Wait(ctx, nil)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("it is not ready after %s", probeTime)
+	case reply.State == supervisor.StateWaiting:
+		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
+	case reply.State != supervisor.StateIdle:
+		return "", fmt.Errorf("it ended: %s", lastEnd(reply).Reason)
+	}
+	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
+}
+
+// turns measures short ones.
+func (p patient) turns(ctx context.Context) (string, error) {
+	var took []time.Duration
+	for range 21 {
+		began := time.Now()
+		if _, err := p.turn(ctx, p.lang.dialect.Whole); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return fmt.Sprintf("%s for %q (median of %d)", milliseconds(took[len(took)/2]), p.lang.dialect.Whole, len(took)), nil
+}
+
+func (p patient) turn(ctx context.Context, code string) (supervisor.Reply, error) {
+	t, err := p.session.Submit(ctx, code)
+	if err != nil {
+		return supervisor.Reply{}, err
+	}
+	return t.Wait(ctx, nil)
+}
+
+func (p patient) question(ctx context.Context) (string, error) {
+	reply, err := p.turn(ctx, p.lang.dialect.Ask("? "))
+	if err != nil {
+		return "", err
+	}
+	return p.answer(ctx, reply, "the answer")
+}
+
+// answer answers what reply asks, and looks for the answer in the output.
+func (p patient) answer(ctx context.Context, reply supervisor.Reply, text string) (string, error) {
+	t := p.session.Current()
+	if reply.Wait == nil || t == nil {
+		return "", errors.New("no question was seen")
+	}
+	if err := t.Answer(ctx, reply.Wait.ID, supervisor.Input{Data: []byte(text + "\n")}); err != nil {
+		return "", err
+	}
+	reply, err := t.Wait(ctx, &supervisor.WaitOptions{After: reply.Next})
+	if err != nil || reply.Outcome != "ok" {
+		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
+	}
+	return "as a fact, not by its prompt", nil
+}
+
+func (p patient) interrupt(ctx context.Context) (string, error) {
+	t, err := p.session.Submit(ctx, p.lang.dialect.Loop)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	result, err := p.session.Interrupt(ctx, t.ID())
+	if err != nil || result != supervisor.InterruptIdle {
+		return "", fmt.Errorf("the loop goes on (%s)", result)
+	}
+	return fmt.Sprintf("over after %s, state kept", milliseconds(time.Since(began))), nil
+}
+
+// reader looks for a child that reads the terminal, which not every system shows.
+func (p patient) reader(ctx context.Context) (string, error) {
+	t, err := p.session.Submit(ctx, p.lang.dialect.Shell("read answer"))
+	if err != nil {
+		return "", err
+	}
+	reply, err := t.Wait(ctx, supervisor.Until(2*time.Second))
+	if err != nil {
+		return "", err
+	}
+	if reply.Wait == nil {
+		if _, err := p.session.Interrupt(ctx, t.ID()); err != nil {
+			return "", err
+		}
+		return "not on this system: such a program seems to run until it is interrupted", nil
+	}
+	if _, err := p.answer(ctx, reply, "x"); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, blocked in its read", reply.Wait.Reader), nil
+}
+
+func (p patient) end(ctx context.Context) (string, error) {
+	began := time.Now()
+	if err := p.session.Close(ctx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), milliseconds(time.Since(began))), nil
+}
+
+// milliseconds is d as people compare it: "0.21 ms".
+func milliseconds(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	if ms < 10 {
+		return fmt.Sprintf("%.2f ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
+}
+
+// print writes the diagnosis for a person.
+func (d *diagnosis) print(w io.Writer) error {
+	var text []byte
+	line := func(format string, args ...any) { text = fmt.Appendf(text, format+"\n", args...) }
+	line("repl %s (%s)", d.Version, d.Build)
+	line("")
+	if d.Executable == "" {
+		line("%s: none", d.Language)
+	} else {
+		line("%s: %s %s", d.Language, d.Executable, d.Runtime)
+		line("  because: %s", d.Why)
+	}
+	line("  looked at:")
+	for _, c := range d.Candidates {
+		mark, tail := "-", c.Note
+		if c.Taken {
+			mark, tail = "*", c.Path
+		}
+		line("  %s %s: %s", mark, c.Source, tail)
+	}
+	line("")
+	for _, p := range d.Probes {
+		mark := "ok    "
+		if !p.OK {
+			mark = "FAILED"
+		}
+		line("%s  %s: %s", mark, p.Name, p.Detail)
+	}
+	for _, n := range d.Notices {
+		line("note    %s", n)
+	}
+	_, err := w.Write(text)
+	return err
+}

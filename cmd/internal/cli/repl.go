@@ -36,6 +36,9 @@ func (c choice) spec() (language, workers.Spec, error) {
 		}
 	}
 	s := l.spec(c.python, c.dir)
+	if s.Err != nil && c.python != "" {
+		return l, s, misuse("%v", s.Err)
+	}
 	return l, s, s.Err
 }
 
