@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
-	for _, mode := range []string{"signal", "self"} {
+	for _, mode := range []ipc.InterruptMode{ipc.InterruptBySignal, ipc.InterruptBySelf} {
 		for _, code := range []string{"sleep", "wait name? ", "readtty"} {
-			t.Run(mode+" "+code, func(t *testing.T) {
-				s := open(t, nil, fake(&fakeworker.Options{Interrupt: mode}))
+			t.Run(string(mode)+" "+code, func(t *testing.T) {
+				s := open(t, nil, fake(&fakeworker.Options{Mode: mode}))
 				settle(t, s)
 				turn, err := s.Submit(t.Context(), code+"\nprint not reached")
 				if err != nil {
@@ -62,6 +63,7 @@ func TestInterrupt_NamesItsTurn(t *testing.T) {
 
 func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
+	// The start-up sleeps until it is interrupted, so the input stays held.
 	turn, err := s.Submit(t.Context(), "print never")
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +73,11 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	}
 	if r := await(t, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
+	}
+	for s.Info().State == supervisor.StateStarting { // the start-up can be interrupted once it is ready
+		if _, err := s.Interrupt(limited(t), 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, r := submit(t, s, "print runs"); text(r.Events) != "runs\n" {
 		t.Errorf("got %q", text(r.Events))
@@ -89,6 +96,7 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
 	if got, _ := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptPending {
 		t.Errorf("first: got %v", got)
 	}

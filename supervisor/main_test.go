@@ -64,7 +64,13 @@ func self() string {
 	return path
 }
 
-func fake(o *fakeworker.Options) workers.Spec { return fakeworker.Spec(self(), o) }
+// fake is a worker without a language. Under the race detector a program would
+// linger for a second when it exits, which no real worker does.
+func fake(o *fakeworker.Options) workers.Spec {
+	spec := fakeworker.Spec(self(), o)
+	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0")
+	return spec
+}
 
 func newSupervisor(t *testing.T, o *supervisor.Options) *supervisor.Supervisor {
 	t.Helper()

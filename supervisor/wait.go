@@ -9,8 +9,11 @@ import (
 
 // stdinWait takes in that the runtime asks.
 func (s *Session) stdinWaitLocked(m ipc.StdinWait) error {
-	if s.turn == nil || m.Turn != s.turn.id && !(m.Turn == 0 && s.state == StateStarting) {
-		return fmt.Errorf("stdin_wait names turn %d, which is not active", m.Turn)
+	if s.turn == nil || m.Turn != s.turn.id {
+		if m.Turn > s.lastTurn {
+			return fmt.Errorf("stdin_wait names turn %d, which has not begun", m.Turn)
+		}
+		return nil // a thread of a turn that has just ended: it asks again in the next one
 	}
 	s.stopRetriesLocked()
 	s.asked = append(s.asked, ask{
@@ -117,7 +120,7 @@ func (s *Session) giveLocked(a ask) {
 	s.appendLocked(line)
 	s.lastLine = s.lastLine[:0]
 	s.fed[a.reader] = true
-	w.feed(data, eof)
+	w.feedLocked(data, eof)
 }
 
 // answer is Turn.Answer.

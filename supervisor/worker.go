@@ -53,6 +53,7 @@ type worker struct {
 	stopping          string          // why we end it; "" when we do not
 	cause             error           // what it did wrong; nil when nothing
 	end               *ipc.SessionEnd // its last frame
+	meals             []Input         // for the terminal, the first is being fed
 	watching          *time.Timer     // looks for terminal readers; nil before the first time
 	pause             time.Duration   // until it looks again
 	known             map[string]bool // terminal readers that blocked before the turn began
@@ -165,7 +166,11 @@ func (w *worker) settle() {
 // lost takes in that the channel ended, which says nothing about the process.
 func (w *worker) lost(err error) {
 	var bad *ipc.ProtocolError
+	w.s.mu.Lock()
+	stopping := w.stopping != ""
+	w.s.mu.Unlock()
 	switch {
+	case stopping: // the ladder closes the channel itself
 	case errors.As(err, &bad):
 		w.fail(bad)
 	case errors.Is(err, io.EOF):
@@ -261,6 +266,9 @@ func (w *worker) frame(m ipc.Message) {
 // handleLocked acts on one frame; an error is a violation of the protocol.
 func (w *worker) handleLocked(m ipc.Message) error {
 	s := w.s
+	if w.cause != nil {
+		return nil // it is being ended; nothing that it says counts any more
+	}
 	if w.end != nil {
 		return fmt.Errorf("%s after session_end", m.Type())
 	}
@@ -428,14 +436,29 @@ func (s *Session) ended(w *worker) {
 	s.moveLocked(StateEnded)
 }
 
-// feed gives input to whoever reads the terminal.
-func (w *worker) feed(data []byte, eof bool) {
-	w.s.wg.Go(func() {
-		if err := w.proc.Terminal().Feed(data, eof); err != nil {
-			w.s.Notify(fmt.Sprintf("input for the terminal was lost: %v", err))
-		}
+// feedLocked gives input to whoever reads the terminal, in the order of calls.
+func (w *worker) feedLocked(data []byte, eof bool) {
+	w.meals = append(w.meals, Input{Data: data, EOF: eof})
+	if len(w.meals) == 1 {
+		w.s.wg.Go(w.feed)
+	}
+}
+
+func (w *worker) feed() {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(w.meals) > 0 {
+		meal := w.meals[0]
+		s.mu.Unlock()
+		err := w.proc.Terminal().Feed(meal.Data, meal.EOF)
 		w.active.Store(time.Now().UnixNano())
-	})
+		s.mu.Lock()
+		if err != nil {
+			s.appendLocked(timeline.Notice{Message: fmt.Sprintf("input for the terminal was lost: %v", err)})
+		}
+		w.meals = w.meals[1:]
+	}
 }
 
 // lastLine keeps the end of the output that has no newline yet, at most maxPrompt bytes.

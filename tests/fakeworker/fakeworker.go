@@ -24,7 +24,7 @@
 //	secret PROMPT     asks for a secret and prints how many bytes it has
 //	all PROMPT        asks for all there is and prints it
 //	sleep [DURATION]  waits until interrupted, at most DURATION
-//	busy              the same, but level 1 does not help
+//	busy              the same, but level 1 does not help, once it has said "busy"
 //	deaf              the same, but nothing helps, and nothing is acknowledged
 //	ignore            the same, and signals, shutdown and a closed channel do not help either
 //	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"
@@ -67,15 +67,16 @@ const (
 type Options struct {
 	// Start is what happens in the start-up; "" means nothing.
 	//
-	//	print      prints "profile" after worker_ready
-	//	prompt     asks for a line and prints it
-	//	ttyprompt  has a child process read a line from the terminal
-	//	sleep      waits until interrupted
-	//	silent     worker_ready never comes
-	//	garbage    a frame that is no message comes instead
-	//	wrongfirst an idle comes instead
-	//	wrongversion worker_ready names another version
-	//	exit N     exits with N instead
+	//	print         prints "profile" after worker_ready
+	//	prompt        asks for a line and prints it
+	//	ttyprompt     has a child process read a line from the terminal
+	//	sleep         waits until interrupted
+	//	silent        worker_ready never comes
+	//	garbage       a frame that is no message comes instead
+	//	wrongfirst    an idle comes instead
+	//	wrongversion  worker_ready names another version
+	//	exit N        exits with N instead
+	//	leak          lets child processes inherit the channel
 	Start string
 
 	NoFence bool              // text comes in frames, and no frame has a mark
@@ -122,7 +123,7 @@ func Main() {
 	for _, name := range []string{roleEnv, startEnv, offerEnv, "REPL_IPC"} {
 		os.Unsetenv(name)
 	}
-	w, err := open(channel, offer)
+	w, err := open(channel, offer, start == "leak")
 	if err != nil {
 		os.Stderr.WriteString("fakeworker: " + err.Error() + "\n")
 		os.Exit(70)

@@ -12,13 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openEnd takes over an inherited end of the channel, which children must not.
-func openEnd(number string, _ int) (*os.File, error) {
+// openEnd takes over an inherited end of the channel, which children must not
+// inherit in their turn, unless leak is set.
+func openEnd(number string, _ int, leak bool) (*os.File, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a file descriptor", number)
 	}
-	unix.CloseOnExec(fd)
+	if !leak {
+		unix.CloseOnExec(fd)
+	}
 	return os.NewFile(uintptr(fd), "channel"), nil
 }
 
@@ -55,4 +58,10 @@ func detach(name string, args ...string) (pid int, err error) {
 		return 0, err
 	}
 	return cmd.Process.Pid, cmd.Process.Release()
+}
+
+// diedOfInterrupt reports whether SIGINT ended a process.
+func diedOfInterrupt(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGINT
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // openEnd opens an end of the channel, a named pipe.
-func openEnd(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0) }
+func openEnd(name string, flag int, _ bool) (*os.File, error) { return os.OpenFile(name, flag, 0) }
 
 // privateTerminal is the console; nothing private about it is needed without a
 // fence.
@@ -25,4 +25,10 @@ func detach(name string, args ...string) (pid int, err error) {
 		return 0, err
 	}
 	return cmd.Process.Pid, cmd.Process.Release()
+}
+
+// diedOfInterrupt reports whether an interrupt ended a process.
+func diedOfInterrupt(state *os.ProcessState) bool {
+	const controlCExit = 0xC000013A // STATUS_CONTROL_C_EXIT
+	return uint32(state.ExitCode()) == controlCExit
 }

@@ -75,9 +75,9 @@ func commands() map[string]command {
 		"sigint":   sigint,
 		"progress": progress,
 		"error":    raise,
-		"child":    func(w *worker, _ *turn, a string) *ipc.RuntimeError { return w.child("echo", a) },
-		"sh":       func(w *worker, _ *turn, a string) *ipc.RuntimeError { return w.child("sh", "-c", a) },
-		"readtty":  func(w *worker, _ *turn, _ string) *ipc.RuntimeError { return w.child("head", "-n1") },
+		"child":    func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.child(t, "echo", a) },
+		"sh":       func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.child(t, "sh", "-c", a) },
+		"readtty":  func(w *worker, t *turn, _ string) *ipc.RuntimeError { return w.child(t, "head", "-n1") },
 		"fork":     leaveBehind,
 		"env":      environment,
 		"pid": func(w *worker, _ *turn, _ string) *ipc.RuntimeError {
@@ -188,6 +188,7 @@ func busy(w *worker, t *turn, _ string) *ipc.RuntimeError {
 	w.mu.Lock()
 	t.hard = true
 	w.mu.Unlock()
+	w.print(ipc.Stdout, "busy\n")
 	<-t.stop
 	return nil
 }

@@ -59,7 +59,7 @@ func newTurn(id uint64) *turn {
 	return &turn{id: id, stop: make(chan struct{}), answered: map[uint64]bool{}}
 }
 
-// interrupt ends the turn's patience; mu is held.
+// interruptLocked ends the turn, unless it has ended; the worker's mu is held.
 func (t *turn) interruptLocked() {
 	select {
 	case <-t.stop:
@@ -77,17 +77,18 @@ func (t *turn) interrupted() bool {
 	}
 }
 
-// open takes over the channel that REPL_IPC names.
-func open(channel string, offer []string) (*worker, error) {
+// open takes over the channel that REPL_IPC names, and lets children have it only
+// if leak is set.
+func open(channel string, offer []string, leak bool) (*worker, error) {
 	parts := strings.Split(channel, ",")
 	if len(parts) != 3 {
 		return nil, fmt.Errorf("REPL_IPC is %q, want <in>,<out>,<nonce>", channel)
 	}
-	in, err := openEnd(parts[0], os.O_RDONLY)
+	in, err := openEnd(parts[0], os.O_RDONLY, leak)
 	if err != nil {
 		return nil, err
 	}
-	out, err := openEnd(parts[1], os.O_WRONLY)
+	out, err := openEnd(parts[1], os.O_WRONLY, leak)
 	if err != nil {
 		return nil, err
 	}
@@ -277,30 +278,38 @@ func (w *worker) answer(m ipc.TurnInput) {
 	}
 }
 
-// interrupt acts once on each seq, and acknowledges every one.
+// interrupt acknowledges every interrupt and acts once on each seq.
 func (w *worker) interrupt(m ipc.Interrupt) {
 	w.mu.Lock()
-	result := ipc.InterruptRaised
 	t := w.active
-	signal := false
+	if t != nil && t.id != m.Turn {
+		t = nil
+	}
+	result := ipc.InterruptRaised
 	switch {
-	case t == nil || t.id != m.Turn:
+	case t == nil:
 		result = ipc.InterruptStale
 	case w.owner != ipc.SigintOurs || t.hard && m.Level < 2:
 		result = ipc.InterruptPending
-		signal = !t.answered[m.Seq]
-	case !t.answered[m.Seq]:
-		t.interruptLocked()
-		signal = true
 	}
-	if result != ipc.InterruptStale {
+	again := t != nil && t.answered[m.Seq]
+	if t != nil {
 		t.answered[m.Seq] = true
 	}
 	w.mu.Unlock()
-	if signal && w.bySelf {
+
+	w.send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
+	if t == nil || again {
+		return
+	}
+	if w.bySelf {
 		signalGroup()
 	}
-	w.send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
+	if result == ipc.InterruptRaised {
+		w.mu.Lock()
+		t.interruptLocked()
+		w.mu.Unlock()
+	}
 }
 
 // stop ends an active turn, for a shutdown: a reader gets the end of the file.

@@ -2,9 +2,8 @@ package host
 
 import "errors"
 
-// A Terminal is the supervisor's side of the worker's terminal. Read and
-// DrainNow may be used beside the other methods; Feed and Restore are for one
-// goroutine at a time.
+// A Terminal is the supervisor's side of the worker's terminal. Its methods may
+// be used side by side; Feed is for one goroutine at a time, and a Restore ends one.
 type Terminal struct{ tty tty }
 
 // tty is a terminal as one operating system implements it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,9 +38,12 @@ type pseudo struct {
 	slave  unix.Stat_t  // of the slave: who has it open?
 	modes  unix.Termios // at the start
 	fed    atomic.Bool  // input may be unread
-	ahead  int          // bytes fed since the queue was last seen empty
-	group  int          // the worker's process group
 	toFore func() error // gives the terminal to the worker's group; nil: cannot
+
+	feeding sync.Mutex // held over one piece, never while waiting for a reader
+	round   int        // counts Restores: what is fed belongs to one of them
+	ahead   int        // bytes fed since the queue was last seen empty
+	group   int        // the worker's process group
 }
 
 // openPseudo returns a terminal and its slave, which belongs to the caller.
@@ -136,36 +140,40 @@ func (p *pseudo) resize(s Size) error {
 }
 
 func (p *pseudo) feed(b []byte, eof bool) error {
+	p.feeding.Lock()
+	round, ahead := p.round, p.ahead
+	p.feeding.Unlock()
 	p.fed.Store(true)
 	push := textNeedsPush && len(b) > 0 && b[len(b)-1] != '\n'
 	for total := len(b); len(b) > 0; {
-		if p.ahead+len(b) > feedAhead && !p.awaitEmpty() {
+		if ahead+len(b) > feedAhead && !p.awaitEmpty(round) {
 			return fmt.Errorf("host: feed: the reader took only %d of %d bytes within %s", total-len(b), total, feedLimit)
 		}
-		n, err := p.write(b[:min(len(b), feedAhead)])
+		n, err := p.write(b[:min(len(b), feedAhead)], round)
 		if err != nil {
 			return fmt.Errorf("host: feed: %w", err)
 		}
 		b = b[n:]
+		ahead = n
 	}
 	if push {
-		if err := p.writeEOF(); err != nil {
+		if err := p.writeEOF(round); err != nil {
 			return err
 		}
 	}
 	if !eof {
 		return nil
 	}
-	if !p.awaitEmpty() { // a reader must find the character alone
+	if !p.awaitEmpty(round) { // a reader must find the character alone
 		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", feedLimit)
 	}
-	return p.writeEOF()
+	return p.writeEOF(round)
 }
 
-func (p *pseudo) writeEOF() error {
+func (p *pseudo) writeEOF(round int) error {
 	modes, err := p.currentModes()
 	if err == nil {
-		_, err = p.write([]byte{modes.Cc[unix.VEOF]})
+		_, err = p.write([]byte{modes.Cc[unix.VEOF]}, round)
 	}
 	if err != nil {
 		return fmt.Errorf("host: feed: end of file: %w", err)
@@ -173,7 +181,16 @@ func (p *pseudo) writeEOF() error {
 	return nil
 }
 
-func (p *pseudo) write(b []byte) (int, error) {
+// errRestored ends a feed that a Restore made pointless.
+var errRestored = errors.New("the terminal was restored meanwhile")
+
+// write does not wait: there is room, or it is an error.
+func (p *pseudo) write(b []byte, round int) (int, error) {
+	p.feeding.Lock()
+	defer p.feeding.Unlock()
+	if p.round != round {
+		return 0, errRestored
+	}
 	if err := p.master.SetWriteDeadline(time.Now().Add(feedLimit)); err != nil {
 		return 0, err
 	}
@@ -184,7 +201,7 @@ func (p *pseudo) write(b []byte) (int, error) {
 
 // awaitEmpty waits until everything was read. It gives up when the queue has
 // not moved for feedLimit.
-func (p *pseudo) awaitEmpty() bool {
+func (p *pseudo) awaitEmpty(round int) bool {
 	queued := p.queued()
 	wait := 20 * time.Microsecond
 	for moved := time.Now(); queued > 0; {
@@ -197,7 +214,11 @@ func (p *pseudo) awaitEmpty() bool {
 			queued, moved = now, time.Now()
 		}
 	}
-	p.ahead = 0
+	p.feeding.Lock()
+	defer p.feeding.Unlock()
+	if p.round == round {
+		p.ahead = 0
+	}
 	return true
 }
 
@@ -274,6 +295,9 @@ func (p *pseudo) flush() error {
 	if !p.fed.Load() {
 		return nil
 	}
+	p.feeding.Lock()
+	defer p.feeding.Unlock()
+	p.round++
 	err := p.onSlave(func(fd int) error {
 		n, err := unread(fd)
 		if err != nil || n == 0 {

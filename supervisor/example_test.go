@@ -1,0 +1,131 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// start is what the examples have in common. A program's main begins with
+// supervisor.StageMain().
+func start() (*supervisor.Supervisor, *supervisor.Session) {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := sup.Open(context.Background(), "main", python.Spec(python.Options{}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return sup, s
+}
+
+func Example() {
+	sup, s := start()
+	defer sup.Close()
+	ctx := context.Background()
+
+	turn, err := s.Submit(ctx, "x = 6\nx * 7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	reply, err := turn.Wait(ctx, supervisor.Until(45*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(reply.Text())
+	// Output: 42
+}
+
+// A turn that asks for input is not over: Wait returns at once with the wait,
+// and Answer lets the turn go on.
+func ExampleTurn_Answer() {
+	sup, s := start()
+	defer sup.Close()
+	ctx := context.Background()
+
+	turn, err := s.Submit(ctx, `print("Hello,", input("Name? "))`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	reply, err := turn.Wait(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("it asks %q\n", reply.Wait.Prompt)
+	if err := turn.Answer(ctx, reply.Wait.ID, supervisor.Input{Data: []byte("Ann\n")}); err != nil {
+		log.Fatal(err)
+	}
+	reply, err = turn.Wait(ctx, &supervisor.WaitOptions{After: reply.Next})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(reply.Text())
+	// Output:
+	// it asks "Name? "
+	// Hello, Ann
+}
+
+// A second input is refused while a turn is active; an interrupt names the turn
+// that it is meant for.
+func ExampleSession_Interrupt() {
+	sup, s := start()
+	defer sup.Close()
+	ctx := context.Background()
+
+	turn, err := s.Submit(ctx, "print('working')\nwhile True: pass")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for e := range s.Events(ctx, 0) { // until the loop is known to run
+		if _, ok := e.Body.(timeline.Text); ok {
+			break
+		}
+	}
+	if _, err := s.Submit(ctx, "1+1"); errors.Is(err, supervisor.ErrBusy) {
+		fmt.Println("busy")
+	}
+	result, err := s.Interrupt(ctx, turn.ID())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result)
+	// Output:
+	// busy
+	// idle
+}
+
+// Events is every event after a cursor, first what was and then what comes.
+func ExampleSession_Events() {
+	sup, s := start()
+	defer sup.Close()
+	ctx := context.Background()
+
+	if _, err := s.Submit(ctx, "print('a'); print('b')"); err != nil {
+		log.Fatal(err)
+	}
+	for e := range s.Events(ctx, 0) {
+		switch body := e.Body.(type) {
+		case timeline.Text:
+			fmt.Printf("%s", body.Data)
+		case timeline.TurnEnded:
+			fmt.Println("turn", e.Turn, "ended:", body.Outcome)
+			return
+		}
+	}
+	// Output:
+	// a
+	// b
+	// turn 1 ended: ok
+}

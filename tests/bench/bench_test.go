@@ -1,0 +1,358 @@
+// Package bench measures what a user waits for, each figure as a ratio to a
+// floor of the same run: machines differ, ratios hardly do.
+//
+//	go test -bench . -benchtime 2000x ./tests/bench
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	os.Exit(m.Run())
+}
+
+// interpreter is the Python that every arm of every benchmark uses.
+func interpreter(b *testing.B) string {
+	spec := python.Spec(python.Options{})
+	if spec.Err != nil {
+		b.Skipf("needs Python 3.8 or newer on the PATH: %v", spec.Err)
+	}
+	return spec.Path
+}
+
+func session(b *testing.B) *supervisor.Session {
+	b.Helper()
+	path := interpreter(b)
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = sup.Close() })
+	s, err := sup.Open(b.Context(), "bench", python.Spec(python.Options{Path: path}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r := run(b, s, "1"); r.Outcome != "ok" {
+		b.Fatalf("got %q: %s", r.Outcome, r.Text())
+	}
+	return s
+}
+
+func run(b *testing.B, s *supervisor.Session, code string) supervisor.Reply {
+	turn, err := s.Submit(b.Context(), code)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := turn.Wait(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+func percentile(d []time.Duration, p float64) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[int(float64(len(d)-1)*p)]
+}
+
+func micros(d time.Duration) float64 { return float64(d) / 1e3 }
+
+// echo is a bare frame echo: a Python that reads frames from one pipe and writes
+// them to another, as large as those of a turn of 1+1, on Go's poller.
+type echo struct {
+	in  io.Writer
+	out io.Reader
+	buf []byte
+}
+
+const echoProgram = `
+import os
+r, w, read, write = 3, 4, os.read, os.write
+while True:
+    b = read(r, 65536)
+    if not b: break
+    write(w, b)
+`
+
+func newEcho(b *testing.B) *echo {
+	b.Helper()
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(interpreter(b), "-c", echoProgram)
+	cmd.ExtraFiles = []*os.File{childIn, childOut}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	_ = childIn.Close()
+	_ = childOut.Close()
+	b.Cleanup(func() {
+		_ = in.Close()
+		_ = out.Close()
+		_ = cmd.Wait()
+	})
+	const payload = 60
+	frame := make([]byte, 4+payload)
+	binary.BigEndian.PutUint32(frame, payload)
+	return &echo{in: in, out: out, buf: frame}
+}
+
+func (e *echo) roundTrip(b *testing.B) {
+	if _, err := e.in.Write(e.buf); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := io.ReadFull(e.out, e.buf); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkTurn is a whole turn through the Go API against the bare echo. The
+// target is 3 for 1+1.
+func BenchmarkTurn(b *testing.B) {
+	for name, code := range map[string]string{"empty": "", "1+1": "1+1", "print": "print('x')"} {
+		b.Run(name, func(b *testing.B) {
+			s, e := session(b), newEcho(b)
+			var turns, echoes []time.Duration
+			for i := range 50 { // warm both
+				_ = i
+				e.roundTrip(b)
+				run(b, s, code)
+			}
+			for b.Loop() {
+				// In bursts, so that neither arm always follows the other's sleep.
+				for range 20 {
+					start := time.Now()
+					e.roundTrip(b)
+					echoes = append(echoes, time.Since(start))
+				}
+				for range 20 {
+					start := time.Now()
+					run(b, s, code)
+					turns = append(turns, time.Since(start))
+				}
+			}
+			b.ReportMetric(micros(median(turns)), "us/turn")
+			b.ReportMetric(micros(percentile(turns, 0.99)), "us/turn-p99")
+			b.ReportMetric(micros(median(echoes)), "us/echo")
+			b.ReportMetric(float64(median(turns))/float64(median(echoes)), "x-echo")
+		})
+	}
+}
+
+// BenchmarkReady is from Open to idle, stage included, against an interpreter
+// that does nothing. The target is 2.
+func BenchmarkReady(b *testing.B) {
+	path := interpreter(b)
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sup.Close()
+	var ready, bare []time.Duration
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		if err := exec.Command(path, "-c", "pass").Run(); err != nil {
+			b.Fatal(err)
+		}
+		bare = append(bare, time.Since(start))
+
+		start = time.Now()
+		s, err := sup.Open(b.Context(), fmt.Sprintf("s%d", i), python.Spec(python.Options{Path: path}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Wait(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		ready = append(ready, time.Since(start))
+		if err := s.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(micros(median(ready))/1e3, "ms/ready")
+	b.ReportMetric(micros(median(bare))/1e3, "ms/python-c-pass")
+	b.ReportMetric(float64(median(ready))/float64(median(bare)), "x-python")
+}
+
+// BenchmarkInterrupt is from Interrupt to idle. The target is a median below 5 ms.
+func BenchmarkInterrupt(b *testing.B) {
+	for name, code := range map[string]string{
+		"sleep": "import time; print('up', flush=True); time.sleep(1e6)",
+		"loop":  "print('up', flush=True)\nwhile True: pass",
+		"input": "input('up')",
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := session(b)
+			var took []time.Duration
+			for b.Loop() {
+				after := s.Log().Last()
+				if _, err := s.Submit(b.Context(), code); err != nil {
+					b.Fatal(err)
+				}
+				for e := range s.Events(b.Context(), after) {
+					if _, ok := e.Body.(timeline.Text); ok {
+						break
+					}
+				}
+				start := time.Now()
+				if r, err := s.Interrupt(b.Context(), 0); r != supervisor.InterruptIdle || err != nil {
+					b.Fatal(r, err)
+				}
+				took = append(took, time.Since(start))
+			}
+			b.ReportMetric(micros(median(took))/1e3, "ms/interrupt")
+			b.ReportMetric(micros(percentile(took, 0.99))/1e3, "ms/interrupt-p99")
+		})
+	}
+}
+
+const outputBytes = 100 << 20
+
+// BenchmarkOutput is 100 MB through a session: as lines against cat of the same
+// bytes through a bare PTY, and as bulk against a pipe. The target is 0.5 of
+// either's speed, with memory flat.
+func BenchmarkOutput(b *testing.B) {
+	b.Run("lines", func(b *testing.B) {
+		line := strings.Repeat("x", 99) + "\n"
+		output(b, fmt.Sprintf("import os\nfor _ in range(%d): os.write(1, b'%s' * 40)", outputBytes/4000, strings.ReplaceAll(line, "\n", `\n`)),
+			func() time.Duration { return catPTY(b, line) }, "x-cat-pty")
+	})
+	b.Run("print", func(b *testing.B) {
+		output(b, fmt.Sprintf("for i in range(%d): print(i)", 1_000_000),
+			func() time.Duration { return pythonPTY(b, "for i in range(1000000): print(i)") }, "x-python-pty")
+	})
+	b.Run("bulk", func(b *testing.B) {
+		output(b, fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1),
+			func() time.Duration { return pipe(b) }, "x-pipe")
+	})
+}
+
+// output reports floor/ours: 1 is as fast as the floor.
+func output(b *testing.B, code string, floor func() time.Duration, unit string) {
+	s := session(b)
+	var ours, bare []time.Duration
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		bare = append(bare, floor())
+		start := time.Now()
+		if r := run(b, s, code); r.Outcome != "ok" {
+			b.Fatal(r.Text())
+		}
+		ours = append(ours, time.Since(start))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(median(bare))/float64(median(ours)), unit)
+	b.ReportMetric(micros(median(ours))/1e3, "ms/ours")
+	b.ReportMetric(micros(median(bare))/1e3, "ms/floor")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MB-heap-grown")
+}
+
+// catPTY is cat of outputBytes of lines through a bare PTY, read by one goroutine.
+func catPTY(b *testing.B, line string) time.Duration {
+	f, err := os.CreateTemp(b.TempDir(), "lines")
+	if err != nil {
+		b.Fatal(err)
+	}
+	chunk := []byte(strings.Repeat(line, 1000))
+	for n := 0; n < outputBytes; n += len(chunk) {
+		if _, err := f.Write(chunk); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = f.Close()
+	return ptyTime(b, exec.Command("cat", f.Name()))
+}
+
+func pythonPTY(b *testing.B, code string) time.Duration {
+	return ptyTime(b, exec.Command(interpreter(b), "-c", code))
+}
+
+func ptyTime(b *testing.B, cmd *exec.Cmd) time.Duration {
+	start := time.Now()
+	master, err := pty.Start(cmd)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, master) // ends with EIO
+	_ = cmd.Wait()
+	_ = master.Close()
+	return time.Since(start)
+}
+
+// pipe is outputBytes from a Python through a pipe.
+func pipe(b *testing.B) time.Duration {
+	start := time.Now()
+	cmd := exec.Command(interpreter(b), "-c", fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait()
+	return time.Since(start)
+}
+
+// BenchmarkIdle holds sessions open and reports what an idle one costs.
+func BenchmarkIdle(b *testing.B) {
+	path := interpreter(b)
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sup.Close()
+	const sessions = 16
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	ctx := context.Background()
+	for i := range sessions {
+		s, err := sup.Open(ctx, fmt.Sprintf("s%d", i), python.Spec(python.Options{Path: path}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		run(b, s, "1+1")
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	heap := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)
+	for b.Loop() {
+	}
+	b.ReportMetric(float64(heap)/sessions/1024, "KB/session")
+}
