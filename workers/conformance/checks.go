@@ -1,0 +1,590 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// checks lists every promise, those first that the others build on.
+func checks() []check {
+	return []check{
+		{"the first frame is worker_ready with this protocol", readyComesFirst},
+		{"idle of turn 0 follows", becomesIdle},
+		{"a turn ends with its own idle", turnEndsWithItsIdle},
+		{"output of a turn comes before its idle", outputComesBeforeIdle},
+		{"output of the runtime and of children keeps its order", outputKeepsItsOrder},
+		{"an error of the language ends the turn, not the worker", errorEndsTheTurn},
+		{"a turn with unknown fields runs", unknownFieldsAreIgnored},
+		{"a read of standard input asks, and takes the answer", readAsks},
+		{"an answer to another wait is dropped", staleAnswerIsDropped},
+		{"end of file is for one wait", endOfFileIsNotSticky},
+		{"an interrupt ends a sleep", interruptEndsSleep},
+		{"an interrupt ends a loop", interruptEndsLoop},
+		{"an interrupt ends a wait, and the next input is code", interruptEndsWait},
+		{"an interrupt that comes twice counts once", repeatedInterruptCountsOnce},
+		{"an interrupt of a finished turn is stale", staleInterruptDoesNothing},
+		{"a query for completions", queryCompletes},
+		{"a query whether an input is whole", queryParses},
+		{"REPL_IPC is gone from the environment", channelIsNotInTheEnvironment},
+		{"children do not inherit the channel", childrenDoNotInheritTheChannel},
+		{"an exit of the language ends the session with its status", exitEndsTheSession},
+		{"shutdown ends an idle worker", shutdownWhileIdle},
+		{"shutdown ends a worker that sleeps", shutdownWhileRunning},
+		{"shutdown ends a worker that waits for input", shutdownWhileWaiting},
+		{"a closed channel ends an idle worker", closeWhileIdle},
+		{"a closed channel ends a worker that waits for input", closeWhileWaiting},
+		{"a malformed frame ends the worker", malformedFrameEndsTheWorker},
+	}
+}
+
+func readyComesFirst(s *session) error {
+	m, err := s.next()
+	if err != nil {
+		return fmt.Errorf("waiting for the first frame: %w", err)
+	}
+	ready, ok := m.(ipc.WorkerReady)
+	if !ok {
+		return fmt.Errorf("the first frame is %s, want worker_ready", describe(m))
+	}
+	if p := ready.Protocol; p.Name != ipc.ProtocolName || p.Version != ipc.ProtocolVersion {
+		return fmt.Errorf("the protocol is %s %d, want %s %d", p.Name, p.Version, ipc.ProtocolName, ipc.ProtocolVersion)
+	}
+	if ready.Worker.Name == "" {
+		return errors.New("the worker has no name")
+	}
+	return nil
+}
+
+func becomesIdle(s *session) error { return s.handshake() }
+
+func turnEndsWithItsIdle(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	for range 3 {
+		if _, err := s.run(""); err != nil {
+			return err
+		}
+	}
+	s.turn += 5 // numbers rise; they need not be consecutive
+	_, err := s.run("")
+	return err
+}
+
+func outputComesBeforeIdle(s *session) error {
+	if s.Print == nil {
+		return skip("the dialect cannot print")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	for range 5 {
+		r, err := s.run(s.Print("hello"))
+		if err != nil {
+			return err
+		}
+		if r.text != "hello\n" {
+			return fmt.Errorf("the turn printed %q, want %q", r.text, "hello\n")
+		}
+	}
+	return nil
+}
+
+func outputKeepsItsOrder(s *session) error {
+	if s.Print == nil || s.Shell == nil {
+		return skip("the dialect cannot print and run a child")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if !s.ready.Capabilities.Fence {
+		return skip("the worker offers no fence")
+	}
+	large := strings.Repeat("x", 20<<10) // a worker may well send that in frames
+	for range 5 {
+		r, err := s.run(s.Print("one"), s.Shell("echo two"), s.Print(large), s.Shell("echo four"), s.Print("five"))
+		if err != nil {
+			return err
+		}
+		if want := "one\ntwo\n" + large + "\nfour\nfive\n"; r.text != want {
+			return fmt.Errorf("the turn printed %.200q (%d bytes), want one, two, 20 KiB of x, four, five", r.text, len(r.text))
+		}
+	}
+	return nil
+}
+
+func errorEndsTheTurn(s *session) error {
+	if s.Error == "" || s.Print == nil {
+		return skip("the dialect has no error")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if err := s.begin(s.Error); err != nil {
+		return err
+	}
+	r, err := s.collect(s.turn)
+	if err != nil {
+		return err
+	}
+	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || r.idle.Error.Name == "" {
+		return fmt.Errorf("got %s, want the outcome error, with a name", describe(r.idle))
+	}
+	return s.hello()
+}
+
+// hello makes sure that the worker is well.
+func (s *session) hello() error {
+	r, err := s.run(s.Print("hello"))
+	if err == nil && r.text != "hello\n" {
+		err = fmt.Errorf("the next turn printed %q, want %q", r.text, "hello\n")
+	}
+	return err
+}
+
+func unknownFieldsAreIgnored(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	s.turn++
+	b, err := ipc.AppendFrame(nil, ipc.TurnStart{Turn: s.turn, Input: []byte("\n")})
+	if err != nil {
+		return err
+	}
+	b[4] += 2                                                    // two fields more in the map
+	b = append(b, "\xa6grease\x93\x01\xc0\x81\xa1k\xc4\x01v"...) // [1, nil, {"k": bin}]
+	b = append(b, "\xa7grease2\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00"...)
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	if _, err := s.toWorker.Write(b); err != nil {
+		return err
+	}
+	_, err = s.collect(s.turn)
+	return err
+}
+
+// beginWait starts a turn that asks.
+func (s *session) beginWait() (ipc.StdinWait, []ipc.Message, error) {
+	if s.Ask == nil || s.Print == nil {
+		return ipc.StdinWait{}, nil, skip("the dialect cannot ask")
+	}
+	if err := s.begin(s.Ask("name? ")); err != nil {
+		return ipc.StdinWait{}, nil, err
+	}
+	return s.wait()
+}
+
+// answer answers a wait and expects the turn to print the answer.
+func (s *session) answer(w ipc.StdinWait, seen []ipc.Message, line string) error {
+	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte(line + "\n")}); err != nil {
+		return err
+	}
+	r, err := s.collect(w.Turn, seen...)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(r.text, line) {
+		return fmt.Errorf("the turn printed %q, want the answer %q in it", r.text, line)
+	}
+	handed := slices.ContainsFunc(r.frames, func(m ipc.Message) bool {
+		l, ok := m.(ipc.InputLine)
+		return ok && l.Turn == w.Turn && strings.TrimSuffix(l.Text, "\n") == line && !l.Secret
+	})
+	if !handed {
+		return errors.New("no input_line says that the answer was handed to the runtime")
+	}
+	return nil
+}
+
+func readAsks(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	var last uint64
+	for _, name := range []string{"Ada", "Grace"} {
+		w, seen, err := s.beginWait()
+		if err != nil {
+			return err
+		}
+		if w.Prompt != "name? " || w.Kind != ipc.WaitLine || w.Wait <= last {
+			return fmt.Errorf("got %s after wait %d, want a line and a new wait", describe(w), last)
+		}
+		last = w.Wait
+		if err := s.answer(w, seen, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func staleAnswerIsDropped(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	w, seen, err := s.beginWait()
+	if err != nil {
+		return err
+	}
+	for _, stale := range []ipc.TurnInput{
+		{Turn: w.Turn, Wait: w.Wait + 7, Input: []byte("wrong\n")},
+		{Turn: w.Turn + 7, Wait: w.Wait, Input: []byte("wrong\n")},
+		{Turn: 0, Wait: w.Wait, EOF: true},
+	} {
+		if err := s.conn.Send(stale); err != nil {
+			return err
+		}
+	}
+	if err := s.answer(w, seen, "right"); err != nil {
+		return err
+	}
+	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte("too late\n")}); err != nil {
+		return err
+	}
+	if w, seen, err = s.beginWait(); err != nil {
+		return err
+	}
+	return s.answer(w, seen, "again")
+}
+
+func endOfFileIsNotSticky(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	w, seen, err := s.beginWait()
+	if err != nil {
+		return err
+	}
+	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, EOF: true}); err != nil {
+		return err
+	}
+	if _, err := s.collect(w.Turn, seen...); err != nil { // whatever the language makes of it
+		return err
+	}
+	if w, seen, err = s.beginWait(); err != nil {
+		return err
+	}
+	return s.answer(w, seen, "more")
+}
+
+func interruptEndsSleep(s *session) error { return s.interruptEnds(s.Sleep, 1) }
+
+func interruptEndsLoop(s *session) error { return s.interruptEnds(s.Loop, 1) }
+
+func repeatedInterruptCountsOnce(s *session) error { return s.interruptEnds(s.Sleep, 3) }
+
+// interruptEnds interrupts code, first as soon as it may have begun, then when
+// it has begun for sure.
+func (s *session) interruptEnds(code string, times int) error {
+	if code == "" || s.Print == nil {
+		return skip("the dialect cannot do that")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	for i := range 6 {
+		if err := s.begin(s.Print("begun"), code); err != nil {
+			return err
+		}
+		var seen []ipc.Message
+		if i%2 == 1 {
+			var err error
+			if seen, err = s.printed("begun"); err != nil {
+				return err
+			}
+		}
+		if _, err := s.interrupt(s.turn, times, seen...); err != nil {
+			return err
+		}
+		if err := s.hello(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func interruptEndsWait(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	for range 3 {
+		w, seen, err := s.beginWait()
+		if err != nil {
+			return err
+		}
+		if _, err := s.interrupt(s.turn, 1, seen...); err != nil {
+			return err
+		}
+		if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte("too late\n")}); err != nil {
+			return err
+		}
+		if err := s.hello(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func staleInterruptDoesNothing(s *session) error {
+	if s.Print == nil || s.Ask == nil {
+		return skip("the dialect cannot ask")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if err := s.hello(); err != nil {
+		return err
+	}
+	finished := s.turn
+	w, seen, err := s.beginWait()
+	if err != nil {
+		return err
+	}
+	if err := s.sendInterrupt(finished, 1, true); err != nil {
+		return err
+	}
+	for acked := false; !acked; {
+		m, err := s.next()
+		if err != nil {
+			return fmt.Errorf("waiting for interrupt_ack: %w", err)
+		}
+		seen = append(seen, m)
+		switch m := m.(type) {
+		case ipc.InterruptAck:
+			if m.Turn != finished || m.Result != ipc.InterruptStale {
+				return fmt.Errorf("got %s, want stale", describe(m))
+			}
+			acked = true
+		case ipc.Idle, ipc.SessionEnd, ipc.StdinWait:
+			return fmt.Errorf("an interrupt of turn %d made turn %d say %s", finished, w.Turn, describe(m))
+		}
+	}
+	return s.answer(w, seen, "still here")
+}
+
+func queryCompletes(s *session) error {
+	if s.Word == "" {
+		return skip("the dialect has no word to complete")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if !s.ready.Capabilities.Query {
+		return skip("the worker offers no queries")
+	}
+	if err := s.conn.Send(ipc.Query{ID: 41, Kind: ipc.QueryComplete, Text: s.Word, Cursor: uint64(len(s.Word))}); err != nil {
+		return err
+	}
+	got, err := expect[ipc.QueryResult](s)
+	if err != nil {
+		return err
+	}
+	if got.ID != 41 || got.Status != ipc.StatusOK || got.Start > uint64(len(s.Word)) {
+		return fmt.Errorf("got %s, want the answer to query 41", describe(got))
+	}
+	for _, m := range got.Matches {
+		if s.Word[:got.Start]+m == s.Match {
+			return nil
+		}
+	}
+	return fmt.Errorf("got %s for %q, want %q among the matches", describe(got), s.Word, s.Match)
+}
+
+func queryParses(s *session) error {
+	if s.Whole == "" {
+		return skip("the dialect has no inputs to judge")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if !s.ready.Capabilities.Query {
+		return skip("the worker offers no queries")
+	}
+	for i, c := range []struct {
+		text string
+		want ipc.QueryStatus
+	}{
+		{s.Whole, ipc.StatusComplete}, {s.Partial, ipc.StatusIncomplete}, {s.Broken, ipc.StatusInvalid},
+	} {
+		id := uint64(i) + 1
+		if err := s.conn.Send(ipc.Query{ID: id, Kind: ipc.QueryParse, Text: c.text}); err != nil {
+			return err
+		}
+		got, err := expect[ipc.QueryResult](s)
+		if err != nil {
+			return err
+		}
+		if got.ID != id || got.Status != c.want {
+			return fmt.Errorf("got %s for %q, want %s", describe(got), c.text, c.want)
+		}
+	}
+	return nil
+}
+
+func channelIsNotInTheEnvironment(s *session) error {
+	got, err := s.shell(`echo "[${REPL_IPC-gone}]"`)
+	if err == nil && got != "[gone]\n" {
+		err = fmt.Errorf("a child sees REPL_IPC: %q", got)
+	}
+	return err
+}
+
+func childrenDoNotInheritTheChannel(s *session) error {
+	got, err := s.shell(`for f in /dev/fd/*; do if [ -p "$f" ]; then ls -Li "$f"; fi; done; echo done`)
+	if err != nil {
+		return err
+	}
+	if !strings.HasSuffix(got, "done\n") {
+		return fmt.Errorf("a child said %q, want done at the end", got)
+	}
+	for line := range strings.Lines(got) { // "4711 /dev/fd/5"; there may be pipes that are nothing to us
+		number, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(number, 10, 64); err == nil && slices.Contains(s.pipes, n) {
+			return fmt.Errorf("a child has the channel as %s", name)
+		}
+	}
+	return nil
+}
+
+// shell is what a command says that the language runs.
+func (s *session) shell(command string) (string, error) {
+	if s.Shell == nil {
+		return "", skip("the dialect has no shell")
+	}
+	if err := s.handshake(); err != nil {
+		return "", err
+	}
+	if !s.ready.Capabilities.Fence {
+		return "", skip("the worker offers no fence, so that nobody knows when a child's output is complete")
+	}
+	r, err := s.run(s.Shell(command))
+	return r.text, err
+}
+
+func exitEndsTheSession(s *session) error {
+	if s.Exit == "" {
+		return skip("the dialect has no exit")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if err := s.begin(s.Exit); err != nil {
+		return err
+	}
+	last, err := s.ended()
+	if err != nil {
+		return err
+	}
+	if last == nil || last.Reason != ipc.EndExit || last.Code == nil || *last.Code != 3 {
+		return fmt.Errorf("the last word was %+v, want session_end with reason exit and code 3", last)
+	}
+	if got := s.cmd.ProcessState.ExitCode(); got != 3 {
+		return fmt.Errorf("the process ended with %v, want exit status 3", s.cmd.ProcessState)
+	}
+	return nil
+}
+
+// shutdown asks for the end and expects it.
+func (s *session) shutdown() error {
+	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
+		return err
+	}
+	last, err := s.ended()
+	if err != nil {
+		return err
+	}
+	if last == nil || last.Reason != ipc.EndShutdown {
+		return fmt.Errorf("the last word was %+v, want session_end with reason shutdown", last)
+	}
+	return nil
+}
+
+func shutdownWhileIdle(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	return s.shutdown()
+}
+
+func shutdownWhileRunning(s *session) error {
+	if s.Sleep == "" {
+		return skip("the dialect cannot sleep")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if err := s.begin(s.Sleep); err != nil {
+		return err
+	}
+	// A worker that is signalled looks at its frames then, so the supervisor's
+	// next rung, an interrupt, is part of asking.
+	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
+		return err
+	}
+	if err := s.sendInterrupt(s.turn, 1, true); err != nil {
+		return err
+	}
+	last, err := s.ended()
+	if err == nil && (last == nil || last.Reason != ipc.EndShutdown) {
+		err = fmt.Errorf("the last word was %+v, want session_end with reason shutdown", last)
+	}
+	return err
+}
+
+func shutdownWhileWaiting(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if _, _, err := s.beginWait(); err != nil {
+		return err
+	}
+	return s.shutdown()
+}
+
+func closeWhileIdle(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	return s.hangUp()
+}
+
+func closeWhileWaiting(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if _, _, err := s.beginWait(); err != nil {
+		return err
+	}
+	return s.hangUp()
+}
+
+// hangUp closes the supervisor's writing end and expects the worker to go.
+func (s *session) hangUp() error {
+	if err := s.toWorker.Close(); err != nil {
+		return err
+	}
+	_, err := s.ended()
+	return err
+}
+
+func malformedFrameEndsTheWorker(s *session) error {
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if _, err := s.toWorker.Write([]byte("\x00\x00\x00\x07garbage")); err != nil {
+		return err
+	}
+	last, err := s.ended()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if last != nil && last.Reason != ipc.EndProtocolError {
+		return fmt.Errorf("the last word was %+v, want session_end with reason protocol_error or none", last)
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+//go:build unix
+
+package conformance_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+)
+
+func TestMain(m *testing.M) {
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// fake is the language of the fake worker.
+func fake() conformance.Dialect {
+	return conformance.Dialect{
+		Print:   func(text string) string { return "print " + text },
+		Ask:     func(prompt string) string { return "wait " + prompt },
+		Shell:   func(command string) string { return "sh " + command },
+		Error:   "error ValueError no",
+		Sleep:   "sleep",
+		Loop:    "sleep",
+		Exit:    "exit 3",
+		Whole:   "print",
+		Partial: "print \\",
+		Broken:  "print ?",
+		Word:    "pri",
+		Match:   "print",
+	}
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func run(t *testing.T, spec workers.Spec, d conformance.Dialect, timeout time.Duration) []conformance.Result {
+	t.Helper()
+	results := conformance.Run(t.Context(), spec, &conformance.Options{Dialect: d, Timeout: timeout})
+	if len(results) < 20 {
+		t.Fatalf("got %d results, want one of every check", len(results))
+	}
+	return results
+}
+
+// broken names the promises that a worker does not keep.
+func broken(results []conformance.Result) []string {
+	var names []string
+	for _, r := range results {
+		if r.Err != nil {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
+	for name, o := range map[string]fakeworker.Options{
+		"as it is":            {},
+		"signals itself":      {Mode: ipc.InterruptBySelf},
+		"prints at the start": {Start: "print"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range run(t, fakeworker.Spec(self(t), &o), fake(), time.Minute) {
+				if r.Err != nil || r.Skipped != "" {
+					t.Errorf("%s: %v %s", r.Name, r.Err, r.Skipped)
+				}
+			}
+		})
+	}
+}
+
+func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
+	results := run(t, fakeworker.Spec(self(t), &fakeworker.Options{NoFence: true, NoQuery: true}), fake(), time.Minute)
+	var skipped int
+	for _, r := range results {
+		if r.Err != nil {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+		if r.Skipped != "" {
+			skipped++
+		}
+	}
+	if skipped != 5 {
+		t.Errorf("got %d checks skipped, want the order, two queries, two of children", skipped)
+	}
+}
+
+func TestRun_NoDialectThenWhatNeedsOneIsSkippedAndTheRestHolds(t *testing.T) {
+	for _, r := range run(t, fakeworker.Spec(self(t), nil), conformance.Dialect{}, time.Minute) {
+		if r.Err != nil {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+	}
+}
+
+// The suite is only worth something if it finds what is wrong. Each dialect or
+// start makes the fake worker break one promise.
+func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
+	type fault struct {
+		options fakeworker.Options
+		change  func(*conformance.Dialect)
+		want    string
+	}
+	for name, f := range map[string]fault{
+		"another version": {
+			options: fakeworker.Options{Start: "wrongversion"},
+			want:    "the first frame is worker_ready with this protocol",
+		},
+		"no readiness": {
+			options: fakeworker.Options{Start: "exit 4"},
+			want:    "idle of turn 0 follows",
+		},
+		"garbage first": {
+			options: fakeworker.Options{Start: "garbage"},
+			want:    "the first frame is worker_ready with this protocol",
+		},
+		"idle first": {
+			options: fakeworker.Options{Start: "wrongfirst"},
+			want:    "the first frame is worker_ready with this protocol",
+		},
+		"output after idle": {
+			change: func(d *conformance.Dialect) { d.Print = func(text string) string { return "late " + text } },
+			want:   "output of a turn comes before its idle",
+		},
+		"a turn that cannot be interrupted": {
+			change: func(d *conformance.Dialect) { d.Sleep = "deaf" },
+			want:   "an interrupt ends a sleep",
+		},
+		"an interrupt that is only pending": {
+			change: func(d *conformance.Dialect) { d.Loop = "busy" },
+			want:   "an interrupt ends a loop",
+		},
+		"no question": {
+			change: func(d *conformance.Dialect) { d.Ask = func(string) string { return "print Ada" } },
+			want:   "a read of standard input asks, and takes the answer",
+		},
+		"a frame of the wrong type": {
+			change: func(d *conformance.Dialect) { d.Error = "wrongtype" },
+			want:   "an error of the language ends the turn, not the worker",
+		},
+		"death without a word": {
+			change: func(d *conformance.Dialect) { d.Exit = "die 3" },
+			want:   "an exit of the language ends the session with its status",
+		},
+		"a channel in a child's hands": {
+			options: fakeworker.Options{Start: "leak"},
+			want:    "children do not inherit the channel",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := fake()
+			if f.change != nil {
+				f.change(&d)
+			}
+			got := broken(run(t, fakeworker.Spec(self(t), &f.options), d, 2*time.Second))
+			if !slices.Contains(got, f.want) {
+				t.Errorf("got %q, want %q among them", strings.Join(got, "; "), f.want)
+			}
+		})
+	}
+}
+
+func TestRun_SpecThatCannotStartThenItSaysWhy(t *testing.T) {
+	results := conformance.Run(t.Context(), workers.Spec{Name: "x", Path: "/nowhere/at/all"}, nil)
+	for _, r := range results {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "/nowhere/at/all") {
+			t.Fatalf("%s: got %v, want an error that names the path", r.Name, r.Err)
+		}
+	}
+	results = conformance.Run(t.Context(), workers.Spec{}, nil)
+	if len(results) != 1 || results[0].Err == nil {
+		t.Errorf("got %v for no spec at all, want one error", results)
+	}
+}

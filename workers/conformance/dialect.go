@@ -1,0 +1,43 @@
+package conformance
+
+import "strconv"
+
+// A Dialect is the code, in the worker's language, that the checks run. What is
+// nil or "" leaves out the checks that need it. Snippets are put together with
+// newlines.
+type Dialect struct {
+	Print func(text string) string    // prints text and a newline to standard output
+	Ask   func(prompt string) string  // reads a line with that prompt, and prints it
+	Shell func(command string) string // runs a shell command on the terminal
+
+	Error string // ends the turn with an error of the language
+	Sleep string // sleeps for an hour
+	Loop  string // computes for ever
+	Exit  string // ends the session with exit status 3
+
+	Whole   string // a whole input
+	Partial string // an input that further lines can make whole
+	Broken  string // one that no further line can mend
+
+	Word  string // the beginning of a name
+	Match string // what completes it, among others
+}
+
+// Python is the dialect of Python 3.
+func Python() Dialect {
+	quote := strconv.QuoteToASCII // a Go literal without \U escapes is one of Python's
+	return Dialect{
+		Print:   func(text string) string { return "print(" + quote(text) + ")" },
+		Ask:     func(prompt string) string { return "print(input(" + quote(prompt) + "))" },
+		Shell:   func(command string) string { return "import os; _ = os.system(" + quote(command) + ")" },
+		Error:   "1/0",
+		Sleep:   "import time; time.sleep(3600)",
+		Loop:    "while True: pass",
+		Exit:    "import sys; sys.exit(3)",
+		Whole:   "x = 1",
+		Partial: "for x in y:",
+		Broken:  "x = = 1",
+		Word:    "impor",
+		Match:   "import",
+	}
+}

@@ -1,0 +1,574 @@
+package conformance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const nonce = "5eed0f7e57ab1e00"
+
+// maxTerminal bounds what is kept of the terminal, in bytes; the checks print little.
+const maxTerminal = 4 << 20
+
+// A session is one worker under a check.
+type session struct {
+	Dialect
+	ctx     context.Context // of Run
+	timeout time.Duration   // of each step
+
+	cmd      *exec.Cmd
+	dir      string // holds the spec's files
+	master   *os.File
+	conn     *ipc.Conn
+	toWorker *os.File      // the pipe behind conn, for frames that are odd on purpose
+	pipes    []uint64      // the inode numbers of the channel's two pipes
+	frames   chan frame    // closed after the first error
+	closing  chan struct{} // closed by close
+	exited   chan struct{} // closed when the worker is reaped
+	wg       sync.WaitGroup
+
+	ready ipc.WorkerReady // after handshake
+	turn  uint64          // the last one
+
+	mu   sync.Mutex
+	text []byte        // what the terminal said; guarded by mu
+	more chan struct{} // replaced, and the old one closed, when text grows; guarded by mu
+	used int           // how much of text earlier turns account for
+}
+
+type frame struct {
+	message ipc.Message
+	err     error
+}
+
+// start starts the worker on a terminal and in a session of its own.
+func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err error) {
+	s := &session{
+		Dialect: o.Dialect,
+		ctx:     ctx,
+		timeout: o.Timeout,
+		frames:  make(chan frame),
+		closing: make(chan struct{}),
+		exited:  make(chan struct{}),
+		more:    make(chan struct{}),
+	}
+	var opened []*os.File
+	defer func() {
+		if err != nil {
+			for _, f := range opened {
+				f.Close()
+			}
+			os.RemoveAll(s.dir)
+			err = fmt.Errorf("conformance: cannot start %s: %w", spec.Path, err)
+		}
+	}()
+	if s.dir, err = writeFiles(spec.Files); err != nil {
+		return nil, err
+	}
+	master, slave, err := pty.Open()
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, master, slave)
+	if master, err = pollable(master); err != nil {
+		return nil, err
+	}
+	opened = append(opened, master)
+	workerIn, toWorker, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, workerIn, toWorker)
+	fromWorker, workerOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, fromWorker, workerOut)
+
+	s.cmd = exec.Command(spec.Path)
+	for _, arg := range spec.Args {
+		s.cmd.Args = append(s.cmd.Args, strings.ReplaceAll(arg, workers.FilesDir, s.dir))
+	}
+	s.cmd.Env = environment(spec.Env, s.dir)
+	s.cmd.Dir = spec.Dir
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
+	s.cmd.ExtraFiles = []*os.File{workerIn, workerOut}
+	if err := ownSession(s.cmd); err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for _, theirs := range []*os.File{slave, workerIn, workerOut} {
+		theirs.Close()
+	}
+	s.master, s.toWorker = master, toWorker
+	s.pipes = []uint64{inode(toWorker), inode(fromWorker)}
+	s.conn = ipc.NewConn(channel{fromWorker, toWorker}, ipc.FromWorker)
+	s.wg.Go(s.readFrames)
+	s.wg.Go(s.readTerminal)
+	s.wg.Go(func() {
+		s.cmd.Wait()
+		close(s.exited)
+	})
+	return s, nil
+}
+
+// channel is the two pipe ends of this side.
+type channel struct{ r, w *os.File }
+
+func (c channel) Read(b []byte) (int, error)  { return c.r.Read(b) }
+func (c channel) Write(b []byte) (int, error) { return c.w.Write(b) }
+func (c channel) Close() error                { c.w.Close(); return c.r.Close() }
+
+func writeFiles(files map[string][]byte) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "conformance-"); err != nil {
+		return "", err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return dir, err
+		}
+	}
+	return dir, nil
+}
+
+// environment is ours with the spec's changes, and what every worker gets.
+func environment(changes []string, dir string) []string {
+	env := append(os.Environ(), "TERM=dumb", "PAGER=cat")
+	for _, change := range changes {
+		name, _, set := strings.Cut(change, "=")
+		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		if set {
+			env = append(env, strings.ReplaceAll(change, workers.FilesDir, dir))
+		}
+	}
+	return append(env, "REPL_IPC=3,4,"+nonce)
+}
+
+// close kills what is left of the worker, waits for it, and returns the last
+// words of the terminal, printable.
+func (s *session) close() string {
+	close(s.closing)
+	killSession(s.cmd)
+	s.conn.Close()
+	s.master.Close()
+	s.wg.Wait()
+	os.RemoveAll(s.dir)
+	text := s.text[max(0, len(s.text)-400):]
+	if len(text) == 0 {
+		return ""
+	}
+	return strconv.QuoteToASCII(string(text))
+}
+
+func (s *session) readFrames() {
+	defer close(s.frames)
+	for {
+		m, err := s.conn.Receive()
+		select {
+		case s.frames <- frame{m, err}:
+		case <-s.closing:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *session) readTerminal() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := s.master.Read(buf)
+		s.mu.Lock()
+		if room := maxTerminal - len(s.text); room > 0 {
+			s.text = append(s.text, buf[:min(n, room)]...)
+		}
+		close(s.more)
+		s.more = make(chan struct{})
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// next waits for the next frame. io.EOF means that the channel is closed.
+func (s *session) next() (ipc.Message, error) {
+	select {
+	case f, ok := <-s.frames:
+		if !ok {
+			return nil, io.EOF
+		}
+		return f.message, f.err
+	case <-time.After(s.timeout):
+		return nil, fmt.Errorf("no frame for %v", s.timeout)
+	case <-s.ctx.Done():
+		return nil, context.Cause(s.ctx)
+	}
+}
+
+// expect waits for a frame of type M. Output and what else may come at any time
+// is passed over.
+func expect[M ipc.Message](s *session) (M, error) {
+	var want M
+	for {
+		m, err := s.next()
+		if err != nil {
+			return want, fmt.Errorf("waiting for %s: %w", want.Type(), err)
+		}
+		if got, ok := m.(M); ok {
+			return got, nil
+		}
+		switch m.(type) {
+		case ipc.Output, ipc.Image, ipc.Progress, ipc.InputLine, ipc.Sigint, ipc.InterruptAck:
+		default:
+			return want, fmt.Errorf("got %s, want %s", describe(m), want.Type())
+		}
+	}
+}
+
+func describe(m ipc.Message) string { return fmt.Sprintf("%s %+v", m.Type(), m) }
+
+// handshake waits until the worker is idle for the first time.
+func (s *session) handshake() error {
+	m, err := s.next()
+	if err != nil {
+		return fmt.Errorf("waiting for the first frame: %w", err)
+	}
+	ready, ok := m.(ipc.WorkerReady)
+	if !ok {
+		return fmt.Errorf("the first frame is %s, want worker_ready", describe(m))
+	}
+	s.ready = ready
+	r, err := s.collect(0)
+	if err != nil {
+		return err
+	}
+	if r.idle.Outcome != ipc.OutcomeOK {
+		return fmt.Errorf("the start-up ended with %s", describe(r.idle))
+	}
+	return nil
+}
+
+// A report is everything that came in a turn.
+type report struct {
+	idle   ipc.Idle
+	frames []ipc.Message // idle is the last
+	text   string        // in its place; a newline is one byte
+}
+
+// begin starts a turn.
+func (s *session) begin(lines ...string) error {
+	s.turn++
+	return s.conn.Send(ipc.TurnStart{Turn: s.turn, Input: []byte(strings.Join(lines, "\n") + "\n")})
+}
+
+// run runs a turn that must go well.
+func (s *session) run(lines ...string) (report, error) {
+	if err := s.begin(lines...); err != nil {
+		return report{}, err
+	}
+	r, err := s.collect(s.turn)
+	if err == nil && r.idle.Outcome != ipc.OutcomeOK {
+		err = fmt.Errorf("%q ended with %s", strings.Join(lines, "; "), describe(r.idle))
+	}
+	return r, err
+}
+
+// collect waits for the end of a turn. seen is what came before.
+func (s *session) collect(turn uint64, seen ...ipc.Message) (report, error) {
+	r := report{frames: seen}
+	for {
+		m, err := s.next()
+		if err != nil {
+			return r, fmt.Errorf("waiting for idle of turn %d: %w", turn, err)
+		}
+		r.frames = append(r.frames, m)
+		switch m := m.(type) {
+		case ipc.Idle:
+			if m.Turn != turn {
+				return r, fmt.Errorf("got %s, want turn %d", describe(m), turn)
+			}
+			r.idle = m
+			r.text, err = s.place(r)
+			return r, err
+		case ipc.StdinWait, ipc.SessionEnd, ipc.WorkerReady, ipc.QueryResult:
+			return r, fmt.Errorf("got %s, want idle of turn %d", describe(m), turn)
+		}
+	}
+}
+
+// place is the turn's text in order: what the terminal says up to the marker of
+// idle, with the frames that have a marker where it stands.
+func (s *session) place(r report) (string, error) {
+	byMark := map[uint64]ipc.Message{}
+	var text strings.Builder
+	var last uint64
+	for _, m := range r.frames {
+		mark := markOf(m)
+		if output, ok := m.(ipc.Output); ok && mark == 0 {
+			text.Write(output.Data)
+		}
+		if mark == 0 {
+			continue
+		}
+		if mark <= last {
+			return "", fmt.Errorf("mark %d comes after mark %d", mark, last)
+		}
+		last = mark
+		byMark[mark] = m
+	}
+	if !s.ready.Capabilities.Fence {
+		if last != 0 {
+			return "", errors.New("a frame has a mark, but the worker offers no fence")
+		}
+		return text.String(), nil
+	}
+	if r.idle.Mark == 0 {
+		return "", errors.New("idle has no mark, but the worker offers a fence")
+	}
+	for {
+		body, before, err := s.marker()
+		if err != nil {
+			return "", fmt.Errorf("the marker of idle (%d) is not in the terminal: %w", r.idle.Mark, err)
+		}
+		text.WriteString(strings.ReplaceAll(before, "\r\n", "\n"))
+		digits, placed := strings.CutPrefix(body, "#")
+		if !placed {
+			if body != "O" && body != "E" {
+				return "", fmt.Errorf("the terminal has a marker with the body %q", body)
+			}
+			continue
+		}
+		mark, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("the terminal has a marker with the body %q", body)
+		}
+		m, ok := byMark[mark]
+		if !ok {
+			return "", fmt.Errorf("the terminal has a marker %d, but no frame of the turn has it", mark)
+		}
+		delete(byMark, mark)
+		if output, ok := m.(ipc.Output); ok {
+			text.Write(output.Data)
+		}
+		if mark == r.idle.Mark {
+			break
+		}
+	}
+	for mark, m := range byMark {
+		return "", fmt.Errorf("%s has mark %d, which is not in the terminal before that of idle", m.Type(), mark)
+	}
+	return text.String(), nil
+}
+
+// marker takes the next marker and the text before it off the terminal.
+func (s *session) marker() (body, before string, err error) {
+	begin, end := []byte("\x1b_"+nonce+";"), []byte("\x1b\\")
+	deadline := time.After(s.timeout)
+	for {
+		s.mu.Lock()
+		text, more := s.text[s.used:], s.more
+		s.mu.Unlock()
+		if at := bytes.Index(text, begin); at >= 0 {
+			rest := text[at+len(begin):]
+			if n := bytes.Index(rest, end); n >= 0 {
+				s.used += at + len(begin) + n + len(end)
+				return string(rest[:n]), string(text[:at]), nil
+			}
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			return "", "", fmt.Errorf("not within %v", s.timeout)
+		case <-s.ctx.Done():
+			return "", "", context.Cause(s.ctx)
+		}
+	}
+}
+
+func markOf(m ipc.Message) uint64 {
+	switch m := m.(type) {
+	case ipc.Output:
+		return m.Mark
+	case ipc.Image:
+		return m.Mark
+	case ipc.InputLine:
+		return m.Mark
+	case ipc.StdinWait:
+		return m.Mark
+	case ipc.Idle:
+		return m.Mark
+	case ipc.SessionEnd:
+		return m.Mark
+	}
+	return 0
+}
+
+// wait waits until the runtime asks, and returns what came before, too.
+func (s *session) wait() (ipc.StdinWait, []ipc.Message, error) {
+	var seen []ipc.Message
+	for {
+		m, err := s.next()
+		if err != nil {
+			return ipc.StdinWait{}, nil, fmt.Errorf("waiting for stdin_wait: %w", err)
+		}
+		seen = append(seen, m)
+		switch m := m.(type) {
+		case ipc.StdinWait:
+			if m.Turn != s.turn {
+				return m, seen, fmt.Errorf("got %s, want turn %d", describe(m), s.turn)
+			}
+			return m, seen, nil
+		case ipc.Idle, ipc.SessionEnd:
+			return ipc.StdinWait{}, nil, fmt.Errorf("got %s, want stdin_wait", describe(m))
+		}
+	}
+}
+
+// printed waits until the turn has printed text, and returns what came before.
+func (s *session) printed(text string) ([]ipc.Message, error) {
+	var seen []ipc.Message
+	deadline := time.After(s.timeout)
+	for {
+		s.mu.Lock()
+		found, more := bytes.Contains(s.text[s.used:], []byte(text)), s.more
+		s.mu.Unlock()
+		if found {
+			return seen, nil
+		}
+		select {
+		case f := <-s.frames:
+			if f.err != nil || f.message == nil {
+				return seen, fmt.Errorf("waiting for the turn to print %q: %w", text, cmp.Or(f.err, io.EOF))
+			}
+			seen = append(seen, f.message)
+			if output, ok := f.message.(ipc.Output); ok && bytes.Contains(output.Data, []byte(text)) {
+				return seen, nil
+			}
+		case <-more:
+		case <-deadline:
+			return seen, fmt.Errorf("the turn did not print %q within %v", text, s.timeout)
+		case <-s.ctx.Done():
+			return seen, context.Cause(s.ctx)
+		}
+	}
+}
+
+// firstRetry and lastRetry bound the pauses before an interrupt is repeated.
+const (
+	firstRetry = 30 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// interrupt interrupts a turn in the way of a supervisor, and returns what came
+// until its idle. times is how often the first frame is sent at once.
+func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report, error) {
+	for range times {
+		if err := s.sendInterrupt(turn, 1, true); err != nil {
+			return report{}, err
+		}
+	}
+	repeat, stopRepeating := context.WithCancel(s.ctx)
+	var repeating sync.WaitGroup
+	repeating.Go(func() {
+		for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+			select {
+			case <-time.After(pause):
+				s.sendInterrupt(turn, 1, false) // an error shows as the frame that never comes
+			case <-repeat.Done():
+				return
+			}
+		}
+	})
+	defer repeating.Wait()
+	defer stopRepeating()
+	var r report
+	begun := time.Now() // every retry may bring one more frame, so the frames are no bound
+	for acked := false; !acked || r.idle.Outcome == ""; {
+		m, err := s.next()
+		if err != nil {
+			return r, fmt.Errorf("waiting for interrupt_ack and idle of turn %d: %w", turn, err)
+		}
+		if time.Since(begun) > s.timeout {
+			return r, fmt.Errorf("turn %d is not interrupted after %v; the last frame is %s", turn, s.timeout, describe(m))
+		}
+		seen = append(seen, m)
+		switch m := m.(type) {
+		case ipc.InterruptAck:
+			if m.Turn != turn || m.Seq != 1 || m.Result == ipc.InterruptStale && r.idle.Outcome == "" {
+				return r, fmt.Errorf("got %s, want one that turn %d is interrupted", describe(m), turn)
+			}
+			acked = acked || m.Result != ipc.InterruptPending
+		case ipc.Idle:
+			if m.Turn != turn || m.Outcome != ipc.OutcomeInterrupted {
+				return r, fmt.Errorf("got %s, want turn %d interrupted", describe(m), turn)
+			}
+			r = report{idle: m, frames: slices.Clone(seen)}
+			if r.text, err = s.place(r); err != nil {
+				return r, err
+			}
+			stopRepeating()
+		case ipc.StdinWait, ipc.SessionEnd:
+			return r, fmt.Errorf("got %s, want interrupt_ack and idle", describe(m))
+		}
+	}
+	return r, nil
+}
+
+// sendInterrupt sends the frame and then, if the worker wants one, the signal.
+func (s *session) sendInterrupt(turn, seq uint64, group bool) error {
+	if err := s.conn.Send(ipc.Interrupt{Turn: turn, Seq: seq, Level: 1}); err != nil {
+		return err
+	}
+	if s.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
+		return signalInterrupt(s.cmd, group)
+	}
+	return nil
+}
+
+// ended waits until the worker is gone; frames on the way are passed over, but a
+// frame after session_end is an error. The last word is nil if there was none.
+func (s *session) ended() (*ipc.SessionEnd, error) {
+	var last *ipc.SessionEnd
+	for {
+		m, err := s.next()
+		switch {
+		case err == io.EOF:
+			select {
+			case <-s.exited:
+				return last, nil
+			case <-time.After(s.timeout):
+				return last, fmt.Errorf("the channel is closed, but after %v the process is still there", s.timeout)
+			case <-s.ctx.Done():
+				return last, context.Cause(s.ctx)
+			}
+		case err != nil:
+			return last, fmt.Errorf("waiting for the end: %w", err)
+		case last != nil:
+			return last, fmt.Errorf("got %s after session_end", describe(m))
+		}
+		if end, ok := m.(ipc.SessionEnd); ok {
+			last = &end
+		}
+	}
+}
