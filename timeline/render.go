@@ -113,7 +113,7 @@ type renderer struct {
 	rows      []row
 
 	taken      int    // bytes of out that are in rows already
-	lineStream Stream // of the unfinished line
+	lineStream Stream // that was written last: a line is of the stream that finishes it
 	number     int    // of the unfinished line in the output file; 0 when unknown
 	turnRows   int    // where the rows of this turn begin
 
@@ -125,12 +125,13 @@ type renderer struct {
 func (r *renderer) add(i int, e Event) {
 	switch b := e.Body.(type) {
 	case Text:
-		r.begin(e)
-		if !r.open() {
-			r.lineStream = b.Stream
+		if len(b.Data) == 0 {
+			return
 		}
+		r.begin(e)
+		r.lineStream = b.Stream
 		r.print(e)
-		r.take(textRow, b.Stream)
+		r.take(textRow)
 		r.printed = true
 	case Image:
 		r.begin(e)
@@ -187,7 +188,7 @@ func (r *renderer) add(i int, e Event) {
 		r.rows = append(r.rows, row{kind: elidedRow, elided: elision{b.FirstLine, b.LastLine, 0, b.Bytes}})
 	case Wait, WaitEnded, InputLine, Progress:
 		r.print(e)
-		r.take(textRow, r.lineStream)
+		r.take(textRow)
 	}
 }
 
@@ -219,7 +220,7 @@ func (r *renderer) begin(e Event) {
 // breakHere finishes the last line if it has text.
 func (r *renderer) breakHere() {
 	r.breakLine()
-	r.take(textRow, r.lineStream)
+	r.take(textRow)
 }
 
 // closeLine is breakHere where nothing need follow: then the line stays without
@@ -243,28 +244,24 @@ func (r *renderer) label(text string, number int) {
 	known := r.number
 	r.number = number
 	r.page.label(text)
-	r.take(labelRow, Stdout)
+	r.take(labelRow)
 	if number == 0 {
 		r.number = known
 	}
 }
 
 // take makes rows of the lines that have been finished.
-func (r *renderer) take(kind rowKind, stream Stream) {
+func (r *renderer) take(kind rowKind) {
 	for {
 		n := bytes.IndexByte(r.out[r.taken:], '\n')
 		if n < 0 {
 			return
 		}
 		next := row{kind: kind, stream: r.lineStream, from: r.taken, to: r.taken + n, times: 1, number: r.number}
-		if kind == labelRow {
-			next.stream = Stdout
-		}
 		r.taken += n + 1
 		if r.number > 0 {
 			r.number++
 		}
-		r.lineStream = stream
 		if !r.repeats(&next) {
 			r.rows = append(r.rows, next)
 		}

@@ -160,12 +160,12 @@ func TestSpool_FirstEventIsWrittenAfterAShortDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, &Options{}, &disk{room: -1})
 		l.Append(line(10))
-		time.Sleep(spillDelay - 1)
+		time.Sleep(spillDelay - time.Nanosecond)
 		synctest.Wait()
 		if n := l.LineCount(); n != 0 {
 			t.Errorf("got %d lines before the delay", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := l.LineCount(); n != 1 {
 			t.Errorf("got %d lines after the delay, want 1", n)
@@ -205,6 +205,54 @@ func TestSpool_BacklogIsWrittenWithoutWaitingForTheTimer(t *testing.T) {
 		if l.LineCount() < 200 || time.Since(start) != 0 {
 			t.Errorf("got %d lines after %v", l.LineCount(), time.Since(start))
 		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWindow_LongTextWaitsForItsLineNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, &Options{}, &disk{room: -1})
+		start := time.Now()
+		for range 50 {
+			l.Append(line(640))
+		}
+		for i, e := range l.Window(0, 64<<10, 64<<10) {
+			if e.Line != i+1 {
+				t.Fatalf("event %d: got line %d, want %d", e.Seq, e.Line, i+1)
+			}
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("waited %v for a disk that works", waited)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWindow_HangingDiskCostsABoundedWaitAndTheLineNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{room: -1, hang: make(chan struct{})}
+		l := openLog(t, &Options{}, d)
+		for range 100 {
+			l.Append(line(1000))
+		}
+		start := time.Now()
+		found := false
+		for _, e := range l.Window(0, 4096, 4096) {
+			switch b := e.Body.(type) {
+			case Elided:
+				found = b.FirstLine == 0 && b.LastLine == 0 && b.Bytes > 90_000
+			case Gap:
+				t.Errorf("got %+v, though nothing is lost", b)
+			}
+		}
+		if waited := time.Since(start); !found || waited != lineNumbersStall {
+			t.Errorf("elided %v after %v, want an Elided without lines after %v", found, waited, lineNumbersStall)
+		}
+		close(d.hang)
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
