@@ -35,7 +35,7 @@ type text struct {
 	data   string
 }
 
-// ended says that the worker's channel is at its end.
+// ended says that the worker's channel and its terminal are at their end.
 type ended struct{}
 
 // A worker is a real Python worker on a terminal, driven by raw frames. Its
@@ -48,6 +48,7 @@ type worker struct {
 	raw      chan any // []byte of the terminal, ipc.Message, ended; closed by nobody, stopped by stop
 	stop     chan struct{}
 
+	ends   int    // of the channel and the terminal that have come
 	tail   []byte // terminal bytes not merged yet
 	stream ipc.Stream
 	held   map[uint64]ipc.Message // placed frames whose marker has not come
@@ -197,7 +198,11 @@ func (w *worker) readTerminal() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := w.terminal.Read(buf)
-		if n > 0 && !w.hand(append([]byte(nil), buf[:n]...)) || err != nil {
+		if n > 0 && !w.hand(append([]byte(nil), buf[:n]...)) {
+			return
+		}
+		if err != nil {
+			w.hand(ended{})
 			return
 		}
 	}
@@ -270,8 +275,10 @@ func (w *worker) take(v any) {
 		} else {
 			w.merged = append(w.merged, v)
 		}
-	default:
-		w.merged = append(w.merged, v)
+	case ended:
+		if w.ends++; w.ends == 2 {
+			defer func() { w.merged = append(w.merged, v) }()
+		}
 	}
 	w.merge()
 }
@@ -497,4 +504,13 @@ func (w *worker) await(s string) {
 			seen += t.data
 		}
 	}
+}
+
+func pythonSpec(t *testing.T) workers.Spec {
+	t.Helper()
+	spec := python.Spec(python.Options{CacheDir: "-"})
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return spec
 }

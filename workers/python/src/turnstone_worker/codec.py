@@ -66,9 +66,13 @@ def _append(out, value):
         if 0 <= value < 128:
             out.append(bytes((value,)))
         elif value >= 0:
-            out.append(b"\xcf" + value.to_bytes(8, "big"))
+            width = 0 if value < 1 << 8 else 1 if value < 1 << 16 else 2 if value < 1 << 32 else 3
+            out.append(bytes((0xCC + width,)) + value.to_bytes(1 << width, "big"))
+        elif value >= -32:
+            out.append(bytes((256 + value,)))
         else:
-            out.append(b"\xd3" + value.to_bytes(8, "big", signed=True))
+            width = 0 if value >= -1 << 7 else 1 if value >= -1 << 15 else 2 if value >= -1 << 31 else 3
+            out.append(bytes((0xD0 + width,)) + value.to_bytes(1 << width, "big", signed=True))
     elif kind is bytes or kind is memoryview:
         n = len(value)
         if n < 1 << 8:
@@ -103,7 +107,7 @@ _INTEGERS = {0xCC: (">B", 1), 0xCD: (">H", 2), 0xCE: (">I", 4), 0xCF: (">Q", 8),
 
 
 class Other:
-    """A value of a type that no field of ours has: nil, a float, an array, a map, an extension."""
+    """A value of a type that no field of ours has: nil, a float, an array, a map."""
 
 
 def _header(b, i):
@@ -137,22 +141,17 @@ def _header(b, i):
         return "value", _unpack(layout, b, i)[0], i + width
     if code == 0xCA or code == 0xCB:
         return "other", 4 << (code - 0xCA), i
-    if 0xD4 <= code <= 0xD8:
-        return "other", 1 + (1 << (code - 0xD4)), i
     if 0xC4 <= code <= 0xC6:
         kind, width = "bin", 1 << (code - 0xC4)
     elif 0xD9 <= code <= 0xDB:
         kind, width = "str", 1 << (code - 0xD9)
-    elif 0xC7 <= code <= 0xC9:
-        kind, width = "other", 1 << (code - 0xC7)
     elif code >= 0xDC:
         kind, width = ("array", "array", "map", "map")[code - 0xDC], (2, 4)[code & 1]
     else:
-        raise ProtocolError("byte %#04x is no MessagePack" % code)
+        raise ProtocolError("byte %#04x begins an extension or nothing" % code)
     if i + width > len(b):
         raise ProtocolError("truncated length")
-    n = int.from_bytes(b[i : i + width], "big")
-    return kind, n + (kind == "other"), i + width  # an extension has a type byte
+    return kind, int.from_bytes(b[i : i + width], "big"), i + width
 
 
 def _value(b, i):
@@ -210,9 +209,7 @@ def _fields(b):
         kind, size, i = _header(b, i)
         if kind != "str":
             raise ProtocolError("a field's name is not text")
-        name = b[i : i + size]
-        if len(name) < size:
-            raise ProtocolError("truncated str")
+        name = _text(b, i, i + size)
         i += size
         if name in _NAMES:
             if name in fields:
@@ -234,24 +231,22 @@ _MESSAGES = {
     "query": {"id": 0, "kind": str, "text": str, "cursor": 0},
     "shutdown": {"grace_ms": 0},
 }
-_NAMES = {b"type": "type"}
-for _m in _MESSAGES.values():
-    _NAMES.update((_name.encode(), _name) for _name in _m)
+_NAMES = {"type"}.union(*_MESSAGES.values())
 
 
 def decode(payload):
     """The message in payload, its fields checked, with "type" among them."""
     fields, twice = _fields(payload)
-    kind = fields.get(b"type")
+    kind = fields.get("type")
     wanted = _MESSAGES.get(kind) if type(kind) is str else None
     if wanted is None:
         raise ProtocolError("unknown type %.80r" % (kind,))
     message = {"type": kind}
     for name in twice:
-        if name == b"type" or _NAMES[name] in wanted:
-            raise ProtocolError("%s: field %s: given twice" % (kind, _NAMES[name]))
+        if name == "type" or name in wanted:
+            raise ProtocolError("%s: field %s: given twice" % (kind, name))
     for name, want in wanted.items():
-        value = fields.get(name.encode(), message)
+        value = fields.get(name, message)
         if value is message:
             raise ProtocolError("%s: field %s: missing" % (kind, name))
         if type(want) is int:

@@ -1,0 +1,173 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+func TestOutput_IsInTheTrueOrder(t *testing.T) {
+	bulk := strings.Repeat("z", 100_000)
+	cases := []struct{ code, want string }{
+		{"print('a'); os.system('echo b'); print('c')", "a\nb\nc\n"},
+		{"sys.stdout.write('a'); os.system('printf b'); sys.stdout.write('c'); None", "abc"},
+		{"print('a'); subprocess.run(['echo', 'b']); print('c')", "a\nb\nc\n"},
+		{"print('a'); os.write(1, b'b\\n'); print('c')", "a\nb\nc\n"},
+		{"print('a'); libc.puts(b'b'); print('c')", "a\nb\nc\n"},
+		{"print('a', file=sys.stderr); os.system('echo b'); print('c')", "<err>a\n</err>b\nc\n"},
+		{"sys.stderr.write('a'); os.system('printf b'); print('c')", "<err>a</err>bc\n"},
+		{"os.system('echo a; echo b >&2'); print('c')", "a\nb\nc\n"},
+		{"os.system('echo a'); display(); os.system('echo c')", "a\n[image image/png]c\n0\n"},
+		{"t = threading.Thread(target=print, args=('b',)); print('a'); t.start(); t.join(); print('c')", "a\nb\nc\n"},
+		{"os.system('echo a')", "a\n0\n"},
+		{"os.system('echo a'); print(z); os.system('echo c'); None", "a\n" + bulk + "\nc\n"},
+		{"print('a'); print(z, file=sys.stderr); print('c')", "a\n<err>" + bulk + "\n</err>c\n"},
+		{"print('a')\nif os.fork() == 0: print('b'); os._exit(0)\nos.wait(); print('c')", "a\nb\nc\n"},
+		{"print('a')\npid = os.fork()\nif pid: os.waitpid(pid, 0); print('c')\nelse: print('b')", "a\nb\nc\n"},
+		{"sys.stdout.write('a')\npid = os.fork()\nif pid == 0: sys.stderr.write('b\\n'); os._exit(0)\nos.waitpid(pid, 0); print('c')", "a<err>b\n</err>c\n"},
+		{"import contextlib, io\nprint('a')\nwith contextlib.redirect_stdout(io.StringIO()): print('hidden'); os.system('echo b')\nprint('c')", "a\nb\nc\n"},
+		{"os.posix_spawn('/bin/echo', ['echo', 'b'], os.environ); os.wait(); print('c')", "b\nc\n"},
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.run(`import os, sys, subprocess, threading, ctypes
+libc = ctypes.CDLL(None)
+z = 'z' * 100000
+class P:
+    def _repr_png_(self): return b'png'
+def display(): sys.displayhook(P())`)
+		for round := range rounds(10) {
+			for _, c := range cases {
+				if r := w.run(c.code); r.script() != c.want || r.idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.script(), c.want)
+				}
+			}
+		}
+	})
+}
+
+func TestOutput_LargeTextIsWhole(t *testing.T) {
+	w := start(t, setup{})
+	want := strings.Repeat("é0123456789", 200_000) + "\n"
+	w.run("print('é0123456789' * 200000)").wants(t, want)
+	w.run("import sys; sys.stdout.buffer.write(b'x' * 300000); None").wants(t, strings.Repeat("x", 300_000))
+	w.run("for i in range(20000): print(i)").wants(t, func() string {
+		var b strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintln(&b, i)
+		}
+		return b.String()
+	}())
+}
+
+func TestOutput_ClosedStreamsAreMended(t *testing.T) {
+	w := start(t, setup{})
+	w.run("import sys; sys.stdout.close(); sys.stderr.close()")
+	w.run("print('again')").wants(t, "again\n")
+	if r := w.run("1/0"); !strings.Contains(r.errText(), "ZeroDivisionError") {
+		t.Fatalf("got %q", r.script())
+	}
+	w.run("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").wants(t, "shown\n")
+}
+
+func TestOutput_NonblockingTerminalLosesNothing(t *testing.T) {
+	w := start(t, setup{})
+	w.run("import os; os.set_blocking(0, False)")
+	w.run("for i in range(300): print('y' * 5000)").wants(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
+}
+
+func TestFork_ChildIsCutOffFromTheChannel(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		r := w.run(`import os, sys
+pid = os.fork()
+if pid == 0:
+    print('child', flush=True)
+    1/0`)
+		if r.idle.Outcome != ipc.OutcomeOK {
+			t.Fatalf("got %q %+v", r.script(), r.idle)
+		}
+		if r := w.run("os.waitpid(pid, 0)[1] >> 8"); !strings.Contains(r.out(), "1\n") {
+			t.Fatalf("got %q", r.script())
+		}
+		w.run("pid = os.fork()\nif pid == 0: sys.exit(7)\nos.waitpid(pid, 0)[1] >> 8").wants(t, "7\n")
+		w.run("import subprocess; subprocess.run([sys.executable, '-c', 'import os; print([f for f in range(200, 210) if os.path.exists(\"/dev/fd/%d\" % f)])'], close_fds=False); None").wants(t, "[]\n")
+	})
+}
+
+func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.run("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
+		if r := w.run("with mp.Pool(2) as p: print(p.map(f, [2]))"); !strings.HasSuffix(r.out(), "[4]\n") || !strings.Contains(r.out(), "in 2\n") {
+			t.Fatalf("got %q", r.script())
+		}
+		w.run("from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(1) as e: print(e.submit(f, 3).result())").wants(t, "in 3\n9\n")
+		w.run("mp.get_start_method(), mp.get_context().get_start_method()").wants(t, "('fork', 'fork')\n")
+		w.run("mp.set_start_method('spawn', force=True); mp.get_start_method()").wants(t, "'spawn'\n")
+	})
+}
+
+func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
+	path := os.Getenv("TURNSTONE_TEST_MATPLOTLIB")
+	if path == "" {
+		path = "python3"
+	}
+	s := setup{python: path}
+	s.options.ImageDPI = 50
+	w := start(t, s)
+	if r := w.run("import matplotlib.pyplot as plt"); r.idle.Outcome != ipc.OutcomeOK {
+		t.Skip("python3 has no matplotlib: name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
+	}
+	images := func(code string) (list []ipc.Image) {
+		t.Helper()
+		r := w.run(code)
+		if r.idle.Outcome != ipc.OutcomeOK {
+			t.Fatalf("%s: got %q", code, r.script())
+		}
+		for _, e := range r.events {
+			if m, ok := e.(ipc.Image); ok {
+				if _, err := png.Decode(bytes.NewReader(m.Data)); err != nil {
+					t.Fatalf("%s: %v", code, err)
+				}
+				list = append(list, m)
+			}
+		}
+		return list
+	}
+	one := images("plt.plot([1, 2]); plt.title('rising');")
+	if len(one) != 1 || one[0].Title != "rising" || one[0].Update || one[0].MIME != "image/png" {
+		t.Fatalf("the end of a cell: %d images", len(one))
+	}
+	if got := images("1"); len(got) != 0 {
+		t.Fatalf("the next cell: %d images, want none", len(got))
+	}
+	two := images("plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()")
+	if len(two) != 2 || two[0].Source == two[1].Source || two[0].Source == one[0].Source {
+		t.Fatalf("show: %d images, sources of their own", len(two))
+	}
+	if got := images("fig, ax = plt.subplots(); fig.suptitle('all'); ax.plot([1]); fig"); len(got) != 1 || got[0].Title != "all" {
+		t.Fatalf("a figure as last expression: %d images", len(got))
+	}
+	ups := images("fig, ax = plt.subplots()\nfor i in range(3):\n    ax.plot([i, 1]); plt.pause(0.001)")
+	if len(ups) != 3 || ups[0].Update || !ups[1].Update || ups[1].Source != ups[0].Source {
+		t.Fatalf("pause: %d images, want 3, the later ones updates", len(ups))
+	}
+	if got := images("plt.figure(); None"); len(got) != 0 {
+		t.Fatalf("an empty figure: %d images, want none", len(got))
+	}
+	if got := images("from matplotlib.figure import Figure\nf = Figure(); f.subplots().plot([1, 2]); f"); len(got) != 1 {
+		t.Fatalf("a figure without pyplot: %d images", len(got))
+	}
+	r := w.run("print('a'); plt.plot([1]); plt.show(); print('b')")
+	if r.script() != "a\n[image image/png]b\n" {
+		t.Fatalf("got %q", r.script())
+	}
+}
