@@ -20,8 +20,8 @@
 // The SDK keeps the protocol, in every version from 2024-11-05 on; the wire below
 // it keeps the promises that the SDK does not: a cancelled call is never answered,
 // ids and progress tokens come back as they were sent, a line that is not JSON
-// costs an error and not the connection, and it is known whether the client got a
-// reply. Only a reply that was written moves the cursor.
+// costs an error and not the connection, and it is known whether the client is
+// given a reply. Only one that is moves the cursor.
 //
 // What it leaves out: signals, flags and languages (see cli), and other transports.
 //

@@ -63,7 +63,7 @@ func (a *asker) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResu
 	if err != nil {
 		return nil
 	}
-	return render(r, a.session.Log().OutputPath(), a.notes)
+	return a.render(r)
 }
 
 func (a *asker) grep(pattern string) *mcp.CallToolResult {

@@ -22,6 +22,10 @@ const (
 // cancelBound is how long the interrupt of a cancelled call may take.
 const cancelBound = 2 * time.Second
 
+// openTimeout is how long an input waits for its session, whatever its own
+// timeout: input cannot be taken before.
+const openTimeout = 15 * time.Second
+
 const notUsed = "the input was not used"
 
 // repl runs code, or answers a wait that the caller knows of.
@@ -38,8 +42,9 @@ func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *
 	if err != nil {
 		return failure(err)
 	}
-	deadline := time.Now().Add(timeout)
-	session, ok, err := v.open(ctx, deadline)
+	now := time.Now()
+	deadline := now.Add(timeout)
+	session, ok, err := v.open(ctx, now.Add(max(timeout, openTimeout)))
 	switch {
 	case err != nil:
 		return s.openFailure(err)
@@ -80,6 +85,7 @@ type asker struct {
 	session  *supervisor.Session
 	deadline time.Time
 	notes    []string // for the state line
+	ran      bool     // the call started or fed a turn
 }
 
 func (a *asker) note(format string, args ...any) {
@@ -161,6 +167,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
 func (a *asker) follow(ctx context.Context, turn *supervisor.Turn) *mcp.CallToolResult {
+	a.ran = true
 	result := a.await(ctx, turn.Wait)
 	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
@@ -240,9 +247,9 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 			return nil
 		}
 	}
-	result := render(r, a.session.Log().OutputPath(), a.notes)
-	a.wire.whenAnswered(a.call, func(written bool) {
-		if written {
+	result := a.render(r)
+	a.wire.whenSettled(a.call, func(given bool) {
+		if given {
 			a.view.told(r)
 		}
 		a.view.endReport()

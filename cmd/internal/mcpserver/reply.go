@@ -28,8 +28,11 @@ var shownImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
-func render(r supervisor.Reply, outputPath string, notes []string) *mcp.CallToolResult {
-	rendering := timeline.Render(r.Events, &timeline.RenderOptions{OutputPath: outputPath, Self: author})
+func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
+	rendering := timeline.Render(r.Events, &timeline.RenderOptions{
+		OutputPath: a.session.Log().OutputPath(),
+		Self:       author,
+	})
 	var c content
 	for _, p := range rendering.Parts {
 		if p.Image != nil {
@@ -38,10 +41,17 @@ func render(r supervisor.Reply, outputPath string, notes []string) *mcp.CallTool
 			c.line(p.Text)
 		}
 	}
-	if state := stateLine(r, notes); state != "" {
+	if r.Wait != nil {
+		c.trim(r.Wait.Prompt) // the state line has it
+	}
+	switch state := stateLine(r, a.notes); {
+	case state != "":
 		c.line(state)
-	} else if len(c.blocks) == 0 {
-		c.line("[done, no output]") // clients and models stumble over nothing at all
+	case len(c.blocks) > 0:
+	case a.ran: // clients and models stumble over nothing at all
+		c.line("[done, no output]")
+	default:
+		c.line("[" + r.State.String() + ", nothing new]")
 	}
 	result := &mcp.CallToolResult{Content: c.blocks, Meta: mcp.Meta{
 		"turnstone/session":     r.Session,
@@ -83,6 +93,23 @@ func (c *content) line(text string) {
 	c.blocks = append(c.blocks, &mcp.TextContent{Text: text})
 }
 
+// trim takes a prompt off the end.
+func (c *content) trim(prompt string) {
+	n := len(c.blocks)
+	if n == 0 {
+		return
+	}
+	last, ok := c.blocks[n-1].(*mcp.TextContent)
+	if !ok {
+		return
+	}
+	last.Text = strings.TrimSuffix(last.Text, prompt)
+	if last.Text == "" {
+		c.blocks = c.blocks[:n-1]
+	}
+	last.Text = strings.TrimSuffix(last.Text, "\n")
+}
+
 // image adds a line about a picture, and the picture itself within the bounds.
 func (c *content) image(i *timeline.Image) {
 	about := "image"
@@ -113,22 +140,28 @@ func (c *content) image(i *timeline.Image) {
 
 // stateLine is the bracketed line of a reply, or "" when there is nothing to know.
 func stateLine(r supervisor.Reply, notes []string) string {
-	facts, advice := notes, ""
+	state, advice := "", ""
 	switch {
 	case r.Wait != nil:
-		facts = append([]string{waitText(r.Wait)}, notes...)
-	case r.Outcome == "interrupted":
-		facts = append([]string{fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds())}, notes...)
+		state = waitText(r.Wait)
+	case r.State == supervisor.StateEnded:
+		if !tells[timeline.GenerationEnded](r) {
+			state = "the session ended: input starts a new one"
+		}
+	case r.Outcome == "interrupted" && tells[timeline.TurnEnded](r):
+		state = fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds())
 	case r.Outcome != "":
-		// The turn is over, and what its worker's end was is in the text.
+		// The turn is over, and its text says how.
 	case r.State == supervisor.StateStarting:
-		facts = append([]string{fmt.Sprintf("starting since %.1f s", r.Elapsed.Seconds())}, notes...)
+		state = fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds())
 		advice = ": call repl_output to wait, repl_reset to start again"
 	case r.State == supervisor.StateRunning, r.State == supervisor.StateStopping:
-		facts = append([]string{fmt.Sprintf("running %s", progressText(r))}, notes...)
+		state = r.State.String() + " " + progressText(r)
 		advice = ": call repl_output to wait, repl_interrupt to stop"
-	case r.State == supervisor.StateEnded && !tellsTheEnd(r):
-		facts = append([]string{"the session ended; input starts a new one"}, notes...)
+	}
+	facts := notes
+	if state != "" {
+		facts = append([]string{state}, notes...)
 	}
 	if len(facts) == 0 {
 		return ""
@@ -136,33 +169,34 @@ func stateLine(r supervisor.Reply, notes []string) string {
 	return "[" + strings.Join(facts, "; ") + advice + "]"
 }
 
-// tellsTheEnd reports whether the text of a reply says that the worker ended.
-func tellsTheEnd(r supervisor.Reply) bool {
+// tells reports whether an event of this kind is new in a reply.
+func tells[B timeline.Body](r supervisor.Reply) bool {
 	return slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
-		_, ok := e.Body.(timeline.GenerationEnded)
+		_, ok := e.Body.(B)
 		return ok
 	})
 }
 
 // waitText says who waits for what.
 func waitText(w *supervisor.Wait) string {
-	what := "waiting for input"
-	switch {
-	case w.Secret && w.Terminal:
-		what = fmt.Sprintf("waiting for secret input for %s", w.Reader)
-	case w.Secret:
-		what = "waiting for secret input"
-	case w.Terminal:
-		what = fmt.Sprintf("waiting for input for %s", w.Reader)
-	case w.Kind == "debugger":
-		what = "waiting for input in the debugger"
-	case w.Kind == "continue":
-		what = "waiting for the rest of the input"
+	var about []string
+	if w.Secret {
+		about = append(about, "secret")
 	}
-	if w.Prompt == "" {
-		return what
+	if w.Terminal && w.Reader != "" {
+		about = append(about, w.Reader)
 	}
-	return fmt.Sprintf("%s: %q", what, w.Prompt)
+	if w.Kind == "debugger" || w.Kind == "continue" {
+		about = append(about, w.Kind)
+	}
+	text := "waiting for input"
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	if w.Prompt != "" {
+		text += fmt.Sprintf(": %q", w.Prompt)
+	}
+	return text
 }
 
 // progressText says how far a turn is.

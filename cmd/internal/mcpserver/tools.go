@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,10 +39,12 @@ func (s *server) addTools(to *mcp.Server) {
 			InputSchema: schema,
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if result := h(ctx, s.wire.callOf(req), req.Params.Arguments); result != nil {
-				return result, nil
+			if c, ok := s.wire.callOf(req); ok {
+				if result := h(ctx, c, req.Params.Arguments); result != nil {
+					return result, nil
+				}
 			}
-			return nil, context.Cause(ctx)
+			return nil, errors.New("the call was given up") // and nobody is told
 		})
 	}
 

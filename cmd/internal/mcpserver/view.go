@@ -19,8 +19,8 @@ type view struct {
 	err     error
 
 	// reporting holds one token, taken by whoever tells the caller what is new,
-	// until it is known whether the caller got it. So nothing is told twice, and
-	// what was never read is told again.
+	// until it is certain whether the caller is given it. So nothing is told twice,
+	// and what was not told is told later.
 	reporting chan struct{}
 
 	mu     sync.Mutex

@@ -56,8 +56,8 @@ type call struct {
 	token  json.RawMessage // for progress; nil when the client did not ask
 	batch  *batch          // the one it came in; nil when it came alone
 
-	cancelled bool               // guarded by wire.mu
-	answered  func(written bool) // guarded by wire.mu; nil when nobody wants to know
+	cancelled bool             // guarded by wire.mu
+	settled   func(given bool) // guarded by wire.mu; nil when nobody wants to know
 }
 
 // A batch is several messages in one line, which protocol version 2025-03-26 has.
@@ -318,23 +318,25 @@ func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
 	}
 	delete(w.calls, number)
 	delete(w.numbers, string(c.id))
-	cancelled, answered := c.cancelled, c.answered
+	cancelled, settled := c.cancelled, c.settled
 	w.mu.Unlock()
 
+	// A client that has the answer may ask on at once: what the answer changes
+	// must have changed before.
+	if settled != nil {
+		settled(!cancelled)
+	}
 	var text []byte
 	if !cancelled {
 		text = encode(c.id, r)
 	}
-	var err error
 	if c.batch != nil {
-		err = w.settle(c.batch, text)
-	} else if text != nil {
-		err = w.writeLine(text)
+		return w.settle(c.batch, text)
 	}
-	if answered != nil {
-		answered(text != nil && err == nil)
+	if text == nil {
+		return nil
 	}
-	return err
+	return w.writeLine(text)
 }
 
 // settle counts one part of a batch as done, with its answer, if there is one,
@@ -396,19 +398,22 @@ func (w *wire) writeLine(text []byte) error {
 	return nil
 }
 
-// callOf is the call that the SDK hands to a tool.
-func (w *wire) callOf(req *mcp.CallToolRequest) *call {
+// callOf is the call that the SDK hands to a tool. ok is false when the client
+// has given it up already.
+func (w *wire) callOf(req *mcp.CallToolRequest) (c *call, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.calls[number]
+	c = w.calls[number]
+	return c, c != nil && !c.cancelled
 }
 
-// whenAnswered has f called once the answer of c was written, or will never be.
-func (w *wire) whenAnswered(c *call, f func(written bool)) {
+// whenSettled has f called once it is certain whether the client is given the
+// answer of c: right before it is written, or when it is dropped.
+func (w *wire) whenSettled(c *call, f func(given bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.answered = f
+	c.settled = f
 }
 
 // progress tells the client how far a call is. It does nothing when the client

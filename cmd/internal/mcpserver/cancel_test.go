@@ -1,0 +1,168 @@
+package mcpserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// eras runs a test with a client of each kind.
+func eras(t *testing.T, test func(t *testing.T, c *client)) {
+	t.Run("handshake", func(t *testing.T) { test(t, greet(t, nil)) })
+	t.Run("modern", func(t *testing.T) {
+		c := connect(t, nil)
+		c.modern()
+		test(t, c)
+	})
+}
+
+// neverAnswered fails if anything was sent for a call. The server has answered
+// later calls by the time it is asked.
+func (c *client) neverAnswered(id string) {
+	c.t.Helper()
+	for _, a := range c.all() {
+		if string(a.ID) == id {
+			c.t.Errorf("the cancelled call %s was answered: %s", id, a.Line)
+		}
+	}
+}
+
+func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
+	eras(t, func(t *testing.T, c *client) {
+		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+		c.untilState("running")
+		start := time.Now()
+		c.cancel(id)
+		c.untilState("idle")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the turn ended %s after the cancel, want less than a second", took)
+		}
+		// What the cancelled call would have said opens the next reply.
+		wantPart(t, c.repl("print 2"), "begun\nInterrupted", "2")
+		wantText(t, c.repl("print 3"), "3")
+		c.neverAnswered(id)
+	})
+}
+
+func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("wait a? \nsleep")
+	id := c.startCall("repl", map[string]any{"input": "x"})
+	c.untilState("running")
+	c.cancel(id)
+	c.untilState("idle")
+	c.neverAnswered(id)
+}
+
+func TestCancel_OfAPollDetaches(t *testing.T) {
+	for _, poll := range []struct {
+		tool string
+		args map[string]any
+	}{
+		{"repl", map[string]any{"input": ""}},
+		{"repl_output", nil},
+	} {
+		t.Run(poll.tool, func(t *testing.T) {
+			c := greet(t, nil)
+			c.call("repl", map[string]any{"input": "sleep 500ms\nprint done", "timeout_ms": 0})
+			c.untilState("running")
+			id := c.startCall(poll.tool, poll.args)
+			c.untilState("running") // answered after the poll was taken in
+			c.cancel(id)
+			wantPart(t, c.call("repl_output", nil).text(), "done")
+			c.neverAnswered(id)
+		})
+	}
+}
+
+func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
+	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
+	c.untilState("starting")
+	id := c.startCall("repl", map[string]any{"input": "print ran"}) // held: the worker is not ready
+	c.untilState("starting")
+	c.cancel(id)
+	for c.main().Info().State != supervisor.StateIdle { // end the start-up
+		if _, err := c.main().Interrupt(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.repl("print 2"); strings.Contains(got, "ran\n") {
+		t.Errorf("got %q", got)
+	}
+	c.neverAnswered(id)
+}
+
+func TestCancel_RightBehindItsCallNeverHurts(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("print 1")
+	for range 100 {
+		c.lastID++
+		id := fmt.Sprint(c.lastID)
+		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep"}}}` +
+			"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+		c.untilState("idle")
+		c.neverAnswered(id)
+	}
+	wantPart(t, c.repl("print 2"), "2")
+	wantText(t, c.repl("print 3"), "3")
+}
+
+func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
+	c := greet(t, nil)
+	for range 20 {
+		done := c.startCall("repl", map[string]any{"input": "print 1"})
+		c.resultOf(done)
+		next := c.startCall("repl", map[string]any{"input": "sleep 5ms\nprint 2"})
+		c.cancel(done)
+		wantText(t, c.resultOf(next).text(), "2")
+	}
+}
+
+// Each race between an answer and its cancel ends in one of two ways, and no
+// output is told twice or lost.
+func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
+	c := greet(t, nil)
+	var told strings.Builder
+	const rounds = 200
+	for i := range rounds {
+		id := c.startCall("repl", map[string]any{"input": fmt.Sprintf("print <%d>", i)})
+		c.cancel(id)
+		told.WriteString(c.call("repl_output", nil).text())
+		for _, a := range c.all() {
+			if string(a.ID) == id {
+				told.WriteString(c.decode(a).text())
+			}
+		}
+	}
+	for i := range rounds {
+		if n := strings.Count(told.String(), fmt.Sprintf("<%d>", i)); n > 1 {
+			t.Errorf("output %d was told %d times", i, n)
+		}
+	}
+	// What ran and was not interrupted was told.
+	r, err := c.main().Wait(t.Context(), &supervisor.WaitOptions{Poll: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rounds {
+		line := fmt.Sprintf("<%d>", i)
+		if strings.Contains(r.Text(), line) && !strings.Contains(told.String(), line) {
+			t.Errorf("output %d was lost", i)
+		}
+	}
+}
+
+func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
+	c := greet(t, nil)
+	a := c.startCall("repl", map[string]any{"input": "sleep"})
+	c.untilState("running")
+	b := c.startCall("repl", map[string]any{"input": "sleep 300ms\nprint b", "session": "other"})
+	c.cancel(a)
+	wantPart(t, c.resultOf(b).text(), "b\n")
+	c.neverAnswered(a)
+}

@@ -1,0 +1,87 @@
+package mcpserver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestHeartbeat_BeatsAfterASecondAndThenEveryFive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newHeartbeat(true)
+		start := time.Now()
+		var beats []time.Duration
+		for deadline := start.Add(12 * time.Second); time.Now().Before(deadline); {
+			time.Sleep(time.Until(b.next(deadline)))
+			if elapsed, due := b.due(); due {
+				beats = append(beats, elapsed)
+			}
+		}
+		want := []time.Duration{1 * time.Second, 6 * time.Second, 11 * time.Second}
+		if len(beats) != len(want) {
+			t.Fatalf("got %v, want %v", beats, want)
+		}
+		for i := range want {
+			if beats[i] != want[i] {
+				t.Errorf("got %v, want %v", beats, want)
+			}
+		}
+	})
+}
+
+func TestHeartbeat_NoneRightBeforeTheDeadline(t *testing.T) {
+	b := newHeartbeat(true)
+	for _, d := range []time.Duration{500 * time.Millisecond, time.Second, time.Second + quiet} {
+		deadline := b.start.Add(d)
+		if got := b.next(deadline); !got.Equal(deadline) {
+			t.Errorf("deadline after %s: got a beat after %s", d, got.Sub(b.start))
+		}
+	}
+}
+
+func TestHeartbeat_OffNeverBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newHeartbeat(false)
+		deadline := time.Now().Add(time.Minute)
+		if got := b.next(deadline); !got.Equal(deadline) {
+			t.Errorf("got %s", got)
+		}
+		time.Sleep(30 * time.Second)
+		if _, due := b.due(); due {
+			t.Error("it beats")
+		}
+	})
+}
+
+func TestHeartbeat_AnswerIsHeldBehindABeatOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newHeartbeat(true)
+		held := func() time.Duration {
+			start := time.Now()
+			if !b.hold(t.Context()) {
+				t.Error("hold gave up")
+			}
+			return time.Since(start)
+		}
+		if got := held(); got != 0 {
+			t.Errorf("without a beat: held for %s", got)
+		}
+		time.Sleep(time.Second)
+		b.due()
+		time.Sleep(40 * time.Millisecond)
+		if got := held(); got != 60*time.Millisecond {
+			t.Errorf("40 ms after a beat: held for %s, want 60ms", got)
+		}
+		if got := held(); got != 0 {
+			t.Errorf("100 ms after a beat: held for %s", got)
+		}
+		time.Sleep(5 * time.Second)
+		b.due()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if b.hold(ctx) {
+			t.Error("hold ignores that the call was given up")
+		}
+	})
+}

@@ -1,0 +1,393 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// deadline is the one generous bound of every wait on a real process.
+const deadline = 20 * time.Second
+
+// serveRole makes the test binary an MCP server on its standard streams, for the
+// language that the variable names.
+const serveRole = "MCPSERVER_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
+	if lang := os.Getenv(serveRole); lang != "" {
+		_ = os.Unsetenv(serveRole) // a worker must not play the same part
+		if err := serveStdio(lang); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func serveStdio(lang string) error {
+	dir, err := os.MkdirTemp("", "mcpserver-test-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer sup.Close()
+	specs := map[string]func() workers.Spec{
+		"python": func() workers.Spec { return python.Spec(python.Options{}) },
+		"fake":   func() workers.Spec { return fakeworker.Spec(self(), nil) },
+	}
+	return mcpserver.Run(context.Background(), &mcpserver.Options{
+		Supervisor: sup,
+		Specs:      map[string]func() workers.Spec{lang: specs[lang]},
+		In:         os.Stdin,
+		Out:        os.Stdout,
+	})
+}
+
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// A setup is what a test wants of a server; the zero value is one fake language.
+type setup struct {
+	specs map[string]func() workers.Spec
+	main  string
+	sup   supervisor.Options
+}
+
+func fake(o *fakeworker.Options) func() workers.Spec {
+	return func() workers.Spec { return fakeworker.Spec(self(), o) }
+}
+
+// A client speaks raw JSON-RPC lines with a server.
+type client struct {
+	t      *testing.T
+	sup    *supervisor.Supervisor
+	in     *io.PipeWriter // to the server
+	ended  chan struct{}  // closed when Run has returned
+	runErr error          // of Run, once ended
+	stop   context.CancelFunc
+	meta   map[string]any // sent with every request; the modern era needs it
+	lastID int
+
+	mu      sync.Mutex
+	lines   []answer      // all that the server sent
+	changed chan struct{} // closed at the next line
+}
+
+// An answer is any message of the server.
+type answer struct {
+	Line    string          `json:"-"`
+	At      time.Time       `json:"-"`
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+	Result  json.RawMessage `json:"result"`
+	Error   *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// A toolResult is the result of tools/call.
+type toolResult struct {
+	Content []struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		Data     []byte `json:"data"`
+		MIMEType string `json:"mimeType"`
+	} `json:"content"`
+	IsError    bool            `json:"isError"`
+	Structured json.RawMessage `json:"structuredContent"`
+	Meta       map[string]any  `json:"_meta"`
+}
+
+// text is the text of a result, with images as "<image>".
+func (r toolResult) text() string {
+	var parts []string
+	for _, c := range r.Content {
+		if c.Type == "image" {
+			parts = append(parts, "<image>")
+		} else {
+			parts = append(parts, c.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// connect starts a server that no client has greeted.
+func connect(t *testing.T, s *setup) *client {
+	t.Helper()
+	if s == nil {
+		s = &setup{}
+	}
+	if s.specs == nil {
+		s.specs = map[string]func() workers.Spec{"fake": fake(nil)}
+	}
+	s.sup.Dir = t.TempDir()
+	sup, err := supervisor.New(&s.sup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	c := &client{t: t, sup: sup, in: inWrite, ended: make(chan struct{}), stop: stop, changed: make(chan struct{})}
+	go c.read(outRead)
+	go func() {
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, In: inRead, Out: outWrite})
+		_ = outWrite.Close()
+		close(c.ended)
+	}()
+	t.Cleanup(func() {
+		_ = inWrite.Close()
+		c.waitEnd()
+		stop()
+		if left := sup.Sessions(); len(left) > 0 {
+			t.Errorf("%d sessions are open after Run", len(left))
+		}
+		if err := sup.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// greet is connect and the handshake of one of the initialize eras.
+func greet(t *testing.T, s *setup) *client {
+	t.Helper()
+	c := connect(t, s)
+	c.initialize("2025-06-18")
+	return c
+}
+
+func (c *client) initialize(version string) answer {
+	c.t.Helper()
+	a := c.request("initialize", map[string]any{
+		"protocolVersion": version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
+	})
+	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return a
+}
+
+// modern makes the client one of 2026-07-28: no handshake, and a triple in every request.
+func (c *client) modern() {
+	c.meta = map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+	}
+}
+
+func (c *client) waitEnd() {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(deadline):
+		c.t.Error("Run does not return")
+	}
+}
+
+func (c *client) read(r io.Reader) {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		a := answer{Line: line, At: time.Now()}
+		if err := json.Unmarshal([]byte(line), &a); err != nil && !strings.HasPrefix(line, "[") {
+			c.t.Errorf("the server wrote what is not JSON: %q", line)
+		}
+		c.mu.Lock()
+		c.lines = append(c.lines, a)
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mu.Unlock()
+	}
+}
+
+// until waits for a message that satisfies ok.
+func (c *client) until(what string, ok func(answer) bool) answer {
+	c.t.Helper()
+	timeout := time.After(deadline)
+	for {
+		c.mu.Lock()
+		lines, changed := c.lines, c.changed
+		c.mu.Unlock()
+		for _, a := range lines {
+			if ok(a) {
+				return a
+			}
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			c.t.Fatalf("%s did not come; the server sent %d messages", what, len(lines))
+		}
+	}
+}
+
+// all is what the server has sent so far.
+func (c *client) all() []answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lines
+}
+
+func (c *client) sendLine(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		c.t.Fatal(err)
+	}
+}
+
+// send sends a request and returns its id.
+func (c *client) send(method string, params map[string]any) string {
+	c.t.Helper()
+	c.lastID++
+	id := fmt.Sprint(c.lastID)
+	if c.meta != nil {
+		meta := map[string]any{}
+		for k, v := range c.meta {
+			meta[k] = v
+		}
+		if own, ok := params["_meta"].(map[string]any); ok {
+			for k, v := range own {
+				meta[k] = v
+			}
+		}
+		if params == nil {
+			params = map[string]any{}
+		}
+		params["_meta"] = meta
+	}
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.lastID, "method": method, "params": params})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.sendLine(string(text))
+	return id
+}
+
+// answerTo waits for the answer to a request.
+func (c *client) answerTo(id string) answer {
+	c.t.Helper()
+	return c.until("the answer to "+id, func(a answer) bool { return string(a.ID) == id && a.Method == "" })
+}
+
+func (c *client) request(method string, params map[string]any) answer {
+	c.t.Helper()
+	return c.answerTo(c.send(method, params))
+}
+
+// startCall begins a call of a tool.
+func (c *client) startCall(tool string, args map[string]any) string {
+	c.t.Helper()
+	return c.send("tools/call", map[string]any{"name": tool, "arguments": args})
+}
+
+func (c *client) resultOf(id string) toolResult {
+	c.t.Helper()
+	return c.decode(c.answerTo(id))
+}
+
+func (c *client) decode(a answer) toolResult {
+	c.t.Helper()
+	if a.Error != nil {
+		c.t.Fatalf("got error %d: %s", a.Error.Code, a.Error.Message)
+	}
+	var r toolResult
+	if err := json.Unmarshal(a.Result, &r); err != nil {
+		c.t.Fatal(err)
+	}
+	if r.Structured != nil {
+		c.t.Errorf("the result has structuredContent: %s", r.Structured)
+	}
+	return r
+}
+
+func (c *client) call(tool string, args map[string]any) toolResult {
+	c.t.Helper()
+	return c.resultOf(c.startCall(tool, args))
+}
+
+// repl is the text of one call of repl.
+func (c *client) repl(input string) string {
+	c.t.Helper()
+	return c.call("repl", map[string]any{"input": input}).text()
+}
+
+func (c *client) cancel(id string) {
+	c.t.Helper()
+	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"test"}}`)
+}
+
+// untilState waits until the main session is in a state that repl_sessions shows.
+func (c *client) untilState(state string) {
+	c.t.Helper()
+	timeout := time.After(deadline)
+	for {
+		text := c.call("repl_sessions", nil).text()
+		if strings.Contains(text, " "+state) {
+			return
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-timeout:
+			c.t.Fatalf("the session is not %s: %s", state, text)
+		}
+	}
+}
+
+// main is the main session, as somebody else sees it.
+func (c *client) main() *supervisor.Session {
+	c.t.Helper()
+	s, ok := c.sup.Session("main")
+	if !ok {
+		c.t.Fatal("there is no main session")
+	}
+	return s
+}
+
+func wantText(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func wantPart(t *testing.T, got string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			t.Errorf("got %q, want it to contain %q", got, part)
+		}
+	}
+}

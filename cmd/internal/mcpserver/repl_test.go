@@ -1,0 +1,315 @@
+package mcpserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestRepl_CompletionAddsNothing(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "print 2"})
+	wantText(t, r.text(), "2")
+	for key, want := range map[string]any{
+		"session": "main", "generation": 1.0, "turn": 1.0, "state": "idle", "outcome": "ok", "elided": false,
+	} {
+		if got := r.Meta["turnstone/"+key]; got != want {
+			t.Errorf("%s: got %v, want %v", key, got, want)
+		}
+	}
+	for _, key := range []string{"duration_ms", "next_seq"} {
+		if _, ok := r.Meta["turnstone/"+key].(float64); !ok {
+			t.Errorf("%s: got %v", key, r.Meta["turnstone/"+key])
+		}
+	}
+}
+
+func TestRepl_SilentCompletionSaysSo(t *testing.T) {
+	c := greet(t, nil)
+	wantText(t, c.repl("\n"), "[done, no output]")
+	wantText(t, c.repl(""), "[idle, nothing new]")
+}
+
+func TestRepl_LanguageErrorIsOutput(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "error ValueError no such thing"})
+	if r.IsError || r.Meta["turnstone/outcome"] != "error" {
+		t.Errorf("got isError %v, outcome %v", r.IsError, r.Meta["turnstone/outcome"])
+	}
+	wantText(t, r.text(), "ValueError: no such thing")
+}
+
+func TestRepl_WaitIsShownAndTheNextInputAnswersIt(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "wait name? \nprint bye"})
+	wantText(t, r.text(), `[waiting for input: "name? "]`)
+	if r.Meta["turnstone/state"] != "waiting" || r.Meta["turnstone/prompt"] != "name? " {
+		t.Errorf("got %v", r.Meta)
+	}
+	wantText(t, c.repl("Ann"), "Ann\nbye")
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestRepl_PollKeepsTheWait(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("wait a? ")
+	for range 3 {
+		wantText(t, c.repl(""), `[waiting for input: "a? "]`)
+		wantText(t, c.call("repl_output", nil).text(), `[waiting for input: "a? "]`)
+	}
+	wantText(t, c.repl("x"), "x")
+}
+
+func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
+	c := greet(t, nil)
+	// The caller believes that code runs; in the meantime it has begun to ask.
+	wantPart(t, c.call("repl", map[string]any{"input": "sleep 300ms\nwait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
+	c.untilState("waiting")
+	wantText(t, c.repl("print not an answer"), `[waiting for input: "sure? "; the input was not used]`)
+	wantText(t, c.repl("yes"), "yes")
+}
+
+func TestRepl_AnswerOfAWaitThatIsOverDoesNotRun(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("wait sure? ")
+	if _, err := c.main().Interrupt(t.Context(), 0); err != nil { // somebody else
+		t.Fatal(err)
+	}
+	got := c.repl("print ran")
+	wantPart(t, got, "the wait is over; the input was not used")
+	if strings.Contains(got, "ran\n") {
+		t.Errorf("the answer ran as code: %q", got)
+	}
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestRepl_AnswerHasItsNewlineAndEmptyLinesAreAnswers(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("wait a? \nwait b? \nwait c? \nprint end")
+	wantText(t, c.repl("1"), "1\n"+`[waiting for input: "b? "]`)
+	wantText(t, c.repl("\n"), `[waiting for input: "c? "]`)
+	wantText(t, c.repl("3\n"), "3\nend")
+}
+
+func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
+	c := greet(t, nil)
+	eof := func(input string) string {
+		return c.call("repl", map[string]any{"input": input, "eof": true}).text()
+	}
+	c.repl("all a? ")
+	wantText(t, eof("1\n2"), "1\n2")
+	c.repl("wait b? ")
+	wantText(t, eof(""), "<eof>")
+	wantText(t, eof(""), "[nothing waits for input: eof was not used]")
+	wantText(t, eof("print 2"), "2\n[eof was not used: it was code]")
+}
+
+func TestRepl_SecretPromptIsSaidToBeOne(t *testing.T) {
+	c := greet(t, nil)
+	wantText(t, c.repl("secret pw: "), `[waiting for input (secret): "pw: "]`)
+	wantText(t, c.repl("hunter2"), "7 bytes")
+	all := c.call("repl_output", map[string]any{"after": 0}).text()
+	if strings.Contains(all, "hunter2") {
+		t.Errorf("the secret is recorded: %q", all)
+	}
+}
+
+func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "print begun\nsleep 1s\nprint done", "timeout_ms": 300})
+	wantPart(t, r.text(), "begun\n[running 0.", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
+	if r.IsError || r.Meta["turnstone/state"] != "running" || r.Meta["turnstone/outcome"] != nil {
+		t.Errorf("got isError %v, %v", r.IsError, r.Meta)
+	}
+	wantText(t, c.call("repl_output", nil).text(), "done")
+}
+
+func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
+	c := greet(t, nil)
+	first := c.startCall("repl", map[string]any{"input": "sleep"})
+	c.untilState("running")
+	start := time.Now()
+	r := c.call("repl", map[string]any{"input": "print 2"})
+	if took := time.Since(start); took > deadline/4 {
+		t.Errorf("the refusal took %s", took)
+	}
+	wantPart(t, r.text(), "[running ", "the input was not used", "repl_interrupt to stop")
+	if r.IsError {
+		t.Error("busy is an error")
+	}
+	c.call("repl_interrupt", nil)
+	c.resultOf(first)
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
+	c.untilState("running")
+	got := c.repl("\x03print 2")
+	wantPart(t, got, "Interrupted", "\n2")
+	wantPart(t, c.repl("\x03"), "nothing was running")
+
+	c.repl("wait a? ")
+	wantPart(t, c.repl("\x03print 3"), "3") // the wait is given up: this is code
+
+	c.repl("wait a? ")
+	r := c.call("repl", map[string]any{"input": "\x04print 4"})
+	wantPart(t, r.text(), "[session restarted: reset, state lost", "\n4")
+	if r.Meta["turnstone/generation"] != 2.0 {
+		t.Errorf("got generation %v, want 2", r.Meta["turnstone/generation"])
+	}
+}
+
+func TestRepl_InterruptIntoAnotherWaitDoesNotTakeTheRestForItsAnswer(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
+	c.untilState("running")
+	// Whatever the interrupt leads to, code that follows it never answers a wait.
+	got := c.repl("\x03wait b? ")
+	wantPart(t, got, `waiting for input: "b? "`)
+	wantText(t, c.repl("x"), "x")
+}
+
+func TestRepl_DeadWorkerIsReportedOnceAndReplaced(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "die 3"})
+	wantPart(t, r.text(), "[session ended: exit status 3, state lost")
+	if r.Meta["turnstone/state"] != "ended" {
+		t.Errorf("got state %v", r.Meta["turnstone/state"])
+	}
+	wantText(t, c.repl(""), "[the session ended: input starts a new one]")
+	wantPart(t, c.repl("print 2"), "\n2")
+	wantText(t, c.repl("print 3"), "3")
+}
+
+func TestRepl_StartUpOutputOpensTheFirstReply(t *testing.T) {
+	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})
+	wantPart(t, c.repl("print 2"), "profile\n", "2")
+	wantText(t, c.repl("print 3"), "3")
+}
+
+func TestRepl_StartUpPromptIsShownBeforeItIsAnswered(t *testing.T) {
+	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "prompt"})}})
+	c.untilState("waiting")
+	got := c.repl("print 2")
+	wantPart(t, got, "waiting for input", "the input was not used")
+	wantPart(t, c.repl("answer"), "answer")
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestRepl_LateOutputOpensTheNextReplyWithItsLabel(t *testing.T) {
+	c := greet(t, nil)
+	got := c.repl("late boo\nprint now") // it may be late for this one, or just not
+	for event := range c.main().Events(t.Context(), 0) {
+		if event.Between {
+			break // now it is there
+		}
+	}
+	got += c.repl("print then")
+	for _, part := range []string{"now", "output since turn 1 ended", "boo", "then"} {
+		if strings.Count(got, part) != 1 {
+			t.Errorf("got %q, want %q once", got, part)
+		}
+	}
+	wantText(t, c.repl("print 3"), "3")
+}
+
+func TestRepl_TurnsOfOthersAreLabelled(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("print 1")
+	turn, err := c.main().SubmitAs(t.Context(), "ada", "print hers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := turn.Wait(t.Context(), supervisor.Until(deadline)); err != nil {
+		t.Fatal(err)
+	}
+	wantPart(t, c.repl("print mine"), "turn 2 by ada", "hers", "mine")
+}
+
+func TestRepl_ImagesStandInOrderWithTheirSize(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "print a\nimage\nprint b"})
+	wantText(t, r.text(), "a\n[image \"a pixel\", 1 x 1]\n<image>\nb")
+	if got := r.Content[1]; got.MIMEType != "image/png" || !strings.HasPrefix(string(got.Data), "\x89PNG") {
+		t.Errorf("got %q, %d bytes", got.MIMEType, len(got.Data))
+	}
+}
+
+func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 10)})
+	shown := 0
+	for _, block := range r.Content {
+		if block.Type == "image" {
+			shown++
+		}
+	}
+	if shown != 8 {
+		t.Errorf("got %d images, want 8", shown)
+	}
+	if n := strings.Count(r.text(), "not shown: a reply holds 8"); n != 2 {
+		t.Errorf("got %d images that are only named, want 2: %q", n, r.text())
+	}
+}
+
+func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
+	c := greet(t, nil)
+	r := c.call("repl", map[string]any{"input": "print first\nflood 1000000\nprint last"})
+	wantPart(t, r.text(), "first\n", "elided: lines ", "\nlast")
+	if r.Meta["turnstone/elided"] != true || len(r.text()) > 21_000 {
+		t.Errorf("got elided %v, %d bytes", r.Meta["turnstone/elided"], len(r.text()))
+	}
+}
+
+func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
+	c := greet(t, nil)
+	running := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+	c.untilState("running")
+	stopped := c.call("repl_interrupt", nil).text()
+	together := stopped + c.resultOf(running).text()
+	for _, part := range []string{"begun", "Interrupted"} {
+		if strings.Count(together, part) != 1 {
+			t.Errorf("got %q, want %q once", together, part)
+		}
+	}
+	wantText(t, c.call("repl_interrupt", nil).text(), "[nothing was running]")
+}
+
+func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "deaf", "timeout_ms": 0})
+	c.untilState("running")
+	wantPart(t, c.call("repl_interrupt", nil).text(), "[running ", "interrupted, without effect so far", "repl_reset")
+	wantPart(t, c.call("repl_reset", nil).text(), "session restarted: reset, state lost")
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestServers_InOneProcessShareNothing(t *testing.T) {
+	a, b := greet(t, nil), greet(t, nil)
+	running := a.startCall("repl", map[string]any{"input": "sleep"})
+	a.untilState("running")
+	b.cancel(running) // the same id, in another connection
+	wantText(t, b.repl("print 2"), "2")
+	wantPart(t, a.call("repl_sessions", nil).text(), "running")
+	a.cancel(running)
+	a.untilState("idle")
+}
+
+func TestRepl_CallsOfManySessionsRunSideBySide(t *testing.T) {
+	c := greet(t, nil)
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, c.startCall("repl", map[string]any{"input": "sleep 200ms\nprint ok", "session": fmt.Sprint("s", i)}))
+	}
+	wantText(t, c.repl("print 2"), "2")
+	for i, id := range ids {
+		wantText(t, c.resultOf(id).text(), fmt.Sprintf("ok\n[new session \"s%d\"]", i))
+	}
+}

@@ -1,0 +1,310 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestServer_SpeaksEveryVersionWithAHandshake(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
+		t.Run(version, func(t *testing.T) {
+			c := connect(t, nil)
+			var r struct {
+				ProtocolVersion string         `json:"protocolVersion"`
+				Capabilities    map[string]any `json:"capabilities"`
+			}
+			if err := json.Unmarshal(c.initialize(version).Result, &r); err != nil {
+				t.Fatal(err)
+			}
+			wantText(t, r.ProtocolVersion, version)
+			if len(r.Capabilities) != 1 || r.Capabilities["tools"] == nil {
+				t.Errorf("got capabilities %v, want tools only", r.Capabilities)
+			}
+			wantText(t, c.repl("print 2"), "2")
+		})
+	}
+}
+
+func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
+	c := connect(t, nil)
+	c.modern()
+	a := c.request("server/discover", map[string]any{})
+	wantPart(t, string(a.Result), `"2026-07-28"`, `"2024-11-05"`, "Persistent")
+	r := c.call("repl", map[string]any{"input": "print 2"})
+	wantText(t, r.text(), "2")
+	wantPart(t, string(c.request("tools/list", map[string]any{}).Result), `"repl_sessions"`)
+}
+
+func TestServer_ListsToolsBeforeAnInterpreterIsFound(t *testing.T) {
+	found := make(chan struct{})
+	c := greet(t, &setup{specs: map[string]func() workers.Spec{
+		"fake": func() workers.Spec { <-found; return fake(nil)() },
+	}})
+	a := c.request("tools/list", map[string]any{})
+	if a.Error != nil {
+		t.Fatal(a.Error)
+	}
+	call := c.startCall("repl", map[string]any{"input": "print 2"})
+	wantPart(t, c.call("repl_sessions", nil).text(), "opening")
+	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "not open yet")
+	close(found)
+	wantText(t, c.resultOf(call).text(), "2") // the first call waits
+}
+
+type listedTool struct {
+	Name         string          `json:"name"`
+	Description  string          `json:"description"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+	InputSchema  struct {
+		Properties map[string]any `json:"properties"`
+		Required   []string       `json:"required"`
+	} `json:"inputSchema"`
+	Annotations *struct {
+		ReadOnly    bool  `json:"readOnlyHint"`
+		Destructive *bool `json:"destructiveHint"`
+		OpenWorld   *bool `json:"openWorldHint"`
+	} `json:"annotations"`
+	Meta map[string]any `json:"_meta"`
+}
+
+func listTools(c *client) map[string]listedTool {
+	c.t.Helper()
+	var r struct {
+		Tools []listedTool `json:"tools"`
+	}
+	if err := json.Unmarshal(c.request("tools/list", map[string]any{}).Result, &r); err != nil {
+		c.t.Fatal(err)
+	}
+	tools := make(map[string]listedTool)
+	for _, tool := range r.Tools {
+		tools[tool.Name] = tool
+	}
+	return tools
+}
+
+// The list is sent to a model on every request: what it costs is a promise too.
+func TestServer_ToolsAreSmallAndHonest(t *testing.T) {
+	c := greet(t, nil)
+	tools := listTools(c)
+	if len(tools) != 5 {
+		t.Errorf("got %d tools, want 5", len(tools))
+	}
+	for name, tool := range tools {
+		if len(tool.Description) > 2000 {
+			t.Errorf("%s: the description has %d bytes; clients cut it at 2 KB", name, len(tool.Description))
+		}
+		if tool.OutputSchema != nil {
+			t.Errorf("%s has an output schema: clients would drop its text", name)
+		}
+		if tool.Meta["anthropic/alwaysLoad"] != true || tool.Meta["anthropic/maxResultSizeChars"] == nil {
+			t.Errorf("%s: got _meta %v", name, tool.Meta)
+		}
+	}
+	if tools["repl"].Annotations != nil {
+		t.Error("repl claims to be harmless")
+	}
+	for _, name := range []string{"repl_output", "repl_sessions"} {
+		if !tools[name].Annotations.ReadOnly {
+			t.Errorf("%s: got no readOnlyHint", name)
+		}
+	}
+	// Clients run these without asking, so that a runaway can be stopped.
+	if a := tools["repl_interrupt"].Annotations; a.ReadOnly || *a.Destructive || *a.OpenWorld {
+		t.Errorf("repl_interrupt: got %+v", a)
+	}
+	if a := tools["repl_reset"].Annotations; a.ReadOnly || a.Destructive != nil {
+		t.Errorf("repl_reset: got %+v", a)
+	}
+	if size := len(c.request("tools/list", map[string]any{}).Line); size > 6000 {
+		t.Errorf("the list of tools has %d bytes", size)
+	}
+}
+
+func TestServer_OffersLanguagesOnlyWhenThereAreSeveral(t *testing.T) {
+	one := listTools(greet(t, nil))["repl"].InputSchema
+	if _, ok := one.Properties["lang"]; ok || !slices.Equal(one.Required, []string{"input"}) {
+		t.Errorf("one language: got %+v", one)
+	}
+	two := listTools(greet(t, &setup{specs: twoLanguages()}))["repl"].InputSchema
+	if lang, ok := two.Properties["lang"].(map[string]any); !ok || len(lang["enum"].([]any)) != 2 {
+		t.Errorf("two languages: got %+v", two)
+	}
+}
+
+func TestServer_UnknownToolIsAnErrorThatNamesTheTools(t *testing.T) {
+	c := greet(t, nil)
+	a := c.request("tools/call", map[string]any{"name": "eval", "arguments": map[string]any{}})
+	if a.Error == nil || a.Error.Code != -32602 {
+		t.Fatalf("got %s", a.Line)
+	}
+	wantPart(t, a.Error.Message, `"eval"`, "repl, repl_output, repl_interrupt, repl_reset and repl_sessions")
+}
+
+func TestServer_BadArgumentsAreRepairable(t *testing.T) {
+	c := greet(t, nil)
+	for _, bad := range []struct {
+		tool string
+		args any
+		want string
+	}{
+		{"repl", map[string]any{"code": "print 1"}, `unknown argument "code": this tool takes input, timeout_ms, eof, session and lang`},
+		{"repl", map[string]any{}, "input is required"},
+		{"repl", map[string]any{"input": 1}, "input must be a string, not a number"},
+		{"repl", map[string]any{"input": "", "eof": "yes"}, "eof must be true or false, not a string"},
+		{"repl", map[string]any{"input": "", "timeout_ms": -1}, "timeout_ms must be from 0 to 600000"},
+		{"repl", map[string]any{"input": "", "timeout_ms": 600001}, "timeout_ms must be from 0 to 600000"},
+		{"repl", map[string]any{"input": "print 1", "lang": "cobol"}, `unknown language "cobol": use fake`},
+		{"repl", map[string]any{"input": "print 1", "session": "a b"}, "is not a session name"},
+		{"repl", []any{}, "the arguments must be an object, not an array"},
+		{"repl_output", map[string]any{"session": "nope"}, `unknown session "nope": there is main`},
+		{"repl_output", map[string]any{"after": -1}, "after must be a whole number from 0, not number -1"},
+		{"repl_output", map[string]any{"grep": "("}, "grep is not a regular expression"},
+		{"repl_output", map[string]any{"grep": "a", "lines": "1"}, "use one"},
+		{"repl_output", map[string]any{"lines": "ten"}, `lines must be like "120-180"`},
+		{"repl_interrupt", map[string]any{"session": "new"}, `unknown session "new"`},
+		{"repl_reset", map[string]any{"input": ""}, "unknown argument"},
+		{"repl_sessions", map[string]any{"all": true}, "this tool takes no arguments"},
+	} {
+		r := c.decode(c.request("tools/call", map[string]any{"name": bad.tool, "arguments": bad.args}))
+		if !r.IsError {
+			t.Errorf("%s %v: not an error", bad.tool, bad.args)
+		}
+		wantPart(t, r.text(), bad.want)
+	}
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T) {
+	missing := func() workers.Spec { return workers.Spec{Name: "fake", Path: "/does/not/exist"} }
+	calls := 0
+	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": func() workers.Spec {
+		if calls++; calls < 3 { // one ahead, one for the first call
+			return missing()
+		}
+		return fake(nil)()
+	}}})
+	var r toolResult
+	for range 3 { // the first may still see the session that is opened ahead
+		if r = c.call("repl", map[string]any{"input": "print 2"}); !r.IsError {
+			break
+		}
+		wantPart(t, r.text(), "/does/not/exist")
+	}
+	wantText(t, r.text(), "2")
+}
+
+func TestServer_EndOfInputEndsEverythingAtOnce(t *testing.T) {
+	c := greet(t, nil)
+	c.startCall("repl", map[string]any{"input": "sleep"})
+	c.untilState("running")
+	pid := c.main().Info().PID
+	if pid == 0 {
+		t.Fatal("no worker")
+	}
+	_ = c.in.Close()
+	c.waitEnd()
+	if c.runErr != nil {
+		t.Errorf("got %v, want no error", c.runErr)
+	}
+}
+
+func TestServer_ContextEndsEverythingAtOnce(t *testing.T) {
+	c := greet(t, nil)
+	c.startCall("repl", map[string]any{"input": "sleep"})
+	c.untilState("running")
+	c.stop()
+	c.waitEnd()
+	if c.runErr != context.Canceled {
+		t.Errorf("got %v, want context.Canceled", c.runErr)
+	}
+}
+
+func TestRun_RefusesIncompleteOptions(t *testing.T) {
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := map[string]func() workers.Spec{"fake": fake(nil)}
+	for want, o := range map[string]*mcpserver.Options{
+		"required":         {Specs: specs, In: strings.NewReader(""), Out: io.Discard},
+		"no language":      {Supervisor: sup, In: strings.NewReader(""), Out: io.Discard},
+		"default language": {Supervisor: sup, Specs: specs, Default: "r", In: strings.NewReader(""), Out: io.Discard},
+	} {
+		if err := mcpserver.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// The SDK's own client: the newest era, progress and cancellation included.
+func TestServer_ServesTheSDKsClient(t *testing.T) {
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- mcpserver.Run(context.Background(), &mcpserver.Options{
+			Supervisor: sup, Specs: map[string]func() workers.Spec{"fake": fake(nil)}, In: inRead, Out: outWrite,
+		})
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	progress := make(chan float64, 10)
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
+	})
+	session, err := c.Connect(ctx, &mcp.IOTransport{Reader: outRead, Writer: inWrite}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "print 2"}}
+	r, err := session.CallTool(ctx, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Content) != 1 || r.Content[0].(*mcp.TextContent).Text != "2" || r.StructuredContent != nil {
+		t.Errorf("got %+v", r)
+	}
+	params = &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "sleep"}}
+	params.SetProgressToken("token")
+	calling, giveUp := context.WithCancel(ctx)
+	returned := make(chan error, 1)
+	go func() { _, err := session.CallTool(calling, params); returned <- err }()
+	select {
+	case p := <-progress:
+		if p < 1 || p > 3 {
+			t.Errorf("got progress %v, want about 1 s", p)
+		}
+	case <-time.After(deadline):
+		t.Fatal("no progress")
+	}
+	giveUp()
+	if err := <-returned; err == nil {
+		t.Error("the cancelled call returned a result")
+	}
+	params = &mcp.CallToolParams{Name: "repl_output", Arguments: map[string]any{}}
+	if r, err = session.CallTool(ctx, params); err != nil {
+		t.Fatal(err)
+	}
+	wantPart(t, r.Content[0].(*mcp.TextContent).Text, "Interrupted", "[interrupted after 1.")
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = inWrite.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,138 @@
+package mcpserver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func twoLanguages() map[string]func() workers.Spec {
+	return map[string]func() workers.Spec{"fake": fake(nil), "mock": fake(nil)}
+}
+
+func in(session, input string) map[string]any {
+	return map[string]any{"session": session, "input": input}
+}
+
+func TestSessions_NameMakesOneAndSaysSoOnce(t *testing.T) {
+	c := greet(t, nil)
+	wantText(t, c.call("repl", in("work", "print 1")).text(), "1\n[new session \"work\"]")
+	wantText(t, c.call("repl", in("work", "print 2")).text(), "2")
+	wantText(t, c.repl("print 3"), "3")
+	wantPart(t, c.call("repl_output", map[string]any{"session": "work"}).text(), "nothing new")
+}
+
+func TestSessions_NewMintsNamesThatAreNotTaken(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", in("fake-2", "print 0"))
+	wantText(t, c.call("repl", in("new", "print 1")).text(), "1\n[new session \"fake-3\"]")
+	wantText(t, c.call("repl", in("new", "print 2")).text(), "2\n[new session \"fake-4\"]")
+	wantText(t, c.call("repl", in("fake-3", "print 3")).text(), "3")
+}
+
+func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
+	c := greet(t, &setup{specs: twoLanguages()})
+	r := c.call("repl", map[string]any{"input": "print 1"})
+	if !r.IsError {
+		t.Errorf("got %q, want a question for the language", r.text())
+	}
+	wantPart(t, r.text(), "Set lang to fake or mock")
+	r = c.call("repl", map[string]any{"input": "print 1", "lang": "mock"})
+	wantText(t, r.text(), "1")
+	if r.Meta["turnstone/session"] != "mock" {
+		t.Errorf("got session %v", r.Meta["turnstone/session"])
+	}
+	wantPart(t, c.call("repl", map[string]any{"input": "1", "session": "mock", "lang": "fake"}).text(), `session "mock" runs mock`)
+	wantPart(t, c.call("repl_output", nil).text(), "nothing new") // there is only one to mean
+
+	c = greet(t, &setup{specs: twoLanguages(), main: "mock"})
+	if r := c.call("repl", map[string]any{"input": "print 1"}); r.Meta["turnstone/session"] != "main" {
+		t.Errorf("got session %v", r.Meta["turnstone/session"])
+	}
+	wantPart(t, c.call("repl_sessions", nil).text(), "main  mock")
+}
+
+func TestSessions_LimitIsRefusedWithTheNames(t *testing.T) {
+	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
+	c.repl("print 0")
+	c.call("repl", in("a", "print 1"))
+	r := c.call("repl", in("b", "print 1"))
+	if !r.IsError {
+		t.Errorf("got %q, want a refusal", r.text())
+	}
+	wantPart(t, r.text(), "too many sessions: use one of a or main")
+	// A session without a worker has nothing to lose: it makes room.
+	c.call("repl", in("a", "exit 0"))
+	wantPart(t, c.call("repl", in("b", "print 2")).text(), "2\n")
+	wantPart(t, c.call("repl_output", map[string]any{"session": "a"}).text(), `unknown session "a"`)
+}
+
+func TestSessions_ListTellsWhatEachDoes(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", in("work", "wait a? "))
+	c.repl("print 1")
+	lines := strings.Split(c.call("repl_sessions", nil).text(), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("got %q", lines)
+	}
+	wantPart(t, lines[0], "NAME", "LANGUAGE", "STATE", "GENERATION", "AGE", "MEMORY", "PID")
+	wantPart(t, lines[1], "main", "fake", "idle")
+	wantPart(t, lines[2], "work", "fake", "waiting")
+}
+
+func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "print a1\nprint b2\nprint a3\nsleep", "timeout_ms": 0})
+	c.untilState("running")
+	until := func(args map[string]any, want string) { // the timeout may have passed before the output
+		t.Helper()
+		for range 1000 {
+			if got := c.call("repl_output", args).text(); got == want {
+				return
+			}
+		}
+		t.Errorf("%v: got %q, want %q", args, c.call("repl_output", args).text(), want)
+	}
+	until(map[string]any{"grep": "^a"}, "1: a1\n3: a3")
+	until(map[string]any{"lines": "2-3"}, "2: b2\n3: a3")
+	until(map[string]any{"lines": "2"}, "2: b2")
+	until(map[string]any{"lines": "3-"}, "3: a3")
+	until(map[string]any{"lines": "-1"}, "3: a3")
+	until(map[string]any{"lines": "9"}, "[there are 3 lines]")
+	until(map[string]any{"grep": "zebra"}, "[no line of 3 matches]")
+	c.call("repl_interrupt", nil)
+}
+
+func TestOutput_LookIsBounded(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("flood 100000")
+	got := c.call("repl_output", map[string]any{"lines": "1-1000"}).text()
+	wantPart(t, got, "1: 0000", "are left]")
+	if len(got) > 21_000 {
+		t.Errorf("got %d bytes", len(got))
+	}
+	wantPart(t, c.call("repl_output", map[string]any{"grep": "0"}).text(), "more lines match after line")
+}
+
+func TestOutput_AfterShowsThingsAgain(t *testing.T) {
+	c := greet(t, nil)
+	first := c.call("repl", map[string]any{"input": "print one"})
+	c.repl("print two")
+	got := c.call("repl_output", map[string]any{"after": first.Meta["turnstone/next_seq"]}).text()
+	if strings.Contains(got, "one") {
+		t.Errorf("got %q", got)
+	}
+	wantPart(t, got, "two")
+	wantPart(t, c.call("repl_output", map[string]any{"after": 0}).text(), "one", "two")
+	wantText(t, c.call("repl_output", nil).text(), "[idle, nothing new]")
+}
+
+func TestOutput_ZeroWaitReturnsAtOnce(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
+	c.untilState("running")
+	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "[running ")
+	c.call("repl_interrupt", nil)
+}

@@ -1,0 +1,132 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestWire_IDsComeBackAsSent(t *testing.T) {
+	c := greet(t, nil)
+	ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
+	for _, id := range ids {
+		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+		if a := c.answerTo(id); a.Error != nil {
+			t.Errorf("%s: got %s", id, a.Line)
+		}
+	}
+}
+
+func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
+	c := greet(t, nil)
+	start := func(id, session string) {
+		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep","session":"` + session + `"}}}`)
+	}
+	start(`500`, "number")
+	start(`"500"`, "string")
+	for _, session := range []string{"number", "string"} {
+		for !strings.Contains(c.call("repl_output", map[string]any{"session": session, "wait_ms": 0}).text(), "running") {
+			continue // until it runs, within the test's own deadline
+		}
+	}
+	c.cancel(`"500"`)
+	wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
+	wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
+	c.call("repl_interrupt", map[string]any{"session": "number"})
+	c.answerTo(`500`)
+}
+
+func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
+	c := greet(t, nil)
+	first := c.startCall("repl", map[string]any{"input": "sleep"})
+	c.untilState("running")
+	c.sendLine(`{"jsonrpc":"2.0","id":` + first + `,"method":"ping"}`)
+	wantPart(t, c.answerTo("null").Error.Message, "in use")
+	c.call("repl_interrupt", nil)
+	c.resultOf(first)
+}
+
+func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
+	for name, bad := range map[string]struct {
+		line string
+		code int
+	}{
+		"no JSON":         {`{"jsonrpc":`, -32700},
+		"plain text":      {`hello`, -32700},
+		"a number":        {`5`, -32600},
+		"no version":      {`{"id":1,"method":"ping"}`, -32600},
+		"null id":         {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
+		"object id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
+		"method a number": {`{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
+		"empty batch":     {`[]`, -32600},
+		"too long":        {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 17<<20) + `"}`, -32600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := greet(t, nil)
+			c.sendLine(bad.line)
+			a := c.until("an error", func(a answer) bool { return a.Error != nil })
+			if a.Error.Code != bad.code {
+				t.Errorf("got %d (%s), want %d", a.Error.Code, a.Error.Message, bad.code)
+			}
+			wantText(t, c.repl("print 2"), "2")
+		})
+	}
+}
+
+func TestWire_UnknownMethodIsAnError(t *testing.T) {
+	c := greet(t, nil)
+	if a := c.request("no/such", nil); a.Error == nil || a.Error.Code != -32601 {
+		t.Errorf("got %s", a.Line)
+	}
+	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/nobody"}`)
+	c.sendLine(`{"jsonrpc":"2.0","id":99,"result":{}}`) // an answer to nothing
+	c.sendLine("")
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
+	c := connect(t, nil)
+	c.initialize("2025-03-26")
+	call := func(id, input string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":%[1]q}}}`, id, input)
+	}
+	c.sendLine("[" + call("a", "print 1") + "," + call("b", "sleep") + `,{"jsonrpc":"2.0","method":"notifications/initialized"},{"id":5}]`)
+	for !strings.Contains(c.call("repl_sessions", nil).text(), "running") {
+		continue // until the second runs
+	}
+	c.cancel(`"b"`)
+	a := c.until("the batch", func(a answer) bool { return strings.HasPrefix(a.Line, "[") })
+	var answers []answer
+	if err := json.Unmarshal([]byte(a.Line), &answers); err != nil {
+		t.Fatal(err)
+	}
+	if len(answers) != 2 || string(answers[0].ID) != "null" || string(answers[1].ID) != `"a"` {
+		t.Errorf("got %s", a.Line)
+	}
+}
+
+// A client may cancel what it never called, by mistake or by malice.
+func TestWire_UnknownCancelsLeaveNoTrace(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("print 1")
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse
+	}
+	before := heap()
+	for i := range 100_000 {
+		c.cancel(fmt.Sprint(1_000_000 + i))
+	}
+	for _, malformed := range []string{`{}`, `[]`, `5`, `{"requestId":null}`, `{"requestId":{}}`} {
+		c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":` + malformed + `}`)
+	}
+	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
+	wantText(t, c.repl("print 2"), "2")
+	if after := heap(); after > before+4<<20 {
+		t.Errorf("the heap grew from %d to %d bytes", before, after)
+	}
+}
