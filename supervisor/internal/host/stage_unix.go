@@ -224,7 +224,7 @@ func (s *stage) send(sig syscall.Signal, to Target) {
 
 // foreground makes the worker's group the one that may use the terminal.
 func (s *stage) foreground() error {
-	return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, s.worker)
+	return again(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, s.worker) })
 }
 
 // reap collects everything that has ended or stopped by now.

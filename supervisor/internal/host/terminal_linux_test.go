@@ -148,9 +148,8 @@ before = termios.tcgetattr(0)
 tty.setraw(0)
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 child = subprocess.Popen(["sleep", "1000"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpgrp())))
-say(b"left")
-signal.sigtimedwait if False else None
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+say(b"left")
 signal.sigwait([signal.SIGHUP])
 say(b"modes " + (b"same" if termios.tcgetattr(0) == before else b"other"))
 say(b"group " + (b"ours" if os.tcgetpgrp(0) == os.getpgrp() else b"other"))
@@ -253,7 +252,7 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 		"a lock":                        "threading.Event().wait()",
 		"a socket":                      "socket.socketpair()[0].recv(1)",
 		"a pipe":                        "r, w = os.pipe(); os.read(r, 1)",
-		"a piped child":                 "subprocess.run(['cat'], stdin=subprocess.PIPE) if False else subprocess.Popen(['cat'], stdin=subprocess.PIPE).wait()",
+		"a piped child":                 "subprocess.Popen(['cat'], stdin=subprocess.PIPE).wait()",
 		"select without the terminal":   "r, w = os.pipe(); select.select([r], [], [])",
 		"select with a timeout":         "select.select([0], [], [], 1000)",
 		"poll with a timeout":           "p = select.poll(); p.register(0, select.POLLIN); p.poll(1000000)",

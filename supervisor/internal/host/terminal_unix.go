@@ -81,15 +81,15 @@ func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
 	p.modes = *modes
 
 	// The library's file is in blocking mode, whose Read Close cannot end.
-	again, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	master, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := unix.SetNonblock(again, true); err != nil {
-		unix.Close(again)
+	if err := unix.SetNonblock(master, true); err != nil {
+		unix.Close(master)
 		return nil, nil, err
 	}
-	p.master = os.NewFile(uintptr(again), "terminal")
+	p.master = os.NewFile(uintptr(master), "terminal")
 	if p.raw, err = p.master.SyscallConn(); err == nil {
 		err = p.resize(size)
 	}
@@ -105,10 +105,21 @@ func (p *pseudo) close() error { return p.master.Close() }
 // control runs f on the master's descriptor, which stays open meanwhile.
 func (p *pseudo) control(f func(fd int) error) error {
 	var err error
-	if closed := p.raw.Control(func(fd uintptr) { err = f(int(fd)) }); closed != nil {
+	if closed := p.raw.Control(func(fd uintptr) {
+		err = again(func() error { return f(int(fd)) })
+	}); closed != nil {
 		return closed
 	}
 	return err
+}
+
+// again repeats what a signal interrupted; the runtime sends itself many.
+func again(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 func (p *pseudo) read(b []byte) (int, error) {
@@ -245,12 +256,16 @@ func unread(fd int) (int, error) {
 // onSlave opens the slave for a moment: kept open, it would hide the moment
 // when the worker's side has closed.
 func (p *pseudo) onSlave(f func(fd int) error) error {
-	fd, err := unix.Open(p.name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	var fd int
+	err := again(func() (err error) {
+		fd, err = unix.Open(p.name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return f(fd)
+	return again(func() error { return f(fd) })
 }
 
 func (p *pseudo) currentModes() (*unix.Termios, error) {
