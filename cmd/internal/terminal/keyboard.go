@@ -40,6 +40,7 @@ type keyboard struct {
 	held    []byte // the beginning of what may be a marker
 	pasting bool
 	newline bool // a paste had a line end, and it is not known yet whether it goes on
+	last    byte // of the paste
 }
 
 type keystrokes struct {
@@ -131,7 +132,7 @@ func (k *keyboard) decode(b []byte) {
 		switch {
 		case bytes.HasPrefix(b, []byte(marker)):
 			k.endLine(true)
-			k.pasting = !k.pasting
+			k.pasting, k.last = !k.pasting, 0
 			b = b[len(marker):]
 		case len(b) < len(marker) && bytes.HasPrefix([]byte(marker), b):
 			k.held = bytes.Clone(b)
@@ -149,9 +150,11 @@ func (k *keyboard) take(b []byte) {
 		k.ready = append(k.ready, b...)
 		return
 	}
-	for i, c := range b {
+	for _, c := range b {
+		pair := c == '\n' && k.last == '\r'
+		k.last = c
 		switch {
-		case c == '\n' && i > 0 && b[i-1] == '\r':
+		case pair: // one line end
 		case c == '\r' || c == '\n':
 			k.endLine(false)
 			k.newline = true

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// run is a command line that starts no runtime.
+func runLine(t *testing.T, args ...string) (status int, out, err string) {
+	t.Helper()
+	var o, e strings.Builder
+	status = dispatch(streams{in: os.Stdin, out: &o, err: &e}, args)
+	return status, o.String(), e.String()
+}
+
+func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
+	dir := t.TempDir()
+	tests := []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--nope"}, "-nope"},
+		{[]string{"-e"}, "needs an argument: -e"},
+		{[]string{"-e", "1", "file.py"}, "exclude each other"},
+		{[]string{"--lang", "cobol", "-e", "1"}, `no language "cobol"; there is: python`},
+		{[]string{"--dir", filepath.Join(dir, "missing"), "-e", "1"}, "not a directory"},
+		{[]string{"--python", filepath.Join(dir, "missing"), "-e", "1"}, "does not exist"},
+		{[]string{"docter"}, "did you mean repl doctor?"},
+		{[]string{"serve"}, `"serve" is neither a command nor a file`},
+		{[]string{dir}, "is a directory"},
+		{[]string{"mcp", "extra"}, "one argument too many"},
+		{[]string{"mcp", "--lang", "cobol"}, "no language"},
+		{[]string{"doctor", "--nope"}, "-nope"},
+		{[]string{"version", "extra"}, "one argument too many"},
+		{[]string{"help", "mcp"}, "one page"},
+		{[]string{"worker"}, "repl worker check"},
+		{[]string{"worker", "chek"}, "repl worker check"},
+		{[]string{"worker", "check"}, "which command?"},
+		{[]string{"worker", "check", filepath.Join(dir, "missing")}, "cannot run"},
+		{[]string{"worker", "check", "--timeout", "soon", "x"}, "soon"},
+		{[]string{"worker", "check", "--dialect", "cobol", "x"}, "no language"},
+	}
+	for _, test := range tests {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			status, out, err := runLine(t, test.args...)
+			if status != 2 || out != "" {
+				t.Errorf("got status %d and output %q, want 2 and none", status, out)
+			}
+			if !strings.HasPrefix(err, "repl: ") || strings.Count(err, "\n") != 1 || !strings.Contains(err, test.says) {
+				t.Errorf("got %q, want one line that says %q", err, test.says)
+			}
+		})
+	}
+}
+
+func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
+	_, text, _ := runLine(t, "help")
+	for _, c := range commands() {
+		if !strings.Contains(text, "\n  repl "+c.name) {
+			t.Errorf("help does not show repl %s", c.name)
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		if len(line) > 80 {
+			t.Errorf("line %d has %d characters, want at most 80: %q", i+1, len(line), line)
+		}
+	}
+	if len(lines) > 60 {
+		t.Errorf("help has %d lines, want a page of 60", len(lines))
+	}
+	for _, way := range []string{"-h", "-help", "--help"} {
+		if status, out, _ := runLine(t, way); status != 0 || out != text {
+			t.Errorf("repl %s: got status %d, want the same page", way, status)
+		}
+	}
+	if status, out, _ := runLine(t, "mcp", "--help"); status != 0 || out != text {
+		t.Errorf("repl mcp --help: got status %d, want the same page", status)
+	}
+}
+
+func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
+	for _, way := range []string{"version", "--version"} {
+		status, out, _ := runLine(t, way)
+		if status != 0 || !strings.HasPrefix(out, "repl ") || !strings.Contains(out, "(go1") {
+			t.Errorf("repl %s: got status %d and %q", way, status, out)
+		}
+	}
+}
+
+func TestExitStatus_IsWhatAShellReports(t *testing.T) {
+	for reason, want := range map[string]int{
+		"exit status 0":                        0,
+		"exit status 7":                        7,
+		"exit status 256":                      0,
+		"killed by SIGKILL":                    137,
+		"killed by SIGKILL (out of memory)":    137,
+		"killed by SIGTERM":                    143,
+		"worker failed: it closed its channel": 1,
+	} {
+		if got := exitStatus(timeline.GenerationEnded{Reason: reason}); got != want {
+			t.Errorf("%q: got %d, want %d", reason, got, want)
+		}
+	}
+}
+
+func TestNearest_IsAtMostTwoSlipsAway(t *testing.T) {
+	names := []string{"mcp", "doctor", "worker"}
+	for name, want := range map[string]string{"docter": "doctor", "wroker": "worker", "mpc": "mcp", "serve": "", "script.py": ""} {
+		if got := nearest(name, names); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestPythonString_IsALiteral(t *testing.T) {
+	for s, want := range map[string]string{
+		"plain":           `"plain"`,
+		`q"uo'te\` + "\n": `"q\"uo'te\\\n"`,
+		"ü中":              `"\u00fc\u4e2d"`,
+		"🐍":               `"\U0001f40d"`,
+		"\xff":            `"\udcff"`,
+		"\ufffd":          `"\ufffd"`,
+	} {
+		if got := pythonString(s); got != want {
+			t.Errorf("%q: got %s, want %s", s, got, want)
+		}
+	}
+}

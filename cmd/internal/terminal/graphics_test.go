@@ -1,0 +1,204 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestDetectGraphics_GoesByTheEnvironment(t *testing.T) {
+	tests := []struct {
+		name string
+		env  map[string]string
+		want Graphics
+	}{
+		{"nothing known", map[string]string{"TERM": "xterm-256color"}, NoGraphics},
+		{"kitty", map[string]string{"TERM": "xterm-kitty", "KITTY_WINDOW_ID": "1"}, KittyGraphics},
+		{"Ghostty", map[string]string{"TERM_PROGRAM": "ghostty"}, KittyGraphics},
+		{"iTerm2", map[string]string{"TERM_PROGRAM": "iTerm.app"}, ITermGraphics},
+		{"WezTerm", map[string]string{"TERM_PROGRAM": "WezTerm"}, ITermGraphics},
+		{"foot", map[string]string{"TERM": "foot-extra"}, SixelGraphics},
+		{"kitty behind tmux", map[string]string{"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}, NoGraphics},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := DetectGraphics(func(k string) string { return test.env[k] }); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// picture is noise, so that it does not compress.
+func picture(width, height int) image.Image {
+	p := image.NewNRGBA(image.Rect(0, 0, width, height))
+	seed := uint32(1)
+	for i := range p.Pix {
+		seed = seed*1664525 + 1013904223
+		p.Pix[i] = byte(seed>>24) | 0x80
+	}
+	return p
+}
+
+func encoded(t *testing.T, p image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestGraphics_KittyGetsAllOfThePictureInChunks(t *testing.T) {
+	data := encoded(t, picture(64, 64))
+	text := KittyGraphics.inline("image/png", data)
+	chunks := regexp.MustCompile(`\x1b_G(?:f=100,a=T,)?m=([01]);([^\x1b]*)\x1b\\`).FindAllStringSubmatch(text, -1)
+	var all string
+	for i, c := range chunks {
+		if last := i == len(chunks)-1; len(c[2]) > 4096 || (c[1] == "0") != last {
+			t.Errorf("chunk %d of %d has %d characters and m=%s", i, len(chunks), len(c[2]), c[1])
+		}
+		all += c[2]
+	}
+	if got, err := base64.StdEncoding.DecodeString(all); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the chunks are not the picture: %d bytes, %v, want %d", len(got), err, len(data))
+	}
+}
+
+func TestGraphics_KittyGetsJPEGAsPNG(t *testing.T) {
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, picture(4, 4), nil); err != nil {
+		t.Fatal(err)
+	}
+	if text := KittyGraphics.inline("image/jpeg", b.Bytes()); !strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n"))[:8]) {
+		t.Errorf("got %.60q, want PNG data", text)
+	}
+}
+
+func TestGraphics_BrokenPictureShowsNothing(t *testing.T) {
+	for _, g := range []Graphics{KittyGraphics, SixelGraphics} {
+		if got := g.inline("image/jpeg", []byte("no picture")); got != "" {
+			t.Errorf("graphics %d: got %q, want nothing", g, got)
+		}
+	}
+}
+
+// The encoding is read back by the rules of the format.
+func TestGraphics_SixelsAreThePicture(t *testing.T) {
+	red, white := color.RGBA{255, 0, 0, 255}, color.RGBA{255, 255, 255, 255}
+	p := image.NewRGBA(image.Rect(0, 0, 9, 8)) // two bands, the second one not full
+	for y := range 8 {
+		for x := range 9 {
+			if (x+y)%3 == 0 || y == 7 {
+				p.Set(x, y, red)
+			} // else transparent, which is shown on white
+		}
+	}
+	got := decodeSixel(t, SixelGraphics.inline("image/png", encoded(t, p)))
+	for y := range 8 {
+		for x := range 9 {
+			want := white
+			if (x+y)%3 == 0 || y == 7 {
+				want = red
+			}
+			if got[image.Pt(x, y)] != want {
+				t.Errorf("pixel %d,%d is %v, want %v", x, y, got[image.Pt(x, y)], want)
+			}
+		}
+	}
+}
+
+func decodeSixel(t *testing.T, text string) map[image.Point]color.RGBA {
+	t.Helper()
+	body, ok := strings.CutPrefix(text, "\x1bPq")
+	body, end := strings.CutSuffix(body, "\x1b\\\n")
+	if !ok || !end {
+		t.Fatalf("got %q, want a sixel string", text)
+	}
+	pixels := make(map[image.Point]color.RGBA)
+	colours := make(map[int]color.RGBA)
+	x, y, current, repeat := 0, 0, 0, 1
+	for len(body) > 0 {
+		c := body[0]
+		body = body[1:]
+		var numbers []int
+		if strings.IndexByte(`"#!`, c) >= 0 {
+			numbers, body = leadingNumbers(body)
+		}
+		switch {
+		case c == '#' && len(numbers) == 5:
+			colours[numbers[0]] = color.RGBA{uint8(numbers[2] * 255 / 100), uint8(numbers[3] * 255 / 100), uint8(numbers[4] * 255 / 100), 255}
+		case c == '#':
+			current = numbers[0]
+		case c == '!':
+			repeat = numbers[0]
+		case c == '$':
+			x = 0
+		case c == '-':
+			x, y = 0, y+6
+		case c >= '?' && c <= '~':
+			for ; repeat > 0; repeat-- {
+				for bit := range 6 {
+					if (c-'?')>>bit&1 == 1 {
+						pixels[image.Pt(x, y+bit)] = colours[current]
+					}
+				}
+				x++
+			}
+			repeat = 1
+		}
+	}
+	return pixels
+}
+
+func leadingNumbers(s string) (numbers []int, rest string) {
+	numbers = []int{0}
+	for len(s) > 0 && (s[0] == ';' || s[0] >= '0' && s[0] <= '9') {
+		if s[0] == ';' {
+			numbers = append(numbers, 0)
+		} else {
+			numbers[len(numbers)-1] = numbers[len(numbers)-1]*10 + int(s[0]-'0')
+		}
+		s = s[1:]
+	}
+	return numbers, s
+}
+
+func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	a := &album{}
+	first := timeline.Image{MIME: "image/png", Data: []byte("one"), Source: "figure 1"}
+	second := timeline.Image{MIME: "image/jpeg", Data: []byte("two")}
+	update := timeline.Image{MIME: "image/png", Data: []byte("three"), Source: "figure 1", Update: true}
+	var paths []string
+	for _, i := range []timeline.Image{first, second, update} {
+		path, err := a.save(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+		if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, i.Data) {
+			t.Errorf("%s holds %q, %v, want %q", path, data, err, i.Data)
+		}
+	}
+	if paths[0] != paths[2] || paths[0] == paths[1] {
+		t.Errorf("got files %q, want the first and the last to be one", paths)
+	}
+	info, err := os.Stat(a.dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v, %v, want mode 0700", info, err)
+	}
+	a.close()
+	if _, err := os.Stat(a.dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is left behind: %v", err)
+	}
+}
