@@ -81,20 +81,20 @@ func (s *Session) interruptLocked(w *worker, t *Turn) timeline.Seq {
 	}
 	t.escalate = false
 	seen := s.appendLocked(timeline.Interrupt{Level: level}).Seq
-	if n := s.queue.clear(); n > 0 {
-		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("%d bytes of input were not read and were dropped", n)})
+	s.dropInputLocked()
+	m := ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
+	s.stopRetriesLocked()
+	if w.userHandlesSigint {
+		// The user's own handler expects one signal, and its reader may go on.
+		w.interrupt(m, true)
+		return seen
 	}
+	t.unacked = true
 	s.dropWaitsLocked()
 	if s.state == StateWaiting {
 		s.resumeLocked()
-		w.watchTerminal(s)
 	}
-	m := ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
 	w.interrupt(m, true)
-	s.stopRetriesLocked()
-	if w.userHandlesSigint {
-		return seen // once is what the user's own handler expects
-	}
 	tries := 0
 	var timer *time.Timer
 	timer = time.AfterFunc(firstRetry, func() {
@@ -110,6 +110,21 @@ func (s *Session) interruptLocked(w *worker, t *Turn) timeline.Seq {
 	})
 	s.interrupts = timer
 	return seen
+}
+
+// ackedLocked takes in that the worker has seen the last interrupt. Readers
+// that outlive it ask again, and terminal readers are looked for again.
+func (s *Session) ackedLocked(t *Turn) {
+	t.unacked = false
+	s.stopRetriesLocked()
+	s.worker.watchTerminal(s)
+}
+
+// dropInputLocked empties the queue, visibly.
+func (s *Session) dropInputLocked() {
+	if n := s.queue.clear(); n > 0 {
+		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("%d bytes of input were not read and were dropped", n)})
+	}
 }
 
 // stopRetriesLocked ends the retries of an interrupt that was acknowledged or

@@ -62,5 +62,5 @@ func (w *worker) look() {
 // looksLocked reports whether a terminal reader would be news.
 func (w *worker) looksLocked() bool {
 	s := w.s
-	return s.worker == w && s.turn != nil && len(s.asked) == 0 && (s.state == StateStarting || s.state == StateRunning)
+	return s.worker == w && s.turn != nil && !s.turn.unacked && len(s.asked) == 0 && (s.state == StateStarting || s.state == StateRunning)
 }

@@ -239,9 +239,7 @@ func (s *Session) endLocked(outcome string, e *ipc.RuntimeError, prompt string) 
 	}
 	s.stopRetriesLocked()
 	s.dropWaitsLocked()
-	if n := s.queue.clear(); n > 0 {
-		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("%d bytes of input were not read and were dropped", n)})
-	}
+	s.dropInputLocked()
 	if !t.started.IsZero() {
 		t.elapsed = time.Since(t.started)
 	}

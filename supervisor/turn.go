@@ -27,6 +27,7 @@ type Turn struct {
 	joined   *Turn // an input that was held and answered this turn instead of starting one
 
 	interrupts uint64 // the Seq of the last interrupt
+	unacked    bool   // the worker has not seen that one yet
 	escalate   bool   // the last interrupt was delivered and changed nothing
 }
 

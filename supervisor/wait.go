@@ -15,7 +15,9 @@ func (s *Session) stdinWaitLocked(m ipc.StdinWait) error {
 		}
 		return nil // a thread of a turn that has just ended: it asks again in the next one
 	}
-	s.stopRetriesLocked()
+	if s.turn.unacked {
+		return nil // asked before the worker saw the interrupt, which ends it
+	}
 	s.asked = append(s.asked, ask{
 		Wait: Wait{
 			Turn:   s.turn.id,

@@ -295,10 +295,13 @@ func (w *worker) handleLocked(m ipc.Message) error {
 		s.appendLocked(timeline.InputLine{Prompt: m.Prompt, Text: m.Text, Secret: m.Secret, Author: s.queue.author})
 	case ipc.InterruptAck:
 		if s.turn != nil && m.Turn == s.turn.id && m.Seq == s.turn.interrupts {
-			s.stopRetriesLocked()
+			s.ackedLocked(s.turn)
 		}
 	case ipc.Sigint:
 		w.userHandlesSigint = m.Owner != ipc.SigintOurs
+		if w.userHandlesSigint && s.turn != nil {
+			s.ackedLocked(s.turn)
+		}
 	case ipc.Progress:
 		p := timeline.Progress{Progress: m.Progress, Message: m.Message}
 		if m.Total != nil {
