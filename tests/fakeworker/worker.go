@@ -31,6 +31,7 @@ type worker struct {
 	out     *os.File // frames
 	tty     *os.File // text and markers: a private duplicate of the terminal
 	mark    uint64   // the last one
+	ended   bool     // session_end was sent: it is the last frame
 
 	mu     sync.Mutex
 	active *turn           // guarded by mu; nil when idle
@@ -418,6 +419,10 @@ func (w *worker) send(m ipc.Message) {
 
 // sendLocked writes a frame, and its marker behind it; sending is held.
 func (w *worker) sendLocked(m ipc.Message) {
+	if w.ended {
+		return
+	}
+	_, w.ended = m.(ipc.SessionEnd)
 	marked := m
 	if w.fence {
 		marked = withMark(m, w.mark+1)
