@@ -66,7 +66,16 @@ func superviseRole() {
 
 type terminalReader struct{ p *host.Process }
 
-func (r terminalReader) Read(b []byte) (int, error) { return r.p.Terminal().Read(b) }
+func (r terminalReader) Read(b []byte) (n int, err error) {
+	closed := r.p.Terminal().Await(func() bool {
+		n, err = r.p.Terminal().TryRead(b)
+		return n > 0 || err != nil
+	})
+	if closed != nil {
+		return 0, closed
+	}
+	return n, err
+}
 
 // patience is the one deadline of these tests: no fact takes this long.
 const patience = 20 * time.Second

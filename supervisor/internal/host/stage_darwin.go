@@ -35,3 +35,6 @@ type oomCounter struct{}
 
 func newOOMCounter() oomCounter { return oomCounter{} }
 func (oomCounter) moved() bool  { return false }
+
+// forgetImage leaves it to the system, which does it under pressure.
+func forgetImage() {}

@@ -47,3 +47,25 @@ func adoptOrphans() error {
 func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// forgetImage gives back the pages of the program that the start touched: most
+// of a stage's resident set, and of no use while it waits. They are mapped from
+// the file and come back when they are needed. Only mappings without a single
+// page of their own are touched: code, and constants unless a loader has
+// relocated them.
+func forgetImage() {
+	var start, end uint64
+	readOnly := false
+	for line := range strings.Lines(readProc(os.Getpid(), "smaps")) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) >= 6 && !strings.HasSuffix(f[0], ":"): // 400000-8c2000 r-xp 00000000 fe:00 1234 /path
+			from, to, _ := strings.Cut(f[0], "-")
+			start, _ = strconv.ParseUint(from, 16, 64)
+			end, _ = strconv.ParseUint(to, 16, 64)
+			readOnly = f[1][1] == '-' && f[4] != "0"
+		case len(f) == 3 && f[0] == "Anonymous:" && f[1] == "0" && readOnly:
+			unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED)
+		}
+	}
+}

@@ -127,6 +127,7 @@ func runStage() {
 	s.tell(report{What: whatStarted, PID: pid})
 	os.Chdir("/") // do not keep the user's directory busy after the worker left it
 	s.memory = newOOMCounter()
+	forgetImage()
 	s.orders = receive(down)
 	s.serve()
 }

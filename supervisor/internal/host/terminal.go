@@ -1,38 +1,29 @@
 package host
 
-import "errors"
-
 // A Terminal is the supervisor's side of the worker's terminal. Its methods may
 // be used side by side; Feed is for one goroutine at a time, and a Restore ends one.
 type Terminal struct{ tty tty }
 
 // tty is a terminal as one operating system implements it.
 type tty interface {
-	read(b []byte) (int, error)
-	wake()
+	tryRead(b []byte) (int, error)
+	await(take func() bool) error
 	feed(b []byte, eof bool) error
 	queued() int
 	restore() error
 	resize(Size) error
-	drainNow(b []byte) (int, bool)
 	close() error
 }
 
-// Read returns what the worker's side wrote, and io.EOF once nobody has the
-// terminal open any more or Process.Close closed it.
-func (t *Terminal) Read(b []byte) (int, error) { return t.tty.read(b) }
+// TryRead reads what the worker's side wrote, without waiting: 0 and nil mean
+// that there is nothing now. The error is io.EOF once nobody has the terminal
+// open any more, or Process.Close closed it.
+func (t *Terminal) TryRead(b []byte) (int, error) { return t.tty.tryRead(b) }
 
-// ErrWoken is what a Read that Wake ended returns.
-var ErrWoken = errors.New("host: the read was woken")
-
-// Wake ends the Read in progress, or the next one, with ErrWoken. No byte is
-// lost by it.
-func (t *Terminal) Wake() { t.tty.wake() }
-
-// DrainNow reads what is there, without waiting. It reports false when there
-// was nothing. It does not wait for a Read in progress, so a caller that uses
-// both must know which bytes come first.
-func (t *Terminal) DrainNow(b []byte) (int, bool) { return t.tty.drainNow(b) }
+// Await calls take at once, and again whenever there may be something to read,
+// until take returns true. It returns io.EOF when Process.Close closed the
+// terminal. It is for one goroutine at a time.
+func (t *Terminal) Await(take func() bool) error { return t.tty.await(take) }
 
 // Feed hands b to whoever reads the terminal, then, if eof, one end of file.
 // It fails when nobody takes anything for a second. Bytes that it wrote and

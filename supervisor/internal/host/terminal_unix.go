@@ -122,26 +122,27 @@ func again(f func() error) error {
 	}
 }
 
-func (p *pseudo) read(b []byte) (int, error) {
-	n, err := p.master.Read(b)
-	switch {
-	case errors.Is(err, unix.EIO), errors.Is(err, os.ErrClosed):
-		err = io.EOF // Linux says EIO when the last slave was closed
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		_ = p.master.SetReadDeadline(time.Time{})
-		err = ErrWoken
-	}
-	return n, err
-}
-
-func (p *pseudo) wake() { _ = p.master.SetReadDeadline(time.Unix(1, 0)) }
-
-func (p *pseudo) drainNow(b []byte) (n int, any bool) {
-	err := p.control(func(fd int) (err error) {
+func (p *pseudo) tryRead(b []byte) (n int, err error) {
+	err = p.control(func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
 		return err
 	})
-	return max(n, 0), err == nil && n > 0
+	switch {
+	case err == nil && n > 0:
+		return n, nil
+	case errors.Is(err, unix.EAGAIN):
+		return 0, nil
+	case err == nil, errors.Is(err, unix.EIO), errors.Is(err, os.ErrClosed):
+		return 0, io.EOF // Linux says EIO when the last slave was closed
+	}
+	return 0, err
+}
+
+func (p *pseudo) await(take func() bool) error {
+	if p.raw.Read(func(uintptr) bool { return take() }) != nil {
+		return io.EOF
+	}
+	return nil
 }
 
 func (p *pseudo) resize(s Size) error {
