@@ -41,7 +41,7 @@ func (f *frameReader) next() ([]byte, error) {
 		if size > MaxFrameBytes {
 			f.err = &ProtocolError{
 				Reason:   fmt.Sprintf("a frame of %d bytes, at most %d are allowed", size, MaxFrameBytes),
-				Offender: printable(have),
+				Offender: printable(have[:headerBytes]),
 			}
 			break
 		}
