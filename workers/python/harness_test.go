@@ -41,7 +41,7 @@ type ended struct{}
 // A worker is a real Python worker on a terminal, driven by raw frames. Its
 // methods are for the test's goroutine; the two readers only hand over bytes.
 type worker struct {
-	t        *testing.T
+	t        testing.TB
 	cmd      *exec.Cmd
 	terminal *os.File // the master
 	send     *os.File
@@ -66,7 +66,7 @@ type setup struct {
 }
 
 // start starts a worker and waits for its first idle.
-func start(t *testing.T, s setup) *worker {
+func start(t testing.TB, s setup) *worker {
 	t.Helper()
 	o := s.options
 	o.Path = s.python
@@ -80,7 +80,33 @@ func start(t *testing.T, s setup) *worker {
 	return launch(t, spec, s)
 }
 
-func launch(t *testing.T, spec workers.Spec, s setup) *worker {
+func launch(t testing.TB, spec workers.Spec, s setup) *worker {
+	t.Helper()
+	cmd, master, toWorkerW, fromWorkerR := spawn(t, spec, s)
+	w := &worker{
+		t: t, cmd: cmd, terminal: master, send: toWorkerW,
+		raw: make(chan any, 64), stop: make(chan struct{}),
+		stream: ipc.Stdout, held: map[uint64]ipc.Message{},
+	}
+	go w.readTerminal()
+	go w.readChannel(fromWorkerR)
+	t.Cleanup(func() {
+		close(w.stop)
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+		w.send.Close()
+		master.Close()
+		fromWorkerR.Close()
+	})
+	if !s.noTurn0 {
+		w.ready()
+		w.finish()
+	}
+	return w
+}
+
+// spawn starts a worker on a terminal of its own and returns our ends.
+func spawn(t testing.TB, spec workers.Spec, s setup) (cmd *exec.Cmd, master, in, out *os.File) {
 	t.Helper()
 	files := t.TempDir()
 	for name, data := range spec.Files {
@@ -109,7 +135,7 @@ func launch(t *testing.T, spec workers.Spec, s setup) *worker {
 	for i, a := range spec.Args {
 		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)
 	}
-	cmd := exec.Command(spec.Path, args...)
+	cmd = exec.Command(spec.Path, args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(cleanEnv(), "TERM=dumb", "PAGER=cat", "REPL_IPC=3,4,"+nonce)
 	cmd.Env = append(cmd.Env, s.env...)
@@ -119,26 +145,7 @@ func launch(t *testing.T, spec workers.Spec, s setup) *worker {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{
-		t: t, cmd: cmd, terminal: master, send: toWorkerW,
-		raw: make(chan any, 64), stop: make(chan struct{}),
-		stream: ipc.Stdout, held: map[uint64]ipc.Message{},
-	}
-	go w.readTerminal()
-	go w.readChannel(fromWorkerR)
-	t.Cleanup(func() {
-		close(w.stop)
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		cmd.Wait()
-		w.send.Close()
-		master.Close()
-		fromWorkerR.Close()
-	})
-	if !s.noTurn0 {
-		w.ready()
-		w.finish()
-	}
-	return w
+	return cmd, master, toWorkerW, fromWorkerR
 }
 
 // ready takes worker_ready, the first frame. Text of the start-up may overtake it:
@@ -170,7 +177,7 @@ func cleanEnv() []string {
 	return env
 }
 
-func prepareTerminal(t *testing.T, slave *os.File) {
+func prepareTerminal(t testing.TB, slave *os.File) {
 	t.Helper()
 	fd := int(slave.Fd())
 	mode, err := unix.IoctlGetTermios(fd, getTermios)
@@ -506,7 +513,7 @@ func (w *worker) await(s string) {
 	}
 }
 
-func pythonSpec(t *testing.T) workers.Spec {
+func pythonSpec(t testing.TB) workers.Spec {
 	t.Helper()
 	spec := python.Spec(python.Options{CacheDir: "-"})
 	if err := spec.Validate(); err != nil {

@@ -62,7 +62,13 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 // system call.
 func (w *worker) interruptUntilIdle(what string) result {
 	w.t.Helper()
-	w.interrupt(1, 1)
+	return w.insist(1, 1, what, func(e any) bool { return false })
+}
+
+// insist interrupts until done says that an event is the effect, or the turn is over.
+func (w *worker) insist(seq uint64, level uint8, what string, done func(any) bool) result {
+	w.t.Helper()
+	w.interrupt(seq, level)
 	var r result
 	for wait := 30 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		for {
@@ -71,6 +77,9 @@ func (w *worker) interruptUntilIdle(what string) result {
 				break
 			}
 			r.events = append(r.events, e)
+			if done(e) {
+				return r
+			}
 			switch e := e.(type) {
 			case ipc.Idle:
 				r.idle = &e
@@ -78,7 +87,7 @@ func (w *worker) interruptUntilIdle(what string) result {
 			case ended:
 				return r
 			case ipc.InterruptAck:
-				if e.Turn == w.turn && e.Seq == 1 {
+				if e.Turn == w.turn && e.Seq == seq {
 					wait = patience
 				}
 			}
@@ -86,8 +95,15 @@ func (w *worker) interruptUntilIdle(what string) result {
 		if wait >= patience {
 			w.t.Fatalf("%s: acknowledged, and nothing came: %.1000q", what, r.script())
 		}
-		w.tell(ipc.Interrupt{Turn: w.turn, Seq: 1, Level: 1})
+		w.tell(ipc.Interrupt{Turn: w.turn, Seq: seq, Level: level})
 		syscall.Kill(w.cmd.Process.Pid, syscall.SIGINT)
+	}
+}
+
+func prints(s string) func(any) bool {
+	return func(e any) bool {
+		t, ok := e.(text)
+		return ok && strings.Contains(t.data, s)
 	}
 }
 
@@ -113,10 +129,8 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 		w := start(t, s)
 		w.begin("import time\nprint('up', flush=True)\nwhile True:\n    try: time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
 		w.await("up")
-		w.interrupt(1, 1)
-		w.await("no")
-		w.interrupt(2, 2)
-		if r := w.finish(); r.idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.errText(), "TurnAborted") {
+		w.insist(1, 1, "level 1", prints("no"))
+		if r := w.insist(2, 2, "level 2", prints("nothing")); r.idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.errText(), "TurnAborted") {
 			t.Fatalf("got %q %+v", r.script(), r.idle)
 		}
 	})
@@ -126,8 +140,7 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	w := start(t, setup{})
 	w.begin("import time\nprint('up', flush=True)\ntry: time.sleep(100)\nexcept KeyboardInterrupt: print('once', flush=True)\ntime.sleep(0.1)\nprint('end')")
 	w.await("up")
-	w.interrupt(1, 1)
-	w.await("once")
+	w.insist(1, 1, "", prints("once"))
 	for range 5 {
 		w.interrupt(1, 1)
 	}

@@ -8,7 +8,7 @@ _KEPT = 16  # files: one for each Python and version of the worker
 def write(path, codes):
     """Stores codes at path, whole or not at all. Without a directory of the user's own, not at all."""
     directory = os.path.dirname(path)
-    new = "%s.%d" % (path, os.getpid())
+    new = "%s/new-%d" % (directory, os.getpid())
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
         d = os.lstat(directory)
@@ -28,7 +28,7 @@ def write(path, codes):
 
 
 def _prune(directory):
-    entries = [e for e in os.scandir(directory) if e.name.startswith("worker-")]
+    entries = [e for e in os.scandir(directory) if e.name.startswith(("worker-", "new-"))]
     entries.sort(key=lambda e: e.stat().st_mtime)
     for e in entries[:-_KEPT]:
         os.unlink(e.path)

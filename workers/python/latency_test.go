@@ -1,0 +1,155 @@
+//go:build linux
+
+package python_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// BenchmarkTurn is one turn of 1+1, with its channel and its terminal read by
+// blocking system calls: what the worker itself costs.
+func BenchmarkTurn(b *testing.B) {
+	for _, code := range []string{"", "1+1", "print('x')", "1/0"} {
+		b.Run(code, func(b *testing.B) {
+			w := startDirect(b)
+			frames := make([][]byte, b.N)
+			for i := range frames {
+				frames[i], _ = ipc.AppendFrame(nil, ipc.TurnStart{Turn: uint64(i + 1), Input: []byte(code)})
+			}
+			took := make([]time.Duration, 0, b.N)
+			b.ResetTimer()
+			for _, frame := range frames {
+				begin := time.Now()
+				w.turn(frame)
+				took = append(took, time.Since(begin))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-median")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
+		})
+	}
+}
+
+// BenchmarkStart compares the time to idle(0), with and without the cache, with
+// python3 -c pass.
+func BenchmarkStart(b *testing.B) {
+	spec := pythonSpec(b)
+	b.Run("pass", func(b *testing.B) {
+		for b.Loop() {
+			if err := exec.Command(spec.Path, "-c", "pass").Run(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, c := range []struct{ name, dir string }{{"uncached", "-"}, {"cached", filepath.Join(b.TempDir(), "cache")}} {
+		b.Run(c.name, func(b *testing.B) {
+			if c.name == "cached" {
+				w := start(b, setup{options: python.Options{CacheDir: c.dir}})
+				for range 20 { // it is written when the worker rests
+					w.run("1")
+				}
+			}
+			for b.Loop() {
+				w := launchDirect(b, c.dir)
+				for !w.frame() { // worker_ready, then idle(0)
+				}
+				b.StopTimer()
+				w.close()
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// direct is a worker whose channel and terminal are plain descriptors.
+type direct struct {
+	b        testing.TB
+	cmd      *exec.Cmd
+	master   *os.File
+	in, out  *os.File
+	terminal int
+	buf      []byte
+	mark     uint64 // of the last idle
+}
+
+func startDirect(b *testing.B) *direct {
+	d := launchDirect(b, "-")
+	b.Cleanup(d.close)
+	for !d.frame() {
+	}
+	d.drain()
+	return d
+}
+
+func launchDirect(b *testing.B, cache string) *direct {
+	spec := python.Spec(python.Options{CacheDir: cache})
+	if err := spec.Validate(); err != nil {
+		b.Fatal(err)
+	}
+	cmd, master, in, out := spawn(b, spec, setup{})
+	return &direct{b: b, cmd: cmd, master: master, in: in, out: out, terminal: int(master.Fd()), buf: make([]byte, 1<<20)}
+}
+
+func (d *direct) turn(frame []byte) {
+	d.in.Write(frame)
+	for !d.frame() {
+	}
+	d.drain()
+}
+
+// frame reads one frame and reports whether it is idle.
+func (d *direct) frame() bool {
+	d.read(d.buf[:4])
+	n := binary.BigEndian.Uint32(d.buf)
+	d.read(d.buf[:n])
+	m, err := ipc.Decode(d.buf[:n], ipc.FromWorker)
+	if err != nil {
+		d.b.Fatal(err)
+	}
+	idle, ok := m.(ipc.Idle)
+	d.mark = idle.Mark
+	return ok
+}
+
+func (d *direct) read(buf []byte) {
+	for len(buf) > 0 {
+		n, err := unix.Read(int(d.out.Fd()), buf)
+		if err != nil || n == 0 {
+			d.b.Fatal("the channel ended: ", err)
+		}
+		buf = buf[n:]
+	}
+}
+
+// drain reads the terminal up to the marker of the last idle.
+func (d *direct) drain() {
+	marker := fmt.Appendf(nil, "\x1b_%s;#%d\x1b\\", nonce, d.mark)
+	for tail := []byte(nil); !bytes.HasSuffix(tail, marker); {
+		n, err := unix.Read(d.terminal, d.buf)
+		if err != nil || n == 0 {
+			d.b.Fatal("the terminal ended: ", err)
+		}
+		tail = append(tail, d.buf[:n]...)
+	}
+}
+
+func (d *direct) close() {
+	d.in.Close()
+	d.cmd.Process.Kill()
+	d.cmd.Wait()
+	d.out.Close()
+	d.master.Close()
+}
