@@ -7,7 +7,7 @@
 //	func main() { host.StageMain() /* first line */ ; … }
 //
 //	p, err := host.Start(&host.Command{Path: "/usr/bin/python3", Env: os.Environ()})
-//	go io.Copy(log, p.Terminal()) // must always be drained, or the worker blocks
+//	go p.Terminal().Await(drain)  // calls TryRead; a terminal that nobody drains blocks the worker
 //	p.Channel().Write(frame)
 //	<-p.Exited()                  // p.Exit() says how
 //	err = p.Close()               // nothing is left

@@ -190,18 +190,18 @@ func TestRestore_OutputThatNobodyHasReadThenItIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := make([]byte, 100)
-	if n, any := p.Terminal().DrainNow(b); string(b[:n]) != "kept\n" || !any {
-		t.Errorf("got %q, %t, want kept", b[:n], any)
+	if n, err := p.Terminal().TryRead(b); string(b[:n]) != "kept\n" || err != nil {
+		t.Errorf("got %q, %v, want kept", b[:n], err)
 	}
-	if n, any := p.Terminal().DrainNow(b); n != 0 || any {
-		t.Errorf("got %d bytes, %t, want nothing", n, any)
+	if n, err := p.Terminal().TryRead(b); n != 0 || err != nil {
+		t.Errorf("got %d bytes, %v, want nothing", n, err)
 	}
 }
 
-func TestDrainNow_WhileAReadWaitsThenItReturnsAtOnce(t *testing.T) {
+func TestTryRead_WhileAnotherGoroutineAwaitsThenItReturnsAtOnce(t *testing.T) {
 	w := startProgram(t, "sleep", "1000") // its output is being collected
-	if n, any := w.Terminal().DrainNow(make([]byte, 10)); n != 0 || any {
-		t.Errorf("got %d bytes, %t, want nothing", n, any)
+	if n, err := w.Terminal().TryRead(make([]byte, 10)); n != 0 || err != nil {
+		t.Errorf("got %d bytes, %v, want nothing", n, err)
 	}
 }
 
