@@ -10,6 +10,9 @@ import (
 // MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
 const MaxQueueBytes = 2 * MaxFrameBytes
 
+// usualFrame is room for most frames, in bytes; larger ones grow.
+const usualFrame = 128
+
 // A Conn is one end of a worker's channel. Send may be called by many
 // goroutines, Receive by one at a time.
 type Conn struct {
@@ -60,7 +63,7 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 // [MaxQueueBytes] of unsent ones ([ErrQueueFull]); the connection stays good.
 // nil does not mean that the peer has read it.
 func (c *Conn) Send(m Message) error {
-	frame, err := AppendFrame(nil, m)
+	frame, err := AppendFrame(make([]byte, 0, usualFrame), m)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func Decode(payload []byte, from Side) (Message, error) {
 	if err != nil {
 		return nil, &ProtocolError{Reason: err.Error(), Offender: printable(payload)}
 	}
-	kind, ok := messageTypes[name]
+	kind, ok := messageTypes[string(name)]
 	if !ok || kind.from != from {
 		reason := "unknown type of message"
 		if ok {
@@ -91,7 +91,7 @@ func Decode(payload []byte, from Side) (Message, error) {
 	if kind.confidential {
 		offender = ""
 	}
-	return nil, &ProtocolError{Type: name, Reason: w.err.Error(), Offender: offender}
+	return nil, &ProtocolError{Type: string(name), Reason: w.err.Error(), Offender: offender}
 }
 
 // An appender is the writer that the msgpack encoder wants.

@@ -293,8 +293,9 @@ func (in *input) skip(depth int) error {
 	return err
 }
 
-// messageType is the value of the field "type", wherever it stands.
-func (in *input) messageType() (string, error) {
+// messageType is the value of the field "type", wherever it stands: a part of the
+// payload.
+func (in *input) messageType() ([]byte, error) {
 	n, err := in.mapLen()
 	if err == nil && n > MaxFields {
 		err = errFields
@@ -309,7 +310,7 @@ func (in *input) messageType() (string, error) {
 			if err != nil {
 				err = fmt.Errorf("field type: %w", err)
 			}
-			return string(b), err
+			return b, err
 		}
 		if err = in.skip(1); err != nil {
 			err = fmt.Errorf("field %s: %w", printable(key), err)
@@ -318,5 +319,5 @@ func (in *input) messageType() (string, error) {
 	if err == nil {
 		err = errors.New("field type: missing")
 	}
-	return "", err
+	return nil, err
 }

@@ -175,8 +175,13 @@ func transfer[T any](w *walk, name string, p *T, check func(T) error,
 
 // tag is the field whose value is known beforehand.
 func (w *walk) tag(name, value string) {
-	if w.visit(name, required, true) {
-		transfer(w, name, &value, unchecked, (*input).text, (*msgpack.Encoder).EncodeString)
+	switch {
+	case !w.visit(name, required, true):
+	case w.purpose == writing:
+		w.enc.EncodeString(value)
+	case w.purpose == reading:
+		_, err := w.in.textBytes()
+		w.check(name, err)
 	}
 }
 
