@@ -64,9 +64,14 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 
 func TestExit_InterruptBreaksAHangingThread(t *testing.T) {
 	w := start(t, setup{})
-	w.begin("import threading, time, sys\nthreading.Thread(target=time.sleep, args=(100,)).start()\nimport atexit; atexit.register(print, 'bye')\nprint('up'); sys.exit(5)")
-	w.await("up")
-	// The join begins at an unknown moment: interrupt until the end comes.
+	w.begin(`import threading, time, sys
+def hang():
+    while threading.main_thread().is_alive(): time.sleep(0.01)
+    print('joining', flush=True)
+    time.sleep(100)
+threading.Thread(target=hang).start()
+sys.exit(5)`)
+	w.await("joining")
 	for seq := uint64(1); seq < 100; seq++ {
 		w.interrupt(seq, 1)
 		for {
@@ -127,12 +132,9 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 				fallthrough
 			default:
 				w.tell(ipc.Shutdown{GraceMS: 1000})
-				if c.code != "" {
-					syscall.Kill(-w.cmd.Process.Pid, syscall.SIGINT)
-				}
 			}
 			if c.code != "" {
-				if r := w.finish(); r.idle == nil || r.idle.Outcome != c.outcome {
+				if r := w.finishShutdown(!c.waits); r.idle == nil || r.idle.Outcome != c.outcome {
 					t.Fatalf("%s: got %q %+v", c.name, r.script(), r.idle)
 				}
 			}
@@ -145,6 +147,31 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// finishShutdown collects the running turn, which is signalled until it ends.
+func (w *worker) finishShutdown(signal bool) (r result) {
+	w.t.Helper()
+	for range 100 {
+		if signal {
+			syscall.Kill(-w.cmd.Process.Pid, syscall.SIGINT)
+		}
+		for {
+			e, ok := w.nextWithin(50 * time.Millisecond)
+			if !ok {
+				break
+			}
+			r.events = append(r.events, e)
+			switch e := e.(type) {
+			case ipc.StdinWait:
+				w.onWait(e)
+			case ipc.Idle:
+				r.idle = &e
+				return r
+			}
+		}
+	}
+	return r
 }
 
 func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {

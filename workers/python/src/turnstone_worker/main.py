@@ -100,7 +100,12 @@ class Worker:
                         self._escaped(e)
             except BaseException as e:
                 self._escaped(e)
-        sys.exit(self.status)
+        try:
+            sys.exit(self.status)
+        finally:
+            # The very last bytecode: SIGINT breaks the join of a thread, or an exit
+            # handler, and never the way there.
+            self.interrupts.running = True
 
     def _escaped(self, error):
         """An exception of the user's struck outside of the user's code."""
@@ -295,7 +300,6 @@ class Worker:
             self.ended["message"] = text(message)
         self.step = None
         self.interrupts.turn = self.channel.turn
-        self.interrupts.running = True  # SIGINT breaks a join, or an exit handler
 
     def _last(self):
         self.interrupts.running = False
