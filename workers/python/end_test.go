@@ -114,7 +114,7 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 		}{
 			{"idle", "", false, ""},
 			{"in a wait", "try: input('? ')\nexcept EOFError: print('EOF')", true, ipc.OutcomeOK},
-			{"running", "import time\nprint('up', flush=True)\ntry: time.sleep(100)\nexcept KeyboardInterrupt: time.sleep(100)", false, ipc.OutcomeInterrupted},
+			{"running", "import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: time.sleep(100)", false, ipc.OutcomeInterrupted},
 		} {
 			w := start(t, s)
 			w.run("import atexit; atexit.register(print, 'bye')")

@@ -27,7 +27,7 @@ import (
 const nonce = "0123456789abcdef"
 
 // patience is how long a worker may take for anything before a test fails.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // text is what the terminal carried, or an output frame.
 type text struct {

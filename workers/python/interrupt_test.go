@@ -127,7 +127,7 @@ func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.begin("import time\nprint('up', flush=True)\nwhile True:\n    try: time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
+		w.begin("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
 		w.await("up")
 		w.insist(1, 1, "level 1", prints("no"))
 		if r := w.insist(2, 2, "level 2", prints("nothing")); r.idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.errText(), "TurnAborted") {
@@ -138,7 +138,7 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	w := start(t, setup{})
-	w.begin("import time\nprint('up', flush=True)\ntry: time.sleep(100)\nexcept KeyboardInterrupt: print('once', flush=True)\ntime.sleep(0.1)\nprint('end')")
+	w.begin("import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: print('once', flush=True)\ntime.sleep(0.1)\nprint('end')")
 	w.await("up")
 	w.insist(1, 1, "", prints("once"))
 	for range 5 {
