@@ -1,0 +1,24 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+func TestWorker_Conforms(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		spec := python.Spec(python.Options{Path: s.python, CacheDir: "-"})
+		for _, r := range conformance.Run(t.Context(), spec, &conformance.Options{Dialect: conformance.Python()}) {
+			switch {
+			case r.Err != nil:
+				t.Errorf("%s: %v", r.Name, r.Err)
+			case r.Skipped != "":
+				t.Logf("%s: skipped: %s", r.Name, r.Skipped)
+			}
+		}
+	})
+}
