@@ -2,12 +2,14 @@ package mcpserver_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -83,9 +85,23 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
 	c.untilState("starting")
-	id := c.startCall("repl", map[string]any{"input": "print ran"}) // held: the worker is not ready
-	c.untilState("starting")
-	c.cancel(id)
+	// The worker is not ready: one input is held, and the other one refused.
+	ids := []string{
+		c.startCall("repl", map[string]any{"input": "print ran"}),
+		c.startCall("repl", map[string]any{"input": "print ran"}),
+	}
+	refused := c.until("a refusal", func(a answer) bool { return slices.Contains(ids, string(a.ID)) })
+	wantPart(t, c.decode(refused).text(), "[starting ", "the input was not used")
+	held := ids[0]
+	if string(refused.ID) == held {
+		held = ids[1]
+	}
+	c.cancel(held)
+	for event := range c.main().Events(t.Context(), 0) {
+		if n, ok := event.Body.(timeline.Notice); ok && strings.Contains(n.Message, "interrupted before it ran") {
+			break
+		}
+	}
 	for c.main().Info().State != supervisor.StateIdle { // end the start-up
 		if _, err := c.main().Interrupt(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -94,7 +110,7 @@ func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 	if got := c.repl("print 2"); strings.Contains(got, "ran\n") {
 		t.Errorf("got %q", got)
 	}
-	c.neverAnswered(id)
+	c.neverAnswered(held)
 }
 
 func TestCancel_RightBehindItsCallNeverHurts(t *testing.T) {
@@ -165,4 +181,13 @@ func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
 	c.cancel(a)
 	wantPart(t, c.resultOf(b).text(), "b\n")
 	c.neverAnswered(a)
+}
+
+func TestCancel_OfTheHandshakeIsIgnored(t *testing.T) {
+	c := connect(t, nil)
+	c.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` +
+		"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`)
+	if a := c.answerTo(`"i"`); a.Error != nil {
+		t.Errorf("got %s", a.Line)
+	}
 }

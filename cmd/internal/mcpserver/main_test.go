@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 }
 
 func serveStdio(lang string) error {
+	if lang == noopRole {
+		return serveNoop()
+	}
 	dir, err := os.MkdirTemp("", "mcpserver-test-")
 	if err != nil {
 		return err
@@ -349,19 +352,25 @@ func (c *client) cancel(id string) {
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"test"}}`)
 }
 
-// untilState waits until the main session is in a state that repl_sessions shows.
+// untilState waits until a session is in a state that repl_sessions shows.
 func (c *client) untilState(state string) {
+	c.t.Helper()
+	c.untilPart("repl_sessions", nil, " "+state)
+}
+
+// untilPart calls a tool until its text has that part.
+func (c *client) untilPart(tool string, args map[string]any, part string) {
 	c.t.Helper()
 	timeout := time.After(deadline)
 	for {
-		text := c.call("repl_sessions", nil).text()
-		if strings.Contains(text, " "+state) {
+		text := c.call(tool, args).text()
+		if strings.Contains(text, part) {
 			return
 		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-timeout:
-			c.t.Fatalf("the session is not %s: %s", state, text)
+			c.t.Fatalf("%s %v: got %q, want it to contain %q", tool, args, text, part)
 		}
 	}
 }

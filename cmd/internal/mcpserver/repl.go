@@ -117,7 +117,7 @@ func (a *asker) interruptNow(ctx context.Context) error {
 	case supervisor.InterruptNotRunning, supervisor.InterruptStale:
 		a.note("nothing was running")
 	case supervisor.InterruptPending:
-		a.note("interrupted, without effect so far: interrupt again, or call repl_reset")
+		a.note("the interrupt had no effect yet; a second one is harder to ignore, and repl_reset always works")
 	case supervisor.InterruptIdle, supervisor.InterruptWaiting:
 	}
 	return err
@@ -130,7 +130,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
 		a.note(notUsed)
 		return a.report(ctx, a.now)
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return nil
 	case err != nil:
 		return failure(err)
@@ -156,7 +156,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	case errors.Is(err, supervisor.ErrStale):
 		a.note("the wait is over; " + notUsed)
 		return a.report(ctx, a.now)
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return nil
 	case err != nil:
 		return failure(err)
@@ -220,7 +220,7 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 // isOver reports whether there is nothing to wait for.
 func isOver(r supervisor.Reply) bool {
 	return r.Outcome != "" || r.Wait != nil ||
-		r.State == supervisor.StateIdle || r.State == supervisor.StateEnded
+		r.State != supervisor.StateStarting && r.State != supervisor.StateRunning
 }
 
 // report tells the caller what is new.

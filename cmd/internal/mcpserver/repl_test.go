@@ -286,7 +286,7 @@ func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "deaf", "timeout_ms": 0})
 	c.untilState("running")
-	wantPart(t, c.call("repl_interrupt", nil).text(), "[running ", "interrupted, without effect so far", "repl_reset")
+	wantPart(t, c.call("repl_interrupt", nil).text(), "[running ", "the interrupt had no effect yet", "repl_reset always works")
 	wantPart(t, c.call("repl_reset", nil).text(), "session restarted: reset, state lost")
 	wantText(t, c.repl("print 2"), "2")
 }

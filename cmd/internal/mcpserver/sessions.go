@@ -71,27 +71,43 @@ func (s *sessions) use(name, lang string) (v *view, made bool, err error) {
 		return nil, false, supervisor.ErrClosed
 	}
 	named := name != ""
-	if v := s.views[name]; named && v != nil {
+	switch {
+	case named:
+	case lang != "":
+		name = s.defaultName(lang)
+	default:
+		name = s.meantLocked()
+	}
+	if v := s.views[name]; v != nil {
 		if lang != "" && lang != v.lang {
 			return nil, false, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", name, v.lang, lang)
 		}
 		return v, false, nil
 	}
 	if lang == "" {
-		if lang = s.main; lang == "" {
-			return nil, false, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
-		}
+		lang = s.main
 	}
-	switch name {
-	case "":
-		name = s.defaultName(lang)
-		if v := s.views[name]; v != nil {
-			return v, false, nil
-		}
-	case newSession:
+	if lang == "" {
+		return nil, false, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
+	}
+	if name == newSession {
 		name = s.freeNameLocked(lang)
 	}
 	return s.openLocked(name, lang), named, nil
+}
+
+// meantLocked is the session that a call means which names nothing: the main
+// one, or else the only one there is, or "".
+func (s *sessions) meantLocked() string {
+	if s.main != "" {
+		return mainSession
+	}
+	if len(s.views) == 1 {
+		for only := range s.views {
+			return only
+		}
+	}
+	return ""
 }
 
 func (s *sessions) defaultName(lang string) string {
@@ -114,13 +130,7 @@ func (s *sessions) find(name string) (*view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if name == "" {
-		if s.main != "" {
-			name = mainSession
-		} else if len(s.views) == 1 {
-			for only := range s.views {
-				name = only
-			}
-		}
+		name = s.meantLocked()
 	}
 	if v := s.views[name]; v != nil {
 		return v, nil

@@ -45,7 +45,10 @@ func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
 		t.Errorf("got session %v", r.Meta["turnstone/session"])
 	}
 	wantPart(t, c.call("repl", map[string]any{"input": "1", "session": "mock", "lang": "fake"}).text(), `session "mock" runs mock`)
-	wantPart(t, c.call("repl_output", nil).text(), "nothing new") // there is only one to mean
+	wantText(t, c.repl("print 2"), "2") // there is only one to mean
+	wantPart(t, c.call("repl_output", nil).text(), "nothing new")
+	c.call("repl", map[string]any{"input": "print 1", "lang": "fake"})
+	wantPart(t, c.call("repl_output", nil).text(), "which session? there is fake and mock")
 
 	c = greet(t, &setup{specs: twoLanguages(), main: "mock"})
 	if r := c.call("repl", map[string]any{"input": "print 1"}); r.Meta["turnstone/session"] != "main" {
@@ -88,12 +91,8 @@ func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
 	c.untilState("running")
 	until := func(args map[string]any, want string) { // the timeout may have passed before the output
 		t.Helper()
-		for range 1000 {
-			if got := c.call("repl_output", args).text(); got == want {
-				return
-			}
-		}
-		t.Errorf("%v: got %q, want %q", args, c.call("repl_output", args).text(), want)
+		c.untilPart("repl_output", args, want)
+		wantText(t, c.call("repl_output", args).text(), want)
 	}
 	until(map[string]any{"grep": "^a"}, "1: a1\n3: a3")
 	until(map[string]any{"lines": "2-3"}, "2: b2\n3: a3")

@@ -24,18 +24,16 @@ func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
 	start := func(id, session string) {
 		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep","session":"` + session + `"}}}`)
 	}
-	start(`500`, "number")
-	start(`"500"`, "string")
+	start(`-500`, "number")
+	start(`"-500"`, "string")
 	for _, session := range []string{"number", "string"} {
-		for !strings.Contains(c.call("repl_output", map[string]any{"session": session, "wait_ms": 0}).text(), "running") {
-			continue // until it runs, within the test's own deadline
-		}
+		c.untilPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
 	}
-	c.cancel(`"500"`)
+	c.cancel(`"-500"`)
 	wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
 	wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
 	c.call("repl_interrupt", map[string]any{"session": "number"})
-	c.answerTo(`500`)
+	c.answerTo(`-500`)
 }
 
 func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
@@ -93,9 +91,7 @@ func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":%[1]q}}}`, id, input)
 	}
 	c.sendLine("[" + call("a", "print 1") + "," + call("b", "sleep") + `,{"jsonrpc":"2.0","method":"notifications/initialized"},{"id":5}]`)
-	for !strings.Contains(c.call("repl_sessions", nil).text(), "running") {
-		continue // until the second runs
-	}
+	c.untilState("running")
 	c.cancel(`"b"`)
 	a := c.until("the batch", func(a answer) bool { return strings.HasPrefix(a.Line, "[") })
 	var answers []answer
