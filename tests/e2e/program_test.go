@@ -1,0 +1,219 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
+	h := newHome(t)
+	tests := []struct {
+		name, code string
+		want       result
+	}{
+		{"a value", `6 * 7`, result{"42\n", "", 0}},
+		{"no value", `x = 1`, result{"", "", 0}},
+		{"both streams", "import sys\nprint('out')\nprint('err', file=sys.stderr)", result{"out\n", "err\n", 0}},
+		{"raw bytes", `import sys; _ = sys.stdout.buffer.write(b"\x00\xff\r\n\x1b[1m")`, result{"\x00\xff\r\n\x1b[1m", "", 0}},
+		{"no newline at the end", `print("x", end="")`, result{"x", "", 0}},
+		{"a child's output, in order", "import os\nprint(1)\n_ = os.system('echo 2')\nprint(3)", result{"1\n2\n3\n", "", 0}},
+		{"exit", `raise SystemExit(7)`, result{"", "", 7}},
+		{"exit with a message", `import sys; sys.exit("because")`, result{"", "because\n", 1}},
+		{"immediate exit", `import os; os._exit(5)`, result{"", "", 5}},
+		{"killed", `import os; os.kill(os.getpid(), 9)`, result{"", "repl: killed by SIGKILL\n", 137}},
+		{"exit handlers", "import atexit\natexit.register(print, 'bye')\nprint('hi')", result{"hi\nbye\n", "", 0}},
+		{"threads are joined", "import threading, time\nthreading.Thread(target=lambda: (time.sleep(1.2), print('late'))).start()", result{"late\n", "", 0}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			want(t, h.run(t, "", "--lang", "python", "-e", test.code), test.want)
+		})
+	}
+	h.leavesNothing(t)
+}
+
+func TestProgram_ErrorIsOnStandardErrorAndStatus1(t *testing.T) {
+	got := newHome(t).run(t, "", "-e", "print('before')\n1/0")
+	if got.status != 1 || got.stdout != "before\n" || !strings.HasSuffix(got.stderr, "ZeroDivisionError: division by zero\n") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestProgram_FromAPipeIsOneProgram(t *testing.T) {
+	h := newHome(t)
+	want(t, h.run(t, "def f():\n    return 1\n\n    # not the end\n\nf() + 1\n"), result{"2\n", "", 0})
+	want(t, h.run(t, ""), result{"", "", 0})
+	if got := h.run(t, "print(1)\nif"); got.status != 1 || got.stdout != "" || !strings.Contains(got.stderr, "SyntaxError") {
+		t.Errorf("a program that does not compile: got %v, want nothing of it to run", got)
+	}
+	if got := h.run(t, "input()"); got.status != 1 || !strings.Contains(got.stderr, "EOFError") {
+		t.Errorf("a program that was the whole input: got %v, want EOFError", got)
+	}
+}
+
+func TestProgram_ReadsOurStandardInput(t *testing.T) {
+	h := newHome(t)
+	tests := []struct {
+		name, code, stdin, want string
+	}{
+		{"lines", "print(input('a? ') + input('b? '))", "x\ny\n", "a? b? xy\n"},
+		{"no line end at the end", "print(input(), input())", "x\ny", "x y\n"},
+		{"the end", "import sys\nprint(len(sys.stdin.read()), sys.stdin.readline() == '')", strings.Repeat("line\n", 100_000), "500000 True\n"},
+		{"iteration", "import sys\nprint(sum(map(int, sys.stdin)))", "1\n2\n3\n", "6\n"},
+		{"bytes", "import sys\nprint(sys.stdin.buffer.read())", "\xff\x00\n", "b'\\xff\\x00\\n'\n"},
+		{"a secret", "import getpass\nprint(getpass.getpass('? '))", "hunter2\n", "? \nhunter2\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			want(t, h.run(t, test.stdin, "-e", test.code), result{test.want, "", 0})
+		})
+	}
+}
+
+func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
+	h := newHome(t)
+	path := filepath.Join(h.dir, `odd "name" ü.py`)
+	code := "#!/usr/bin/env python\nimport sys, neighbour\nprint(__name__, __file__ == sys.argv[0], sys.argv[1:], input())\n'not shown'\n"
+	for name, text := range map[string]string{path: code, filepath.Join(h.dir, "neighbour.py"): ""} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := h.run(t, "line\n", path, "--flag", `a "b"`, "\xff")
+	want(t, got, result{`__main__ True ['--flag', 'a "b"', '\udcff'] line` + "\n", "", 0})
+
+	bad := filepath.Join(h.dir, "bad.py")
+	if err := os.WriteFile(bad, []byte("def f():\n    1/0\nf()\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.run(t, "", "bad.py"); got.status != 1 || !strings.Contains(got.stderr, bad+`", line 2, in f`) {
+		t.Errorf("got %v, want status 1 and a traceback into the file", got)
+	}
+}
+
+func TestProgram_DirIsWhereItRuns(t *testing.T) {
+	h := newHome(t)
+	elsewhere, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, h.run(t, "", "--dir", elsewhere, "-e", "import os; print(os.getcwd())"), result{elsewhere + "\n", "", 0})
+}
+
+func TestProgram_CtrlCInterruptsIt(t *testing.T) {
+	h := newHome(t)
+	tests := []struct {
+		name, code, after string
+		status            int
+	}{
+		{"an interrupt nobody handles", "print('on', flush=True)\nwhile True: pass", "", 130},
+		{"one that is handled", "try:\n  print('on', flush=True)\n  while True: pass\nexcept KeyboardInterrupt: print('caught')", "caught\n", 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := h.command(t, "-e", test.code)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			readUntil(t, out, "on\n")
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if test.after != "" {
+				readUntil(t, out, test.after)
+			}
+			_ = cmd.Wait()
+			if got := status(t, cmd); got != test.status {
+				t.Errorf("got status %d, want %d; %s", got, test.status, stderr.String())
+			}
+			if said := strings.Contains(stderr.String(), "KeyboardInterrupt"); said != (test.after == "") {
+				t.Errorf("standard error is %q", stderr.String())
+			}
+		})
+	}
+	h.leavesNothing(t)
+}
+
+func TestProgram_SignalThatEndsReplEndsEverything(t *testing.T) {
+	code := `import os, subprocess
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+print(os.getpid(), os.getppid(), child.pid, "on", flush=True)
+import time; time.sleep(1000)`
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			h := newHome(t)
+			cmd := h.command(t, "-e", code)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var worker, stage, child int
+			if _, err := fmt.Sscan(readUntil(t, out, "on\n"), &worker, &stage, &child); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if got := status(t, cmd); got != 128+int(sig) {
+				t.Errorf("got status %d, want %d", got, 128+int(sig))
+			}
+			for _, pid := range []int{worker, stage, child} {
+				gone(t, pid)
+			}
+			if sig != syscall.SIGKILL { // which leaves nobody to remove files
+				h.leavesNothing(t)
+			}
+		})
+	}
+}
+
+func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
+	got := newHome(t).run(t, "", "doctor")
+	if got.status != 0 || got.stderr != "" {
+		t.Fatalf("got %v", got)
+	}
+	for _, text := range []string{"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
+		if !strings.Contains(got.stdout, text) {
+			t.Errorf("doctor does not say %q:\n%s", text, got.stdout)
+		}
+	}
+	if strings.Contains(got.stdout, "FAILED") {
+		t.Errorf("doctor finds fault:\n%s", got.stdout)
+	}
+}
+
+func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
+	h := newHome(t)
+	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "HOME="+t.TempDir())
+	got := h.run(t, "", "doctor", "--json")
+	if got.status != 1 || !strings.Contains(got.stdout, `"ok": false`) || !strings.Contains(got.stdout, "no Python") {
+		t.Errorf("got %v, want status 1 and what is missing", got)
+	}
+}
+
+// The examples of the help page are promises.
+func TestHelp_ExamplesWork(t *testing.T) {
+	h := newHome(t)
+	text := h.run(t, "", "help").stdout
+	if !strings.Contains(text, "\n  repl -e 'print(6 * 7)' ") || !strings.Contains(text, "| repl -e 'for line in open(0): print(len(line))'\n") {
+		t.Fatalf("the page has other examples than this test:\n%s", text)
+	}
+	want(t, h.run(t, "", "-e", "print(6 * 7)"), result{"42\n", "", 0})
+	want(t, h.run(t, "a\nbcd\n", "-e", "for line in open(0): print(len(line))"), result{"2\n4\n", "", 0})
+}

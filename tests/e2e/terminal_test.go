@@ -1,0 +1,419 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/term"
+)
+
+// A person sits at a terminal with repl running in it. What they saw is taken
+// off the screen up to there, so that the next thing they look for is new.
+type person struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	tty    *os.File // the terminal's other end
+	slave  *os.File // the terminal itself, kept open to look at its mode
+	normal *term.State
+	chunks chan []byte // what the terminal shows; closed at its end
+	unseen string      // without drawing
+	late   <-chan time.Time
+}
+
+// sitDown starts repl in a terminal of 24 rows and 100 columns and waits for its
+// first prompt.
+func (h home) sitDown(t *testing.T, args ...string) *person {
+	t.Helper()
+	tty, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 100}); err != nil {
+		t.Fatal(err)
+	}
+	normal, err := term.GetState(int(slave.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &person{t: t, tty: tty, slave: slave, normal: normal, chunks: make(chan []byte, 64), late: time.After(deadline)}
+	p.cmd = h.command(t, args...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		_ = p.cmd.Process.Kill()
+		_ = slave.Close()
+		_ = tty.Close()
+	})
+	go func() {
+		defer close(p.chunks)
+		buf := make([]byte, 4096)
+		for {
+			n, err := tty.Read(buf)
+			if err != nil {
+				return
+			}
+			select {
+			case p.chunks <- bytes.Clone(buf[:n]):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	p.sees("Ctrl-D ends.")
+	p.sees(">>> ")
+	return p
+}
+
+// drawing is what a line editor writes and nobody sees: control sequences that
+// move the cursor and change colours, and a blank that is taken back at once.
+var drawing = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]| \x08`)
+
+// sees waits until text is shown, and returns what was shown before it.
+func (p *person) sees(text string) (before string) {
+	p.t.Helper()
+	for {
+		if i := strings.Index(p.unseen, text); i >= 0 {
+			before, p.unseen = p.unseen[:i], p.unseen[i+len(text):]
+			return before
+		}
+		select {
+		case b, ok := <-p.chunks:
+			if !ok {
+				p.t.Fatalf("the terminal ended; it shows %q, want %q", p.unseen, text)
+			}
+			p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
+		case <-p.late:
+			p.t.Fatalf("the terminal shows %q, want %q", p.unseen, text)
+		}
+	}
+}
+
+// types presses keys.
+func (p *person) types(keys string) {
+	p.t.Helper()
+	if _, err := p.tty.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// enters types a line and sees it, and not only its echo.
+func (p *person) enters(line string) {
+	p.t.Helper()
+	p.types(line)
+	p.sees(line)
+	p.types("\r")
+}
+
+// Keys.
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+	up    = "\x1b[A"
+	tab   = "\t"
+)
+
+// leaves waits for repl's end, and checks the terminal's mode and the status.
+func (p *person) leaves(wantStatus int) {
+	p.t.Helper()
+	_ = p.cmd.Wait()
+	if got := status(p.t, p.cmd); got != wantStatus {
+		p.t.Errorf("got status %d, want %d", got, wantStatus)
+	}
+	now, err := term.GetState(int(p.slave.Fd()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if *now != *p.normal {
+		p.t.Errorf("the terminal is left in another mode: %+v, was %+v", *now, *p.normal)
+	}
+}
+
+func TestTerminal_ShowsValuesAndEndsWithCtrlD(t *testing.T) {
+	h := newHome(t)
+	p := h.sitDown(t, "--lang", "python")
+	p.enters("6 * 7")
+	p.sees("\r\n42\r\n")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	h.leavesNothing(t)
+}
+
+func TestTerminal_BlockGoesOnUntilAnEmptyLine(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("def f(x):")
+	p.sees("... ")
+	p.types(tab + "return x * 2\r") // Tab at the start of a line indents
+	p.sees("    return x * 2")
+	p.sees("... ")
+	p.types("\r")
+	p.sees(">>> ")
+	p.enters("f(21)")
+	p.sees("\r\n42\r\n")
+	p.sees(">>> ")
+	p.enters("(1 +")
+	p.sees("... ")
+	p.enters("2)")
+	p.sees("\r\n3\r\n")
+}
+
+func TestTerminal_TabCompletesFromTheLiveSession(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("distinctive_name = 'ä'")
+	p.sees(">>> ")
+	p.types("'ü', distinct" + tab)
+	p.sees("distinctive_name")
+	p.types(".encod" + tab)
+	p.sees("encode")
+	p.types("()\r")
+	p.sees(`('ü', b'\xc3\xa4')`)
+	p.sees(">>> ")
+	p.enters("distinctive_note = 1")
+	p.sees(">>> ")
+	p.types("distinct" + tab + tab + tab)
+	p.sees("distinctive_name")
+	p.sees("distinctive_note")
+}
+
+func TestTerminal_CtrlCInterruptsCodeAndKeepsTheSession(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("x = 1; print('o' + 'n', flush=True); exec('while True: pass')")
+	p.sees("\r\non\r\n")
+	p.types(ctrlC)
+	p.sees("KeyboardInterrupt")
+	p.sees(">>> ")
+	p.enters("x")
+	p.sees("\r\n1\r\n")
+}
+
+func TestTerminal_CtrlCThatIsSwallowedGetsHarder(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("import time")
+	p.sees(">>> ")
+	p.types("\x1b[200~while True:\n  try:\n    print('o' + 'n', flush=True); time.sleep(1000)\n  except KeyboardInterrupt: pass\n\x1b[201~\r")
+	p.sees("\r\non\r\n")
+	p.types(ctrlC)
+	p.sees("on\r\n") // it was swallowed
+	p.sees("Ctrl-C again is harder to ignore")
+	p.types(ctrlC)
+	p.sees(">>> ")
+	p.enters("time.__name__")
+	p.sees("'time'")
+}
+
+func TestTerminal_CtrlCAtThePromptDropsTheInput(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.types("1/0" + ctrlC)
+	p.sees("^C")
+	p.sees(">>> ")
+	p.enters("if True:")
+	p.sees("... ")
+	p.enters("  1/0")
+	p.sees("... ")
+	p.types(ctrlC)
+	p.sees(">>> ")
+	p.enters("'still ' + 'here'")
+	if before := p.sees("still here"); strings.Contains(before, "ZeroDivisionError") {
+		t.Errorf("what was dropped has run: %q", before)
+	}
+}
+
+func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("x = input('na' + 'me? '); y = input()")
+	p.sees("\r\nname? ")
+	p.types("Ann\r")
+	if before := p.sees("Ann"); strings.Contains(before, "name?") {
+		t.Errorf("the prompt is shown twice: %q", before)
+	}
+	p.types("Bob\r")
+	p.sees(">>> ")
+	p.enters("x + y")
+	p.sees("'AnnBob'")
+	p.sees(">>> ")
+	p.enters("input()")
+	p.types(ctrlD)
+	p.sees("EOFError")
+	p.sees(">>> ")
+	p.enters("input('agai' + 'n? ')")
+	p.sees("again? ")
+	p.types("half" + ctrlC)
+	p.sees("KeyboardInterrupt")
+	p.sees(">>> ")
+}
+
+func TestTerminal_QuestionThatIsOverGivesThePromptBack(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("import signal; signal.signal(signal.SIGALRM, lambda *a: 1 / 0); signal.setitimer(signal.ITIMER_REAL, 0.3)[0] or input('qu' + 'ick? ')")
+	p.sees("quick? ")
+	p.sees("ZeroDivisionError: ")
+	p.sees(">>> ")
+	p.enters("'all ' + 'well'")
+	p.sees("all well")
+}
+
+func TestTerminal_SecretIsNeitherShownNorRemembered(t *testing.T) {
+	h := newHome(t)
+	p := h.sitDown(t)
+	p.enters("import getpass; s = getpass.getpass('Pass' + 'word: ')")
+	p.sees("Password: ")
+	p.types("hunter2\r")
+	if before := p.sees(">>> "); strings.Contains(before, "hunter") {
+		t.Errorf("the secret is on the screen: %q", before)
+	}
+	p.enters("len(s)")
+	p.sees("\r\n7\r\n")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	for _, kv := range h.env {
+		if dir, ok := strings.CutPrefix(kv, "XDG_STATE_HOME="); ok && dir != "" {
+			if data, err := os.ReadFile(filepath.Join(dir, "turnstone", "history-python")); err == nil && strings.Contains(string(data), "hunter2") {
+				t.Errorf("the secret is in the history: %q", data)
+			}
+		}
+	}
+}
+
+func TestTerminal_HistoryOutlivesTheProgram(t *testing.T) {
+	h := newHome(t)
+	p := h.sitDown(t)
+	p.enters("remembered = 40 + 2")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	p = h.sitDown(t)
+	p.types(up)
+	p.sees("remembered = 40 + 2")
+	p.types("\r")
+	p.sees(">>> ")
+	p.enters("remembered")
+	p.sees("\r\n42\r\n")
+}
+
+func TestTerminal_PasteIsOneInput(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.types("\x1b[200~def f(x):\n\tif x:\n\n\t\treturn 'fr' + 'om a paste'\n\nprint(f(1))\x1b[201~")
+	p.sees("print(f(1))")
+	p.types("\r")
+	p.sees("from a paste")
+}
+
+func TestTerminal_BackgroundOutputKeepsTheLine(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("import threading; go = threading.Event(); t = threading.Thread(target=lambda: (input, go.wait(), print('back' + 'ground'))); t.start()")
+	p.sees(">>> ")
+	p.types("_ = go.set() or ")
+	p.sees("_ = go.set() or ")
+	p.enters("None")
+	p.sees("background")
+	p.sees(">>> ")
+	p.enters("import time; _ = threading.Timer(0.5, lambda: print('la' + 'ter')).start()")
+	p.sees(">>> ")
+	p.types("'half ' + ")
+	p.sees("later\r\n")
+	p.sees(">>> 'half ' + ") // drawn again
+	p.enters("'line'")
+	p.sees("'half line'")
+}
+
+func TestTerminal_RawOutputStaysRaw(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters(`import sys; _ = sys.stdout.write("10%\r20%\r\x1b]0;ti" + "tle\x07done\n")`)
+	p.sees("10%\r20%\r\x1b]0;title\x07done\r\n")
+}
+
+func TestTerminal_DeadRuntimeIsReportedAndReplaced(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("import os; x = 1")
+	p.sees(">>> ")
+	p.enters("os.kill(os.getpid(), 9)")
+	p.sees("killed by SIGKILL")
+	p.sees("its state is lost")
+	p.sees(">>> ")
+	p.enters("for i in range(2):") // also judged by the new one
+	p.sees("... ")
+	p.enters("  print('n' + 'ew')")
+	p.sees("... ")
+	p.types("\r")
+	p.sees("new\r\nnew\r\n")
+	p.sees(">>> ")
+	p.enters("x")
+	p.sees("NameError")
+}
+
+func TestTerminal_ExitEndsWithItsStatus(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("exit(3)")
+	p.leaves(3)
+}
+
+func TestTerminal_SignalEndsItAndRestoresTheTerminal(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String()+" at the prompt", func(t *testing.T) {
+			h := newHome(t)
+			p := h.sitDown(t)
+			p.types("half")
+			p.sees("half")
+			if err := p.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			p.leaves(128 + int(sig))
+			h.leavesNothing(t)
+		})
+	}
+	t.Run("Ctrl-\\ while code runs", func(t *testing.T) {
+		h := newHome(t)
+		p := h.sitDown(t)
+		p.enters("print('o' + 'n', flush=True); import time; time.sleep(1000)")
+		p.sees("\r\non\r\n")
+		p.types("\x1c")
+		p.leaves(128 + int(syscall.SIGQUIT))
+		h.leavesNothing(t)
+	})
+}
+
+func TestTerminal_WindowSizeIsTheSessions(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("import os; os.get_terminal_size()")
+	p.sees("columns=100, lines=24")
+	p.sees(">>> ")
+	// The code waits for the very fact, so that nobody has to guess when.
+	p.enters("import signal; _ = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH}); print('o' + 'n', flush=True); _ = signal.sigwait({signal.SIGWINCH}); os.get_terminal_size()")
+	p.sees("\r\non\r\n")
+	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
+		t.Fatal(err)
+	}
+	p.sees("columns=70, lines=30")
+}
+
+func TestTerminal_PictureIsKeptAsAFile(t *testing.T) {
+	h := newHome(t)
+	p := h.sitDown(t)
+	p.types("\x1b[200~import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()\x1b[201~\r")
+	p.sees("[picture: ")
+	path := p.sees(", until this session ends]")
+	if data, err := os.ReadFile(strings.NewReplacer("\r", "", "\n", "").Replace(path)); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
+		t.Errorf("%q: %v, want the picture", path, err)
+	}
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	h.leavesNothing(t)
+}
