@@ -124,14 +124,14 @@ class Channel:
                 self._follow(main, ready)
 
     @critical
-    def look(self):
-        """Sorts what has arrived, without blocking; reports whether there was anything.
+    def look(self, patience=0):
+        """Sorts what has arrived, or arrives within patience milliseconds; reports whether there was anything.
 
         For the main thread. When another thread is the leader, it is given a moment.
         """
         if self.reading.acquire(False):
             try:
-                return self._sweep()
+                return self._sweep(patience)
             finally:
                 self._step_down()
         if not self.interruptions:
@@ -211,9 +211,10 @@ class Channel:
         # The bytes are stored without a bytecode boundary after the system call.
         self.chunks.extend(map(_read, (self.fd_in,), (_READ,)))
 
-    def _sweep(self):
+    def _sweep(self, patience):
         seen = bool(self.chunks)
-        while not self.closed and self.poller.poll(0):
+        while not self.closed and self.poller.poll(patience):
+            patience = 0
             self._receive()
             self._sort()
             seen = True
@@ -253,7 +254,7 @@ class Channel:
             self.turn = m["turn"]
             self.active = True
         elif kind == "turn_input":
-            if m["wait"] in self.asked:
+            if m["wait"] in self.asked and m["turn"] == self.turn:
                 self.answers[m["wait"]] = m
         elif kind == "interrupt":
             self.interruptions.append(m)

@@ -17,6 +17,9 @@ _native_handler = _signal.default_int_handler
 # How long, in seconds, the signal of a frame that was found without it may be under way.
 _UNDER_WAY = 0.2
 
+# How long, in milliseconds, the frame of a signal may be under way.
+_LATE_FRAME = 5
+
 
 class TurnAborted(BaseException):
     """Ends a turn that does not end by KeyboardInterrupt."""
@@ -205,6 +208,10 @@ class Interrupts:
         blocking, self.blocking = self.blocking, False
         try:
             seen = self.channel.look()
+            if not self._explained():
+                # Its frame may be about to be written. If there is none, the signal is
+                # somebody else's, and is not harmed by the delay.
+                seen = self.channel.look(_LATE_FRAME) or seen
             exception = self._judge(True)
         finally:
             self.blocking = blocking
@@ -226,6 +233,11 @@ class Interrupts:
         for m in self.channel.take_interruptions():
             self._expect(1)
             self._acknowledge(m["turn"], m["seq"], "stale")
+
+    def _explained(self):
+        """Reports whether it is known why there is a signal."""
+        channel = self.channel
+        return channel.interruptions or channel.shutdown is not None or self.unsignalled and monotonic() < self.until
 
     def _judge(self, signalled):
         """The exception to raise, or None."""
