@@ -15,6 +15,14 @@ const (
 	// terminal is not read, so the writer blocks.
 	maxUnplaced = 1 << 20
 
+	// readBytes is the most that one read of the terminal takes. The kernel
+	// rarely has more than 4 KiB.
+	readBytes = 16 << 10
+
+	// drainBytes bounds what is read of the terminal when a worker without a
+	// fence goes idle or asks.
+	drainBytes = 256 << 10
+
 	// maxMarker bounds a marker's body, in bytes.
 	maxMarker = 24
 )
@@ -27,44 +35,87 @@ var markerEnd = []byte("\x1b\\")
 // must be placed. A frame is delivered when its marker is reached, and the text
 // behind a marker when its frame is.
 //
+// A worker writes the marker before the frame. So when a frame has arrived, its
+// marker and everything before it can be read from the terminal without
+// waiting, and whoever reads the frame does so: no one is woken for it.
+//
 // Two goroutines call it, the reader of frames and the reader of the terminal.
 type fence struct {
-	prefix  []byte // ESC _ nonce ;
+	prefix  []byte                    // ESC _ nonce ;
+	read    func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
 	onText  func(timeline.Stream, []byte)
 	onFrame func(ipc.Message)
 
-	// order serialises delivery, and so is held while the callbacks run. Nothing
-	// but the worker's two readers ever waits for it.
+	// order serialises reading the terminal and delivery, and so is held while
+	// the callbacks run. Nothing but the worker's two readers ever waits for it.
 	order  sync.Mutex
+	buf    []byte
 	stream timeline.Stream
 	tail   []byte        // terminal bytes that are not placed yet
-	held   []ipc.Message // frames whose marker has not been reached, by mark
+	held   []heldFrame   // frames whose marker has not been reached, as they came
 	placed uint64        // the highest mark that was delivered
 	room   chan struct{} // closed when tail shrinks; nil when nobody waits
 }
 
-func newFence(nonce string, onText func(timeline.Stream, []byte), onFrame func(ipc.Message)) *fence {
-	return &fence{prefix: []byte("\x1b_" + nonce + ";"), onText: onText, onFrame: onFrame}
+// A heldFrame waits for a marker: its own, or that of the frame before it when it
+// has none, since frames never overtake each other.
+type heldFrame struct {
+	ipc.Message
+	mark uint64
+}
+
+func newFence(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, []byte), onFrame func(ipc.Message)) *fence {
+	return &fence{
+		prefix:  []byte("\x1b_" + nonce + ";"),
+		read:    read,
+		onText:  onText,
+		onFrame: onFrame,
+		buf:     make([]byte, readBytes),
+	}
 }
 
 // frame places one frame.
 func (f *fence) frame(m ipc.Message) {
 	f.order.Lock()
 	defer f.order.Unlock()
-	if markOf(m) == 0 {
+	mark := markOf(m)
+	if mark == 0 && len(f.held) > 0 {
+		f.held = append(f.held, heldFrame{m, f.held[len(f.held)-1].mark})
+		return
+	}
+	if mark == 0 {
+		if endsText(m) { // a worker without a fence: as far as one look goes
+			for drained, n := 0, 1; n > 0 && drained < drainBytes; drained += n {
+				n, _ = f.pull()
+			}
+		}
 		f.onFrame(m)
 		return
 	}
-	f.held = append(f.held, m)
+	f.held = append(f.held, heldFrame{m, mark})
 	f.place()
+	for f.placed < mark {
+		if n, _ := f.pull(); n == 0 {
+			return // the terminal's reader has to wait for it
+		}
+	}
 }
 
-// text places bytes of the terminal; b is the caller's again when it returns.
-// It blocks while too much is unplaced, until stop is closed.
-func (f *fence) text(b []byte, stop <-chan struct{}) {
+// endsText reports whether what the worker wrote before m belongs before it.
+func endsText(m ipc.Message) bool {
+	switch m.(type) {
+	case ipc.Idle, ipc.StdinWait:
+		return true
+	}
+	return false
+}
+
+// text places what the terminal holds, one read of it. It reports whether there
+// was anything, and the terminal's end. While too much is unplaced it blocks,
+// until stop is closed.
+func (f *fence) text(stop <-chan struct{}) (any bool, err error) {
 	f.order.Lock()
-	f.tail = append(f.tail, b...)
-	f.place()
+	n, err := f.pull()
 	for len(f.tail) > maxUnplaced {
 		if f.room == nil {
 			f.room = make(chan struct{})
@@ -74,31 +125,42 @@ func (f *fence) text(b []byte, stop <-chan struct{}) {
 		select {
 		case <-room:
 		case <-stop:
-			return
+			return n > 0, err
 		}
 		f.order.Lock()
 	}
 	f.order.Unlock()
+	return n > 0, err
+}
+
+// pull reads the terminal once and places what it got; order is held.
+func (f *fence) pull() (int, error) {
+	n, err := f.read(f.buf)
+	if n > 0 {
+		f.tail = append(f.tail, f.buf[:n]...)
+		f.place()
+	}
+	return n, err
 }
 
 // flush delivers whatever is left, once nothing more can arrive.
 func (f *fence) flush() {
 	f.order.Lock()
 	defer f.order.Unlock()
-	for len(f.tail) > 0 { // a marker without its frame: skip it and go on
+	for len(f.tail) > 0 {
 		f.place()
 		if len(f.tail) == 0 {
 			break
 		}
 		if end := bytes.Index(f.tail, markerEnd); bytes.HasPrefix(f.tail, f.prefix) && end >= 0 {
-			f.tail = f.tail[end+len(markerEnd):]
+			f.tail = f.tail[end+len(markerEnd):] // its frame never came
 			continue
 		}
 		f.emit(f.tail)
 		f.tail = nil
 	}
-	for _, m := range f.held {
-		f.onFrame(m)
+	for _, h := range f.held {
+		f.onFrame(h.Message)
 	}
 	f.held = nil
 }
@@ -159,18 +221,18 @@ func (f *fence) reach(body []byte) bool {
 		return true // nothing can be placed by it
 	}
 	n := 0
-	for n < len(f.held) && markOf(f.held[n]) <= mark {
+	for n < len(f.held) && f.held[n].mark <= mark {
 		n++
 	}
-	if n == 0 || markOf(f.held[n-1]) != mark {
+	if n == 0 || f.held[n-1].mark != mark {
 		return false
 	}
 	// A frame whose own marker was lost comes before the next one that has one.
 	due := f.held[:n]
 	f.held = f.held[n:]
 	f.placed = mark
-	for _, m := range due {
-		f.onFrame(m)
+	for _, h := range due {
+		f.onFrame(h.Message)
 	}
 	return true
 }

@@ -10,13 +10,28 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// placed is what a fence delivered, one word each.
+// placed is a terminal, and what a fence delivered, one word each.
 type placed struct {
-	b strings.Builder
+	b        strings.Builder
+	terminal []byte // written and not read yet
+}
+
+func (p *placed) read(b []byte) (int, error) {
+	n := copy(b, p.terminal)
+	p.terminal = p.terminal[n:]
+	return n, nil
+}
+
+// write has the worker write to the terminal, and the terminal's reader read it.
+func (p *placed) write(f *fence, s string, stop chan struct{}) {
+	p.terminal = append(p.terminal, s...)
+	for any := true; any; {
+		any, _ = f.text(stop)
+	}
 }
 
 func (p *placed) fence() *fence {
-	return newFence("n0", func(s timeline.Stream, b []byte) {
+	return newFence("n0", p.read, func(s timeline.Stream, b []byte) {
 		if s == timeline.Stderr {
 			p.b.WriteString(strings.ToUpper(string(b)))
 			return
@@ -33,32 +48,52 @@ func mark(n int) string { return fmt.Sprintf(marker, n) }
 
 func TestFence_FrameIsPlacedAtItsMarkerWhicheverComesFirst(t *testing.T) {
 	stop := make(chan struct{})
-	for name, play := range map[string]func(*fence){
-		"terminal first": func(f *fence) {
-			f.text([]byte("a"+mark(1)+"b"+mark(2)+"late"), stop)
+	for name, play := range map[string]func(*placed, *fence){
+		"terminal first": func(p *placed, f *fence) {
+			p.write(f, "a"+mark(1)+"b"+mark(2)+"late", stop)
 			f.frame(ipc.Output{Mark: 1})
 			f.frame(ipc.Idle{Mark: 2})
 		},
-		"frames first": func(f *fence) {
+		"frames first": func(p *placed, f *fence) {
 			f.frame(ipc.Output{Mark: 1})
 			f.frame(ipc.Idle{Mark: 2})
-			f.text([]byte("a"+mark(1)+"b"+mark(2)+"late"), stop)
+			p.write(f, "a"+mark(1)+"b"+mark(2)+"late", stop)
 		},
-		"byte by byte": func(f *fence) {
+		"byte by byte": func(p *placed, f *fence) {
 			f.frame(ipc.Output{Mark: 1})
-			for _, c := range []byte("a" + mark(1) + "b" + mark(2) + "late") {
-				f.text([]byte{c}, stop)
+			for _, c := range "a" + mark(1) + "b" + mark(2) + "late" {
+				p.write(f, string(c), stop)
 			}
 			f.frame(ipc.Idle{Mark: 2})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p placed
-			play(p.fence())
+			play(&p, p.fence())
 			if got, want := p.b.String(), "a<output 1>b<idle 2>late"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestFence_FrameFindsItsMarkerWithoutTheTerminalsReader(t *testing.T) {
+	var p placed
+	f := p.fence()
+	p.terminal = []byte("a" + mark(1) + "late")
+	f.frame(ipc.Idle{Mark: 1})
+	if got, want := p.b.String(), "a<idle 1>late"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFence_WithoutMarksWhatWasWrittenBeforeIdleComesBeforeIt(t *testing.T) {
+	var p placed
+	f := p.fence()
+	p.terminal = []byte("before")
+	f.frame(ipc.Idle{})
+	if got, want := p.b.String(), "before<idle 0>"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -88,7 +123,7 @@ func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
 				continue
 			}
 			n := min(len(rest), 1+random.IntN(20))
-			f.text([]byte(rest[:n]), stop)
+			p.write(f, rest[:n], stop)
 			rest = rest[n:]
 		}
 		if got := p.b.String(); got != want.String() {
@@ -101,7 +136,7 @@ func TestFence_TextThatResemblesAMarkerIsText(t *testing.T) {
 	var p placed
 	f := p.fence()
 	in := "x\x1b_n0;what is this, it never ends\x1b\\y\x1b_other;#1\x1b\\z\x1b"
-	f.text([]byte(in), nil)
+	p.write(f, in, nil)
 	f.flush()
 	if got := p.b.String(); got != in {
 		t.Errorf("got %q, want %q", got, in)
@@ -113,8 +148,20 @@ func TestFence_FrameThatLostItsMarkerComesBeforeTheNext(t *testing.T) {
 	f := p.fence()
 	f.frame(ipc.Image{Mark: 1})
 	f.frame(ipc.Idle{Mark: 2})
-	f.text([]byte("a"+mark(2)), nil)
+	p.write(f, "a"+mark(2), nil)
 	if got, want := p.b.String(), "a<image 1><idle 2>"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFence_FramesNeverOvertakeEachOther(t *testing.T) {
+	var p placed
+	f := p.fence()
+	f.frame(ipc.StdinWait{Mark: 1})
+	f.frame(ipc.InterruptAck{})
+	f.frame(ipc.Idle{Mark: 2})
+	p.write(f, "a"+mark(1)+"b"+mark(2), nil)
+	if got, want := p.b.String(), "a<stdin_wait 1><interrupt_ack 0>b<idle 2>"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -123,7 +170,7 @@ func TestFence_FlushDeliversWhatIsLeftInOrder(t *testing.T) {
 	var p placed
 	f := p.fence()
 	f.frame(ipc.SessionEnd{Mark: 9})
-	f.text([]byte("a"+mark(7)+"b\x1b_n"), nil)
+	p.write(f, "a"+mark(7)+"b\x1b_n", nil)
 	f.flush()
 	if got, want := p.b.String(), "ab\x1b_n<session_end 9>"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -133,20 +180,20 @@ func TestFence_FlushDeliversWhatIsLeftInOrder(t *testing.T) {
 func TestFence_TooMuchUnplacedTextBlocksItsReader(t *testing.T) {
 	var p placed
 	f := p.fence()
+	p.terminal = []byte(mark(1) + strings.Repeat("x", 2*maxUnplaced))
 	blocked := make(chan struct{})
 	go func() {
-		f.text([]byte(mark(1)+strings.Repeat("x", maxUnplaced+1)), nil)
+		for any := true; any; {
+			any, _ = f.text(nil)
+		}
 		close(blocked)
 	}()
 	f.frame(ipc.Output{Mark: 1}) // whenever it comes, it frees the reader
 	<-blocked
-	if got := len(p.b.String()); got != maxUnplaced+1+len("<output 1>") {
+	if got := len(p.b.String()); got != 2*maxUnplaced+len("<output 1>") {
 		t.Errorf("got %d bytes", got)
 	}
-
-	stop := make(chan struct{})
-	close(stop)
-	f.text([]byte(mark(2)+strings.Repeat("x", maxUnplaced+1)), stop) // returns: nothing matters any more
+	p.write(f, mark(2)+strings.Repeat("x", 2*maxUnplaced), closedChan) // returns: nothing matters any more
 }
 
 func FuzzFence(f *testing.F) {
@@ -160,7 +207,7 @@ func FuzzFence(f *testing.F) {
 			fence := p.fence()
 			fence.frame(ipc.Output{Mark: 1})
 			for _, c := range chunks {
-				fence.text([]byte(c), closedChan)
+				p.write(fence, c, closedChan)
 			}
 			fence.flush()
 			views[i] = p.b.String()

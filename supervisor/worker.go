@@ -18,10 +18,6 @@ import (
 )
 
 const (
-	// drainBytes bounds what is read of the terminal when a worker without a
-	// fence goes idle, in bytes.
-	drainBytes = 256 << 10
-
 	// lastWords is how long the terminal and the channel of a dead worker are
 	// read before they are closed, should something keep them open.
 	lastWords = 500 * time.Millisecond
@@ -42,8 +38,7 @@ type worker struct {
 	deaf       chan struct{}  // closed when nothing that arrives matters any more
 	done       chan struct{}  // closed when the session knows that the worker ended
 
-	active  atomic.Int64  // when the worker last said anything, in Unix nanoseconds
-	settled chan struct{} // one token: the terminal was read as far as it goes, see settle
+	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
 
 	// The rest is guarded by s.mu.
 	ready             ipc.WorkerReady
@@ -90,10 +85,9 @@ func (s *Session) launch(generation uint64, size Size) (*worker, error) {
 		conn:       ipc.NewConn(proc.Channel(), ipc.FromWorker),
 		deaf:       make(chan struct{}),
 		done:       make(chan struct{}),
-		settled:    make(chan struct{}, 1),
 		known:      make(map[string]bool),
 	}
-	w.fence = newFence(proc.Nonce(), w.text, w.frame)
+	w.fence = newFence(proc.Nonce(), proc.Terminal().TryRead, w.text, w.frame)
 	return w, nil
 }
 
@@ -136,30 +130,7 @@ func (w *worker) frames() {
 			return
 		}
 		w.active.Store(time.Now().UnixNano())
-		if markOf(m) == 0 && endsText(m) {
-			w.settle()
-		}
 		w.fence.frame(m)
-	}
-}
-
-// endsText reports whether whatever the worker wrote before m belongs before it.
-func endsText(m ipc.Message) bool {
-	switch m.(type) {
-	case ipc.Idle, ipc.StdinWait:
-		return true
-	}
-	return false
-}
-
-// settle waits until what the terminal holds now has been read, for workers
-// that leave no markers: the goroutine that reads it does that, so that nothing
-// is in flight.
-func (w *worker) settle() {
-	w.proc.Terminal().Wake()
-	select {
-	case <-w.settled:
-	case <-w.deaf:
 	}
 }
 
@@ -189,27 +160,17 @@ func (w *worker) lost(err error) {
 
 // terminal reads the terminal until it ends.
 func (w *worker) terminal() {
-	buf := make([]byte, 64<<10)
 	for {
-		n, err := w.proc.Terminal().Read(buf)
-		if n > 0 {
-			w.active.Store(time.Now().UnixNano())
-			w.fence.text(buf[:n], w.deaf)
-		}
-		if errors.Is(err, host.ErrWoken) {
-			for drained := 0; drained < drainBytes; drained += n {
-				var more bool
-				if n, more = w.proc.Terminal().DrainNow(buf); n > 0 {
-					w.fence.text(buf[:n], w.deaf)
-				}
-				if !more {
-					break
-				}
+		var end error
+		err := w.proc.Terminal().Await(func() bool {
+			any, err := w.fence.text(w.deaf)
+			if any {
+				w.active.Store(time.Now().UnixNano())
 			}
-			w.settled <- struct{}{}
-			continue
-		}
-		if err != nil {
+			end = err
+			return any || err != nil
+		})
+		if err != nil || end != nil {
 			return
 		}
 	}
