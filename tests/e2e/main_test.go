@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,11 +61,29 @@ func newHome(t *testing.T) home {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
+	lookAtSources(t)
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
 	h.env = append(os.Environ(),
 		"TMPDIR="+h.tmp, "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+os.Getenv(cacheEnv),
 		"TERM=xterm", "TMUX=", "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
 	return h
+}
+
+// lookAtSources makes the result of the test depend on what the binary is built
+// from: the go command keeps results by the files that a test looks at.
+func lookAtSources(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"cmd", "ipc", "supervisor", "timeline", "workers", "go.mod"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // command is repl with args. It is killed at the deadline.

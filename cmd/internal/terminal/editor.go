@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/ergochat/readline"
@@ -39,8 +40,10 @@ type editor struct {
 	screen   *screen
 	readline *readline.Instance
 	history  history
-	normal   *term.State // of the terminal, before anything touched it
-	plain    bool        // the terminal knows no bracketed paste
+	normal   *term.State  // of the terminal, before anything touched it
+	makeRaw  func() error // raw but for output, as readline does it
+	plain    bool         // the terminal knows no bracketed paste
+	asleep   atomic.Bool  // Ctrl-Z was pressed: the shell has the terminal
 	closed   chan struct{}
 	wg       sync.WaitGroup
 
@@ -59,13 +62,18 @@ type editor struct {
 
 // newEditor prepares editing until ctx ends, which also ends a line that is
 // being edited. The caller closes it.
-func newEditor(ctx context.Context, o *Options) (*editor, error) {
+//
+// The terminal is in raw mode until then, also between the lines: what is typed
+// while code runs is not shown before somebody wants it, least of all a password
+// that was typed too early. interrupt is called for a Ctrl-C that comes while no
+// line is edited, and quit for Ctrl-\; neither may block.
+func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor, error) {
 	normal, err := term.GetState(int(os.Stdin.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
 	}
 	e := &editor{
-		keys:    newKeyboard(os.Stdin),
+		keys:    newKeyboard(interrupt, quit),
 		history: history{o.HistoryPath},
 		normal:  normal,
 		plain:   o.Plain,
@@ -74,15 +82,19 @@ func newEditor(ctx context.Context, o *Options) (*editor, error) {
 	e.screen = &screen{out: os.Stdout, answer: e.keys.put, width: func() int { return int(windowSize().Cols) }}
 	e.config = e.newConfig()
 	e.config.FuncOnWidthChanged = func(f func()) { e.resized = f }
-	e.readline, err = readline.NewFromConfig(e.config)
-	if err != nil {
-		e.keys.close()
+	e.config.FuncMakeRaw = nil // readline's own, please
+	if e.readline, err = readline.NewFromConfig(e.config); err != nil {
 		return nil, err
 	}
+	e.makeRaw = e.config.FuncMakeRaw
 	lines, _ := e.history.load() // a history that cannot be read is no reason not to start
 	for _, line := range lines {
 		_ = e.readline.SaveToHistory(line)
 	}
+	if err := e.takeTerminal(); err != nil {
+		return nil, err
+	}
+	go e.keys.pump(os.Stdin)
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -93,8 +105,24 @@ func newEditor(ctx context.Context, o *Options) (*editor, error) {
 	return e, nil
 }
 
-// newConfig is what all lines have in common. Left out is raw mode: readline's
-// own is of standard input, and leaves the treatment of output alone.
+// takeTerminal puts the terminal into the mode for editing.
+func (e *editor) takeTerminal() error {
+	if !e.plain {
+		_, _ = io.WriteString(e.screen.out, bracketOn)
+	}
+	return e.makeRaw()
+}
+
+// giveTerminal puts it back into the mode that it was found in.
+func (e *editor) giveTerminal() error {
+	if !e.plain {
+		_, _ = io.WriteString(e.screen.out, bracketOff)
+	}
+	return term.Restore(int(os.Stdin.Fd()), e.normal)
+}
+
+// newConfig is what all lines have in common. The terminal's mode is ours, but
+// for Ctrl-Z, which readline handles.
 func (e *editor) newConfig() *readline.Config {
 	return &readline.Config{
 		Stdin:                  e.keys,
@@ -111,6 +139,18 @@ func (e *editor) newConfig() *readline.Config {
 			return int(s.Cols), int(s.Rows)
 		},
 		FuncOnWidthChanged: func(func()) {}, // once is enough, see newEditor
+		FuncMakeRaw: func() error {
+			if e.asleep.CompareAndSwap(true, false) {
+				return e.takeTerminal()
+			}
+			return nil
+		},
+		FuncExitRaw: func() error {
+			if e.asleep.Load() {
+				return e.giveTerminal()
+			}
+			return nil
+		},
 	}
 }
 
@@ -118,8 +158,8 @@ func (e *editor) newConfig() *readline.Config {
 func (e *editor) close() {
 	close(e.closed)
 	e.wg.Wait()
-	e.keys.close()
-	_ = term.Restore(int(os.Stdin.Fd()), e.normal)
+	e.keys.end(io.EOF)
+	_ = e.giveTerminal()
 }
 
 // Write implements io.Writer. A line that is being edited is redrawn below.
@@ -180,13 +220,9 @@ func (e *editor) cancel(wait timeline.Seq) {
 
 func (e *editor) edit(c *readline.Config) (string, error) {
 	e.more, e.literalTab, e.cancelled, e.config = false, false, false, c
-	if !e.plain {
-		_, _ = io.WriteString(e.screen.out, bracketOn)
-		defer func() { _, _ = io.WriteString(e.screen.out, bracketOff) }()
-	}
-	e.keys.editing.Store(true)
+	e.keys.edit(true)
 	line, err := e.readline.ReadLineWithConfig(c)
-	e.keys.editing.Store(false)
+	e.keys.edit(false)
 	switch {
 	case e.cancelled:
 		return "", errCancelled
@@ -202,6 +238,8 @@ func (e *editor) filter(r rune) (rune, bool) {
 	switch r {
 	case readline.CharEnter, readline.CharCtrlJ:
 		e.more = false
+	case readline.CharCtrlZ:
+		e.asleep.Store(true)
 	case keyPastedEnter:
 		e.more = true
 		return readline.CharEnter, true

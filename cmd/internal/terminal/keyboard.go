@@ -3,7 +3,7 @@ package terminal
 import (
 	"bytes"
 	"io"
-	"sync/atomic"
+	"sync"
 )
 
 // Keys that no keyboard has. The keyboard puts them into the stream of
@@ -22,93 +22,100 @@ const (
 	bracketOff  = "\x1b[?2004l"
 )
 
-// A keyboard is what the line editor reads: the terminal's input, with pastes
-// recognised, and what the program itself puts in. Read is for one goroutine;
-// put is for any.
+const (
+	ctrlC         = '\x03'
+	ctrlBackslash = '\x1c'
+)
+
+// maxTypeAhead bounds what is typed before anybody reads it, in bytes. What is
+// typed beyond that is dropped.
+const maxTypeAhead = 1 << 20
+
+// A keyboard is the terminal's input, with pastes recognised. It is read all the
+// time: what nobody wants yet is kept, and Ctrl-C is noticed while code runs.
 type keyboard struct {
-	wanted chan struct{} // one token: somebody reads
-	typed  chan keystrokes
-	extra  chan []byte // put by the program; bounded, see put
+	interrupt func()        // Ctrl-C was pressed while no line is edited
+	quit      func()        // Ctrl-\ was pressed
+	arrived   chan struct{} // one token: there is something to read
 
-	// editing says that the terminal is in raw mode, where an end of file is
-	// the terminal's own; otherwise somebody typed Ctrl-D and nobody asked.
-	editing atomic.Bool
+	mu      sync.Mutex
+	editing bool   // guarded by mu: Ctrl-C belongs to the line that is edited
+	typed   []byte // guarded by mu: decoded and not read
+	err     error  // guarded by mu: the terminal's end
 
-	// The rest belongs to the goroutine that reads.
-	asked   bool   // a token is out and not answered
-	ready   []byte // decoded and not read
+	// The rest belongs to pump.
 	held    []byte // the beginning of what may be a marker
 	pasting bool
 	newline bool // a paste had a line end, and it is not known yet whether it goes on
 	last    byte // of the paste
 }
 
-type keystrokes struct {
-	data []byte
-	err  error
+// newKeyboard returns a keyboard that nobody types on; pump is to be started.
+// Neither function may block.
+func newKeyboard(interrupt, quit func()) *keyboard {
+	return &keyboard{interrupt: interrupt, quit: quit, arrived: make(chan struct{}, 1)}
 }
 
-// newKeyboard reads in, on demand only.
-func newKeyboard(in io.Reader) *keyboard {
-	k := &keyboard{
-		wanted: make(chan struct{}, 1),
-		typed:  make(chan keystrokes, 1),
-		extra:  make(chan []byte, 8),
-	}
-	go k.pump(in)
-	return k
-}
-
+// pump reads in until its end.
 func (k *keyboard) pump(in io.Reader) {
 	buf := make([]byte, 4096)
-	for range k.wanted {
+	for {
 		n, err := in.Read(buf)
-		if err == io.EOF && !k.editing.Load() {
-			err = nil
+		k.decode(buf[:n])
+		if err != nil {
+			k.end(err)
+			return
 		}
-		k.typed <- keystrokes{bytes.Clone(buf[:n]), err}
 	}
 }
 
-// close ends the pump as soon as its read, if any, returns.
-func (k *keyboard) close() { close(k.wanted) }
+// end lets Read fail once everything is read. The first error counts.
+func (k *keyboard) end(err error) {
+	k.mu.Lock()
+	if k.err == nil {
+		k.err = err
+	}
+	k.mu.Unlock()
+	k.wake()
+}
 
-// put lets the reader see b next. It drops b when eight others wait: whoever
-// reads has more than enough reason to look up then.
-func (k *keyboard) put(b string) {
+func (k *keyboard) wake() {
 	select {
-	case k.extra <- []byte(b):
-	default:
+	case k.arrived <- struct{}{}:
+	default: // the reader will look anyway
 	}
 }
 
-// Read implements io.Reader.
+// edit says whether a line is edited from now on.
+func (k *keyboard) edit(on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.editing = on
+}
+
+// put lets the reader see s before anything else.
+func (k *keyboard) put(s string) {
+	k.mu.Lock()
+	k.typed = append([]byte(s), k.typed...)
+	k.mu.Unlock()
+	k.wake()
+}
+
+// Read implements io.Reader, for one goroutine.
 func (k *keyboard) Read(p []byte) (int, error) {
-	for len(k.ready) == 0 {
-		select { // what the program put in goes first
-		case b := <-k.extra:
-			k.ready = append(k.ready, b...)
-			continue
-		default:
+	for {
+		k.mu.Lock()
+		n, err := copy(p, k.typed), k.err
+		k.typed = k.typed[n:]
+		k.mu.Unlock()
+		if n > 0 {
+			return n, nil
 		}
-		if !k.asked {
-			k.wanted <- struct{}{}
-			k.asked = true
+		if err != nil {
+			return 0, err
 		}
-		select {
-		case b := <-k.extra:
-			k.ready = append(k.ready, b...)
-		case t := <-k.typed:
-			k.asked = false
-			k.decode(t.data)
-			if t.err != nil && len(k.ready) == 0 {
-				return 0, t.err
-			}
-		}
+		<-k.arrived
 	}
-	n := copy(p, k.ready)
-	k.ready = k.ready[n:]
-	return n, nil
 }
 
 // decode takes pastes apart. A marker may be split over any number of reads.
@@ -144,28 +151,52 @@ func (k *keyboard) decode(b []byte) {
 	}
 }
 
-// take adds plain input.
+// take takes in what is no marker.
 func (k *keyboard) take(b []byte) {
-	if !k.pasting {
-		k.ready = append(k.ready, b...)
+	for _, c := range b {
+		if k.pasting {
+			k.paste(c)
+		} else {
+			k.press(c)
+		}
+	}
+}
+
+// press takes in a key.
+func (k *keyboard) press(c byte) {
+	if c == ctrlBackslash {
+		k.quit()
 		return
 	}
-	for _, c := range b {
-		pair := c == '\n' && k.last == '\r'
-		k.last = c
-		switch {
-		case pair: // one line end
-		case c == '\r' || c == '\n':
-			k.endLine(false)
-			k.newline = true
-		case c == '\t':
-			k.endLine(false)
-			k.ready = append(k.ready, string(keyPastedTab)...)
-		case c < ' ' || c == '\x7f': // a paste cannot press keys
-		default:
-			k.endLine(false)
-			k.ready = append(k.ready, c)
-		}
+	k.mu.Lock()
+	interrupts := c == ctrlC && !k.editing
+	if interrupts {
+		k.typed = nil // what was typed ahead was for the code that is given up
+	}
+	k.mu.Unlock()
+	if interrupts {
+		k.interrupt()
+		return
+	}
+	k.add(string([]byte{c}))
+}
+
+// paste takes in a byte of a paste, which cannot press keys.
+func (k *keyboard) paste(c byte) {
+	pair := c == '\n' && k.last == '\r'
+	k.last = c
+	switch {
+	case pair: // one line end
+	case c == '\r' || c == '\n':
+		k.endLine(false)
+		k.newline = true
+	case c == '\t':
+		k.endLine(false)
+		k.add(string(keyPastedTab))
+	case c < ' ' || c == '\x7f':
+	default:
+		k.endLine(false)
+		k.add(string([]byte{c}))
 	}
 }
 
@@ -177,8 +208,17 @@ func (k *keyboard) endLine(last bool) {
 	}
 	k.newline = false
 	if last {
-		k.ready = append(k.ready, '\r')
+		k.add("\r")
 	} else {
-		k.ready = append(k.ready, string(keyPastedEnter)...)
+		k.add(string(keyPastedEnter))
 	}
+}
+
+func (k *keyboard) add(s string) {
+	k.mu.Lock()
+	if len(k.typed)+len(s) <= maxTypeAhead {
+		k.typed = append(k.typed, s...)
+	}
+	k.mu.Unlock()
+	k.wake()
 }

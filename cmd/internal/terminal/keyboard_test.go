@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -23,8 +24,9 @@ func (s *script) Read(p []byte) (int, error) {
 // readAll is what a line editor gets to see.
 func readAll(t *testing.T, parts ...string) string {
 	t.Helper()
-	k := newKeyboard(&script{parts, io.ErrUnexpectedEOF})
-	t.Cleanup(k.close)
+	k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") })
+	k.edit(true)
+	k.pump(&script{parts, io.ErrUnexpectedEOF})
 	got, err := io.ReadAll(k)
 	if err != io.ErrUnexpectedEOF {
 		t.Fatalf("got error %v, want that of the terminal", err)
@@ -64,53 +66,52 @@ func TestKeyboard_PasteIsOneInputUpToItsLastLineEnd(t *testing.T) {
 	}
 }
 
-// A read that is under way when its line was cancelled ends in the terminal's
-// normal mode, where Ctrl-D is an end of file. It is not the terminal's end.
-func TestKeyboard_EndOfFileOutsideOfALineIsNobodys(t *testing.T) {
-	in, typed := io.Pipe()
-	k := newKeyboard(&afterEOF{first: make(chan struct{}), then: in})
-	t.Cleanup(k.close)
-	go typed.Write([]byte("x"))
+func TestKeyboard_CtrlCOutsideOfALineInterruptsAndDropsWhatWasTypedAhead(t *testing.T) {
+	interrupts := 0
+	k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") })
+	k.pump(&script{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
+	got, _ := io.ReadAll(k)
+	if interrupts != 1 || string(got) != "more" {
+		t.Errorf("got %d interrupts and %q, want 1 and what was typed after it", interrupts, got)
+	}
+}
+
+func TestKeyboard_CtrlBackslashQuitsAtAnyTimeButInAPaste(t *testing.T) {
+	for _, editing := range []bool{true, false} {
+		quits := 0
+		k := newKeyboard(func() { t.Error("an interrupt") }, func() { quits++ })
+		k.edit(editing)
+		k.pump(&script{[]string{"\x1b[200~a\x1c\x03b\x1b[201~"}, io.ErrUnexpectedEOF})
+		if quits != 0 {
+			t.Errorf("editing %v: a paste has quit", editing)
+		}
+		k.pump(&script{[]string{"\x1c"}, io.ErrUnexpectedEOF})
+		if quits != 1 {
+			t.Errorf("editing %v: got %d quits, want 1", editing, quits)
+		}
+	}
+}
+
+func TestKeyboard_TypeAheadIsBounded(t *testing.T) {
+	k := newKeyboard(nil, nil)
+	k.pump(strings.NewReader(strings.Repeat("x", maxTypeAhead) + "y"))
+	got, _ := io.ReadAll(k)
+	if len(got) != maxTypeAhead || strings.Contains(string(got), "y") {
+		t.Errorf("got %d bytes, want the first %d", len(got), maxTypeAhead)
+	}
+}
+
+func TestKeyboard_WhatTheProgramPutsInNeedsNoKeyAndComesFirst(t *testing.T) {
+	k := newKeyboard(nil, nil)
 	b := make([]byte, 8)
-	n, err := k.Read(b)
-	if err != nil || string(b[:n]) != "x" {
-		t.Errorf("got %q, %v, want what was typed after the end of file", b[:n], err)
-	}
-}
-
-// afterEOF is at its end once, and then goes on, as a terminal does.
-type afterEOF struct {
-	first chan struct{}
-	then  io.Reader
-}
-
-func (a *afterEOF) Read(p []byte) (int, error) {
-	select {
-	case <-a.first:
-		return a.then.Read(p)
-	default:
-		close(a.first)
-		return 0, io.EOF
-	}
-}
-
-func TestKeyboard_EndOfFileInALineIsTheTerminals(t *testing.T) {
-	k := newKeyboard(&script{nil, io.EOF})
-	t.Cleanup(k.close)
-	k.editing.Store(true)
-	if _, err := k.Read(make([]byte, 8)); err != io.EOF {
-		t.Errorf("got %v, want %v", err, io.EOF)
-	}
-}
-
-func TestKeyboard_WhatTheProgramPutsInNeedsNoKey(t *testing.T) {
-	in, _ := io.Pipe() // nobody types
-	k := newKeyboard(in)
-	t.Cleanup(func() { k.close(); in.Close() })
-	go k.put("now")
-	b := make([]byte, 8)
-	n, err := k.Read(b)
-	if err != nil || string(b[:n]) != "now" {
+	go k.put("now") // nobody types
+	if n, err := k.Read(b); err != nil || string(b[:n]) != "now" {
 		t.Errorf("got %q, %v, want \"now\"", b[:n], err)
+	}
+	k.decode([]byte("later"))
+	k.put("now ")
+	k.end(io.EOF)
+	if got, err := io.ReadAll(k); err != nil || string(got) != "now later" {
+		t.Errorf("got %q, %v, want \"now later\"", got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/term"
@@ -21,6 +22,9 @@ import (
 // windowChanged is SIGWINCH, by its number on Linux and macOS, since package
 // syscall does not name it everywhere. Where there is no such signal, none comes.
 const windowChanged = syscall.Signal(28)
+
+// quitStatus is the exit status after Ctrl-\: as if by SIGQUIT.
+const quitStatus = 128 + 3
 
 // Options say how to behave at this terminal. The zero value is a plain one.
 type Options struct {
@@ -59,7 +63,17 @@ func Run(ctx context.Context, s *supervisor.Session, opts *Options) (status int,
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ed, err := newEditor(ctx, &o)
+	var quit atomic.Bool
+	pressed := make(chan struct{}, 1)
+	ed, err := newEditor(ctx, &o, func() {
+		select {
+		case pressed <- struct{}{}:
+		default: // the last one is still being handled
+		}
+	}, func() {
+		quit.Store(true)
+		stop()
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +91,7 @@ func Run(ctx context.Context, s *supervisor.Session, opts *Options) (status int,
 	if sameTerminal(os.Stdout, os.Stderr) {
 		p.err = ed
 	}
-	c := &conversation{session: s, o: o, editor: ed, printer: p}
+	c := &conversation{session: s, o: o, editor: ed, printer: p, pressed: pressed}
 	_ = s.Resize(windowSize())
 
 	var wg sync.WaitGroup
@@ -85,7 +99,11 @@ func Run(ctx context.Context, s *supervisor.Session, opts *Options) (status int,
 	defer stop() // before waiting
 	wg.Go(func() { p.run(ctx, s) })
 	wg.Go(func() { c.signals(ctx) })
-	return c.run(ctx)
+	status, err = c.run(ctx)
+	if quit.Load() {
+		status = quitStatus
+	}
+	return status, err
 }
 
 // A conversation is what goes on between the person and the session.
@@ -94,6 +112,7 @@ type conversation struct {
 	o       Options
 	editor  *editor
 	printer *printer
+	pressed <-chan struct{} // Ctrl-C, while no line is edited
 
 	greeted bool
 	cursor  timeline.Seq // everything up to it is on the screen
@@ -266,12 +285,11 @@ func (c *conversation) answer(ctx context.Context, w supervisor.Wait) error {
 	return nil // its wait ended by itself at the same moment
 }
 
-// signals interrupts running code on Ctrl-C, which is a signal while no line is
-// edited, and follows the size of the window.
+// signals interrupts running code on Ctrl-C, and follows the size of the window.
 func (c *conversation) signals(ctx context.Context) {
-	pressed, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(pressed, os.Interrupt)
-	defer signal.Stop(pressed)
+	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(sent, os.Interrupt) // by somebody else: the keyboard sends none
+	defer signal.Stop(sent)
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)
 	for {
@@ -281,12 +299,19 @@ func (c *conversation) signals(ctx context.Context) {
 		case <-window:
 			c.editor.resized()
 			_ = c.session.Resize(windowSize())
-		case <-pressed:
-			result, err := c.session.Interrupt(ctx, 0)
-			if err == nil && result == supervisor.InterruptPending {
-				c.printer.note(`it goes on; Ctrl-C again is harder to ignore, Ctrl-\ ends everything`)
-			}
+		case <-sent:
+			c.interrupt(ctx)
+		case <-c.pressed:
+			_, _ = io.WriteString(c.editor, "^C")
+			c.interrupt(ctx)
 		}
+	}
+}
+
+func (c *conversation) interrupt(ctx context.Context) {
+	result, err := c.session.Interrupt(ctx, 0)
+	if err == nil && result == supervisor.InterruptPending {
+		c.printer.note(`it goes on; Ctrl-C again is harder to ignore, Ctrl-\ ends everything`)
 	}
 }
 
