@@ -51,13 +51,27 @@ func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
 	})
 }
 
+func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
+	c := greet(t, nil)
+	for range 20 {
+		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+		c.untilState("running")
+		c.cancel(id)
+		got := c.repl("print next") // no wait for the interrupt
+		if strings.Contains(got, "not used") {
+			t.Fatalf("got %q", got)
+		}
+		wantPart(t, got, "begun\nInterrupted", "next")
+	}
+}
+
 func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
 	c := greet(t, nil)
 	c.repl("wait a? \nsleep")
 	id := c.startCall("repl", map[string]any{"input": "x"})
 	c.untilState("running")
 	c.cancel(id)
-	c.untilState("idle")
+	wantPart(t, c.repl("print next"), "Interrupted", "next") // code again
 	c.neverAnswered(id)
 }
 

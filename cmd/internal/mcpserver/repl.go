@@ -125,7 +125,11 @@ func (a *asker) interruptNow(ctx context.Context) error {
 
 // submit runs code.
 func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
+	owner := a.view.owned()
 	turn, err := a.session.SubmitAs(ctx, author, code)
+	if err != nil && a.awaitCancelled(ctx, owner) {
+		turn, err = a.session.SubmitAs(ctx, author, code)
+	}
 	switch {
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
 		a.note(notUsed)
@@ -139,6 +143,22 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 		a.note("eof was not used: it was code")
 	}
 	return a.follow(ctx, turn)
+}
+
+// awaitCancelled waits for the interrupt of a turn whose call the client has
+// cancelled, if o is such a call. For the client that turn is over: telling it
+// that the session is busy with it would be true for some milliseconds, and of no
+// use. The interrupt is bounded, so this is.
+func (a *asker) awaitCancelled(ctx context.Context, o *owner) bool {
+	if o == nil || !a.wire.isCancelled(o.call) {
+		return false
+	}
+	select {
+	case <-o.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // answer answers a wait that the caller knows of. When that is over, the input is
@@ -161,12 +181,14 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	case err != nil:
 		return failure(err)
 	}
+	a.view.expectCode() // that wait is answered
 	return a.follow(ctx, turn)
 }
 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
 func (a *asker) follow(ctx context.Context, turn *supervisor.Turn) *mcp.CallToolResult {
+	defer a.view.own(a.call)()
 	a.ran = true
 	result := a.await(ctx, turn.Wait)
 	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {

@@ -26,6 +26,13 @@ type view struct {
 	mu     sync.Mutex
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
+	owner  *owner       // guarded by mu; nil when no call follows a turn
+}
+
+// An owner is the call that follows a turn, because it started or fed it.
+type owner struct {
+	call *call
+	done chan struct{} // closed when it no longer does, and has interrupted the turn if it was cancelled
 }
 
 // firstEvent is the start of a session's first worker, which is no news.
@@ -78,7 +85,8 @@ func (v *view) knows() (cursor, shown timeline.Seq) {
 	return v.cursor, v.shown
 }
 
-// expectCode has the next input be code: the caller gave up the wait it knows of.
+// expectCode has the next input be code: the wait that the caller knows of is
+// answered, or given up.
 func (v *view) expectCode() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -107,3 +115,26 @@ func (v *view) beginReport(ctx context.Context) bool {
 }
 
 func (v *view) endReport() { <-v.reporting }
+
+// own makes a call the owner until it calls the result.
+func (v *view) own(c *call) (disown func()) {
+	o := &owner{call: c, done: make(chan struct{})}
+	v.mu.Lock()
+	v.owner = o
+	v.mu.Unlock()
+	return func() {
+		v.mu.Lock()
+		if v.owner == o {
+			v.owner = nil
+		}
+		v.mu.Unlock()
+		close(o.done)
+	}
+}
+
+// owned is the owner, or nil.
+func (v *view) owned() *owner {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.owner
+}

@@ -408,6 +408,13 @@ func (w *wire) callOf(req *mcp.CallToolRequest) (c *call, ok bool) {
 	return c, c != nil && !c.cancelled
 }
 
+// isCancelled reports whether the client has given a call up.
+func (w *wire) isCancelled(c *call) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return c.cancelled
+}
+
 // whenSettled has f called once it is certain whether the client is given the
 // answer of c: right before it is written, or when it is dropped.
 func (w *wire) whenSettled(c *call, f func(given bool)) {
