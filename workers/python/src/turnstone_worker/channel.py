@@ -50,7 +50,7 @@ class Channel:
         self.start = None  # turn_start that is not begun
         self.turn = 0  # of the last turn_start
         self.active = True  # from turn_start to idle; turn 0 is active from the beginning
-        self.asked = set()  # waits that may be answered
+        self.asked = {}  # waits that may be answered: who asked, and the message
         self.answers = {}  # turn_input by wait
         self.interruptions = []  # interrupt, not judged yet
         self.queries = []
@@ -62,7 +62,7 @@ class Channel:
     def send(self, message, place=False):
         """Sends one message; with place, its position among the terminal's bytes is marked.
 
-        The frame is complete, and its marker written, before any asynchronous exception
+        The frame and its marker are complete before any asynchronous exception
         goes on; one that strikes before the first byte drops the frame.
         """
         if not self.mute:
@@ -92,7 +92,8 @@ class Channel:
             return ((self.fd_out, codec.frame(message)),)
         self.mark += 1
         message["mark"] = mark = self.mark
-        return (self.fd_out, codec.frame(message)), (self.fence.fd, self.fence.marker(mark))
+        # The marker first: whoever has read the frame finds it without waiting.
+        return (self.fence.fd, self.fence.marker(mark)), (self.fd_out, codec.frame(message))
 
     def _write(self, steps, done=None, must=False):
         try:
@@ -144,10 +145,19 @@ class Channel:
     def readable(self):
         return bool(self.chunks or self.poller.poll(0))
 
-    def new_wait(self):
+    def ask(self, message):
+        """Sends a stdin_wait and returns its number."""
         self.last_wait += 1
-        self.asked.add(self.last_wait)
-        return self.last_wait
+        message["wait"] = wait = self.last_wait
+        self.asked[wait] = get_ident(), message
+        self.send(message, True)
+        return wait
+
+    def ask_again(self, but=None):
+        """An interrupt has ended every wait: asks again for the threads, but one, that still wait."""
+        for wait, (thread, message) in list(self.asked.items()):
+            if thread != but and wait not in self.answers and message["turn"] == self.turn:
+                self._send(message, True)
 
     def take_interruptions(self):
         taken = []

@@ -179,6 +179,7 @@ class Interrupts:
         new, _, _ = self._sort()
         if new:
             self._acknowledge(self.turn, self.honoured, "pending")
+            self.channel.ask_again()
 
     def block(self, wait):
         """Calls wait(): the only place in a critical function where SIGINT raises."""
@@ -256,6 +257,7 @@ class Interrupts:
         if not new:
             return None
         self._acknowledge(self.turn, self.honoured, "raised")
+        self.channel.ask_again(but=self.main)
         return TurnAborted if level > 1 else KeyboardInterrupt
 
     def _sort(self):

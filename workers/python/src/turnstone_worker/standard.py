@@ -100,10 +100,10 @@ class Stdin:
 
     def _ask_once(self, turn, prompt, kind, want):
         channel = self.channel
-        wait = channel.new_wait()
+        wait = None
         self.readers += 1
         try:
-            channel.send({"type": "stdin_wait", "turn": turn, "wait": wait, "prompt": prompt, "kind": kind, "want": want}, True)
+            wait = channel.ask({"type": "stdin_wait", "turn": turn, "prompt": prompt, "kind": kind, "want": want})
             channel.wait(lambda: wait in channel.answers or channel.turn != turn or not channel.active or channel.ending)
             answer = channel.answers.get(wait)
             if answer is not None and answer["input"]:
@@ -114,7 +114,7 @@ class Stdin:
             return answer
         finally:
             self.readers -= 1
-            channel.asked.discard(wait)
+            channel.asked.pop(wait, None)
             channel.answers.pop(wait, None)
 
     def _ended(self):
