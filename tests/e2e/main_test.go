@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
 
 // deadline bounds every wait for a fact. A test that gets near it has failed.
@@ -29,6 +31,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
 	os.Exit(build(m))
 }
 

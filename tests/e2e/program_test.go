@@ -183,37 +183,32 @@ import time; time.sleep(1000)`
 	}
 }
 
-func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
-	got := newHome(t).run(t, "", "doctor")
-	if got.status != 0 || got.stderr != "" {
-		t.Fatalf("got %v", got)
+func TestProgram_BrokenPipeEndsIt(t *testing.T) {
+	h := newHome(t)
+	cmd := h.command(t, "-e", "print('on', flush=True)\nwhile True: print('y')")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
-		if !strings.Contains(got.stdout, text) {
-			t.Errorf("doctor does not say %q:\n%s", text, got.stdout)
-		}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	if strings.Contains(got.stdout, "FAILED") {
-		t.Errorf("doctor finds fault:\n%s", got.stdout)
+	readUntil(t, out, "on\n")
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
 	}
+	_ = cmd.Wait()
+	if got := status(t, cmd); got != 128+int(syscall.SIGPIPE) {
+		t.Errorf("got status %d, want %d", got, 128+int(syscall.SIGPIPE))
+	}
+	h.leavesNothing(t)
 }
 
-func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
+func TestProgram_LotsOfOutputArrivesWhole(t *testing.T) {
 	h := newHome(t)
-	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "HOME="+t.TempDir())
-	got := h.run(t, "", "doctor", "--json")
-	if got.status != 1 || !strings.Contains(got.stdout, `"ok": false`) || !strings.Contains(got.stdout, "no Python") {
-		t.Errorf("got %v, want status 1 and what is missing", got)
+	got := h.run(t, "", "-e", "for i in range(1_000_000): print(i, 'a line of output')")
+	lines := strings.SplitAfter(got.stdout, "\n")
+	if got.status != 0 || got.stderr != "" || len(lines) != 1_000_001 || lines[999_999] != "999999 a line of output\n" {
+		t.Errorf("got status %d, %d lines, the last one %q, and errors %q", got.status, len(lines), lines[max(0, len(lines)-2)], got.stderr)
 	}
-}
-
-// The examples of the help page are promises.
-func TestHelp_ExamplesWork(t *testing.T) {
-	h := newHome(t)
-	text := h.run(t, "", "help").stdout
-	if !strings.Contains(text, "\n  repl -e 'print(6 * 7)' ") || !strings.Contains(text, "| repl -e 'for line in open(0): print(len(line))'\n") {
-		t.Fatalf("the page has other examples than this test:\n%s", text)
-	}
-	want(t, h.run(t, "", "-e", "print(6 * 7)"), result{"42\n", "", 0})
-	want(t, h.run(t, "a\nbcd\n", "-e", "for line in open(0): print(len(line))"), result{"2\n4\n", "", 0})
 }

@@ -31,9 +31,17 @@ type person struct {
 	late   <-chan time.Time
 }
 
-// sitDown starts repl in a terminal of 24 rows and 100 columns and waits for its
-// first prompt.
+// sitDown starts repl in a terminal and waits for its first prompt.
 func (h home) sitDown(t *testing.T, args ...string) *person {
+	t.Helper()
+	p := h.start(t, args...)
+	p.sees("Ctrl-D ends.")
+	p.sees(">>> ")
+	return p
+}
+
+// start starts repl in a terminal of 24 rows and 100 columns.
+func (h home) start(t *testing.T, args ...string) *person {
 	t.Helper()
 	tty, slave, err := pty.Open()
 	if err != nil {
@@ -75,8 +83,6 @@ func (h home) sitDown(t *testing.T, args ...string) *person {
 			}
 		}
 	}()
-	p.sees("Ctrl-D ends.")
-	p.sees(">>> ")
 	return p
 }
 
@@ -416,4 +422,20 @@ func TestTerminal_PictureIsKeptAsAFile(t *testing.T) {
 	p.types(ctrlD)
 	p.leaves(0)
 	h.leavesNothing(t)
+}
+
+func TestTerminal_ProgramAsksThePersonAtIt(t *testing.T) {
+	p := newHome(t).start(t, "-e", "print('hello', input('who? '))")
+	p.sees("who? ")
+	p.types("Ann\r")
+	p.sees("hello Ann\r\n")
+	p.leaves(0)
+}
+
+func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
+	p := newHome(t).start(t, "-e", "import getpass; getpass.getpass('Pass' + 'word: ')")
+	p.sees("Password: ")
+	p.types(ctrlC)
+	p.sees("KeyboardInterrupt")
+	p.leaves(130)
 }

@@ -41,7 +41,7 @@ func runProgram(s streams, lang language, spec workers.Spec, p program) (int, er
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	wg.Go(r.output)
+	wg.Go(func() { r.output(cancel) })
 	wg.Go(func() { r.presses(ctx, cancel) })
 	status, err := r.run(ctx, lang, p.code)
 	cancel(nil)
@@ -129,9 +129,10 @@ func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
 	return timeline.GenerationEnded{}
 }
 
-// output writes what the program writes, until the session is closed. What no
-// program would write goes to standard error, and only when it must be known.
-func (r *run) output() {
+// output writes what the program writes, until the session is closed or nobody
+// listens any more. What no program would write goes to standard error, and only
+// when it must be known.
+func (r *run) output(end context.CancelCauseFunc) {
 	pictures := 0
 	for e := range r.session.Events(context.Background(), 0) {
 		switch b := e.Body.(type) {
@@ -140,7 +141,10 @@ func (r *run) output() {
 			if b.Stream == timeline.Stderr {
 				w = r.streams.err
 			}
-			_, _ = w.Write(b.Data) // a closed pipe ends us by SIGPIPE
+			if _, err := w.Write(b.Data); errors.Is(err, syscall.EPIPE) {
+				end(&signalError{int(syscall.SIGPIPE)})
+				return
+			}
 		case timeline.Image:
 			pictures++
 		case timeline.Gap:

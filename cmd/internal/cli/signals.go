@@ -18,11 +18,14 @@ type signalError struct{ number int }
 func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", e.number) }
 
 // catchSignals returns a context that ends with the signals that ask a program
-// to end, so that it can clean up. The caller calls stop.
+// to end, so that it can clean up. A broken pipe becomes an error of the write,
+// since its signal does not tell which pipe it is. The caller calls stop.
 func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
+	unheard := make(chan os.Signal, 1)
+	signal.Notify(unheard, syscall.SIGPIPE)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
@@ -36,6 +39,7 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		cancel(nil)
 		wg.Wait()
 		signal.Stop(caught)
+		signal.Stop(unheard)
 	}
 }
 

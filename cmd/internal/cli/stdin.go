@@ -18,7 +18,8 @@ var errTurnOver = errors.New("cli: the turn is over")
 // time and only when somebody asks. What they do not consume is queued there.
 type stdin struct {
 	file   *os.File
-	wanted chan bool // one token; true for a secret
+	normal *term.State // of the terminal that file is; nil when it is none
+	wanted chan bool   // one token; true for a secret
 	read   chan supervisor.Input
 	asked  bool // a token is out and not answered
 }
@@ -26,12 +27,21 @@ type stdin struct {
 // newStdin reads file on demand; nil is an empty one.
 func newStdin(file *os.File) *stdin {
 	s := &stdin{file: file, wanted: make(chan bool, 1), read: make(chan supervisor.Input, 1)}
+	if file != nil {
+		s.normal, _ = term.GetState(int(file.Fd()))
+	}
 	go s.pump()
 	return s
 }
 
-// close ends the pump as soon as its read, if any, returns.
-func (s *stdin) close() { close(s.wanted) }
+// close ends the pump as soon as its read, if any, returns. One that reads a
+// secret has the terminal's echo turned off.
+func (s *stdin) close() {
+	close(s.wanted)
+	if s.normal != nil {
+		_ = term.Restore(int(s.file.Fd()), s.normal)
+	}
+}
 
 func (s *stdin) pump() {
 	buf := make([]byte, 64<<10)
@@ -45,8 +55,8 @@ func (s *stdin) once(buf []byte, secret bool) supervisor.Input {
 	if s.file == nil {
 		return supervisor.Input{EOF: true}
 	}
-	if fd := int(s.file.Fd()); secret && term.IsTerminal(fd) {
-		line, err := term.ReadPassword(fd)
+	if secret && s.normal != nil {
+		line, err := term.ReadPassword(int(s.file.Fd()))
 		if err != nil {
 			return supervisor.Input{EOF: true}
 		}

@@ -3,7 +3,7 @@
 //
 //	status, err := terminal.Run(ctx, session, &terminal.Options{
 //		Continuation: "... ",
-//		HistoryPath:  "/home/me/.local/state/turnstone/history-python",
+//		HistoryPath:  filepath.Join(state, "history"),
 //	})
 //
 // The terminal is in raw mode, also while code runs: what is typed then appears

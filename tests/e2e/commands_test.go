@@ -1,0 +1,144 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+)
+
+func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
+	got := newHome(t).run(t, "", "doctor")
+	if got.status != 0 || got.stderr != "" {
+		t.Fatalf("got %v", got)
+	}
+	for _, text := range []string{"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
+		if !strings.Contains(got.stdout, text) {
+			t.Errorf("doctor does not say %q:\n%s", text, got.stdout)
+		}
+	}
+	if strings.Contains(got.stdout, "FAILED") {
+		t.Errorf("doctor finds fault:\n%s", got.stdout)
+	}
+}
+
+func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
+	h := newHome(t)
+	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "HOME="+t.TempDir())
+	got := h.run(t, "", "doctor", "--json")
+	var report struct {
+		Language string
+		Probes   []struct {
+			OK     bool
+			Detail string
+		}
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+		t.Fatalf("%v: %v", err, got)
+	}
+	if got.status != 1 || report.Language != "python" || len(report.Probes) != 1 || report.Probes[0].OK || !strings.Contains(report.Probes[0].Detail, "no Python") {
+		t.Errorf("got %v, want status 1 and what is missing", got)
+	}
+}
+
+// The examples of the help page are promises.
+func TestHelp_ExamplesWork(t *testing.T) {
+	h := newHome(t)
+	text := h.run(t, "", "help").stdout
+	if !strings.Contains(text, "\n  repl -e 'print(6 * 7)' ") || !strings.Contains(text, "| repl -e 'for line in open(0): print(len(line))'\n") {
+		t.Fatalf("the page has other examples than this test:\n%s", text)
+	}
+	want(t, h.run(t, "", "-e", "print(6 * 7)"), result{"42\n", "", 0})
+	want(t, h.run(t, "a\nbcd\n", "-e", "for line in open(0): print(len(line))"), result{"2\n4\n", "", 0})
+}
+
+func TestWorkerCheck_TellsAWorkerFromAProgramThatIsNone(t *testing.T) {
+	h := newHome(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := h.run(t, "", "worker", "check", "--timeout", "1s", "true")
+	if none.status != 1 || !strings.Contains(none.stdout, "broken   ") || !strings.Contains(none.stdout, "\n0 kept, ") {
+		t.Errorf("no worker: got %v", none)
+	}
+	spec := fakeworker.Spec(self, nil)
+	h.env = append(append(h.env, spec.Env...), "GORACE=atexit_sleep_ms=0")
+	one := h.run(t, "", append([]string{"worker", "check", spec.Path}, spec.Args...)...)
+	if one.status != 0 || strings.Contains(one.stdout, "broken   ") || strings.Contains(one.stdout, "\n0 kept, ") {
+		t.Errorf("a worker: got %v", one)
+	}
+}
+
+// call is one message to the MCP server, and the answer to it.
+func call(t *testing.T, in io.Writer, out *bufio.Scanner, message string) (answer struct {
+	Result struct {
+		Content []struct{ Text string }
+	}
+}) {
+	t.Helper()
+	if _, err := io.WriteString(in, message+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if !out.Scan() {
+		t.Fatalf("no answer to %s: %v", message, out.Err())
+	}
+	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+		t.Fatalf("%q: %v", out.Text(), err)
+	}
+	return answer
+}
+
+func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
+	tests := []struct {
+		name   string
+		leave  func(io.Closer, *os.Process) error
+		status int
+	}{
+		{"by the end of its input", func(in io.Closer, _ *os.Process) error { return in.Close() }, 0},
+		{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHome(t)
+			cmd := h.command(t, "mcp", "--lang", "python")
+			cmd.Stderr = os.Stderr
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			out := bufio.NewScanner(stdout)
+			call(t, in, out, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+			if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			call(t, in, out, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x = 41"}}}`)
+			answer := call(t, in, out, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x + 1"}}}`)
+			if c := answer.Result.Content; len(c) != 1 || c[0].Text != "42" {
+				t.Errorf("got %+v, want 42", c)
+			}
+			if err := test.leave(in, cmd.Process); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if got := status(t, cmd); got != test.status {
+				t.Errorf("got status %d, want %d", got, test.status)
+			}
+			h.leavesNothing(t)
+		})
+	}
+}
