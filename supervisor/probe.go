@@ -12,22 +12,22 @@ const (
 
 // watchTerminal looks out for terminal readers from now on; s.mu is held.
 func (w *worker) watchTerminal(s *Session) {
-	if w == nil || !w.proc.CanSeeReaders() {
+	if w == nil || w.watching == nil {
 		return
+	}
+	w.active.Store(time.Now().UnixNano())
+	if w.armed && w.pause == quiet {
+		return // it is under way; setting a timer has a price, and turns are short
 	}
 	w.pause = quiet
-	w.active.Store(time.Now().UnixNano())
-	if w.watching == nil {
-		w.watching = time.AfterFunc(quiet, w.look)
-		return
-	}
-	w.watching.Reset(quiet)
+	w.lookLaterLocked(quiet)
 }
 
 // look is run by the timer.
 func (w *worker) look() {
 	s := w.s
 	s.mu.Lock()
+	w.armed = false
 	if !w.looksLocked() {
 		s.mu.Unlock()
 		return // the next turn, or answer, starts it again
@@ -35,7 +35,7 @@ func (w *worker) look() {
 	turn := s.turn
 	if silent := time.Duration(time.Now().UnixNano() - w.active.Load()); silent < quiet {
 		w.pause = quiet
-		w.watching.Reset(quiet - silent)
+		w.lookLaterLocked(quiet - silent)
 		s.mu.Unlock()
 		return
 	}
@@ -46,6 +46,9 @@ func (w *worker) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != turn || !w.looksLocked() {
+		if w.looksLocked() {
+			w.lookLaterLocked(quiet) // for the turn that began meanwhile
+		}
 		return
 	}
 	for _, r := range readers {
@@ -55,8 +58,13 @@ func (w *worker) look() {
 	}
 	if w.looksLocked() {
 		w.pause = min(w.pause*3/2, maxPause)
-		w.watching.Reset(w.pause)
+		w.lookLaterLocked(w.pause)
 	}
+}
+
+func (w *worker) lookLaterLocked(d time.Duration) {
+	w.armed = true
+	w.watching.Reset(d)
 }
 
 // looksLocked reports whether a terminal reader would be news.

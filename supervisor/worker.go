@@ -49,7 +49,8 @@ type worker struct {
 	cause             error           // what it did wrong; nil when nothing
 	end               *ipc.SessionEnd // its last frame
 	meals             []Input         // for the terminal, the first is being fed
-	watching          *time.Timer     // looks for terminal readers; nil before the first time
+	watching          *time.Timer     // looks for terminal readers; nil where they cannot be seen
+	armed             bool            // watching is set
 	pause             time.Duration   // until it looks again
 	known             map[string]bool // terminal readers that blocked before the turn began
 }
@@ -118,7 +119,10 @@ func (w *worker) begin() {
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
 	s.wg.Go(w.watch)
-	w.watchTerminal(s)
+	if w.proc.CanSeeReaders() {
+		w.armed, w.pause = true, quiet
+		w.watching = time.AfterFunc(quiet, w.look)
+	}
 }
 
 // frames reads the channel until it ends.

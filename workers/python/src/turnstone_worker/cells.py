@@ -68,6 +68,11 @@ class Cells:
     def _compile(self, code, name):
         """The parts of a cell. Each is an exec, or a single that displays its value."""
         flags = self.flags | _AWAIT
+        if len(code) < 1000 and not any(map(code.__contains__, "\n:;#")) and code.strip():
+            # One simple statement, and so no other value that "single" would display too.
+            part = compile(code, name, "single", flags, True)
+            self.flags = (flags | part.co_flags) & _FUTURE
+            return (part,)
         tree = compile(code, name, "exec", _ONLY_AST | flags, True)
         body = tree.body
         last = body.pop() if body and type(body[-1]) is _ast.Expr else None
@@ -235,6 +240,8 @@ def _is_text(statement):
 
 def _is_muted(statement, code):
     """Reports whether a semicolon follows the last statement, outside of comments."""
+    if ";" not in code:
+        return False
     lines = code.split("\n")[statement.end_lineno - 1 :]
     lines[0] = lines[0].encode()[statement.end_col_offset :].decode()
     return any(";" in line.partition("#")[0] for line in lines)

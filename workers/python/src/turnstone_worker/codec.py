@@ -22,12 +22,39 @@ class ProtocolError(Exception):
 
 def frame(message):
     """The message as one frame: its length, then a map."""
+    if len(message) == 5 and message["type"] == "idle" and message["outcome"] == "ok":
+        return _idle(message)
     out = [b""]
     _append(out, message)
     payload = b"".join(out)
     if len(payload) > MAX_FRAME:
         raise ValueError("a frame of %d bytes is larger than %d" % (len(payload), MAX_FRAME))
     return len(payload).to_bytes(4, "big") + payload
+
+
+# Every turn begins and ends with the same two messages. They have a short way: a
+# turn_start in decode, and this idle here.
+_idles = {}  # what stands between its two numbers, by prompt; prompts hardly ever change
+
+
+def _idle(message):
+    """{"type": "idle", "turn": …, "prompt": …, "outcome": "ok", "mark": …}"""
+    prompt = message["prompt"]
+    middle = _idles.get(prompt)
+    if middle is None:
+        _idles.clear()
+        out = []
+        _append(out, prompt)
+        middle = _idles[prompt] = b"\xa6prompt" + b"".join(out) + b"\xa7outcome\xa2ok\xa4mark"
+    payload = b"\x85\xa4type\xa4idle\xa4turn" + _natural(message["turn"]) + middle + _natural(message["mark"])
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def _natural(n):
+    if n < 128:
+        return bytes((n,))
+    width = 0 if n < 1 << 8 else 1 if n < 1 << 16 else 2 if n < 1 << 32 else 3
+    return bytes((0xCC + width,)) + n.to_bytes(1 << width, "big")
 
 
 _keys = {}  # the encoded names of fields, of which there are few
@@ -63,11 +90,8 @@ def _append(out, value):
             out.append(b"\xdb" + n.to_bytes(4, "big"))
         out.append(b)
     elif kind is int:
-        if 0 <= value < 128:
-            out.append(bytes((value,)))
-        elif value >= 0:
-            width = 0 if value < 1 << 8 else 1 if value < 1 << 16 else 2 if value < 1 << 32 else 3
-            out.append(bytes((0xCC + width,)) + value.to_bytes(1 << width, "big"))
+        if value >= 0:
+            out.append(_natural(value))
         elif value >= -32:
             out.append(bytes((256 + value,)))
         else:
@@ -234,8 +258,35 @@ _MESSAGES = {
 _NAMES = {"type"}.union(*_MESSAGES.values())
 
 
+# A turn_start as the supervisor writes it: small numbers take one byte, large ones more.
+_TURN_START = b"\x83\xa4type\xaaturn_start\xa4turn"
+
+
+def _turn_start(b):
+    """A turn_start, or None if it is not written in the usual way."""
+    i = len(_TURN_START)
+    turn = b[i]
+    if turn > 0x7F:
+        if turn not in (0xCC, 0xCD, 0xCE, 0xCF):
+            return None
+        width = 1 << (turn - 0xCC)
+        turn = int.from_bytes(b[i + 1 : i + 1 + width], "big")
+        i += width
+    if b[i + 1 : i + 7] != b"\xa5input" or not 0xC4 <= b[i + 7] <= 0xC6:
+        return None
+    width = 1 << (b[i + 7] - 0xC4)
+    i += 8 + width
+    if turn < 1 or i + int.from_bytes(b[i - width : i], "big") != len(b):
+        return None
+    return {"type": "turn_start", "turn": turn, "input": b[i:]}
+
+
 def decode(payload):
     """The message in payload, its fields checked, with "type" among them."""
+    if payload.startswith(_TURN_START) and len(payload) > len(_TURN_START) + 16:
+        message = _turn_start(payload)
+        if message is not None:
+            return message
     fields, twice = _fields(payload)
     kind = fields.get("type")
     wanted = _MESSAGES.get(kind) if type(kind) is str else None
