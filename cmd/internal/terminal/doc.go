@@ -19,7 +19,9 @@
 //	printer   Run          Run returns                      everything that is shown of the timeline
 //	signals   Run          Run returns                      interrupts, and the window's size
 //	closer    newEditor    Run returns                      nothing: it unblocks the line editor
+//	readline  newEditor    the keyboard ends                nothing: it reads keys for the editor
 //	keyboard  newEditor    its read returns after Run did   reading the terminal
 //
-// Run waits for all but the last: a read of a terminal cannot be called back.
+// Run waits for the first three. The library's own ends by itself then; a read of
+// a terminal cannot be called back.
 package terminal

@@ -34,7 +34,7 @@ type completer func(text string) supervisor.Completion
 
 // An editor lets the person edit one line at a time. Everything that is shown
 // goes through its Write, also while a line is edited, which is then redrawn
-// below. line is for one goroutine, the rest for any.
+// below. code and answer are for one goroutine, the rest is for any.
 type editor struct {
 	keys     *keyboard
 	screen   *screen
@@ -53,7 +53,7 @@ type editor struct {
 	wait    timeline.Seq // guarded by mu: the wait that is being answered; 0 when none is
 	dropped bool         // guarded by mu: that wait is over
 
-	// The rest belongs to the goroutine that calls line.
+	// The rest belongs to the goroutine that edits.
 	config     *readline.Config // of the line that is being edited
 	more       bool             // the line ended inside of a paste
 	literalTab bool             // the next Tab is text

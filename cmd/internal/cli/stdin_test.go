@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+func TestStdin_EndsWhereTheFileDoes(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := newStdin(r)
+	defer s.close()
+	if _, err := w.WriteString("a\nb"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	turn := &supervisor.Turn{}
+	in, err := s.next(t.Context(), turn, false)
+	if err != nil || string(in.Data) != "a\nb" || in.EOF {
+		t.Errorf("got %q, %v, %v, want what there is", in.Data, in.EOF, err)
+	}
+	for range 2 {
+		in, err = s.next(t.Context(), turn, true) // a secret from a pipe is a line like any other
+		if err != nil || len(in.Data) > 0 || !in.EOF {
+			t.Errorf("got %q, %v, %v, want the end of the file", in.Data, in.EOF, err)
+		}
+	}
+}
+
+func TestStdin_NoneIsAtItsEnd(t *testing.T) {
+	s := newStdin(nil)
+	defer s.close()
+	if in, err := s.next(t.Context(), &supervisor.Turn{}, false); err != nil || !in.EOF {
+		t.Errorf("got %+v, %v, want the end of the file", in, err)
+	}
+}
+
+func TestStdin_ReadThatWasGivenUpIsForWhoeverAsksNext(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	s := newStdin(r)
+	defer s.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.next(ctx, &supervisor.Turn{}, false); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v, want the context's error", err)
+	}
+	if _, err := w.WriteString("late\n"); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := s.next(t.Context(), &supervisor.Turn{}, false); err != nil || string(in.Data) != "late\n" {
+		t.Errorf("got %q, %v, want what was typed meanwhile", in.Data, err)
+	}
+}

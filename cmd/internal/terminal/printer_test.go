@@ -1,0 +1,78 @@
+package terminal
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
+	tests := []struct {
+		name     string
+		body     timeline.Body
+		out, err string
+	}{
+		{"text, raw", timeline.Text{Data: []byte("\x1b[1mx\r\xff")}, "\x1b[1mx\r\xff", ""},
+		{"errors", timeline.Text{Stream: timeline.Stderr, Data: []byte("e\n")}, "", "e\n"},
+		{"a notice", timeline.Notice{Message: "so it is"}, "", "[so it is]\n"},
+		{"a gap", timeline.Gap{From: 1, To: 2, Bytes: 5}, "", "[5 bytes of output came too fast and are not shown]\n"},
+		{"a death", timeline.GenerationEnded{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSS: 3 << 30}, "",
+			"[killed by SIGKILL (out of memory); its last line was: x = [0] * n; it used up to 3072 MB; its state is lost, and the next input starts anew]\n"},
+		{"an end of its own", timeline.GenerationEnded{Reason: "exit status 0", Clean: true}, "", ""},
+		{"what was typed", timeline.InputLine{Prompt: "? ", Text: "typed"}, "", ""},
+		{"a question, which is output already", timeline.Wait{Prompt: "? "}, "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var out, err strings.Builder
+			p := &printer{out: &out, err: &err, freshLine: func() {}, changed: make(chan struct{})}
+			p.show(timeline.Event{Seq: 1, Body: test.body})
+			if out.String() != test.out || err.String() != test.err {
+				t.Errorf("got %q and %q, want %q and %q", out.String(), err.String(), test.out, test.err)
+			}
+		})
+	}
+}
+
+func TestPrinter_TellsWhenAWaitIsOver(t *testing.T) {
+	var over timeline.Seq
+	p := &printer{over: func(wait timeline.Seq) { over = wait }}
+	p.show(timeline.Event{Seq: 9, Body: timeline.WaitEnded{Wait: 7}})
+	if over != 7 {
+		t.Errorf("got wait %d, want 7", over)
+	}
+}
+
+func TestPrinter_CaughtUpWaitsForTheEventOrTheGapOverIt(t *testing.T) {
+	for name, e := range map[string]timeline.Event{
+		"the event": {Seq: 5, Body: timeline.Notice{}},
+		"a gap":     {Seq: 3, Body: timeline.Gap{From: 3, To: 6}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &printer{changed: make(chan struct{})}
+			p.advance(timeline.Event{Seq: 2, Body: timeline.Notice{}})
+			done := make(chan bool, 1)
+			go func() { done <- p.caughtUp(t.Context(), 5) }()
+			synctest.Wait()
+			if len(done) > 0 {
+				t.Errorf("%s: it did not wait", name)
+			}
+			p.advance(e)
+			if !<-done {
+				t.Errorf("%s: it gave up", name)
+			}
+		})
+	}
+}
+
+func TestPrinter_CaughtUpGivesUpWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &printer{changed: make(chan struct{})}
+	if p.caughtUp(ctx, 1) {
+		t.Error("it says that what never came is on the screen")
+	}
+}
