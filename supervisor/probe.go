@@ -23,6 +23,23 @@ func (w *worker) watchTerminal(s *Session) {
 	w.lookLaterLocked(quiet)
 }
 
+// terminalReaders is who reads the terminal before a turn begins: something that
+// an earlier turn left behind, which is no news in the next one.
+func (s *Session) terminalReaders() map[string]bool {
+	s.mu.Lock()
+	w := s.worker
+	idle := s.state == StateIdle
+	s.mu.Unlock()
+	if !idle || w.watching == nil || w.proc.Alone() {
+		return nil
+	}
+	known := make(map[string]bool)
+	for _, r := range w.proc.Readers() {
+		known[r.Key] = true
+	}
+	return known
+}
+
 // look is run by the timer.
 func (w *worker) look() {
 	s := w.s

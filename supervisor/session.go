@@ -169,6 +169,7 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 	}
 	t := &Turn{s: s, done: make(chan struct{}), input: []byte(code), author: author}
 	t.lastLine = lastLineOf(code)
+	known := s.terminalReaders()
 	s.mu.Lock()
 	switch {
 	case s.closed:
@@ -187,6 +188,7 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 	t.id = s.lastTurn
 	t.before = s.log.Last()
 	if s.state == StateIdle {
+		s.worker.known = known
 		s.beginLocked(t)
 		s.mu.Unlock()
 		return t, nil

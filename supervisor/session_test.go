@@ -264,6 +264,23 @@ func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
 	}
 }
 
+func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep 10s")
+	if r.Wait == nil || !r.Wait.Terminal || r.Wait.Reader != "cat" {
+		t.Fatalf("got %+v, want cat to be seen in its own turn", r.Wait)
+	}
+	// Only the interrupted turn ends: programs in the background ignore SIGINT.
+	if got, err := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle || err != nil {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for range 5 {
+		if _, r := submit(t, s, "sleep 60ms\nprint quiet"); r.Wait != nil || text(r.Events) != "quiet\n" {
+			t.Fatalf("got %+v, %q", r.Wait, text(r.Events))
+		}
+	}
+}
+
 func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{NoFence: true}))
 	for range 100 {

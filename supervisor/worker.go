@@ -86,7 +86,6 @@ func (s *Session) launch(generation uint64, size Size) (*worker, error) {
 		conn:       ipc.NewConn(proc.Channel(), ipc.FromWorker),
 		deaf:       make(chan struct{}),
 		done:       make(chan struct{}),
-		known:      make(map[string]bool),
 	}
 	w.fence = newFence(proc.Nonce(), proc.Terminal().TryRead, w.text, w.frame)
 	return w, nil

@@ -24,6 +24,7 @@ type Process struct {
 	carrier carrier
 	channel *Channel
 	term    *Terminal
+	company company
 
 	exited  chan struct{} // closed once exit is set
 	exit    Exit          // written once, before exited closes
@@ -139,6 +140,11 @@ func (p *Process) Notices() <-chan string { return p.notices }
 // now, while its input queue is empty. It is a look, not a watch: about 100 µs.
 func (p *Process) Readers() []Reader { return p.carrier.readers() }
 
+// Alone reports whether the worker certainly has no children and no second
+// thread, so that Readers would find nobody but the worker itself. It takes a
+// few microseconds.
+func (p *Process) Alone() bool { return p.company.alone(p.pid) }
+
 // CanSeeReaders reports whether Readers can work: on this system, and for a
 // worker that is alive.
 func (p *Process) CanSeeReaders() bool { return p.carrier.seesReaders() }
@@ -152,6 +158,7 @@ func (p *Process) Close() error {
 	p.closing.Do(func() {
 		p.Kill()
 		p.wg.Wait()
+		p.company.close()
 		p.closed = errors.Join(p.channel.Close(), p.term.tty.close())
 	})
 	return p.closed
