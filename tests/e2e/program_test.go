@@ -106,6 +106,22 @@ func TestProgram_DirIsWhereItRuns(t *testing.T) {
 	want(t, h.run(t, "", "--dir", elsewhere, "-e", "import os; print(os.getcwd())"), result{elsewhere + "\n", "", 0})
 }
 
+// badPython is a program that can be named as an interpreter and is none.
+func (h home) badPython(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(h.dir, "python3")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestProgram_RuntimeThatDoesNotStartIsAFailureOfOurs(t *testing.T) {
+	h := newHome(t)
+	want(t, h.run(t, "", "--python", h.badPython(t), "-e", "1"),
+		result{"no\n", "repl: the runtime ended before it was ready: exit status 3\n", 1})
+}
+
 func TestProgram_CtrlCInterruptsIt(t *testing.T) {
 	h := newHome(t)
 	tests := []struct {
@@ -206,9 +222,9 @@ func TestProgram_BrokenPipeEndsIt(t *testing.T) {
 
 func TestProgram_LotsOfOutputArrivesWhole(t *testing.T) {
 	h := newHome(t)
-	got := h.run(t, "", "-e", "for i in range(1_000_000): print(i, 'a line of output')")
+	got := h.run(t, "", "-e", "for i in range(200_000): print(i, 'a line of output')")
 	lines := strings.SplitAfter(got.stdout, "\n")
-	if got.status != 0 || got.stderr != "" || len(lines) != 1_000_001 || lines[999_999] != "999999 a line of output\n" {
+	if got.status != 0 || got.stderr != "" || len(lines) != 200_001 || lines[199_999] != "199999 a line of output\n" {
 		t.Errorf("got status %d, %d lines, the last one %q, and errors %q", got.status, len(lines), lines[max(0, len(lines)-2)], got.stderr)
 	}
 }

@@ -439,3 +439,26 @@ func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
 	p.sees("KeyboardInterrupt")
 	p.leaves(130)
 }
+
+func TestTerminal_RuntimeThatDoesNotStartEndsIt(t *testing.T) {
+	h := newHome(t)
+	p := h.start(t, "--python", h.badPython(t))
+	p.sees("repl: the runtime ended before it was ready: exit status 3")
+	p.leaves(1)
+}
+
+func TestTerminal_StartUpMayAsk(t *testing.T) {
+	h := newHome(t)
+	startup := filepath.Join(h.dir, "startup.py")
+	if err := os.WriteFile(startup, []byte("print('profile'); who = input('who? ')\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "PYTHONSTARTUP="+startup)
+	p := h.start(t)
+	p.sees("profile")
+	p.sees("who? ")
+	p.types("Ann\r")
+	p.sees(">>> ")
+	p.enters("'I am ' + who")
+	p.sees("I am Ann")
+}

@@ -71,7 +71,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		return statusFailed, err
 	}
 	if reply.State == supervisor.StateEnded {
-		return exitStatus(lastEnd(reply)), nil // output has said why
+		return statusFailed, fmt.Errorf("the runtime ended before it was ready: %s", lastEnd(reply).Reason)
 	}
 	outcome := ""
 	for _, input := range []string{code, lang.quit} {
@@ -150,7 +150,7 @@ func (r *run) output(end context.CancelCauseFunc) {
 		case timeline.Gap:
 			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
 		case timeline.GenerationEnded:
-			if !b.Clean && !strings.HasPrefix(b.Reason, "exit status ") {
+			if !b.Clean && e.Turn > 0 && !strings.HasPrefix(b.Reason, "exit status ") {
 				fmt.Fprintf(r.streams.err, "repl: %s\n", strings.TrimPrefix(b.Reason, "supervisor: "))
 			}
 		}

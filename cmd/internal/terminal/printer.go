@@ -50,7 +50,7 @@ func (p *printer) show(e timeline.Event) {
 	case timeline.Gap:
 		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
 	case timeline.GenerationEnded:
-		if !b.Clean {
+		if !b.Clean && e.Turn > 0 { // else it never was ready, which ends Run
 			p.note(obituary(b))
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -128,8 +130,14 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			return 0, nil // somebody else ends the session
 		}
 		c.cursor = reply.Next
-		if end, ok := cleanEnd(reply); ok {
-			return c.o.ExitStatus(end), nil
+		if reply.State == supervisor.StateEnded {
+			end := lastEnd(reply)
+			switch {
+			case !c.greeted:
+				return 0, fmt.Errorf("the runtime ended before it was ready: %s", end.Reason)
+			case end.Clean:
+				return c.o.ExitStatus(end), nil
+			}
 		}
 		c.greet()
 		if reply.State == supervisor.StateWaiting {
@@ -149,16 +157,14 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// cleanEnd is how the runtime ended itself, if it did.
-func cleanEnd(reply supervisor.Reply) (timeline.GenerationEnded, bool) {
-	if reply.State == supervisor.StateEnded {
-		for _, e := range slices.Backward(reply.Events) {
-			if end, ok := e.Body.(timeline.GenerationEnded); ok {
-				return end, end.Clean
-			}
+// lastEnd is how the runtime ended, as the reply tells.
+func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
+	for _, e := range slices.Backward(reply.Events) {
+		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+			return end
 		}
 	}
-	return timeline.GenerationEnded{}, false
+	return timeline.GenerationEnded{}
 }
 
 // greet says once what this is.
@@ -168,9 +174,6 @@ func (c *conversation) greet() {
 	}
 	c.greeted = true
 	i := c.session.Info()
-	if i.Worker.Language == "" {
-		return // it did not get that far, and why is on the screen
-	}
 	c.editor.freshLine()
 	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D ends.\n",
 		title(i.Worker.Language), i.Worker.RuntimeVersion, i.Executable, i.Why)
@@ -178,7 +181,8 @@ func (c *conversation) greet() {
 
 // title is a language's name as it is written: "python" is Python.
 func title(name string) string {
-	return strings.ToUpper(name[:1]) + name[1:]
+	first, size := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(first)) + name[size:]
 }
 
 // ask reads one whole input and starts it. io.EOF is the person's end.
