@@ -29,6 +29,7 @@ var mayImport = map[string]string{
 	"tests/arch":       "",
 	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/fakeworker": "ipc workers",
+	"tests/python":     "",
 }
 
 // reasons says why an import that looks handy is refused.

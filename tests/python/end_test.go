@@ -1,0 +1,122 @@
+//go:build linux
+
+package python_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
+	ends := []struct {
+		name, code, reason, out string
+		clean                   bool
+	}{
+		{"sys.exit with a status", "import sys; print('last'); sys.exit(3)", "exit status 3", "last\n", true},
+		{"sys.exit with a message", "import sys; sys.exit('that is it')", "exit status 1", "that is it\n", true},
+		{"sys.exit", "import sys; sys.exit()", "exit status 0", "", true},
+		{"quit", "quit()", "exit status 0", "", true},
+		{"os._exit", "import os; print('last'); os._exit(4)", "exit status 4", "last\n", false},
+		{"a signal", "import os, signal; print('last'); os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL", "last\n", false},
+		{"abort", "import os; os.abort()", "killed by SIGABRT", "Fatal Python error: Aborted", false},
+		{"atexit", "import atexit, sys; atexit.register(print, 'bye'); sys.exit()", "exit status 0", "bye\n", true},
+		{"a segfault", "import ctypes\ndef crash(): ctypes.string_at(0)\ncrash()", "killed by SIGSEGV", "Segmentation fault", false},
+		{"an exit in a thread that waits", "import os, threading\nthreading.Thread(target=os._exit, args=(5,)).start()\nthreading.Event().wait()", "exit status 5", "", false},
+	}
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		for i, c := range ends {
+			t.Run(c.name, func(t *testing.T) {
+				r.turn(t, "kept = 1").wants(t, "")
+				res := r.turn(t, c.code)
+				if res.outcome != "ended" || res.end == nil || res.end.Reason != c.reason || res.end.Clean != c.clean {
+					t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.script(), res.outcome, res.end, c.reason, c.clean)
+				}
+				if !strings.Contains(res.text(), c.out) {
+					t.Errorf("got %q, want %q in it", res.script(), c.out)
+				}
+				if c.name == "a segfault" && !strings.Contains(res.text(), "in crash") {
+					t.Errorf("got %q, want the stack in it", res.script())
+				}
+				if lastLine := c.code[strings.LastIndexByte(c.code, '\n')+1:]; !c.clean && res.end.LastLine != lastLine {
+					t.Errorf("the last line is %q, want %q", res.end.LastLine, lastLine)
+				}
+				if got := r.turn(t, "'kept' in globals()"); got.text() != "False\n" {
+					t.Errorf("the next turn got %q, outcome %q", got.script(), got.outcome)
+				}
+				if got, want := r.Info().Generation, uint64(i+2); got != want {
+					t.Errorf("generation %d, want %d", got, want)
+				}
+			})
+		}
+	})
+}
+
+func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		turn := r.submit(t, "import time; print('up', flush=True)\ntime.sleep(100)")
+		r.until(t, "up", prints("up"))
+		if err := syscall.Kill(r.Info().PID, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		res := r.ended(t, turn)
+		if res.outcome != "ended" || res.end == nil || res.end.Reason != "killed by SIGKILL" || res.end.Clean || res.end.LastLine != "time.sleep(100)" {
+			t.Errorf("got %q, outcome %q, end %+v", res.script(), res.outcome, res.end)
+		}
+		r.turn(t, "1").wants(t, "1\n")
+
+		if err := syscall.Kill(r.Info().PID, syscall.SIGKILL); err != nil { // while idle
+			t.Fatal(err)
+		}
+		end := r.until(t, "the end", func(e timeline.Event) bool {
+			_, ok := e.Body.(timeline.GenerationEnded)
+			return ok
+		})
+		if got := end.Body.(timeline.GenerationEnded); got.Reason != "killed by SIGKILL" || got.Clean || !end.Between {
+			t.Errorf("got %+v", end)
+		}
+		r.turn(t, "2").wants(t, "2\n")
+	})
+}
+
+// A thread that is not a daemon is waited for, as in any Python.
+func TestEnd_ExitWaitsForThreads(t *testing.T) {
+	r := open(t, python.Options{})
+	res := r.turn(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
+	if res.text() != "thread\n" || res.end == nil || res.end.Reason != "exit status 7" {
+		t.Errorf("got %q, end %+v", res.script(), res.end)
+	}
+}
+
+func TestEnd_OutOfMemoryErrorIsAnErrorLikeOthers(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		res := r.turn(t, `import resource
+resource.setrlimit(resource.RLIMIT_AS, (1 << 29, resource.RLIM_INFINITY))
+hog = []
+while True: hog.append(bytearray(1 << 20))`)
+		if res.outcome != "error" || res.failure != "MemoryError" || !strings.Contains(res.text(timeline.Stderr), "MemoryError") {
+			t.Fatalf("got %.1000q, outcome %q %s", res.script(), res.outcome, res.failure)
+		}
+		r.turn(t, "len(hog) > 100").wants(t, "True\n")
+		r.turn(t, "del hog").wants(t, "")
+		r.clean(t)
+	})
+}
+
+func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		r.turn(t, "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late')), daemon=True).start()").wants(t, "")
+		e := r.until(t, "the thread's text", prints("late\n"))
+		if !e.Between || e.Turn != 1 {
+			t.Errorf("got %+v, want it between turns, after turn 1", e)
+		}
+		r.clean(t)
+	})
+}

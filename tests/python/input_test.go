@@ -1,0 +1,156 @@
+//go:build linux
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+func TestInput_LargeOnesArrive(t *testing.T) {
+	cells := []struct {
+		name, code, want string
+	}{
+		{"a cell of 50 MB", "x = '''" + strings.Repeat("0123456789012345678901234567890123456789012345678\n", 1_000_000) + "'''\nlen(x)", "50000000\n"},
+		{"a line of 4 MB", "x = '" + strings.Repeat("é", 2_000_000) + "'; len(x)", "2000000\n"},
+		{"many lines", strings.Repeat("x = 1\n", 10_000) + "x", "1\n"},
+	}
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		for _, c := range cells {
+			t.Run(c.name, func(t *testing.T) {
+				r.turn(t, c.code).wants(t, c.want)
+				r.clean(t)
+			})
+		}
+	})
+}
+
+func TestInput_LargeAnswersArrive(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		line := strings.Repeat("é", 1_000_000)
+		if res := r.turn(t, "print(len(input()))", line); res.text() != "1000000\n" {
+			t.Errorf("got %.300q", res.script())
+		}
+		lines := strings.Repeat("0123456\n", 400_000)
+		if res := r.turn(t, "import sys; print(len(sys.stdin.read()))", lines, eof); res.text() != "3200001\n" {
+			t.Errorf("got %.300q", res.script())
+		}
+		r.clean(t)
+	})
+}
+
+// A child gets line by line what it could share with the runtime.
+func TestInput_ManyLinesReachAChild(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		lines := strings.Repeat("0123456\n", 300)
+		if res := r.turn(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, eof); res.text() != "2401\n" {
+			t.Errorf("got %.300q, outcome %q", res.text(), res.outcome)
+			r.restart(t)
+		}
+		r.clean(t)
+	})
+}
+
+func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
+	cells := []struct{ name, code, outcome, out string }{
+		{"nothing", "", "ok", ""},
+		{"white space", " \n\t\n", "ok", ""},
+		{"a comment", "# nothing", "ok", ""},
+		{"NUL", "print('a\x00b')", "error", "null byte"},
+		{"invalid UTF-8", "print('\xff')", "error", "SyntaxError"},
+		{"another encoding", "# -*- coding: latin-1 -*-\nprint('\xe9')", "error", "not UTF-8"},
+		{"a byte order mark", "\ufeffprint('bom')", "ok", "bom\n"},
+		{"CRLF", "for i in range(2):\r\n    print(i)\r\n'''a\r\nb'''", "ok", "0\n1\n'a\\nb'\n"},
+		{"a form feed", "\x0cprint('ff')", "ok", "ff\n"},
+		{"an escape", "print(len('\x1b[31m'))", "ok", "5\n"},
+	}
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		for _, c := range cells {
+			t.Run(c.name, func(t *testing.T) {
+				res := r.turn(t, c.code)
+				if res.outcome != c.outcome || !strings.Contains(res.text(), c.out) || c.outcome == "ok" && res.text() != c.out {
+					t.Errorf("got %q, outcome %q; want %q and %s", res.script(), res.outcome, c.out, c.outcome)
+				}
+				if res.end != nil {
+					r.restart(t)
+				}
+				r.clean(t)
+			})
+		}
+	})
+}
+
+func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		for _, code := range []string{`print('\ud800')`, `print('\ud800' * 10000)`} {
+			if res := r.turn(t, code); res.failure != "UnicodeEncodeError" && !strings.Contains(res.text(), `\ud800`) {
+				t.Errorf("%s: got %.300q, outcome %q %s", code, res.script(), res.outcome, res.failure)
+			}
+			r.clean(t)
+		}
+		r.turn(t, `'\ud800'`).wants(t, `'\ud800'`+"\n")
+		res := r.turn(t, `raise ValueError('\ud800')`)
+		if res.failure != "ValueError" || !strings.HasSuffix(res.text(), `ValueError: \ud800`+"\n") {
+			t.Errorf("got %q, outcome %q", res.script(), res.outcome)
+		}
+		r.turn(t, `import sys; sys.stderr.write('\ud800\n'); None`).wants(t, "<err>\\ud800\n")
+		if res := r.turn(t, `input('\ud800? ')`, "x"); res.failure != "UnicodeEncodeError" && res.outcome != "ok" {
+			t.Errorf("got %q, outcome %q", res.script(), res.outcome)
+		}
+		r.clean(t)
+	})
+}
+
+func TestOutput_UndecodableBytesAreKept(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		r.turn(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).wants(t, "\xff\x00\xfe\x1b[31m\n")
+		r.turn(t, `import os; os.system(r"printf '\377\000\033_x;\033\\'"); None`).wants(t, "\xff\x00\x1b_x;\x1b\\")
+		r.clean(t)
+	})
+}
+
+func TestOutput_ProgressShowsItsLastState(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		turn := r.submit(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
+		reply, err := turn.Wait(limited(t), nil)
+		if err != nil || reply.Outcome != "ok" {
+			t.Fatalf("got %q, outcome %q, %v", reply.Text(), reply.Outcome, err)
+		}
+		if got, want := reply.Text(), "100 %\ndone"; strings.TrimSpace(got) != want {
+			t.Errorf("the view is %q, want %q", got, want)
+		}
+		if res := r.ended(t, turn); !strings.HasPrefix(res.text(), "\r  0 %\r 10 %\r 20 %") {
+			t.Errorf("the log is %q", res.text())
+		}
+	})
+}
+
+func TestInput_TooLargeIsRefusedAndNothingIsSent(t *testing.T) {
+	r := open(t, python.Options{})
+	_, err := r.Submit(t.Context(), strings.Repeat(" ", supervisor.MaxInputBytes+1))
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("got %v", err)
+	}
+	r.clean(t)
+}
+
+func TestOutput_StreamsAreToldApart(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := open(t, o)
+		res := r.turn(t, "import sys; print('out'); print('err', file=sys.stderr)")
+		if res.text(timeline.Stdout) != "out\n" || res.text(timeline.Stderr) != "err\n" {
+			t.Errorf("got %q", res.script())
+		}
+	})
+}
