@@ -27,6 +27,8 @@ var mayImport = map[string]string{
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
+	"tests/e2e":        "supervisor workers/python",
+	"tests/python":     "timeline workers workers/python supervisor",
 	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/fakeworker": "ipc workers",
 	"tests/python":     "",

@@ -63,7 +63,6 @@ func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 		"workers/conformance Environ":    "the worker that is checked inherits the environment",
 		"workers/python Environ":         "discovery looks where the user would; FindOptions.Env replaces it",
 		"supervisor/internal/host Args":  "the stage is a program of its own",
-		"supervisor/internal/host Exit":  "the stage is a program of its own",
 		"supervisor/internal/host Chdir": "the stage is a program of its own",
 	})
 	for _, p := range tr.pkgs {

@@ -55,6 +55,15 @@ func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
 		if got := r.script(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.idle.Outcome != ipc.OutcomeOK {
 			t.Errorf("pdb: got %q", got)
 		}
+		r = w.run("import pdb; pdb.set_trace()", "w", "n", "c")
+		if got := r.script(); !strings.Contains(got, "<module>()") || strings.Contains(got, ".py(") {
+			t.Errorf("pdb shows the worker's own frames: %q", got)
+		}
+		w.run("def f():\n    return 1")
+		w.run("import pdb; pdb.set_trace()", "b f", "c")
+		if r = w.run("f()", "cl 1", "c"); !strings.Contains(r.script(), "-> return 1") {
+			t.Errorf("pdb forgets a breakpoint between cells: %q", r.script())
+		}
 		r = w.run("breakpoint()", "c")
 		if !strings.Contains(r.script(), `[wait debugger line "(Pdb) "]`) {
 			t.Errorf("breakpoint: got %q", r.script())

@@ -31,6 +31,7 @@ class Cells:
         self.size = 0  # characters in them
         self.classes = {}  # the file of each class that a cell defined, by its name
         self.loop = None  # of top-level await
+        self.tracer = None  # of the last cell, for the next one
 
     # ------------------------------------------------------------ running
 
@@ -45,10 +46,27 @@ class Cells:
         if code[:1] == "\ufeff":
             code = code[1:]
         self._remember(name, code)
-        for part in self._compile(code, name):
-            value = eval(part, self.namespace)
-            if part.co_flags & _COROUTINE:
-                self._await(value)
+        parts = self._compile(code, name)
+        if self.tracer is not None:
+            sys.settrace(self.tracer)
+            self.tracer = None
+        try:
+            for part in parts:
+                value = eval(part, self.namespace)
+                if part.co_flags & _COROUTINE:
+                    self._await(value)
+        finally:
+            if sys.gettrace() is not None:
+                self._pause_tracing()
+
+    def _pause_tracing(self):
+        """Traces cells, not the worker between them. A debugger that only steps has come to the end."""
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        bdb = sys.modules.get("bdb")
+        debugger = getattr(tracer, "__self__", None)
+        if bdb is None or not isinstance(debugger, bdb.Bdb) or debugger.breaks:
+            self.tracer = tracer
 
     def run_file(self, path):
         """Runs a start-up file in the cells' namespace, as python -i does."""

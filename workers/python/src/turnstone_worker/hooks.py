@@ -3,6 +3,7 @@ import os
 import sys
 
 from turnstone_worker import imports
+from turnstone_worker.cells import is_ours
 
 
 def install(worker):
@@ -32,6 +33,7 @@ def install(worker):
     imports.when("linecache", worker.cells.fill)
     imports.when("inspect", worker.cells.teach)
     imports.when("threading", lambda threading: _threading(threading, worker.cells.report_thread))
+    imports.when("bdb", _bdb)
     imports.when("getpass", lambda getpass: _getpass(getpass, worker))
     imports.when("matplotlib.pyplot", worker.display.teach)
     imports.when("multiprocessing.context", _multiprocessing)
@@ -70,6 +72,25 @@ def _subprocess(subprocess):
 def _threading(threading, hook):
     if sys.version_info < (3, 13):
         threading.excepthook = threading.__excepthook__ = hook
+
+
+def _bdb(bdb):
+    """Debuggers neither stop in the worker's frames, which are below every cell, nor show them."""
+    native_stop_here, native_get_stack = bdb.Bdb.stop_here, bdb.Bdb.get_stack
+
+    def stop_here(self, frame):
+        return not is_ours(frame) and native_stop_here(self, frame)
+
+    def get_stack(self, frame, traceback):
+        stack, current = native_get_stack(self, frame, traceback)
+        ours = 1 if current > 1 and is_ours(stack[1][0]) else 0  # boot.py is the lowest
+        while ours < current and is_ours(stack[ours][0]):
+            ours += 1
+        return stack[ours:], current - ours
+
+    _resemble(stop_here, native_stop_here)
+    _resemble(get_stack, native_get_stack)
+    bdb.Bdb.stop_here, bdb.Bdb.get_stack = stop_here, get_stack
 
 
 def _getpass(getpass, worker):
