@@ -170,20 +170,25 @@ func readUntil(t *testing.T, r io.Reader, text string) string {
 	return string(all)
 }
 
-// gone waits until a process is no more.
-func gone(t *testing.T, pid int) {
+// eventually waits for a fact that nobody announces.
+func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(deadline)
-	for {
-		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
-			return
-		}
+	for !holds() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("process %d is still there", pid)
+			t.Fatalf("it does not come true that %s", what)
 		}
 	}
+}
+
+// gone waits until a process is no more.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	})
 }

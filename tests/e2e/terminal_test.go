@@ -28,6 +28,7 @@ type person struct {
 	normal *term.State
 	chunks chan []byte // what the terminal shows; closed at its end
 	unseen string      // without drawing
+	raw    string      // everything, with drawing
 	late   <-chan time.Time
 }
 
@@ -103,6 +104,7 @@ func (p *person) sees(text string) (before string) {
 			if !ok {
 				p.t.Fatalf("the terminal ended; it shows %q, want %q", p.unseen, text)
 			}
+			p.raw += string(b)
 			p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
 		case <-p.late:
 			p.t.Fatalf("the terminal shows %q, want %q", p.unseen, text)
@@ -248,7 +250,7 @@ func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
 	if before := p.sees("Ann"); strings.Contains(before, "name?") {
 		t.Errorf("the prompt is shown twice: %q", before)
 	}
-	p.types("Bob\r")
+	p.types("Bobb\x7f\r")
 	p.sees(">>> ")
 	p.enters("x + y")
 	p.sees("'AnnBob'")
@@ -259,7 +261,14 @@ func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
 	p.sees(">>> ")
 	p.enters("input('agai' + 'n? ')")
 	p.sees("again? ")
-	p.types("half" + ctrlC)
+	p.raw = ""
+	p.types("half\x7f")
+	p.sees("hal")
+	p.sees("hal") // drawn again, behind the prompt
+	if !strings.Contains(p.raw, "\x1b[8G\x1b[J") || strings.Contains(p.raw, "\x1b[1G") {
+		t.Errorf("the line is not drawn again in column 8: %q", p.raw)
+	}
+	p.types(ctrlC)
 	p.sees("KeyboardInterrupt")
 	p.sees(">>> ")
 }
@@ -315,7 +324,7 @@ func TestTerminal_HistoryOutlivesTheProgram(t *testing.T) {
 
 func TestTerminal_PasteIsOneInput(t *testing.T) {
 	p := newHome(t).sitDown(t)
-	p.types("\x1b[200~def f(x):\n\tif x:\n\n\t\treturn 'fr' + 'om a paste'\n\nprint(f(1))\x1b[201~")
+	p.types("\x1b[200~def f(x):\n\ty = 'fr'\n\n\treturn y + 'om a paste'\n\nprint(f(1))\x1b[201~")
 	p.sees("print(f(1))")
 	p.types("\r")
 	p.sees("from a paste")
@@ -435,6 +444,10 @@ func TestTerminal_ProgramAsksThePersonAtIt(t *testing.T) {
 func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
 	p := newHome(t).start(t, "-e", "import getpass; getpass.getpass('Pass' + 'word: ')")
 	p.sees("Password: ")
+	eventually(t, "the echo is turned off", func() bool {
+		now, err := term.GetState(int(p.slave.Fd()))
+		return err == nil && *now != *p.normal
+	})
 	p.types(ctrlC)
 	p.sees("KeyboardInterrupt")
 	p.leaves(130)

@@ -1,0 +1,228 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A conversation is what goes on between the person and the session.
+type conversation struct {
+	session *supervisor.Session
+	o       Options
+	editor  *editor
+	printer *printer
+	pressed <-chan struct{} // Ctrl-C, while no line is edited
+
+	greeted bool
+	cursor  timeline.Seq // everything up to it is on the screen
+	prompt  string       // the runtime's last one
+	lines   []string     // of the input that is being typed
+}
+
+// run alternates between waiting for the session and asking the person.
+func (c *conversation) run(ctx context.Context) (status int, err error) {
+	for {
+		reply, err := c.session.Wait(ctx, &supervisor.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
+		if err != nil || reply.State == supervisor.StateStopping || !c.printer.caughtUp(ctx, reply.Next) {
+			return 0, nil // somebody else ends the session
+		}
+		c.cursor = reply.Next
+		if reply.State == supervisor.StateEnded {
+			end := lastEnd(reply)
+			switch {
+			case !c.greeted:
+				return 0, fmt.Errorf("the runtime ended before it was ready: %s", end.Reason)
+			case end.Clean:
+				return c.o.ExitStatus(end), nil
+			}
+		}
+		c.greet()
+		if reply.State == supervisor.StateWaiting {
+			err = c.answer(ctx, *reply.Wait)
+		} else {
+			err = c.ask(ctx, reply.Prompt)
+		}
+		switch {
+		case ctx.Err() != nil:
+			c.editor.freshLine()
+			return 0, nil
+		case errors.Is(err, io.EOF):
+			return 0, nil
+		case err != nil:
+			c.printer.note(err.Error())
+		}
+	}
+}
+
+// lastEnd is how the runtime ended, as the reply tells.
+func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
+	for _, e := range slices.Backward(reply.Events) {
+		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+			return end
+		}
+	}
+	return timeline.GenerationEnded{}
+}
+
+// greet says once what this is.
+func (c *conversation) greet() {
+	if c.greeted {
+		return
+	}
+	c.greeted = true
+	i := c.session.Info()
+	c.editor.freshLine()
+	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D ends.\n",
+		title(i.Worker.Language), i.Worker.RuntimeVersion, i.Executable, i.Why)
+}
+
+// title is a language's name as it is written: "python" is Python.
+func title(name string) string {
+	first, size := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(first)) + name[size:]
+}
+
+// ask reads one whole input and starts it. io.EOF is the person's end.
+func (c *conversation) ask(ctx context.Context, prompt string) error {
+	if prompt != "" {
+		c.prompt = prompt // an ended runtime has none
+	}
+	code, err := c.input(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.session.Submit(ctx, code)
+	return err
+}
+
+// input reads lines until they are a whole input.
+func (c *conversation) input(ctx context.Context) (string, error) {
+	c.lines = nil
+	for {
+		prompt := c.prompt
+		if len(c.lines) > 0 {
+			prompt = c.o.Continuation
+		}
+		c.editor.freshLine()
+		line, more, err := c.editor.code(prompt, func(text string) supervisor.Completion { return c.complete(ctx, text) })
+		switch {
+		case errors.Is(err, errInterrupted):
+			c.lines = nil
+			continue
+		case errors.Is(err, io.EOF) && len(c.lines) > 0 && ctx.Err() == nil:
+			return strings.Join(c.lines, "\n"), nil // "that is all of it"
+		case err != nil:
+			return "", err
+		}
+		c.lines = append(c.lines, line)
+		if more {
+			continue
+		}
+		code := strings.Join(c.lines, "\n")
+		switch {
+		case strings.TrimSpace(code) == "":
+			c.lines = nil
+		case c.whole(ctx, code):
+			return code, nil
+		}
+	}
+}
+
+// whole asks the runtime whether code is a whole input. After its end, that
+// takes a new one.
+func (c *conversation) whole(ctx context.Context, code string) bool {
+	if c.session.Info().State == supervisor.StateEnded {
+		if c.session.Reset(ctx) != nil {
+			return true // submitting it fails in the same way, and says so
+		}
+		_, _ = c.session.Wait(ctx, &supervisor.WaitOptions{After: c.cursor})
+	}
+	status, err := c.session.Parse(ctx, code)
+	return err != nil || status != supervisor.ParseIncomplete
+}
+
+// complete asks the runtime how the line can go on. Positions count from the
+// beginning of the line, although the runtime is shown the lines before as well.
+func (c *conversation) complete(ctx context.Context, line string) supervisor.Completion {
+	before := ""
+	if len(c.lines) > 0 {
+		before = strings.Join(c.lines, "\n") + "\n"
+	}
+	found, err := c.session.Complete(ctx, before+line, len(before)+len(line))
+	if err != nil || found.Start < len(before) {
+		return supervisor.Completion{}
+	}
+	found.Start -= len(before)
+	return found
+}
+
+// answer reads what a wait asks for, behind the question, which is output and
+// on the screen already.
+func (c *conversation) answer(ctx context.Context, w supervisor.Wait) error {
+	turn := c.session.Current()
+	if turn == nil {
+		return nil
+	}
+	prompt := w.Prompt
+	if c.editor.screen.shows(prompt) {
+		prompt = ""
+	}
+	line, err := c.editor.answer(w.ID, prompt, w.Secret)
+	input := supervisor.Input{Data: []byte(line + "\n")}
+	switch {
+	case ctx.Err() != nil, errors.Is(err, errCancelled):
+		return nil
+	case errors.Is(err, errInterrupted):
+		_, err = c.session.Interrupt(ctx, w.Turn)
+		return err
+	case errors.Is(err, io.EOF):
+		input = supervisor.Input{EOF: true}
+	case err != nil:
+		return err
+	}
+	if err := turn.Answer(ctx, w.ID, input); !errors.Is(err, supervisor.ErrStale) {
+		return err
+	}
+	return nil // its wait ended by itself at the same moment
+}
+
+// signals interrupts running code on Ctrl-C, and follows the size of the window.
+func (c *conversation) signals(ctx context.Context) {
+	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(sent, os.Interrupt) // by somebody else: the keyboard sends none
+	defer signal.Stop(sent)
+	signal.Notify(window, windowChanged)
+	defer signal.Stop(window)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-window:
+			c.editor.resized()
+			_ = c.session.Resize(windowSize())
+		case <-sent:
+			c.interrupt(ctx)
+		case <-c.pressed:
+			_, _ = io.WriteString(c.editor, "^C")
+			c.interrupt(ctx)
+		}
+	}
+}
+
+func (c *conversation) interrupt(ctx context.Context) {
+	result, err := c.session.Interrupt(ctx, 0)
+	if err == nil && result == supervisor.InterruptPending {
+		c.printer.note(`it goes on; Ctrl-C again is harder to ignore, Ctrl-\ ends everything`)
+	}
+}
