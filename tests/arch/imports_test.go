@@ -31,7 +31,6 @@ var mayImport = map[string]string{
 	"tests/python":     "timeline workers workers/python supervisor",
 	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/fakeworker": "ipc workers",
-	"tests/python":     "",
 }
 
 // reasons says why an import that looks handy is refused.
