@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,19 +17,34 @@ import (
 type company struct {
 	once     sync.Once
 	children *os.File // of the worker's main thread
-	siblings *os.File // the children of the stage, which are the worker and orphans
 	tasks    *os.File // a directory with a link for each thread of the worker
+
+	// The children of the stage: of the thread that started the worker, which has
+	// no other, and of its main thread, which the kernel gives orphans to.
+	siblings, orphans *os.File
 }
 
 func (c *company) open(pid int) {
 	c.children, _ = os.Open(childrenFile(pid))
 	c.tasks, _ = os.Open(fmt.Sprintf("/proc/%d/task", pid))
-	if stage := parentOf(pid); stage > 0 {
-		c.siblings, _ = os.Open(childrenFile(stage))
+	stage := parentOf(pid)
+	for _, thread := range threads(stage) {
+		name := fmt.Sprintf("/proc/%d/task/%s/children", stage, thread)
+		if b, err := os.ReadFile(name); err == nil && slices.Contains(strings.Fields(string(b)), strconv.Itoa(pid)) {
+			c.siblings, _ = os.Open(name)
+			c.orphans, _ = os.Open(childrenFile(stage))
+		}
 	}
 }
 
 func childrenFile(pid int) string { return fmt.Sprintf("/proc/%d/task/%d/children", pid, pid) }
+
+// children is how many processes a file of them names; two stand for more.
+func children(f *os.File) int {
+	var b [24]byte
+	n, _ := f.ReadAt(b[:], 0)
+	return len(bytes.Fields(b[:n]))
+}
 
 // parentOf is 0 when it cannot be known.
 func parentOf(pid int) int {
@@ -42,14 +58,13 @@ func parentOf(pid int) int {
 
 func (c *company) alone(pid int) bool {
 	c.once.Do(func() { c.open(pid) })
-	if c.children == nil || c.tasks == nil || c.siblings == nil {
+	if c.children == nil || c.tasks == nil || c.siblings == nil || c.orphans == nil {
 		return false // unknown
 	}
-	var b [24]byte // more than one number
-	if n, _ := c.children.ReadAt(b[:], 0); n > 0 {
+	if children(c.children) > 0 || children(c.siblings) != 1 {
 		return false
 	}
-	if n, _ := c.siblings.ReadAt(b[:], 0); len(bytes.Fields(b[:n])) != 1 {
+	if c.siblings.Name() != c.orphans.Name() && children(c.orphans) > 0 {
 		return false
 	}
 	info, err := c.tasks.Stat()
@@ -62,7 +77,7 @@ func (c *company) alone(pid int) bool {
 
 func (c *company) close() {
 	c.once.Do(func() {}) // never opened: and never will be
-	for _, f := range []*os.File{c.children, c.siblings, c.tasks} {
+	for _, f := range []*os.File{c.children, c.siblings, c.orphans, c.tasks} {
 		if f != nil {
 			_ = f.Close()
 		}

@@ -320,3 +320,19 @@ func TestMemoryBytes_IsTheTreesNotTheStages(t *testing.T) {
 		t.Errorf("got %d MiB, want two processes of 64 MiB and more", got)
 	}
 }
+
+func TestProcess_AloneUntilItHasChildrenOrOrphansOrThreads(t *testing.T) {
+	p, err := host.Start(&host.Command{Path: program(t, "bash"), Args: []string{"-c",
+		`read x; sleep 1000 & read x; kill $!; wait; read x; (setsid sleep 1000 &); read x`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for i, want := range []bool{true, false, true, false} {
+		eventually(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
+		eventually(t, "state", func() bool { return p.Alone() == want })
+		if err := p.Terminal().Feed([]byte("\n"), false); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+}
