@@ -196,7 +196,8 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 	for _, how := range []string{"killed", "ended"} {
 		t.Run(how, func(t *testing.T) {
 			cmd := exec.Command(self())
-			cmd.Env = append(os.Environ(), hostRole+"="+t.TempDir())
+			dir := t.TempDir()
+			cmd.Env = append(os.Environ(), hostRole+"="+dir)
 			cmd.Stderr = os.Stderr
 			stdin, err := cmd.StdinPipe()
 			if err != nil {
@@ -227,6 +228,22 @@ func TestSupervisor_NothingOutlivesIt(t *testing.T) {
 			_ = cmd.Wait()
 			gone(t, pids...)
 			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
+
+			// The next supervisor removes what it left on the disk, and only that.
+			next, err := supervisor.New(&supervisor.Options{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer next.Close()
+			if _, err := next.Open(t.Context(), "mine", fake(nil)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := supervisor.New(&supervisor.Options{Dir: dir}); err != nil {
+				t.Fatal(err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 1 || !strings.HasPrefix(left[0].Name(), "mine-") {
+				t.Errorf("got %v, want the directory of the open session alone", left)
+			}
 		})
 	}
 }

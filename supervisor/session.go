@@ -3,6 +3,7 @@ package supervisor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -22,7 +23,8 @@ type Session struct {
 	name   string
 	spec   workers.Spec
 	o      Options
-	dir    string // private; removed by Close
+	dir    string   // private; removed by Close
+	lock   *os.File // says that dir is in use
 	log    *timeline.Log
 	opened time.Time
 	forget func()         // takes the session out of its supervisor
@@ -367,10 +369,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.wg.Wait()
 	s.forget()
 	err := s.log.Close()
-	if e := os.RemoveAll(s.dir); err == nil {
-		err = e
-	}
-	return err
+	return errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 }
 
 // StoppedBy names the rung of the stop ladder that ended the last worker:
@@ -437,7 +436,7 @@ func (s *Session) failedLocked(err error) {
 		return
 	}
 	if s.turn != nil {
-		s.appendLocked(timeline.GenerationEnded{Reason: err.Error()})
+		s.appendLocked(timeline.GenerationEnded{Reason: err.Error(), Code: -1})
 	}
 	s.endLocked("ended", nil, "")
 	s.dropHeldLocked("ended")

@@ -118,7 +118,24 @@ func New(opts *Options) (*Supervisor, error) {
 	if err := checkPrivate(o.Dir); err != nil {
 		return nil, err
 	}
+	removeAbandoned(o.Dir)
 	return &Supervisor{o: o, sessions: make(map[string]*Session)}, nil
+}
+
+// lockName is the file in a session's directory that is locked while the
+// session's program lives.
+const lockName = "lock"
+
+// removeAbandoned removes what a program that was killed left behind. Its
+// processes are gone already. A directory without a lock file is being made.
+func removeAbandoned(dir string) {
+	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
+	for _, path := range locks {
+		if lock, err := host.Lock(path); err == nil {
+			_ = os.RemoveAll(filepath.Dir(path))
+			_ = lock.Close()
+		}
+	}
 }
 
 // checkPrivate refuses a directory that others could have prepared for us.
@@ -191,9 +208,15 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	if err != nil {
 		return nil, &StartError{Session: name, Err: err}
 	}
+	lock, err := host.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, &StartError{Session: name, Err: err}
+	}
 	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
 	if err != nil {
 		_ = os.RemoveAll(dir)
+		_ = lock.Close()
 		return nil, &StartError{Session: name, Err: err}
 	}
 	s := &Session{
@@ -201,6 +224,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		spec:      spec,
 		o:         v.o,
 		dir:       dir,
+		lock:      lock,
 		log:       log,
 		opened:    time.Now(),
 		forget:    func() { v.remove(name) },
@@ -211,6 +235,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	if err := s.start(); err != nil {
 		_ = log.Close()
 		_ = os.RemoveAll(dir)
+		_ = lock.Close()
 		return nil, err
 	}
 	return s, nil

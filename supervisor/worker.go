@@ -379,7 +379,7 @@ func (s *Session) ended(w *worker) {
 		delete(s.queries, id)
 		close(answer)
 	}
-	report := timeline.GenerationEnded{Reason: exit.String(), PeakRSS: exit.PeakRSS}
+	report := timeline.GenerationEnded{Reason: exit.String(), Code: exit.Code, Signal: exit.Signal, PeakRSS: exit.PeakRSS}
 	switch {
 	case w.stopping != "":
 		report.Reason, report.Clean = w.stopping, true

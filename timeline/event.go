@@ -111,6 +111,8 @@ type (
 	// GenerationEnded is the death report of a worker.
 	GenerationEnded struct {
 		Reason  string // one line: "exit status 3", "killed by SIGKILL", …
+		Code    int    // its exit status; -1 when there is none
+		Signal  string // what killed it, "SIGKILL"; "" when it exited
 		Message string // what the runtime said about it, may be empty
 		// Clean is true when the runtime ended itself or was asked to.
 		Clean    bool

@@ -196,7 +196,7 @@ func TestLog_EveryBodySurvivesTheEventsFile(t *testing.T) {
 		timeline.Progress{Progress: 0.5, Total: -1e300, Message: "m"},
 		timeline.Notice{Message: "n"},
 		timeline.GenerationStarted{Worker: "python"},
-		timeline.GenerationEnded{Reason: "r", Message: "m", Clean: true, LastLine: "l", PeakRSS: 1 << 40},
+		timeline.GenerationEnded{Reason: "r", Code: -1, Signal: "SIGKILL", Message: "m", Clean: true, LastLine: "l", PeakRSS: 1 << 40},
 	}
 	l := newLog(t, &timeline.Options{MemoryBytes: 1, Dir: t.TempDir()})
 	var want []timeline.Event

@@ -207,11 +207,15 @@ func (c *codec) body(kind byte, body Body) Body {
 		return b
 	case kindGenerationEnded:
 		b, _ := body.(GenerationEnded)
+		code := int64(b.Code)
 		c.string(&b.Reason)
+		c.int64(&code)
+		c.string(&b.Signal)
 		c.string(&b.Message)
 		c.bool(&b.Clean)
 		c.string(&b.LastLine)
 		c.int64(&b.PeakRSS)
+		b.Code = int(code)
 		return b
 	}
 	c.bad = true

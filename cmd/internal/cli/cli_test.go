@@ -93,17 +93,17 @@ func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
 }
 
 func TestExitStatus_IsWhatAShellReports(t *testing.T) {
-	for reason, want := range map[string]int{
-		"exit status 0":                        0,
-		"exit status 7":                        7,
-		"exit status 256":                      0,
-		"killed by SIGKILL":                    137,
-		"killed by SIGKILL (out of memory)":    137,
-		"killed by SIGTERM":                    143,
-		"worker failed: it closed its channel": 1,
+	for end, want := range map[timeline.GenerationEnded]int{
+		{Code: 0}:                        0,
+		{Code: 7}:                        7,
+		{Code: 256}:                      0,
+		{Code: -1, Signal: "SIGKILL"}:    137,
+		{Code: -1, Signal: "SIGTERM"}:    143,
+		{Code: -1, Signal: "SIGSTRANGE"}: 1,
+		{Code: -1}:                       1,
 	} {
-		if got := exitStatus(timeline.GenerationEnded{Reason: reason}); got != want {
-			t.Errorf("%q: got %d, want %d", reason, got, want)
+		if got := exitStatus(end); got != want {
+			t.Errorf("%+v: got %d, want %d", end, got, want)
 		}
 	}
 }

@@ -65,15 +65,11 @@ var signalNumbers = map[string]syscall.Signal{
 // exitStatus is a worker's end as the status of a program: what it exited with,
 // or 128 and the signal that ended it.
 func exitStatus(end timeline.GenerationEnded) int {
-	var status int
-	if _, err := fmt.Sscanf(end.Reason, "exit status %d", &status); err == nil {
-		return status & 0xff
+	if number, ok := signalNumbers[end.Signal]; ok {
+		return 128 + int(number)
 	}
-	var name string
-	if _, err := fmt.Sscanf(end.Reason, "killed by %s", &name); err == nil {
-		if number, ok := signalNumbers[name]; ok {
-			return 128 + int(number)
-		}
+	if end.Signal != "" || end.Code < 0 {
+		return statusFailed
 	}
-	return statusFailed
+	return end.Code & 0xff
 }
