@@ -142,16 +142,18 @@ func (r *repl) submit(t *testing.T, code string) *supervisor.Turn {
 // finish is turn for one that was submitted.
 func (r *repl) finish(t *testing.T, turn *supervisor.Turn, answers ...string) result {
 	t.Helper()
-	return r.follow(t, turn, true, answers)
+	return r.follow(t, turn, answers, false)
 }
 
-// ended is finish for a turn that something else ends: it answers no waits.
+// ended is finish for a turn that something else ends, whatever it waits for.
 func (r *repl) ended(t *testing.T, turn *supervisor.Turn) result {
 	t.Helper()
-	return r.follow(t, turn, false, nil)
+	return r.follow(t, turn, nil, true)
 }
 
-func (r *repl) follow(t *testing.T, turn *supervisor.Turn, answering bool, answers []string) result {
+// follow reads events until the turn has ended. Without wait, a wait for which
+// there is no answer is the end as well.
+func (r *repl) follow(t *testing.T, turn *supervisor.Turn, answers []string, wait bool) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -162,7 +164,7 @@ func (r *repl) follow(t *testing.T, turn *supervisor.Turn, answering bool, answe
 		switch b := e.Body.(type) {
 		case timeline.Wait:
 			res.waits++
-			if !answering {
+			if len(answers) == 0 && wait {
 				continue
 			}
 			if len(answers) == 0 {

@@ -21,6 +21,7 @@ type surface struct {
 	answers    []string
 	want       string   // the whole turn, as script tells it; or
 	has        []string // what must be in it
+	selects    bool     // it looks at its input while it waits for something else: one wait may be for nothing
 }
 
 // What the runtime reads itself: it asks.
@@ -94,7 +95,7 @@ func terminal(dir string) []surface {
 		{name: "add_reader", code: "import asyncio, os\nasync def main():\n    loop = asyncio.get_running_loop(); got = loop.create_future()\n    loop.add_reader(0, lambda: got.set_result(os.read(0, 100)))\n    print(await got); loop.remove_reader(0)\nasyncio.run(main())", answers: []string{"ab"},
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "pty.spawn", code: "import pty; pty.spawn(['sh', '-c', 'read x; echo got $x']); None", answers: []string{"ab"},
-			has: []string{`[python `, `[line "ab"]`, "got ab"}},
+			has: []string{`[python `, `[line "ab"]`, "got ab"}, selects: true},
 		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", eof},
 			want: `[cat wait ""][line "ab"]ab` + "\n" + `[cat wait ""][line "cd"]cd` + "\n" + `[cat wait ""][line ""]after` + "\n"},
 		{name: "a child, then input", code: "import subprocess; subprocess.run(['head', '-n', '1']); print('py', input('? '))", answers: []string{"one", "two"},
@@ -164,7 +165,7 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 		r := open(t, o)
 		for _, c := range surfaces {
 			t.Run(c.name, func(t *testing.T) {
-				res := r.turn(t, c.code, c.answers...)
+				res := r.follow(t, r.submit(t, c.code), c.answers, c.selects)
 				got := res.script()
 				if res.outcome != "ok" || c.want != "" && got != c.want {
 					t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.outcome, res.failure, c.want)
@@ -174,7 +175,7 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 						t.Errorf("got %.2000q, want %q in it", got, part)
 					}
 				}
-				if res.waits > len(c.answers) {
+				if res.waits > len(c.answers) && !c.selects {
 					t.Errorf("it asked %d times, want at most %d", res.waits, len(c.answers))
 				}
 				if res.outcome == "" || res.end != nil {
@@ -232,7 +233,7 @@ func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for i := range rounds(90) {
-			res := r.turn(t, "import subprocess; subprocess.run(['bash', '-c', 'read -p pw:\\  x; echo got $x']); None", "a")
+			res := r.turn(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
 			if got, want := res.script(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.outcome != "ok" {
 				t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.outcome, want)
 			}
@@ -245,7 +246,7 @@ func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		var pid int
-		res := r.turn(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)", eof)
+		res := r.ended(t, r.submit(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
 		if _, err := fmt.Sscan(res.text(), &pid); err != nil {
 			t.Fatalf("got %q: %v", res.script(), err)
 		}
@@ -286,7 +287,7 @@ func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 	r := open(t, python.Options{})
 	turn := r.submit(t, "input('a? ')")
 	old := r.until(t, "a wait", asks)
-	if got, err := r.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle {
+	if got, err := r.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle {
 		t.Fatalf("the interrupt says %q, %v", got, err)
 	}
 	in := supervisor.Input{Data: []byte("late\n")}
