@@ -133,6 +133,13 @@ func (f *fence) text(stop <-chan struct{}) (any bool, err error) {
 	return n > 0, err
 }
 
+// catchUp places what the terminal holds now, as far as one look goes.
+func (f *fence) catchUp(stop <-chan struct{}) {
+	for looks, any := 0, true; any && looks < drainBytes/readBytes; looks++ {
+		any, _ = f.text(stop)
+	}
+}
+
 // pull reads the terminal once and places what it got; order is held.
 func (f *fence) pull() (int, error) {
 	n, err := f.read(f.buf)

@@ -59,6 +59,9 @@ func (w *worker) look() {
 	s.mu.Unlock()
 
 	readers := w.proc.Readers()
+	if len(readers) > 0 {
+		w.fence.catchUp(w.deaf) // their prompts come before their waits
+	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,5 +90,5 @@ func (w *worker) lookLaterLocked(d time.Duration) {
 // looksLocked reports whether a terminal reader would be news.
 func (w *worker) looksLocked() bool {
 	s := w.s
-	return s.worker == w && s.turn != nil && !s.turn.unacked && len(s.asked) == 0 && (s.state == StateStarting || s.state == StateRunning)
+	return s.worker == w && s.turn != nil && !s.turn.unacked && len(s.asked) == 0 && len(w.meals) == 0 && (s.state == StateStarting || s.state == StateRunning)
 }

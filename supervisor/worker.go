@@ -426,6 +426,7 @@ func (w *worker) feed() {
 		}
 		w.meals = w.meals[1:]
 	}
+	w.watchTerminal(s)
 }
 
 // lastLine keeps the end of the output that has no newline yet, at most maxPrompt bytes.

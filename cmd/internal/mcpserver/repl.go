@@ -125,10 +125,10 @@ func (a *asker) interruptNow(ctx context.Context) error {
 
 // submit runs code.
 func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
-	owner := a.view.owned()
-	turn, err := a.session.SubmitAs(ctx, author, code)
+	start := func() (*supervisor.Turn, error) { return a.session.SubmitAs(ctx, author, code) }
+	turn, owner, err := a.view.start(a.call, start)
 	if err != nil && a.awaitCancelled(ctx, owner) {
-		turn, err = a.session.SubmitAs(ctx, author, code)
+		turn, owner, err = a.view.start(a.call, start)
 	}
 	switch {
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
@@ -142,7 +142,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	if eof {
 		a.note("eof was not used: it was code")
 	}
-	return a.follow(ctx, turn)
+	return a.follow(ctx, turn, owner)
 }
 
 // awaitCancelled waits for the interrupt of a turn whose call the client has
@@ -182,13 +182,13 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 		return failure(err)
 	}
 	a.view.expectCode() // that wait is answered
-	return a.follow(ctx, turn)
+	return a.follow(ctx, turn, a.view.own(a.call))
 }
 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
-func (a *asker) follow(ctx context.Context, turn *supervisor.Turn) *mcp.CallToolResult {
-	defer a.view.own(a.call)()
+func (a *asker) follow(ctx context.Context, turn *supervisor.Turn, o *owner) *mcp.CallToolResult {
+	defer a.view.disown(o)
 	a.ran = true
 	result := a.await(ctx, turn.Wait)
 	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {

@@ -23,6 +23,10 @@ type view struct {
 	// and what was not told is told later.
 	reporting chan struct{}
 
+	// starting makes a submit and its owner one step. It is held while a worker
+	// starts, which is bounded; nobody else takes it.
+	starting sync.Mutex
+
 	mu     sync.Mutex
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
@@ -116,25 +120,34 @@ func (v *view) beginReport(ctx context.Context) bool {
 
 func (v *view) endReport() { <-v.reporting }
 
-// own makes a call the owner until it calls the result.
-func (v *view) own(c *call) (disown func()) {
-	o := &owner{call: c, done: make(chan struct{})}
-	v.mu.Lock()
-	v.owner = o
-	v.mu.Unlock()
-	return func() {
+// start calls submit and, if it succeeds, makes c the owner of the turn, as one
+// step: so a call that is refused learns whose turn it is that runs.
+func (v *view) start(c *call, submit func() (*supervisor.Turn, error)) (*supervisor.Turn, *owner, error) {
+	v.starting.Lock()
+	defer v.starting.Unlock()
+	turn, err := submit()
+	if err != nil {
 		v.mu.Lock()
-		if v.owner == o {
-			v.owner = nil
-		}
-		v.mu.Unlock()
-		close(o.done)
+		defer v.mu.Unlock()
+		return nil, v.owner, err
 	}
+	return turn, v.own(c), nil
 }
 
-// owned is the owner, or nil.
-func (v *view) owned() *owner {
+// own makes a call the owner, until disown.
+func (v *view) own(c *call) *owner {
+	o := &owner{call: c, done: make(chan struct{})}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.owner
+	v.owner = o
+	return o
+}
+
+func (v *view) disown(o *owner) {
+	v.mu.Lock()
+	if v.owner == o {
+		v.owner = nil
+	}
+	v.mu.Unlock()
+	close(o.done)
 }

@@ -30,18 +30,27 @@ func (p *pseudo) readers(root int, stage bool) []Reader {
 			found = append(found, Reader{PID: pid, TID: atoi(tid)})
 		}
 	})
-	if len(found) == 0 || p.queued() > 0 {
-		return nil // with input in the queue it is about to read that
+	if len(found) == 0 {
+		return nil
 	}
 	secret := p.secret()
-	for i := range found {
-		r := &found[i]
+	blocked := found[:0]
+	for _, r := range found {
 		dir := "task/" + strconv.Itoa(r.TID)
 		r.Secret = secret
 		r.Command = strings.TrimSuffix(readProc(r.PID, dir+"/comm"), "\n")
 		r.Key = waitKey(r.PID, r.TID)
+		// The key must be of the very call that was seen: one that was woken
+		// meanwhile is asked again another time.
+		call, ok := parseCall(readProc(r.PID, dir+"/syscall"))
+		if ok && p.waitsHere(r.PID, call) && waitKey(r.PID, r.TID) == r.Key {
+			blocked = append(blocked, r)
+		}
 	}
-	return found
+	if p.queued() > 0 {
+		return nil // with input in the queue they are about to read that
+	}
+	return blocked
 }
 
 // waitKey changes when the thread has run: the kernel counts how often it was

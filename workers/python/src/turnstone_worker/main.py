@@ -207,7 +207,12 @@ class Worker:
         self.turn.failure = {"name": type(error).__name__, "message": ""}
         self.interrupts.running = True
         self.turn.failure = summary(error)
-        self.cells.report(error)
+        try:
+            self.cells.report(error)
+        except Exception:
+            # No memory for a traceback, most likely. What the frames hold is let go of.
+            error.__traceback__ = error.__context__ = None
+            sys.stderr.write("%(name)s: %(message)s\n" % self.turn.failure)
         self.interrupts.running = False
 
     def finish(self):
