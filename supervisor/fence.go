@@ -37,7 +37,9 @@ var markerEnd = []byte("\x1b\\")
 //
 // A worker writes the marker before the frame. So when a frame has arrived, its
 // marker and everything before it can be read from the terminal without
-// waiting, and whoever reads the frame does so: no one is woken for it.
+// waiting, and whoever reads the frame does so: no one is woken for it. A marker
+// that is not there then will not come any more (somebody has discarded the
+// terminal's output), and the frame belongs behind what was there.
 //
 // Two goroutines call it, the reader of frames and the reader of the terminal.
 type fence struct {
@@ -52,16 +54,8 @@ type fence struct {
 	buf    []byte
 	stream timeline.Stream
 	tail   []byte        // terminal bytes that are not placed yet
-	held   []heldFrame   // frames whose marker has not been reached, as they came
 	placed uint64        // the highest mark that was delivered
 	room   chan struct{} // closed when tail shrinks; nil when nobody waits
-}
-
-// A heldFrame waits for a marker: its own, or that of the frame before it when it
-// has none, since frames never overtake each other.
-type heldFrame struct {
-	ipc.Message
-	mark uint64
 }
 
 func newFence(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, []byte), onFrame func(ipc.Message)) *fence {
@@ -79,26 +73,24 @@ func (f *fence) frame(m ipc.Message) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	mark := markOf(m)
-	if mark == 0 && len(f.held) > 0 {
-		f.held = append(f.held, heldFrame{m, f.held[len(f.held)-1].mark})
-		return
-	}
-	if mark == 0 {
-		if endsText(m) { // a worker without a fence: as far as one look goes
-			for drained, n := 0, 1; n > 0 && drained < drainBytes; drained += n {
-				n, _ = f.pull()
+	switch {
+	case mark > 0:
+		for looked := 0; !f.place(mark) && looked < maxUnplaced; {
+			n, _ := f.pull()
+			if n == 0 {
+				break
 			}
+			looked += n // somebody may write without end, and the marker be lost
 		}
-		f.onFrame(m)
-		return
-	}
-	f.held = append(f.held, heldFrame{m, mark})
-	f.place()
-	for f.placed < mark {
-		if n, _ := f.pull(); n == 0 {
-			return // the terminal's reader has to wait for it
+		f.placed = max(f.placed, mark)
+	case endsText(m): // a worker without a fence: as far as one look goes
+		for drained, n := 0, 1; n > 0 && drained < drainBytes; drained += n {
+			n, _ = f.pull()
+			f.place(0)
 		}
 	}
+	f.onFrame(m)
+	f.place(0)
 }
 
 // endsText reports whether what the worker wrote before m belongs before it.
@@ -116,6 +108,7 @@ func endsText(m ipc.Message) bool {
 func (f *fence) text(stop <-chan struct{}) (any bool, err error) {
 	f.order.Lock()
 	n, err := f.pull()
+	f.place(0)
 	for len(f.tail) > maxUnplaced {
 		if f.room == nil {
 			f.room = make(chan struct{})
@@ -140,42 +133,36 @@ func (f *fence) catchUp(stop <-chan struct{}) {
 	}
 }
 
-// pull reads the terminal once and places what it got; order is held.
+// pull reads the terminal once; order is held.
 func (f *fence) pull() (int, error) {
 	n, err := f.read(f.buf)
 	if n > 0 {
 		f.tail = append(f.tail, f.buf[:n]...)
-		f.place()
 	}
 	return n, err
 }
 
-// flush delivers whatever is left, once nothing more can arrive.
+// flush delivers whatever is left, once nothing more can arrive: what stands
+// behind markers whose frames never came.
 func (f *fence) flush() {
 	f.order.Lock()
 	defer f.order.Unlock()
 	for len(f.tail) > 0 {
-		f.place()
-		if len(f.tail) == 0 {
-			break
-		}
+		f.place(0)
 		if end := bytes.Index(f.tail, markerEnd); bytes.HasPrefix(f.tail, f.prefix) && end >= 0 {
-			f.tail = f.tail[end+len(markerEnd):] // its frame never came
+			f.tail = f.tail[end+len(markerEnd):]
 			continue
 		}
 		f.emit(f.tail)
 		f.tail = nil
 	}
-	for _, h := range f.held {
-		f.onFrame(h.Message)
-	}
-	f.held = nil
 }
 
-// place delivers as much of tail as can be placed; order is held.
-func (f *fence) place() {
+// place delivers text up to the marker of mark, and reports whether that was
+// reached; 0 means up to the first marker whose frame has not come. order is held.
+func (f *fence) place(mark uint64) (reached bool) {
 	rest := f.tail
-	for len(rest) > 0 {
+	for len(rest) > 0 && !reached {
 		i := bytes.Index(rest, f.prefix)
 		if i < 0 {
 			keep := partialSuffix(rest, f.prefix)
@@ -190,58 +177,52 @@ func (f *fence) place() {
 		if end < 0 && len(body) < maxMarker {
 			break // the marker itself is not whole yet
 		}
-		if end < 0 || !f.reach(body[:end]) {
-			if end >= 0 && body[0] == '#' {
-				break // its frame is under way
-			}
-			f.emit(f.prefix) // not a marker of ours: text like any other
-			rest = rest[len(f.prefix):]
+		kind, number := parseMarker(body[:max(end, 0)])
+		switch {
+		case kind == 'O':
+			f.stream = timeline.Stdout
+		case kind == 'E':
+			f.stream = timeline.Stderr
+		case kind == '#' && number == mark && mark > 0:
+			reached = true
+		case kind == '#' && number > f.placed && mark == 0:
+			f.keep(rest) // its frame is under way
+			return false
+		case kind == '#' && number > f.placed && number > mark:
+			f.keep(rest) // frames come in order: the marker of this one was lost
+			return true
+		case kind == '#': // its frame was delivered without it
+		default: // not a marker of ours: text like any other
+			f.emit(f.prefix)
+			rest = body
 			continue
 		}
 		rest = body[end+len(markerEnd):]
 	}
-	if len(rest) == 0 {
-		f.tail = f.tail[:0]
-	} else if len(rest) < len(f.tail) {
-		f.tail = f.tail[:copy(f.tail, rest)]
-	}
+	f.keep(rest)
+	return reached
+}
+
+// keep leaves rest, an end of tail, for later.
+func (f *fence) keep(rest []byte) {
+	f.tail = f.tail[:copy(f.tail, rest)]
 	if f.room != nil && len(f.tail) <= maxUnplaced {
 		close(f.room)
 		f.room = nil
 	}
 }
 
-// reach acts on one marker and reports whether it could.
-func (f *fence) reach(body []byte) bool {
-	switch {
-	case len(body) == 1 && body[0] == 'O':
-		f.stream = timeline.Stdout
-		return true
-	case len(body) == 1 && body[0] == 'E':
-		f.stream = timeline.Stderr
-		return true
-	case len(body) < 2 || body[0] != '#':
-		return false
+// parseMarker reads a marker's body: 'O', 'E', or '#' and a number. 0 is none.
+func parseMarker(body []byte) (kind byte, number uint64) {
+	if len(body) == 1 && (body[0] == 'O' || body[0] == 'E') {
+		return body[0], 0
 	}
-	mark, err := strconv.ParseUint(string(body[1:]), 10, 64)
-	if err != nil || mark <= f.placed {
-		return true // nothing can be placed by it
+	if len(body) > 1 && body[0] == '#' {
+		if n, err := strconv.ParseUint(string(body[1:]), 10, 64); err == nil {
+			return '#', n
+		}
 	}
-	n := 0
-	for n < len(f.held) && f.held[n].mark <= mark {
-		n++
-	}
-	if n == 0 || f.held[n-1].mark != mark {
-		return false
-	}
-	// A frame whose own marker was lost comes before the next one that has one.
-	due := f.held[:n]
-	f.held = f.held[n:]
-	f.placed = mark
-	for _, h := range due {
-		f.onFrame(h.Message)
-	}
-	return true
+	return 0, 0
 }
 
 func (f *fence) emit(b []byte) {

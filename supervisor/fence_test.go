@@ -46,23 +46,26 @@ const marker = "\x1b_n0;#%d\x1b\\"
 
 func mark(n int) string { return fmt.Sprintf(marker, n) }
 
-func TestFence_FrameIsPlacedAtItsMarkerWhicheverComesFirst(t *testing.T) {
-	stop := make(chan struct{})
+func TestFence_FrameIsPlacedAtItsMarkerWhoeverReadsIt(t *testing.T) {
+	const before, between, behind = "a", "b", "late"
 	for name, play := range map[string]func(*placed, *fence){
-		"terminal first": func(p *placed, f *fence) {
-			p.write(f, "a"+mark(1)+"b"+mark(2)+"late", stop)
+		"the terminal's reader": func(p *placed, f *fence) {
+			p.write(f, before+mark(1)+between+mark(2)+behind, nil)
 			f.frame(ipc.Output{Mark: 1})
 			f.frame(ipc.Idle{Mark: 2})
 		},
-		"frames first": func(p *placed, f *fence) {
+		"the frames' reader": func(p *placed, f *fence) {
+			p.terminal = []byte(before + mark(1) + between + mark(2) + behind)
 			f.frame(ipc.Output{Mark: 1})
 			f.frame(ipc.Idle{Mark: 2})
-			p.write(f, "a"+mark(1)+"b"+mark(2)+"late", stop)
 		},
-		"byte by byte": func(p *placed, f *fence) {
+		"both, byte by byte": func(p *placed, f *fence) {
+			for _, c := range before + mark(1) {
+				p.write(f, string(c), nil)
+			}
 			f.frame(ipc.Output{Mark: 1})
-			for _, c := range "a" + mark(1) + "b" + mark(2) + "late" {
-				p.write(f, string(c), stop)
+			for _, c := range between + mark(2) + behind {
+				p.write(f, string(c), nil)
 			}
 			f.frame(ipc.Idle{Mark: 2})
 		},
@@ -77,16 +80,6 @@ func TestFence_FrameIsPlacedAtItsMarkerWhicheverComesFirst(t *testing.T) {
 	}
 }
 
-func TestFence_FrameFindsItsMarkerWithoutTheTerminalsReader(t *testing.T) {
-	var p placed
-	f := p.fence()
-	p.terminal = []byte("a" + mark(1) + "late")
-	f.frame(ipc.Idle{Mark: 1})
-	if got, want := p.b.String(), "a<idle 1>late"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestFence_WithoutMarksWhatWasWrittenBeforeIdleComesBeforeIt(t *testing.T) {
 	var p placed
 	f := p.fence()
@@ -98,34 +91,45 @@ func TestFence_WithoutMarksWhatWasWrittenBeforeIdleComesBeforeIt(t *testing.T) {
 }
 
 func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
-	stop := make(chan struct{})
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		var terminal, want strings.Builder
-		var frames []ipc.Message
-		for n := 1; n <= 8; n++ {
-			fmt.Fprintf(&terminal, "t%d%s", n, mark(n))
-			if n%3 == 0 {
-				terminal.WriteString("\x1b_n0;E\x1b\\err\x1b_n0;O\x1b\\")
-			}
-			fmt.Fprintf(&want, "t%d<output %d>", n, n)
-			if n%3 == 0 {
-				want.WriteString("ERR")
-			}
-			frames = append(frames, ipc.Output{Mark: uint64(n)})
-		}
+		var want strings.Builder
 		var p placed
 		f := p.fence()
-		for rest := terminal.String(); len(rest)+len(frames) > 0; {
-			if len(frames) > 0 && (len(rest) == 0 || random.IntN(3) == 0) {
-				f.frame(frames[0])
-				frames = frames[1:]
-				continue
+		var frames []ipc.Message // written and not read yet
+		read := func() {         // each reader may be at any point behind the writer
+			for random.IntN(2) == 0 {
+				if random.IntN(2) == 0 {
+					kernel := p.terminal
+					p.terminal = kernel[:random.IntN(len(kernel)+1)]
+					rest := kernel[len(p.terminal):]
+					_, _ = f.text(nil)
+					p.terminal = append(p.terminal, rest...)
+				} else if len(frames) > 0 {
+					f.frame(frames[0])
+					frames = frames[1:]
+				}
 			}
-			n := min(len(rest), 1+random.IntN(20))
-			p.write(f, rest[:n], stop)
-			rest = rest[n:]
 		}
+		for n := 1; n <= 8; n++ { // what the worker does, in its order
+			p.terminal = append(p.terminal, fmt.Sprintf("t%d", n)...)
+			fmt.Fprintf(&want, "t%d", n)
+			read()
+			if n%3 == 0 {
+				p.terminal = append(p.terminal, "\x1b_n0;E\x1b\\err\x1b_n0;O\x1b\\"...)
+				want.WriteString("ERR")
+			}
+			p.terminal = append(p.terminal, mark(n)...)
+			read()
+			frames = append(frames, ipc.Output{Mark: uint64(n)})
+			fmt.Fprintf(&want, "<output %d>", n)
+			read()
+		}
+		for len(frames) > 0 {
+			f.frame(frames[0])
+			frames = frames[1:]
+		}
+		p.write(f, "", nil)
 		if got := p.b.String(); got != want.String() {
 			t.Fatalf("got %q, want %q", got, want.String())
 		}
@@ -143,36 +147,45 @@ func TestFence_TextThatResemblesAMarkerIsText(t *testing.T) {
 	}
 }
 
-func TestFence_FrameThatLostItsMarkerComesBeforeTheNext(t *testing.T) {
+func TestFence_LostMarkerHoldsNothingUp(t *testing.T) {
 	var p placed
 	f := p.fence()
-	f.frame(ipc.Image{Mark: 1})
-	f.frame(ipc.Idle{Mark: 2})
-	p.write(f, "a"+mark(2), nil)
-	if got, want := p.b.String(), "a<image 1><idle 2>"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestFence_FramesNeverOvertakeEachOther(t *testing.T) {
-	var p placed
-	f := p.fence()
-	f.frame(ipc.StdinWait{Mark: 1})
+	p.terminal = []byte("a") // somebody has discarded the marker
+	f.frame(ipc.Idle{Mark: 1})
+	p.terminal = []byte("b" + mark(3) + "c") // and that of the next frame
 	f.frame(ipc.InterruptAck{})
-	f.frame(ipc.Idle{Mark: 2})
-	p.write(f, "a"+mark(1)+"b"+mark(2), nil)
-	if got, want := p.b.String(), "a<stdin_wait 1><interrupt_ack 0>b<idle 2>"; got != want {
+	f.frame(ipc.StdinWait{Mark: 2})
+	f.frame(ipc.Idle{Mark: 3})
+	if got, want := p.b.String(), "a<idle 1>"+"<interrupt_ack 0>b<stdin_wait 2><idle 3>c"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestFence_FlushDeliversWhatIsLeftInOrder(t *testing.T) {
+func TestFence_MarkerBehindItsFrameIsPassedOver(t *testing.T) {
 	var p placed
 	f := p.fence()
-	f.frame(ipc.SessionEnd{Mark: 9})
+	f.frame(ipc.Idle{Mark: 1}) // a worker that writes the frame first
+	p.write(f, mark(1)+"next", nil)
+	if got, want := p.b.String(), "<idle 1>next"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFence_LostMarkerInAFloodHoldsNothingUp(t *testing.T) {
+	var p placed
+	f := newFence("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
+	f.frame(ipc.Idle{Mark: 1})
+	if got, want := p.b.String(), "idle"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFence_FlushDeliversWhatIsLeft(t *testing.T) {
+	var p placed
+	f := p.fence()
 	p.write(f, "a"+mark(7)+"b\x1b_n", nil)
 	f.flush()
-	if got, want := p.b.String(), "ab\x1b_n<session_end 9>"; got != want {
+	if got, want := p.b.String(), "ab\x1b_n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -205,7 +218,6 @@ func FuzzFence(f *testing.F) {
 		for i, chunks := range [][]string{{terminal}, {terminal[:cut], terminal[cut:]}} {
 			var p placed
 			fence := p.fence()
-			fence.frame(ipc.Output{Mark: 1})
 			for _, c := range chunks {
 				p.write(fence, c, closedChan)
 			}

@@ -106,6 +106,8 @@ func (s *Session) interruptLocked(w *worker, t *Turn) timeline.Seq {
 		w.interrupt(m, false)
 		if tries++; tries < maxRetries {
 			timer.Reset(firstRetry << tries)
+		} else {
+			s.ackedLocked(t) // it never will be; what it asks from now on counts
 		}
 	})
 	s.interrupts = timer

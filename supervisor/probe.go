@@ -8,6 +8,10 @@ const (
 	// of timing; what is seen is a fact of the kernel.
 	quiet    = 3 * time.Millisecond
 	maxPause = 50 * time.Millisecond
+
+	// soon is the first pause while there is input that a reader of the terminal
+	// may take: nothing can be shown too early then.
+	soon = 100 * time.Microsecond
 )
 
 // watchTerminal looks out for terminal readers from now on; s.mu is held.

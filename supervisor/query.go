@@ -29,7 +29,8 @@ const (
 )
 
 // Complete asks the idle worker how text could go on at cursor, in bytes. It is
-// never a turn. The error is ErrUnsupported, a *BusyError, a *WaitingError or ErrClosed.
+// never a turn. The error is ErrUnsupported, ErrTooLarge, a *BusyError, a
+// *WaitingError, ErrClosed or ctx's.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (Completion, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryComplete, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
 	if err != nil || r.Status != ipc.StatusOK || r.Start > uint64(len(text)) {

@@ -17,8 +17,8 @@ import (
 )
 
 // A Session is a named REPL that outlives its workers. It is made by
-// Supervisor.Open and safe for concurrent use. No method but Wait, Reset and
-// Close waits for a running turn.
+// Supervisor.Open and safe for concurrent use. No method waits for a running
+// turn but Wait, Reset and Close, and Interrupt for a second.
 type Session struct {
 	name   string
 	spec   workers.Spec
@@ -116,7 +116,7 @@ func (s *Session) Info() Info {
 			i.Running = time.Since(s.turn.started)
 		}
 	}
-	if s.shown != nil {
+	if s.state == StateWaiting {
 		w := s.shown.Wait
 		i.Wait = &w
 	}
@@ -181,7 +181,7 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 		err := &WaitingError{Wait: s.shown.Wait}
 		s.mu.Unlock()
 		return nil, err
-	case s.state == StateRunning, s.state == StateStopping, s.held != nil:
+	case s.state == StateRunning, s.state == StateStopping, s.held != nil, s.turn != nil && s.turn.joined != nil:
 		err := s.busyLocked()
 		s.mu.Unlock()
 		return nil, err
@@ -383,6 +383,11 @@ func (s *Session) StoppedBy() string {
 func (s *Session) acquire(ctx context.Context) error {
 	select {
 	case s.lifecycle <- struct{}{}:
+		return nil // also when ctx has ended: nothing has to be waited for
+	default:
+	}
+	select {
+	case s.lifecycle <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -459,10 +464,12 @@ func (s *Session) stopWorker(why string) {
 		s.mu.Unlock()
 		return
 	}
-	busy := s.state != StateIdle && (s.shown == nil || s.shown.Terminal)
+	busy := s.state != StateIdle && w.end == nil && (s.shown == nil || s.shown.Terminal)
 	w.stopping = why
 	s.stopRetriesLocked()
-	s.moveLocked(StateStopping)
+	if s.state != StateStopping { // it may be on its way out already
+		s.moveLocked(StateStopping)
+	}
 	s.mu.Unlock()
 	rung := w.stop(s.o.StopGrace, busy)
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -214,6 +215,37 @@ func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 	}
 }
 
+func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
+	first, err := s.Submit(t.Context(), "yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whatever else is submitted meanwhile is refused, held or run, and each turn ends.
+	second, err := s.Submit(t.Context(), "print second")
+	if err != nil && !errors.Is(err, supervisor.ErrBusy) {
+		t.Fatal(err)
+	}
+	await(t, first)
+	if second != nil {
+		await(t, second)
+	}
+}
+
+func TestSession_CloseWorksWithAContextThatHasEnded(t *testing.T) {
+	for range 10 {
+		s := open(t, nil, fake(nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, supervisor.ErrClosed) {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
 func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	submit(t, s, "late afterwards")
@@ -362,6 +394,13 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 		if _, err := sup.Open(t.Context(), name, fake(nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", name, err)
 		}
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := supervisor.New(&supervisor.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a directory that others may write to: got %v", err)
 	}
 	missing := fake(nil)
 	missing.Path = "/nonexistent/python3"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,9 +70,6 @@ type Options struct {
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
 	Size Size
-
-	// Logger gets what no caller is told. nil means none.
-	Logger *slog.Logger
 }
 
 // A Supervisor opens sessions and ends them all. It is safe for concurrent use.
@@ -83,6 +79,7 @@ type Supervisor struct {
 	mu       sync.Mutex
 	sessions map[string]*Session // guarded by mu; a nil value reserves a name
 	closed   bool                // guarded by mu
+	opening  sync.WaitGroup      // one for each Open; grows under mu, and not once closed
 }
 
 // New returns a Supervisor. It starts nothing.
@@ -105,9 +102,6 @@ func New(opts *Options) (*Supervisor, error) {
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Dir == "" {
 		o.Dir = filepath.Join(os.TempDir(), "turnstone-"+strconv.Itoa(os.Getuid()))
@@ -148,6 +142,8 @@ func checkPrivate(dir string) error {
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
 	case !host.OwnedByUs(info):
 		return fmt.Errorf("supervisor: %s belongs to somebody else; set Options.Dir", dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("supervisor: others may write to %s; take that right away (chmod go-w) or set Options.Dir", dir)
 	}
 	return nil
 }
@@ -171,6 +167,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	if err := v.reserve(name); err != nil {
 		return nil, err
 	}
+	defer v.opening.Done()
 	s, err := v.open(name, spec)
 	v.mu.Lock()
 	closed := v.closed
@@ -181,7 +178,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	}
 	v.mu.Unlock()
 	if err == nil && closed { // Close could not see this one
-		_ = s.Close(ctx)
+		_ = s.Close(context.Background())
 		return nil, ErrClosed
 	}
 	return s, err
@@ -200,6 +197,7 @@ func (v *Supervisor) reserve(name string) error {
 		return fmt.Errorf("%w: %d are open, close one first", ErrLimit, v.o.MaxSessions)
 	}
 	v.sessions[name] = nil
+	v.opening.Add(1)
 	return nil
 }
 
@@ -282,5 +280,6 @@ func (v *Supervisor) Close() error {
 		wg.Go(func() { errs[i] = s.Close(context.Background()) })
 	}
 	wg.Wait()
+	v.opening.Wait() // they close what they have opened
 	return errors.Join(errs...)
 }

@@ -21,6 +21,10 @@ const (
 	// lastWords is how long the terminal and the channel of a dead worker are
 	// read before they are closed, should something keep them open.
 	lastWords = 500 * time.Millisecond
+
+	// endGrace is how long a process may take to end after session_end: a
+	// runtime has much memory to give back, perhaps.
+	endGrace = 10 * time.Second
 )
 
 // A worker is one generation: a process, its channel and its terminal.
@@ -48,6 +52,7 @@ type worker struct {
 	stopping          string          // why we end it; "" when we do not
 	cause             error           // what it did wrong; nil when nothing
 	end               *ipc.SessionEnd // its last frame
+	endTimer          *time.Timer     // runs from then on; nil before
 	meals             []Input         // for the terminal, the first is being fed
 	watching          *time.Timer     // looks for terminal readers; nil where they cannot be seen
 	armed             bool            // watching is set
@@ -113,7 +118,11 @@ func (w *worker) begin() {
 		s.appendLocked(timeline.Notice{Message: "the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)"})
 	}
 	w.startTimer = time.AfterFunc(s.o.StartTimeout, func() {
-		w.fail(fmt.Errorf("it was not ready after %s", s.o.StartTimeout))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !w.isReady { // else the timer was too late to be stopped
+			w.failLocked(fmt.Errorf("it was not ready after %s", s.o.StartTimeout))
+		}
 	})
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
@@ -203,57 +212,60 @@ func (w *worker) record(body timeline.Body, text []byte) {
 
 // frame is called by the fence, in order.
 func (w *worker) frame(m ipc.Message) {
-	switch m := m.(type) {
+	s := w.s
+	if _, ok := m.(ipc.Idle); ok {
+		// Before anybody can start the next turn on it.
+		_ = w.proc.Terminal().Restore()
+	}
+	s.mu.Lock()
+	output, err := w.handleLocked(m)
+	if err != nil {
+		w.failLocked(err)
+	}
+	s.mu.Unlock()
+	switch m := output.(type) {
 	case ipc.Output:
 		stream := timeline.Stdout
 		if m.Stream == ipc.Stderr {
 			stream = timeline.Stderr
 		}
 		w.text(stream, m.Data)
-		return
 	case ipc.Image:
 		w.record(timeline.Image{MIME: m.MIME, Data: m.Data, Source: m.Source, Update: m.Update, Title: m.Title}, nil)
-		return
-	case ipc.Idle:
-		// Before anybody can start the next turn on it.
-		_ = w.proc.Terminal().Restore()
 	}
-	s := w.s
-	s.mu.Lock()
-	err := w.handleLocked(m)
-	if err != nil {
-		w.failLocked(err)
-	}
-	s.mu.Unlock()
 }
 
-// handleLocked acts on one frame; an error is a violation of the protocol.
-func (w *worker) handleLocked(m ipc.Message) error {
+// handleLocked acts on one frame. It returns the frame if it is to be recorded
+// without the lock. An error is a violation of the protocol.
+func (w *worker) handleLocked(m ipc.Message) (output ipc.Message, err error) {
 	s := w.s
 	if w.cause != nil {
-		return nil // it is being ended; nothing that it says counts any more
+		return nil, nil // it is being ended; nothing that it says counts any more
 	}
 	if w.end != nil {
-		return fmt.Errorf("%s after session_end", m.Type())
+		return nil, fmt.Errorf("%s after session_end", m.Type())
 	}
 	if ready, ok := m.(ipc.WorkerReady); ok {
-		return w.readyLocked(ready)
+		return nil, w.readyLocked(ready)
 	}
 	if !w.isReady {
-		return fmt.Errorf("its first message is %s, not worker_ready", m.Type())
+		return nil, fmt.Errorf("its first message is %s, not worker_ready", m.Type())
+	}
+	switch m := m.(type) {
+	case ipc.Output, ipc.Image:
+		return m, nil
+	case ipc.SessionEnd:
+		w.sessionEndLocked(m)
+		return nil, nil
 	}
 	if s.state == StateStopping {
-		switch m.(type) {
-		case ipc.SessionEnd, ipc.QueryResult:
-		default:
-			return nil // the ladder decides now
-		}
+		return nil, nil // the ladder decides now
 	}
 	switch m := m.(type) {
 	case ipc.Idle:
-		return s.idleLocked(m)
+		return nil, s.idleLocked(m)
 	case ipc.StdinWait:
-		return s.stdinWaitLocked(m)
+		return nil, s.stdinWaitLocked(m)
 	case ipc.InputLine:
 		s.lastLine = s.lastLine[:0]
 		s.appendLocked(timeline.InputLine{Prompt: m.Prompt, Text: m.Text, Secret: m.Secret, Author: s.queue.author})
@@ -277,12 +289,24 @@ func (w *worker) handleLocked(m ipc.Message) error {
 			delete(s.queries, m.ID)
 			answer <- m
 		}
-	case ipc.SessionEnd:
-		w.end = &m
 	default:
-		return fmt.Errorf("%s is not for the supervisor", m.Type())
+		return nil, fmt.Errorf("%s is not for the supervisor", m.Type())
 	}
-	return nil
+	return nil, nil
+}
+
+// sessionEndLocked takes in the last frame: the process is about to end, and
+// takes no more input.
+func (w *worker) sessionEndLocked(m ipc.SessionEnd) {
+	s := w.s
+	w.end = &m
+	if s.state != StateStopping {
+		s.stopRetriesLocked()
+		s.moveLocked(StateStopping)
+	}
+	w.endTimer = time.AfterFunc(endGrace, func() {
+		w.fail(errors.New("it lives on after session_end"))
+	})
 }
 
 func (w *worker) readyLocked(m ipc.WorkerReady) error {
@@ -372,6 +396,9 @@ func (s *Session) ended(w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.startTimer.Stop()
+	if w.endTimer != nil {
+		w.endTimer.Stop()
+	}
 	if w.watching != nil {
 		w.watching.Stop()
 	}
@@ -427,6 +454,12 @@ func (w *worker) feed() {
 		w.meals = w.meals[1:]
 	}
 	w.watchTerminal(s)
+	if w.watching != nil && !s.queue.empty() {
+		// There is more, and a reader that wants it says so within microseconds.
+		w.active.Store(0)
+		w.pause = soon
+		w.lookLaterLocked(soon)
+	}
 }
 
 // lastLine keeps the end of the output that has no newline yet, at most maxPrompt bytes.

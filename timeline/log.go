@@ -125,7 +125,9 @@ func (l *Log) Append(e Event) Event {
 	e.Body = admit(e.Body)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waitForRoomLocked(memoryBytes(e.Body))
+	if !structural(e.Body) { // the rest is small, and whoever tells it must not wait
+		l.waitForRoomLocked(memoryBytes(e.Body))
+	}
 	return l.appendLocked(e)
 }
 
