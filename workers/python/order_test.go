@@ -41,7 +41,7 @@ func TestOutput_IsInTheTrueOrder(t *testing.T) {
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
-    def _repr_png_(self): return b'png'
+    def _repr_png_(self): return b'\x89PNG'
 def display(): sys.displayhook(P())`)
 		for round := range rounds(10) {
 			for _, c := range cases {

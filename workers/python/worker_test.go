@@ -170,6 +170,7 @@ func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 		w.run("import asyncio\nawait asyncio.sleep(0, 'done')").wants(t, "'done'\n")
 		w.run("q = asyncio.Queue()\nloop = asyncio.get_running_loop() if False else None\nasync def put(): await q.put(7)\nt = asyncio.ensure_future(put()); await t")
 		w.run("await q.get()").wants(t, "7\n")
+		w.run("async def three(): return 3\ntask = asyncio.create_task(three())\nawait task").wants(t, "3\n")
 		w.run("asyncio.run(asyncio.sleep(0, 'run'))").wants(t, "'run'\n")
 		w.run("x = await asyncio.sleep(0, 1)\nx").wants(t, "1\n")
 		w.begin("await asyncio.sleep(100)")
@@ -251,7 +252,7 @@ func TestStartUp_ModulesInTheWorkingDirectoryDoNotMeddle(t *testing.T) {
 func TestDisplay_PicturesAreImages(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		r := w.run("class P:\n    def _repr_png_(self): return b'png!'\nclass J:\n    def _repr_jpeg_(self): return b'jpeg', {}\nclass N:\n    def _repr_png_(self): raise ValueError\n    def __repr__(self): return 'N'\nprint('before')\nP()")
+		r := w.run("class P:\n    def _repr_png_(self): return b'\\x89PNG!'\nclass J:\n    def _repr_jpeg_(self): return b'\\xff\\xd8jpeg', {}\nclass N:\n    def _repr_png_(self): raise ValueError\n    def __repr__(self): return 'N'\nprint('before')\nP()")
 		if r.script() != "before\n[image image/png]" {
 			t.Errorf("got %q", r.script())
 		}

@@ -51,13 +51,21 @@ class Cells:
             sys.settrace(self.tracer)
             self.tracer = None
         try:
-            for part in parts:
-                value = eval(part, self.namespace)
-                if part.co_flags & _COROUTINE:
-                    self._await(value)
+            if any(part.co_flags & _COROUTINE for part in parts):
+                self._await(self._run_in_loop(parts))
+            else:
+                for part in parts:
+                    eval(part, self.namespace)
         finally:
             if sys.gettrace() is not None:
                 self._pause_tracing()
+
+    async def _run_in_loop(self, parts):
+        """A cell that awaits somewhere runs in the loop as a whole: it may make tasks first."""
+        for part in parts:
+            value = eval(part, self.namespace)
+            if part.co_flags & _COROUTINE:
+                await value
 
     def _pause_tracing(self):
         """Traces cells, not the worker between them. A debugger that only steps has come to the end."""

@@ -72,14 +72,16 @@ class Channel:
 
     def prepare(self, message):
         """A placed message for deliver: it must be sent, and once, whatever strikes."""
-        steps = self._steps(message, True)
-        return steps, progress(steps)
+        return [message, None]
 
     def deliver(self, prepared):
         """Sends what prepare returned; may be called again after an exception."""
-        steps, done = prepared
         if not self.mute:
-            with self.writing:
+            with self.writing:  # marks must stand in the terminal in their order
+                if prepared[1] is None:
+                    steps = self._steps(prepared[0], True)
+                    prepared[1] = steps, progress(steps)
+                steps, done = prepared[1]
                 self._write(steps, done, True)
 
     @critical
@@ -111,14 +113,19 @@ class Channel:
                 self._wait(main, ready)
             except Wake:
                 pass
-            if main and self.interrupts.deferred:
-                self.interrupts.catch_up()
+            if main:
+                if self.interruptions:
+                    self.interrupts.check()  # its signal may be blocked, or late
+                if self.interrupts.deferred:
+                    self.interrupts.catch_up()
 
     @critical
     def _wait(self, main, ready):
         while not ready():
             if self.closed:
                 raise Gone
+            if main and self.interruptions and self.interrupts.running:
+                return
             if self.reading.acquire(False):
                 self._lead(main)
             else:

@@ -13,6 +13,7 @@ from time import sleep
 from turnstone_worker.codec import MAX_FRAME, text
 
 _PICTURES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
+_SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}
 _MAX_IMAGE = MAX_FRAME - (256 << 10)  # bytes, which leaves room for the other fields
 
 
@@ -72,7 +73,7 @@ class Display:
                 continue  # its repr will do
             if isinstance(data, tuple):
                 data = data[0]  # with metadata
-            if isinstance(data, (bytes, bytearray)):
+            if isinstance(data, (bytes, bytearray)) and data.startswith(_SIGNATURES[mime]):
                 self.image(data, mime)
                 return True
         return False

@@ -1,12 +1,9 @@
 """What must happen around fork, exec and spawn, and to some modules of the standard library."""
-import _signal
 import os
 import sys
-from _thread import get_ident
 
 from turnstone_worker import imports
 from turnstone_worker.cells import is_ours
-from turnstone_worker.interrupt import critical
 
 
 def install(worker):
@@ -34,30 +31,12 @@ def install(worker):
 
 
 def _system(worker):
-    """os.system, in which no interrupt is lost.
-
-    The C library ignores SIGINT before it starts the child, so one that comes between
-    the two is lost for both. Here it is kept for us, and handed on to the child.
-    """
-    native, spawn, interrupts = os.system, os.posix_spawn, worker.interrupts
-
-    @critical
-    def run(command):
-        env = os.environb if hasattr(os, "environb") else os.environ
-        child = spawn("/bin/sh", ("sh", "-c", command), env, setsigdef=(_signal.SIGINT, _signal.SIGQUIT))
-        if interrupts.deferred:
-            os.kill(child, _signal.SIGINT)
-        return os.waitpid(child, 0)[1]
+    native = os.system
 
     def system(command):
         worker.streams.flush()
-        if interrupts.running and interrupts.owner == "ours" and get_ident() == interrupts.main and not worker.channel.forked:
-            sys.audit("os.system", command)
-            status = run(os.fsencode(command))
-            interrupts.catch_up()
-        else:
-            status = native(command)
-        interrupts.check()
+        status = native(command)
+        worker.interrupts.check()  # the C library ignores SIGINT in system()
         return status
 
     _resemble(system, native)

@@ -225,6 +225,7 @@ class Worker:
                 self.display.finish()
             except Exception as e:
                 self.cells.report(e)
+            self.streams.flush_others()
             turn.prompt = str(getattr(sys, "ps1", ">>> "))
             self.interrupts.running = False
 
@@ -235,7 +236,7 @@ class Worker:
         self.interrupts.reset()
         self.stdin.release()
         self.stdin.discard()
-        self.streams.flush()
+        self.streams.flush_ours()
         if isinstance(turn.error, SystemExit):
             self._exit(turn.error)
         elif isinstance(turn.error, Gone):
@@ -292,7 +293,10 @@ class Worker:
             code = 0
         elif not isinstance(code, int):
             message, code = str(code), 1
-            sys.stderr.write(message + "\n")
+            try:
+                sys.stderr.write(message + "\n")
+            except Exception:
+                pass  # user code has replaced it; the message is in session_end, too
         if not -(1 << 63) <= code < 1 << 63:
             code = -1
         self._end("exit", int(code), message)

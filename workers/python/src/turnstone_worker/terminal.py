@@ -7,6 +7,7 @@ them repeat a line.
 """
 import io
 import os
+import sys
 from _functools import partial
 
 from turnstone_worker.atomic import together, write_all
@@ -149,8 +150,6 @@ class Streams:
 
     def install(self):
         """Makes the streams, or what user code has closed of them anew."""
-        import sys
-
         if self.out is None or self.out.closed:
             self.out = _stream(Output, 1, "<stdout>", "surrogateescape", self.channel)
             sys.stdout = sys.__stdout__ = self.out
@@ -160,14 +159,20 @@ class Streams:
 
     def flush(self):
         """Writes out what is buffered, also in streams that user code put in our place."""
-        import sys
+        self.flush_others()
+        self.flush_ours()
 
-        for s in (sys.stdout, sys.stderr):
+    def flush_others(self):
+        """The streams that user code put in our place: its own code runs, and may do anything."""
+        for name in ("stdout", "stderr"):
+            s = getattr(sys, name, None)
             if s is not self.out and s is not self.err:
                 try:
                     s.flush()
                 except Exception:
                     pass  # it is None, closed, or not ours to complain about
+
+    def flush_ours(self):
         for s in (self.out, self.err):
             try:
                 s.flush()

@@ -1,0 +1,66 @@
+package python_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// TestTurn_EndsWhateverUserCodeDidToItsStreams guards the way back to idle: it
+// must not depend on anything that a cell can replace, remove or block.
+func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
+	for name, code := range map[string]string{
+		"no stdout":              "import sys; del sys.stdout",
+		"no stderr":              "import sys; del sys.stderr",
+		"no modules":             "import sys; sys.modules.clear()",
+		"a flush that exits":     "import sys\nclass S:\n    def write(self, s): pass\n    def flush(self): sys.exit(1)\nsys.stdout = S()",
+		"streams that interrupt": "import sys\nclass S:\n    def write(self, s): raise KeyboardInterrupt\n    flush = write\nsys.stdout = sys.stderr = S()\n1/0",
+		"an exit without stderr": "import sys; sys.stderr = None; 1/0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, setup{python: "python3"})
+			w.run(code) // the harness fails when idle does not come
+		})
+	}
+}
+
+func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
+	w := start(t, setup{python: "python3"})
+	w.begin("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
+	w.await("up")
+	w.interrupt(1, 1)
+	if r := w.finish(); r.idle.Outcome != ipc.OutcomeInterrupted {
+		t.Errorf("got %q", r.idle.Outcome)
+	}
+}
+
+// TestTurn_EndsWhileAThreadPrints: the idle's mark and those of a thread's
+// output stand in the terminal in their order.
+func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
+	w := start(t, setup{python: "python3"})
+	w.run("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
+	for range 60 {
+		w.run("threading.Thread(target=flood).start()")
+	}
+}
+
+func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
+	w := start(t, setup{python: "python3"})
+	w.run("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
+	w.onWait = func(ipc.StdinWait) bool { return true } // it is not answered
+	w.begin("input('? ')")
+	w.await("? ")
+	w.interrupt(1, 1)
+	if r := w.finish(); r.idle.Outcome != ipc.OutcomeInterrupted {
+		t.Errorf("got %q", r.idle.Outcome)
+	}
+}
+
+func TestDisplay_WhatIsNoPictureIsShownAsText(t *testing.T) {
+	w := start(t, setup{python: "python3"})
+	r := w.run("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
+	if got := r.script(); !strings.Contains(got, "a P") {
+		t.Errorf("got %q", got)
+	}
+}
