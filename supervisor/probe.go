@@ -9,9 +9,9 @@ const (
 	quiet    = 3 * time.Millisecond
 	maxPause = 50 * time.Millisecond
 
-	// soon is the first pause while there is input that a reader of the terminal
-	// may take: nothing can be shown too early then.
-	soon = 100 * time.Microsecond
+	// eagerLooks is how often a reader is looked for without a pause while there
+	// is input for it; a look takes about 0.1 ms.
+	eagerLooks = 20
 )
 
 // watchTerminal looks out for terminal readers from now on; s.mu is held.

@@ -441,7 +441,6 @@ func (w *worker) feedLocked(data []byte, eof bool) {
 func (w *worker) feed() {
 	s := w.s
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for len(w.meals) > 0 {
 		meal := w.meals[0]
 		s.mu.Unlock()
@@ -454,11 +453,18 @@ func (w *worker) feed() {
 		w.meals = w.meals[1:]
 	}
 	w.watchTerminal(s)
-	if w.watching != nil && !s.queue.empty() {
-		// There is more, and a reader that wants it says so within microseconds.
+	s.mu.Unlock()
+	// While there is more, a reader that wants it says so within microseconds: it
+	// is looked for at once, a few times.
+	for range eagerLooks {
+		s.mu.Lock()
+		more := w.watching != nil && !s.queue.empty() && len(w.meals) == 0
+		s.mu.Unlock()
+		if !more {
+			return
+		}
 		w.active.Store(0)
-		w.pause = soon
-		w.lookLaterLocked(soon)
+		w.look()
 	}
 }
 

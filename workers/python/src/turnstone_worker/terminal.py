@@ -149,7 +149,11 @@ class Streams:
         self.out = self.err = None
 
     def install(self):
-        """Makes the streams, or what user code has closed of them anew."""
+        """Makes the streams, and anew what user code has closed or deleted of them."""
+        if not hasattr(sys, "stdout"):
+            sys.stdout = self.out
+        if not hasattr(sys, "stderr"):
+            sys.stderr = self.err
         if self.out is None or self.out.closed:
             self.out = _stream(Output, 1, "<stdout>", "surrogateescape", self.channel)
             sys.stdout = sys.__stdout__ = self.out
