@@ -36,6 +36,7 @@ func TestPython_ReplyIsWhatAPersonWouldSee(t *testing.T) {
 		wantText(t, c.repl(step.input), step.want)
 	}
 	wantPart(t, c.repl("1/0"), "Traceback", "ZeroDivisionError: division by zero")
+	wantText(t, c.repl("import os; os.close(2); 1/0"), "[error: ZeroDivisionError: division by zero]")
 }
 
 func TestPython_CancelInterruptsAndTheNextCallGoesOn(t *testing.T) {

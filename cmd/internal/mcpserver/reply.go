@@ -44,9 +44,12 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 	if r.Wait != nil {
 		c.trim(r.Wait.Prompt) // the state line has it
 	}
+	failure := unseenError(r, rendering)
 	switch state := stateLine(r, a.notes); {
 	case state != "":
 		c.line(state)
+	case failure != "":
+		c.line(failure)
 	case len(c.blocks) > 0:
 	case a.ran: // clients and models stumble over nothing at all
 		c.line("[done, no output]")
@@ -72,6 +75,26 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 		result.Meta["turnstone/wait"] = r.Wait.ID
 	}
 	return result
+}
+
+// unseenError tells an error of the turn that its output does not show: user
+// code may have closed or replaced the stream that it would stand in.
+func unseenError(r supervisor.Reply, seen timeline.Rendering) string {
+	if r.Outcome != "error" {
+		return ""
+	}
+	for _, e := range slices.Backward(r.Events) {
+		end, ok := e.Body.(timeline.TurnEnded)
+		if !ok || e.Turn != r.Turn {
+			continue
+		}
+		short := end.Name[strings.LastIndexByte(end.Name, '.')+1:] // as tracebacks have it, without its module
+		if end.Name == "" || strings.Contains(seen.Text(), short) {
+			return ""
+		}
+		return strings.TrimSuffix("[error: "+end.Name+": "+end.Message, ": ") + "]"
+	}
+	return ""
 }
 
 // content is the blocks of a result.
