@@ -202,9 +202,17 @@ func (s *Session) fill(r *Reply, o WaitOptions) {
 	if o.TailBytes == 0 {
 		o.TailBytes = DefaultReplyBytes
 	}
-	events := s.log.Window(o.After, o.HeadBytes, o.TailBytes)
-	for len(events) > 0 && events[len(events)-1].Seq > r.Next {
-		events = events[:len(events)-1] // later than the state that the reply tells
+	r.Events = s.log.Window(o.After, o.HeadBytes, o.TailBytes)
+	if n := len(r.Events); n > 0 {
+		// Events may have come since the state was taken: they are part of the
+		// reply, and so the cursor is behind them.
+		last := r.Events[n-1]
+		r.Next = last.Seq
+		switch body := last.Body.(type) {
+		case timeline.Elided:
+			r.Next = body.To
+		case timeline.Gap:
+			r.Next = body.To
+		}
 	}
-	r.Events = events
 }
