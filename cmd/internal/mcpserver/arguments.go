@@ -118,8 +118,8 @@ func list(names []string, and, none string) string {
 	}
 }
 
-// milliseconds is an optional time to wait, within bounds.
-func milliseconds(name string, ms *float64) (time.Duration, error) {
+// waitTime is an optional time to wait, within bounds.
+func waitTime(name string, ms *float64) (time.Duration, error) {
 	if ms == nil {
 		return defaultTimeout, nil
 	}

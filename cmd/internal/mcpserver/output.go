@@ -29,7 +29,7 @@ const (
 // without moving the caller's cursor.
 func (s *server) output(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[outputArgs](arguments)
-	wait, waitErr := milliseconds("wait_ms", args.WaitMS)
+	wait, waitErr := waitTime("wait_ms", args.WaitMS)
 	if err = errors.Join(err, waitErr); err != nil {
 		return failure(err)
 	}

@@ -34,7 +34,7 @@ func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *
 	if err == nil && args.Input == nil {
 		err = errors.New(`input is required: code, an answer, or "" to wait for news`)
 	}
-	timeout, timeoutErr := milliseconds("timeout_ms", args.TimeoutMS)
+	timeout, timeoutErr := waitTime("timeout_ms", args.TimeoutMS)
 	if err = errors.Join(err, timeoutErr); err != nil {
 		return failure(err)
 	}
