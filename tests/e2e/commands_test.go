@@ -5,11 +5,16 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
@@ -141,4 +146,91 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 			h.leavesNothing(t)
 		})
 	}
+}
+
+// deafMCP is an MCP server whose client does not read: an answer is stuck in its
+// standard output. worker is the process of its session.
+func deafMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
+	t.Helper()
+	unread, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unread.Close() })
+	_ = stdout.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := stdout.Write(make([]byte, 4<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("got %v, want a full pipe", err)
+	}
+	cmd = h.command(t, "mcp", "--lang", "python")
+	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = stdout.Close()
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl",` +
+		`"arguments":{"input":"import os\nopen('new', 'w').write(str(os.getpid()))\nos.rename('new', 'pid')"},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	if _, err := io.WriteString(stdin, call+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the session says its process", func() bool {
+		text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
+		if err != nil {
+			return false
+		}
+		worker, err = strconv.Atoi(string(text))
+		return err == nil
+	})
+	return cmd, stdin, worker
+}
+
+func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		leave  func(io.Closer, *os.Process) error
+		status int
+	}{
+		{"by the end of its input", func(in io.Closer, _ *os.Process) error { return in.Close() }, 0},
+		{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHome(t)
+			cmd, in, worker := deafMCP(t, h)
+			if err := test.leave(in, cmd.Process); err != nil {
+				t.Fatal(err)
+			}
+			gone(t, worker)
+			_ = cmd.Wait()
+			if got := status(t, cmd); got != test.status {
+				t.Errorf("got status %d, want %d", got, test.status)
+			}
+			h.leavesNothing(t)
+		})
+	}
+}
+
+func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
+	cmd, _, worker := deafMCP(t, newHome(t))
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	eventually(t, "it ends", func() bool { // it would linger for half a second after one
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !w.Signaled() {
+		t.Errorf("got %v, want it ended by the signal itself", cmd.ProcessState)
+	}
+	gone(t, worker)
 }

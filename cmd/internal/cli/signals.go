@@ -18,7 +18,8 @@ type signalError struct{ number int }
 func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", e.number) }
 
 // catchSignals returns a context that ends with the signals that ask a program
-// to end, so that it can clean up. A broken pipe becomes an error of the write,
+// to end, so that it can clean up. Only the first does: a second one has its
+// default action, which also ends a program that fails to. A broken pipe becomes an error of the write,
 // since its signal does not tell which pipe it is. The caller calls stop.
 func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -31,6 +32,7 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		select {
 		case s := <-caught:
 			number, _ := s.(syscall.Signal)
+			signal.Stop(caught) // before anybody can see that one came
 			cancel(&signalError{int(number)})
 		case <-ctx.Done():
 		}

@@ -31,7 +31,11 @@
 //	lines    Run         the input ends or fails            the input
 //	open     a call      the worker's process exists, 10 s  the start of one session
 //	calls    the SDK     the call is answered or cancelled  nothing
+//	asides   lines       its messages are written           errors that answer no call
+//	last     Run         calls and asides have ended        nothing
 //
-// Run waits for open and for calls. lines cannot be ended from here while it
-// reads: it ends with the input, or with the process.
+// Run waits for open, and for half a second for calls and asides: no longer,
+// because a client that does not read blocks them in a write. lines cannot be
+// ended from here while it reads, nor can such a write: they end with the streams,
+// or with the process.
 package mcpserver

@@ -82,6 +82,7 @@ type setup struct {
 	specs map[string]func() workers.Spec
 	main  string
 	sup   supervisor.Options
+	deaf  bool // the client never reads
 }
 
 func fake(o *fakeworker.Options) func() workers.Spec {
@@ -163,7 +164,11 @@ func connect(t *testing.T, s *setup) *client {
 	outRead, outWrite := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &client{t: t, sup: sup, in: inWrite, ended: make(chan struct{}), stop: stop, changed: make(chan struct{})}
-	go c.read(outRead)
+	if s.deaf {
+		t.Cleanup(func() { _ = outRead.Close() }) // after Run
+	} else {
+		go c.read(outRead)
+	}
 	go func() {
 		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, In: inRead, Out: outWrite})
 		_ = outWrite.Close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -46,9 +47,15 @@ type server struct {
 	sessions *sessions
 }
 
+// lastWrites is how long Run waits, once its sessions are closed, for the client
+// to read what is being written to it.
+const lastWrites = 500 * time.Millisecond
+
 // Run serves the client until its input ends, which is no error, or ctx does.
-// Then it closes the sessions that it opened, whatever they run, and waits for
-// that: about supervisor.Options.StopGrace.
+// Then it closes the sessions that it opened, whatever they run and whether or not
+// the client reads, and waits for that: about supervisor.Options.StopGrace. A
+// client that does not read makes it half a second more, and leaves a write to Out
+// that is still blocked.
 func Run(ctx context.Context, opts *Options) error {
 	o := *opts
 	switch {
@@ -66,7 +73,6 @@ func Run(ctx context.Context, opts *Options) error {
 		o.Version = "dev"
 	}
 	s := &server{wire: newWire(o.In, o.Out), sessions: newSessions(&o)}
-	defer s.sessions.close()
 
 	sdk := mcp.NewServer(&mcp.Implementation{Name: "turnstone", Title: "Turnstone REPL", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
@@ -84,8 +90,29 @@ func Run(ctx context.Context, opts *Options) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.wire.Close() })()
 	s.sessions.openAhead()
-	if err := connected.Wait(); err != nil && ctx.Err() == nil {
+	<-s.wire.closed
+	s.sessions.close()
+	if err := s.wire.lastWritten(connected); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("mcpserver: %w", err)
 	}
 	return ctx.Err()
+}
+
+// lastWritten waits until the closed connection is done with its calls and
+// everything is written, for lastWrites at most, and returns what broke it.
+func (w *wire) lastWritten(connected *mcp.ServerSession) error {
+	done := make(chan error, 1)
+	go func() {
+		err := connected.Wait()
+		w.asides.Wait()
+		done <- err
+	}()
+	timeout := time.NewTimer(lastWrites)
+	defer timeout.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timeout.C:
+		return nil
+	}
 }

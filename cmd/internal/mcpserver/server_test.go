@@ -229,6 +229,40 @@ func TestServer_ContextEndsEverythingAtOnce(t *testing.T) {
 	}
 }
 
+func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		send string // before the end
+		end  func(*client)
+		err  error
+	}{
+		"end of input":                 {"", func(c *client) { _ = c.in.Close() }, nil},
+		"end of input behind nonsense": {strings.Repeat("nonsense\n[5]\n", 10_000), func(c *client) { _ = c.in.Close() }, nil},
+		"context":                      {"", func(c *client) { c.stop() }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t, &setup{deaf: true})
+			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+			c.sendLine(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			c.sendLine(test.send)
+			test.end(c)
+			c.waitEnd()
+			if c.runErr != test.err {
+				t.Errorf("got %v, want %v", c.runErr, test.err)
+			}
+		})
+	}
+}
+
+func TestServer_RefusalsAreWrittenBeforeItEnds(t *testing.T) {
+	c := connect(t, nil)
+	for range 100 {
+		c.sendLine("nonsense")
+	}
+	_ = c.in.Close()
+	c.waitEnd()
+	c.until("the last of 100 errors", func(answer) bool { return len(c.all()) == 100 })
+}
+
 func TestRun_RefusesIncompleteOptions(t *testing.T) {
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
 	if err != nil {

@@ -15,8 +15,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxLine bounds one message of the client, in bytes.
-const maxLine = 16 << 20
+// maxLine bounds one message of the client, in bytes: an input of the largest
+// size, escaped.
+const maxLine = 160 << 20
+
+// maxAside bounds the lines that wait for a client that does not read, beside the
+// answers to its calls. What is more is dropped: such a client is told enough.
+const maxAside = 1024
 
 const (
 	methodCancelled  = "notifications/cancelled"
@@ -42,10 +47,13 @@ type wire struct {
 	closing sync.Once
 	closed  chan struct{} // closed by Close
 
+	asides sync.WaitGroup // writeAsides, when it runs
+
 	mu      sync.Mutex
 	last    int64            // guarded by mu; the number of the last call
 	calls   map[int64]*call  // guarded by mu; those that are not answered
 	numbers map[string]int64 // guarded by mu; their numbers by the JSON of their ids
+	aside   [][]byte         // guarded by mu; at most maxAside; writeAsides runs while there are any
 }
 
 // A call is a request of the client that is not answered yet.
@@ -145,7 +153,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Read implements mcp.Connection. What is not for the SDK is dealt with here.
+// Read implements mcp.Connection. What is not for the SDK is dealt with here, and
+// without waiting for the client to read: the end of its input must be seen. It
+// closes the wire.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(w.pending) == 0 {
 		select {
@@ -154,6 +164,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			case errors.Is(l.err, errTooLong):
 				w.refuse(nil, jsonrpc.CodeInvalidRequest, l.err.Error())
 			case l.err != nil:
+				_ = w.Close() // which never fails
 				return nil, l.err
 			default:
 				w.accept(l.text)
@@ -184,7 +195,9 @@ func (w *wire) accept(text []byte) {
 	for _, part := range parts {
 		w.acceptOne(part, b)
 	}
-	w.settle(b, nil)
+	if text := w.settle(b, nil); text != nil {
+		w.writeAside(text)
+	}
 }
 
 // A message is what the client sends.
@@ -331,7 +344,7 @@ func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
 		text = encode(c.id, r)
 	}
 	if c.batch != nil {
-		return w.settle(c.batch, text)
+		text = w.settle(c.batch, text)
 	}
 	if text == nil {
 		return nil
@@ -339,9 +352,9 @@ func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
 	return w.writeLine(text)
 }
 
-// settle counts one part of a batch as done, with its answer, if there is one,
-// and writes the answers when that was the last.
-func (w *wire) settle(b *batch, answer []byte) error {
+// settle counts one part of a batch as done, with its answer, if there is one.
+// When that was the last, it returns the line with the answers, if there are any.
+func (w *wire) settle(b *batch, answer []byte) []byte {
 	w.mu.Lock()
 	if answer != nil {
 		b.answers = append(b.answers, answer)
@@ -353,7 +366,7 @@ func (w *wire) settle(b *batch, answer []byte) error {
 		return nil
 	}
 	text := append([]byte{'['}, bytes.Join(answers, []byte{','})...)
-	return w.writeLine(append(text, ']'))
+	return append(text, ']')
 }
 
 // refuse answers what is not even a call.
@@ -365,7 +378,7 @@ func (w *wire) refuse(b *batch, code int64, text string) {
 		w.mu.Unlock()
 		return
 	}
-	_ = w.writeLine(answer) // when the client is gone, the next read says so
+	w.writeAside(answer)
 }
 
 // encode is the JSON of a response. An error without a code is one of ours.
@@ -386,6 +399,36 @@ func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
 	}
 	text = append(text, `,"error":`...)
 	return append(append(text, body...), '}')
+}
+
+// writeAside has one message written without waiting for that. An error is not
+// reported: when the client is gone, the next read says so.
+func (w *wire) writeAside(text []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.aside) == maxAside {
+		return
+	}
+	w.aside = append(w.aside, text)
+	if len(w.aside) == 1 {
+		w.asides.Go(w.writeAsides)
+	}
+}
+
+func (w *wire) writeAsides() {
+	for {
+		w.mu.Lock()
+		text := w.aside[0]
+		w.mu.Unlock()
+		_ = w.writeLine(text)
+		w.mu.Lock()
+		w.aside = w.aside[1:]
+		done := len(w.aside) == 0
+		w.mu.Unlock()
+		if done {
+			return
+		}
+	}
 }
 
 // writeLine writes one message. It blocks for as long as the client does not read.
