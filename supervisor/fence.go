@@ -17,7 +17,7 @@ const (
 
 	// readBytes is the most that one read of the terminal takes. The kernel
 	// rarely has more than 4 KiB.
-	readBytes = 16 << 10
+	readBytes = 8 << 10
 
 	// drainBytes bounds what is read of the terminal when a worker without a
 	// fence goes idle or asks.

@@ -59,14 +59,14 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 		"object id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
 		"method a number": {`{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
 		"empty batch":     {`[]`, -32600},
-		"too long":        {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 17<<20) + `"}`, -32600},
+		"too long":        {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 161<<20) + `"}`, -32600},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := greet(t, nil)
 			c.sendLine(bad.line)
 			a := c.until("an error", func(a answer) bool { return a.Error != nil })
 			if a.Error.Code != bad.code {
-				t.Errorf("got %d (%s), want %d", a.Error.Code, a.Error.Message, bad.code)
+				t.Errorf("got %d (%.200s), want %d", a.Error.Code, a.Error.Message, bad.code)
 			}
 			wantText(t, c.repl("print 2"), "2")
 		})
