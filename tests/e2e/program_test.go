@@ -228,3 +228,46 @@ func TestProgram_LotsOfOutputArrivesWhole(t *testing.T) {
 		t.Errorf("got status %d, %d lines, the last one %q, and errors %q", got.status, len(lines), lines[max(0, len(lines)-2)], got.stderr)
 	}
 }
+
+func TestProgram_OutputThatCannotBeWrittenIsAFailureOfOurs(t *testing.T) {
+	const full = "/dev/full" // every write fails
+	if _, err := os.Stat(full); err != nil {
+		t.Skip(err)
+	}
+	for name, code := range map[string]string{
+		"at its end":    "print(1)",
+		"while it runs": "while True: print(1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			out, err := os.OpenFile(full, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			cmd := h.command(t, "-e", code)
+			var said strings.Builder
+			cmd.Stdout, cmd.Stderr = out, &said
+			_ = cmd.Run()
+			want(t, result{"", said.String(), status(t, cmd)},
+				result{"", "repl: cannot write the program's output: write /dev/stdout: no space left on device\n", 1})
+			h.leavesNothing(t)
+		})
+	}
+}
+
+func TestProgram_BrokenPipeAtItsEndIsSeenToo(t *testing.T) {
+	h := newHome(t)
+	unread, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unread.Close()
+	defer out.Close()
+	cmd := h.command(t, "-e", "print(1)")
+	cmd.Stdout = out
+	_ = cmd.Run()
+	if got := status(t, cmd); got != 128+int(syscall.SIGPIPE) {
+		t.Errorf("got status %d, want %d", got, 128+int(syscall.SIGPIPE))
+	}
+}

@@ -41,16 +41,27 @@ func runProgram(s streams, lang language, spec workers.Spec, p program) (int, er
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { r.output(cancel) })
+	written := make(chan error, 1)
+	wg.Go(func() {
+		err := r.output()
+		if err != nil {
+			cancel(err)
+		}
+		written <- err
+	})
 	wg.Go(func() { r.presses(ctx, cancel) })
 	status, err := r.run(ctx, lang, p.code)
-	cancel(nil)
 	if e := session.Close(context.Background()); err == nil { // which is also the end of output
 		err = e
 	}
+	unwritten := <-written
+	cancel(nil)
 	wg.Wait()
 	if status, ok := statusOf(ctx); ok {
 		return status, nil
+	}
+	if unwritten != nil {
+		return statusFailed, unwritten
 	}
 	return status, err
 }
@@ -129,10 +140,10 @@ func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
 	return timeline.GenerationEnded{}
 }
 
-// output writes what the program writes, until the session is closed or nobody
-// listens any more. What no program would write goes to standard error, and only
-// when it must be known.
-func (r *run) output(end context.CancelCauseFunc) {
+// output writes what the program writes, until the session is closed or a write
+// fails; that error is what ends the program. What no program would write goes to
+// standard error, and only when it must be known.
+func (r *run) output() error {
 	pictures := 0
 	for e := range r.session.Events(context.Background(), 0) {
 		switch b := e.Body.(type) {
@@ -142,8 +153,9 @@ func (r *run) output(end context.CancelCauseFunc) {
 				w = r.streams.err
 			}
 			if _, err := w.Write(b.Data); errors.Is(err, syscall.EPIPE) {
-				end(&signalError{int(syscall.SIGPIPE)})
-				return
+				return &signalError{int(syscall.SIGPIPE)}
+			} else if err != nil {
+				return fmt.Errorf("cannot write the program's output: %w", err)
 			}
 		case timeline.Image:
 			pictures++
@@ -158,6 +170,7 @@ func (r *run) output(end context.CancelCauseFunc) {
 	if pictures > 0 {
 		fmt.Fprintf(r.streams.err, "repl: pictures are shown at a terminal only; %d were dropped\n", pictures)
 	}
+	return nil
 }
 
 // presses interrupts the program at each Ctrl-C, and ends everything at one that
