@@ -30,8 +30,16 @@ func mcp(s streams, args []string) (int, error) {
 		}
 		offered = []language{l}
 	}
+	if err := c.settleDir(); err != nil {
+		return statusUsage, err
+	}
 	specs := make(map[string]func() workers.Spec)
 	for _, l := range offered {
+		if c.python != "" { // a search has time until a session is opened
+			if _, err := c.specOf(l); err != nil {
+				return statusUsage, err
+			}
+		}
 		specs[l.name] = func() workers.Spec { return l.spec(c.python, c.dir) }
 	}
 	ctx, stop := catchSignals(os.Interrupt)

@@ -27,19 +27,33 @@ func (c choice) spec() (language, workers.Spec, error) {
 	if err != nil {
 		return l, workers.Spec{}, err
 	}
-	if c.dir != "" {
-		if i, err := os.Stat(c.dir); err != nil || !i.IsDir() {
-			return l, workers.Spec{}, misuse("--dir %s: not a directory", c.dir)
-		}
-		if c.dir, err = filepath.Abs(c.dir); err != nil {
-			return l, workers.Spec{}, err
-		}
+	if err := c.settleDir(); err != nil {
+		return l, workers.Spec{}, err
 	}
+	s, err := c.specOf(l)
+	return l, s, err
+}
+
+// settleDir checks the directory, if one is named, and makes it absolute.
+func (c *choice) settleDir() (err error) {
+	if c.dir == "" {
+		return nil
+	}
+	if i, err := os.Stat(c.dir); err != nil || !i.IsDir() {
+		return misuse("--dir %s: not a directory", c.dir)
+	}
+	c.dir, err = filepath.Abs(c.dir)
+	return err
+}
+
+// specOf finds the runtime of a language. An interpreter that is named and cannot
+// be used is the user's error.
+func (c choice) specOf(l language) (workers.Spec, error) {
 	s := l.spec(c.python, c.dir)
 	if s.Err != nil && c.python != "" {
-		return l, s, misuse("%v", s.Err)
+		return s, misuse("%v", s.Err)
 	}
-	return l, s, s.Err
+	return s, s.Err
 }
 
 // repl is the command without a subcommand: a session for a person, or one program.
