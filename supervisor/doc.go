@@ -30,10 +30,11 @@
 //	frames    begin       the channel ends                       the channel's read side
 //	terminal  begin       the terminal ends                      the terminal's read side
 //	watch     begin       the session knows that the worker ended  the worker's end
+//	heard     watch       frames and terminal have ended         nothing
 //	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
 //
 // ipc.Conn, timeline.Log and the host process have one goroutine each, listed
 // there. Timers (start, interrupt retries, terminal readers) run only while a
 // start or a turn is under way: an idle session costs no wake-ups. Session.Close
-// waits for all of them.
+// waits for every goroutine; a timer that fires meanwhile finds nothing to do.
 package supervisor

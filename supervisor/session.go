@@ -351,8 +351,8 @@ func (s *Session) Reset(ctx context.Context) error {
 }
 
 // Close ends the session for good: when it returns, no process of it is left
-// and its files are gone. It takes Options.StopGrace at most, and a little for
-// the operating system. ctx bounds only the wait for another Reset or Close.
+// and its files are gone. It takes Options.StopGrace at most, and 6 s more where
+// the kernel cannot end a process or the disk does not answer. ctx bounds only the wait for another Reset or Close.
 func (s *Session) Close(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
