@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -148,7 +149,7 @@ func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
 	case reply.State == supervisor.StateWaiting:
 		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
 	case reply.State != supervisor.StateIdle:
-		return "", fmt.Errorf("it ended: %s", lastEnd(reply).Reason)
+		return "", fmt.Errorf("it ended: %s", terminal.LastEnd(reply).Reason)
 	}
 	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
 }

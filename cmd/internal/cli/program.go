@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -25,20 +25,23 @@ type program struct {
 // runProgram runs a program as the language's own command would: its output, and
 // nothing else, goes to our streams, and its exit status is ours.
 func runProgram(s streams, lang language, spec workers.Spec, p program) (int, error) {
-	ctx, stop := catchSignals()
-	defer stop()
-	sup, err := supervisor.New(nil)
-	if err != nil {
-		return statusFailed, err
-	}
-	defer sup.Close()
-	session, err := sup.Open(ctx, "main", spec)
-	if err != nil {
-		return statusFailed, err
-	}
-	r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
-	defer r.stdin.close()
+	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
+		r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
+		defer r.stdin.close()
+		return r.whole(ctx, lang, p.code)
+	})
+}
 
+// A run is a program under way.
+type run struct {
+	session *supervisor.Session
+	streams streams
+	stdin   *stdin
+	cursor  timeline.Seq // of settle
+}
+
+// whole runs code with all that surrounds it, and closes the session.
+func (r *run) whole(ctx context.Context, lang language, code string) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	written := make(chan error, 1)
@@ -50,8 +53,8 @@ func runProgram(s streams, lang language, spec workers.Spec, p program) (int, er
 		written <- err
 	})
 	wg.Go(func() { r.presses(ctx, cancel) })
-	status, err := r.run(ctx, lang, p.code)
-	if e := session.Close(context.Background()); err == nil { // which is also the end of output
+	status, err := r.run(ctx, lang, code)
+	if e := r.session.Close(context.Background()); err == nil { // which is also the end of output
 		err = e
 	}
 	unwritten := <-written
@@ -66,14 +69,6 @@ func runProgram(s streams, lang language, spec workers.Spec, p program) (int, er
 	return status, err
 }
 
-// A run is a program under way.
-type run struct {
-	session *supervisor.Session
-	streams streams
-	stdin   *stdin
-	cursor  timeline.Seq // of settle
-}
-
 // run runs code and then ends the runtime in its own way, with threads joined
 // and exit handlers run.
 func (r *run) run(ctx context.Context, lang language, code string) (int, error) {
@@ -82,7 +77,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		return statusFailed, err
 	}
 	if reply.State == supervisor.StateEnded {
-		return statusFailed, fmt.Errorf("the runtime ended before it was ready: %s", lastEnd(reply).Reason)
+		return statusFailed, fmt.Errorf("the runtime ended before it was ready: %s", terminal.LastEnd(reply).Reason)
 	}
 	outcome := ""
 	for _, input := range []string{code, lang.quit} {
@@ -105,7 +100,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 	case "interrupted":
 		return 128 + int(syscall.SIGINT), nil
 	}
-	return exitStatus(lastEnd(reply)), nil
+	return exitStatus(terminal.LastEnd(reply)), nil
 }
 
 // settle waits until nothing runs any more, and answers what is asked until then.
@@ -128,16 +123,6 @@ func (r *run) settle(ctx context.Context) (supervisor.Reply, error) {
 			return reply, err
 		}
 	}
-}
-
-// lastEnd is how the worker ended, as the reply tells.
-func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
-	for _, e := range slices.Backward(reply.Events) {
-		if end, ok := e.Body.(timeline.GenerationEnded); ok {
-			return end
-		}
-	}
-	return timeline.GenerationEnded{}
 }
 
 // output writes what the program writes, until the session is closed or a write

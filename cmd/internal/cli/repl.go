@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -126,6 +127,20 @@ func isFile(name string) error {
 
 // interact is the session of a person at a terminal.
 func interact(lang language, spec workers.Spec) (int, error) {
+	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
+		return terminal.Run(ctx, session, &terminal.Options{
+			Continuation: lang.continuation,
+			HistoryPath:  historyPath(lang.name),
+			Graphics:     terminal.DetectGraphics(os.Getenv),
+			Plain:        os.Getenv("TERM") == "dumb",
+			ExitStatus:   exitStatus,
+		})
+	})
+}
+
+// inSession runs use with a session of its own and a context that ends with the
+// signals that ask a program to end. After one of those the status tells it.
+func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
 	sup, err := supervisor.New(nil)
@@ -137,15 +152,9 @@ func interact(lang language, spec workers.Spec) (int, error) {
 	if err != nil {
 		return statusFailed, err
 	}
-	status, err := terminal.Run(ctx, session, &terminal.Options{
-		Continuation: lang.continuation,
-		HistoryPath:  historyPath(lang.name),
-		Graphics:     terminal.DetectGraphics(os.Getenv),
-		Plain:        os.Getenv("TERM") == "dumb",
-		ExitStatus:   exitStatus,
-	})
-	if status, ok := statusOf(ctx); ok {
-		return status, err
+	status, err := use(ctx, session)
+	if signalled, ok := statusOf(ctx); ok {
+		status = signalled
 	}
 	return status, err
 }

@@ -39,7 +39,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 		}
 		c.cursor = reply.Next
 		if reply.State == supervisor.StateEnded {
-			end := lastEnd(reply)
+			end := LastEnd(reply)
 			switch {
 			case !c.greeted:
 				return 0, fmt.Errorf("the runtime ended before it was ready: %s", end.Reason)
@@ -65,8 +65,8 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// lastEnd is how the runtime ended, as the reply tells.
-func lastEnd(reply supervisor.Reply) timeline.GenerationEnded {
+// LastEnd is how the runtime ended, as the reply tells; zero when it does not.
+func LastEnd(reply supervisor.Reply) timeline.GenerationEnded {
 	for _, e := range slices.Backward(reply.Events) {
 		if end, ok := e.Body.(timeline.GenerationEnded); ok {
 			return end
