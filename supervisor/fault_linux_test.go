@@ -49,6 +49,18 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 	}
 }
 
+func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	if _, err := s.Submit(t.Context(), "exit 3"); err != nil {
+		t.Fatal(err)
+	}
+	r := settle(t, s)
+	if r.State != supervisor.StateEnded || find[timeline.GenerationEnded](t, r.Events).Code != 3 {
+		t.Errorf("got %v, %q", r.State, r.Text())
+	}
+}
+
 func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 	for start, want := range map[string]string{
 		"silent":       "not ready after",

@@ -467,7 +467,9 @@ func (s *Session) stopWorker(why string) {
 	busy := s.state != StateIdle && w.end == nil && (s.shown == nil || s.shown.Terminal)
 	w.stopping = why
 	s.stopRetriesLocked()
-	if s.state != StateStopping { // it may be on its way out already
+	if s.state == StateStopping { // it is on its way out already
+		s.signalLocked()
+	} else {
 		s.moveLocked(StateStopping)
 	}
 	s.mu.Unlock()

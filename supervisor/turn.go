@@ -159,6 +159,9 @@ func (s *Session) wait(ctx context.Context, t *Turn, opts *WaitOptions) (Reply, 
 // settledLocked reports whether there is nothing to wait for.
 func (s *Session) settledLocked(t *Turn) bool {
 	if t == nil {
+		if s.state == StateStopping {
+			return s.worker.stopping != "" // else it ends by itself, and how is what matters
+		}
 		return !s.state.active() || s.state == StateWaiting
 	}
 	return t.outcome != "" || s.state == StateWaiting && (s.turn == t || s.turn != nil && s.turn.joined == t)
