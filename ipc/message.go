@@ -236,6 +236,25 @@ const (
 	EndProtocolError EndReason = "protocol_error"
 )
 
+// MarkOf is the number of a message's marker in the terminal; 0 when it has none.
+func MarkOf(m Message) uint64 {
+	switch m := m.(type) {
+	case Output:
+		return m.Mark
+	case Image:
+		return m.Mark
+	case InputLine:
+		return m.Mark
+	case StdinWait:
+		return m.Mark
+	case Idle:
+		return m.Mark
+	case SessionEnd:
+		return m.Mark
+	}
+	return 0
+}
+
 func (TurnStart) Type() string    { return "turn_start" }
 func (TurnInput) Type() string    { return "turn_input" }
 func (Interrupt) Type() string    { return "interrupt" }

@@ -72,7 +72,7 @@ func newFence(nonce string, read func([]byte) (int, error), onText func(timeline
 func (f *fence) frame(m ipc.Message) {
 	f.order.Lock()
 	defer f.order.Unlock()
-	mark := markOf(m)
+	mark := ipc.MarkOf(m)
 	switch {
 	case mark > 0:
 		for looked := 0; !f.place(mark) && looked < maxUnplaced; {
@@ -237,25 +237,6 @@ func partialSuffix(b, prefix []byte) int {
 		if bytes.HasPrefix(prefix, b[len(b)-n:]) {
 			return n
 		}
-	}
-	return 0
-}
-
-// markOf is the number of the frame's marker; 0 when it has none.
-func markOf(m ipc.Message) uint64 {
-	switch m := m.(type) {
-	case ipc.Output:
-		return m.Mark
-	case ipc.Image:
-		return m.Mark
-	case ipc.InputLine:
-		return m.Mark
-	case ipc.StdinWait:
-		return m.Mark
-	case ipc.Idle:
-		return m.Mark
-	case ipc.SessionEnd:
-		return m.Mark
 	}
 	return 0
 }

@@ -38,7 +38,7 @@ func (p *placed) fence() *fence {
 		}
 		p.b.Write(b)
 	}, func(m ipc.Message) {
-		fmt.Fprintf(&p.b, "<%s %d>", m.Type(), markOf(m))
+		fmt.Fprintf(&p.b, "<%s %d>", m.Type(), ipc.MarkOf(m))
 	})
 }
 

@@ -324,7 +324,7 @@ func (s *session) place(r report) (string, error) {
 	var text strings.Builder
 	var last uint64
 	for _, m := range r.frames {
-		mark := markOf(m)
+		mark := ipc.MarkOf(m)
 		if output, ok := m.(ipc.Output); ok && mark == 0 {
 			text.Write(output.Data)
 		}
@@ -404,24 +404,6 @@ func (s *session) marker() (body, before string, err error) {
 			return "", "", context.Cause(s.ctx)
 		}
 	}
-}
-
-func markOf(m ipc.Message) uint64 {
-	switch m := m.(type) {
-	case ipc.Output:
-		return m.Mark
-	case ipc.Image:
-		return m.Mark
-	case ipc.InputLine:
-		return m.Mark
-	case ipc.StdinWait:
-		return m.Mark
-	case ipc.Idle:
-		return m.Mark
-	case ipc.SessionEnd:
-		return m.Mark
-	}
-	return 0
 }
 
 // wait waits until the runtime asks, and returns what came before, too.

@@ -277,7 +277,7 @@ func (w *worker) take(v any) {
 	case []byte:
 		w.tail = append(w.tail, v...)
 	case ipc.Message:
-		if m := mark(v); m != 0 {
+		if m := ipc.MarkOf(v); m != 0 {
 			w.held[m] = v
 		} else {
 			w.merged = append(w.merged, v)
@@ -343,24 +343,6 @@ func (w *worker) add(data []byte) {
 	if len(data) > 0 {
 		w.merged = append(w.merged, text{w.stream, string(data)})
 	}
-}
-
-func mark(m ipc.Message) uint64 {
-	switch m := m.(type) {
-	case ipc.Output:
-		return m.Mark
-	case ipc.Image:
-		return m.Mark
-	case ipc.InputLine:
-		return m.Mark
-	case ipc.StdinWait:
-		return m.Mark
-	case ipc.Idle:
-		return m.Mark
-	case ipc.SessionEnd:
-		return m.Mark
-	}
-	return 0
 }
 
 func (w *worker) tell(m ipc.Message) {
