@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,6 +198,36 @@ import time; time.sleep(1000)`
 			}
 		})
 	}
+}
+
+func TestProgram_SignalIsNotTheEndOfItsInput(t *testing.T) {
+	h := newHome(t)
+	cmd := h.command(t, "-e", "import sys\nprint('on', flush=True)\nn = len(sys.stdin.read())\nprint('all of', n)")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "a part\n"); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(t, out, "on\n")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(out)
+	_ = cmd.Wait()
+	if got := status(t, cmd); got != 128+int(syscall.SIGTERM) || strings.Contains(string(rest), "all of") {
+		t.Errorf("got status %d, output %q: the program took a part for the whole", got, rest)
+	}
+	h.leavesNothing(t)
 }
 
 func TestProgram_BrokenPipeEndsIt(t *testing.T) {

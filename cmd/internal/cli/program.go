@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -32,6 +33,9 @@ func runProgram(s streams, lang language, spec workers.Spec, p program) (int, er
 	})
 }
 
+// interruptBound is how long a program that is to end may take to be interrupted.
+const interruptBound = 300 * time.Millisecond
+
 // A run is a program under way.
 type run struct {
 	session *supervisor.Session
@@ -54,6 +58,13 @@ func (r *run) whole(ctx context.Context, lang language, code string) (int, error
 	})
 	wg.Go(func() { r.presses(ctx, cancel) })
 	status, err := r.run(ctx, lang, code)
+	if ctx.Err() != nil {
+		// A close would end what the program reads, and it might take that for all
+		// there is. It is to stop where it stands.
+		bounded, stop := context.WithTimeout(context.Background(), interruptBound)
+		_, _ = r.session.Interrupt(bounded, 0)
+		stop()
+	}
 	if e := r.session.Close(context.Background()); err == nil { // which is also the end of output
 		err = e
 	}
