@@ -33,7 +33,12 @@ func (p *placed) write(f *fence, s string, stop chan struct{}) {
 func (p *placed) fence() *fence {
 	return newFence("n0", p.read, func(s timeline.Stream, b []byte) {
 		if s == timeline.Stderr {
-			p.b.WriteString(strings.ToUpper(string(b)))
+			for _, c := range b { // byte by byte, since a chunk may end inside a character
+				if 'a' <= c && c <= 'z' {
+					c -= 'a' - 'A'
+				}
+				p.b.WriteByte(c)
+			}
 			return
 		}
 		p.b.Write(b)
