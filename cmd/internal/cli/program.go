@@ -127,7 +127,10 @@ func (r *run) settle(ctx context.Context) (supervisor.Reply, error) {
 			return reply, nil
 		}
 		input, err := r.stdin.next(ctx, turn, reply.Wait.Secret)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return reply, ctx.Err() // a wait is reported whether or not ctx has ended
+		case err != nil:
 			continue // the turn is over, and so is its question
 		}
 		if err := turn.Answer(ctx, reply.Wait.ID, input); err != nil && !errors.Is(err, supervisor.ErrStale) {
