@@ -119,7 +119,7 @@ func (s *Session) interruptLocked(w *worker, t *Turn) timeline.Seq {
 func (s *Session) ackedLocked(t *Turn) {
 	t.unacked = false
 	s.stopRetriesLocked()
-	s.worker.watchTerminal(s)
+	s.worker.watchTerminal()
 }
 
 // dropInputLocked empties the queue, visibly.

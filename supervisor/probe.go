@@ -15,7 +15,7 @@ const (
 )
 
 // watchTerminal looks out for terminal readers from now on; s.mu is held.
-func (w *worker) watchTerminal(s *Session) {
+func (w *worker) watchTerminal() {
 	if w == nil || w.watching == nil {
 		return
 	}

@@ -228,7 +228,7 @@ func (s *Session) beginLocked(t *Turn) {
 	s.lastLine = s.lastLine[:0]
 	s.appendLocked(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
 	s.moveLocked(StateRunning)
-	w.watchTerminal(s)
+	w.watchTerminal()
 	if err := w.conn.Send(ipc.TurnStart{Turn: t.id, Input: t.input}); err != nil {
 		w.failLocked(fmt.Errorf("cannot send the input: %w", err))
 	}
@@ -255,15 +255,15 @@ func (s *Session) endLocked(outcome string, e *ipc.RuntimeError, prompt string) 
 		s.appendLocked(ended)
 	}
 	s.turn, s.previous = nil, t
-	t.finishLocked(outcome, prompt)
+	t.finishLocked(outcome)
 	if t.joined != nil {
 		t.joined.elapsed, t.joined.bytes = t.elapsed, t.bytes
-		t.joined.finishLocked(outcome, prompt)
+		t.joined.finishLocked(outcome)
 	}
 }
 
-func (t *Turn) finishLocked(outcome, prompt string) {
-	t.outcome, t.prompt, t.input = outcome, prompt, nil
+func (t *Turn) finishLocked(outcome string) {
+	t.outcome, t.input = outcome, nil
 	close(t.done)
 	t.s.signalLocked()
 }
@@ -452,7 +452,7 @@ func (s *Session) failedLocked(err error) {
 func (s *Session) dropHeldLocked(outcome string) {
 	if t := s.held; t != nil {
 		s.held = nil
-		t.finishLocked(outcome, "")
+		t.finishLocked(outcome)
 	}
 }
 

@@ -22,9 +22,8 @@ type Turn struct {
 	started  time.Time
 	elapsed  time.Duration // when ended
 	outcome  string        // "" until ended
-	prompt   string
-	bytes    int64 // of output
-	joined   *Turn // an input that was held and answered this turn instead of starting one
+	bytes    int64         // of output
+	joined   *Turn         // an input that was held and answered this turn instead of starting one
 
 	interrupts uint64 // the Seq of the last interrupt
 	unacked    bool   // the worker has not seen that one yet

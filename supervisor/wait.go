@@ -100,7 +100,7 @@ func (s *Session) serveLocked() {
 		s.giveLocked(a)
 	}
 	if len(s.asked) == 0 {
-		s.worker.watchTerminal(s)
+		s.worker.watchTerminal()
 	}
 }
 

@@ -452,7 +452,7 @@ func (w *worker) feed() {
 		}
 		w.meals = w.meals[1:]
 	}
-	w.watchTerminal(s)
+	w.watchTerminal()
 	s.mu.Unlock()
 	// While there is more, a reader that wants it says so within microseconds: it
 	// is looked for at once, a few times.

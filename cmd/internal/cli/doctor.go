@@ -43,9 +43,7 @@ type finding struct {
 func doctor(s streams, args []string) (int, error) {
 	f := newFlags("doctor")
 	var c choice
-	f.StringVar(&c.lang, "lang", "", "")
-	f.StringVar(&c.python, "python", "", "")
-	f.StringVar(&c.dir, "dir", "", "")
+	c.define(f)
 	asJSON := f.Bool("json", false, "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err

@@ -12,9 +12,7 @@ import (
 func mcp(s streams, args []string) (int, error) {
 	f := newFlags("mcp")
 	var c choice
-	f.StringVar(&c.lang, "lang", "", "")
-	f.StringVar(&c.python, "python", "", "")
-	f.StringVar(&c.dir, "dir", "", "")
+	c.define(f)
 	sessionDir := f.String("session-dir", "", "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err

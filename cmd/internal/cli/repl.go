@@ -57,13 +57,18 @@ func (c choice) specOf(l language) (workers.Spec, error) {
 	return s, s.Err
 }
 
+// define adds the flags that make the choice.
+func (c *choice) define(f *flag.FlagSet) {
+	f.StringVar(&c.lang, "lang", "", "")
+	f.StringVar(&c.python, "python", "", "")
+	f.StringVar(&c.dir, "dir", "", "")
+}
+
 // repl is the command without a subcommand: a session for a person, or one program.
 func repl(s streams, args []string) (int, error) {
 	f := newFlags("repl")
 	var c choice
-	f.StringVar(&c.lang, "lang", "", "")
-	f.StringVar(&c.python, "python", "", "")
-	f.StringVar(&c.dir, "dir", "", "")
+	c.define(f)
 	code := f.String("e", "", "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
