@@ -97,7 +97,7 @@ func (m *StdinWait) fields(w *walk) {
 }
 
 func (m *Idle) fields(w *walk) {
-	failure := optional
+	failure := optional // what only a turn that did not end well has
 	if m.Outcome == OutcomeOK {
 		failure = forbidden
 	}
@@ -105,6 +105,7 @@ func (m *Idle) fields(w *walk) {
 	w.text("prompt", &m.Prompt, required, MaxTextBytes)
 	enum(w, "outcome", &m.Outcome, OutcomeOK, OutcomeError, OutcomeInterrupted)
 	objectOrNil(w, "error", &m.Error, failure)
+	w.uint("unrun", &m.Unrun, failure, 0)
 	w.uint("mark", &m.Mark, optional, 0)
 }
 

@@ -110,6 +110,7 @@ type (
 		Prompt  string
 		Outcome Outcome
 		Error   *RuntimeError // nil unless Outcome is OutcomeError or OutcomeInterrupted
+		Unrun   uint64        // lines of the input that were not run because of Outcome; 0 when it is OutcomeOK
 		Mark    uint64
 	}
 

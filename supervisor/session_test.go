@@ -47,6 +47,36 @@ func TestSession_LanguageErrorIsAnOutcome(t *testing.T) {
 	}
 }
 
+func TestSession_ReplySaysWhatWasNotRun(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	for _, c := range []struct{ code, want string }{
+		{"print a\nerror E no\nprint b\nprint c", "a\nE: no\n[2 lines after the error were not run]\n"},
+		{"error E no\nprint b", "E: no\n[1 line after the error was not run]\n"},
+		{"print a\nerror E no", "a\nE: no\n"},
+		{"print a\nprint b", "a\nb\n"},
+	} {
+		if _, r := submit(t, s, c.code); r.Text() != c.want {
+			t.Errorf("%q: got %q, want %q", c.code, r.Text(), c.want)
+		}
+	}
+}
+
+func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	turn, err := s.Submit(t.Context(), "sleep\nprint a\nprint b\nprint c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Interrupt(limited(t), turn.ID()); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, turn)
+	if n := strings.Count(r.Text(), "3 lines after the interrupt were not run"); n != 1 || r.Outcome != "interrupted" {
+		t.Errorf("got %q, %q", r.Outcome, r.Text())
+	}
+}
+
 func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	settle(t, s)

@@ -328,6 +328,9 @@ func (s *Session) idleLocked(m ipc.Idle) error {
 		return fmt.Errorf("idle names turn %d, which is not active", m.Turn)
 	}
 	s.prompt = m.Prompt
+	if m.Unrun > 0 {
+		s.appendLocked(timeline.Notice{Message: unrun(m)})
+	}
 	s.endLocked(string(m.Outcome), m.Error, m.Prompt)
 	s.moveLocked(StateIdle)
 	if t := s.held; t != nil {
@@ -335,6 +338,19 @@ func (s *Session) idleLocked(m ipc.Idle) error {
 		s.beginLocked(t)
 	}
 	return nil
+}
+
+// unrun says how much of a turn's input was left alone: its output may not show
+// where a worker stopped.
+func unrun(m ipc.Idle) string {
+	lines, were, cause := "lines", "were", "error"
+	if m.Unrun == 1 {
+		lines, were = "line", "was"
+	}
+	if m.Outcome == ipc.OutcomeInterrupted {
+		cause = "interrupt"
+	}
+	return fmt.Sprintf("%d %s after the %s %s not run", m.Unrun, lines, cause, were)
 }
 
 // fail ends the worker because of what it did.

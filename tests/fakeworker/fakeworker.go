@@ -45,7 +45,8 @@
 //	oversize          sends a length field over the bound
 //	wrongtype         sends a message with a field of the wrong type
 //
-// An empty line does nothing; anything else is a SyntaxError.
+// An empty line does nothing; anything else is a SyntaxError. The lines behind an
+// error or an interrupt are not run, and idle counts them.
 package fakeworker
 
 import (

@@ -25,16 +25,17 @@ func interrupted() *ipc.RuntimeError {
 }
 
 // script runs the commands of text, until one fails or the turn is interrupted.
-func (w *worker) script(t *turn, text string) *ipc.RuntimeError {
-	for line := range strings.Lines(text) {
+// unrun counts the lines behind that one.
+func (w *worker) script(t *turn, text string) (failure *ipc.RuntimeError, unrun int) {
+	lines := slices.Collect(strings.Lines(text))
+	for i, line := range lines {
 		name, argument, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if name == "" {
 			continue
 		}
 		if w.stopping() {
-			return nil
+			return nil, 0
 		}
-		var failure *ipc.RuntimeError
 		if run, ok := commands()[name]; ok {
 			failure = run(w, t, argument)
 		} else {
@@ -45,10 +46,10 @@ func (w *worker) script(t *turn, text string) *ipc.RuntimeError {
 		}
 		if failure != nil {
 			w.print(ipc.Stderr, failure.Name+": "+failure.Message+"\n")
-			return failure
+			return failure, len(lines) - i - 1
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 type command func(w *worker, t *turn, argument string) *ipc.RuntimeError

@@ -129,7 +129,8 @@ func (w *worker) run(start string) int {
 		return status
 	}
 	go w.listen()
-	w.finish(zero, w.script(zero, startScript(start)))
+	failure, unrun := w.script(zero, startScript(start))
+	w.finish(zero, failure, unrun)
 	for {
 		select {
 		case next, ok := <-w.starts:
@@ -139,7 +140,8 @@ func (w *worker) run(start string) int {
 			w.mu.Lock()
 			t := w.active
 			w.mu.Unlock()
-			w.finish(t, w.script(t, string(next.Input)))
+			failure, unrun := w.script(t, string(next.Input))
+			w.finish(t, failure, unrun)
 			if w.stopping() {
 				return w.end(ipc.EndShutdown, nil)
 			}
@@ -198,8 +200,8 @@ func startScript(start string) string {
 }
 
 // finish ends a turn by idle, and only then prints what was to be late.
-func (w *worker) finish(t *turn, failure *ipc.RuntimeError) {
-	m := ipc.Idle{Turn: t.id, Prompt: "fake> ", Outcome: ipc.OutcomeOK, Error: failure}
+func (w *worker) finish(t *turn, failure *ipc.RuntimeError, unrun int) {
+	m := ipc.Idle{Turn: t.id, Prompt: "fake> ", Outcome: ipc.OutcomeOK, Error: failure, Unrun: uint64(unrun)}
 	w.mu.Lock()
 	w.active = nil
 	if failure != nil {
