@@ -1,0 +1,565 @@
+/* What R calls where it would talk to its console, and what the supervisor asks for.
+ *
+ * A turn is a queue of lines. R takes one at a time, and so may readline() in a line
+ * before. When R asks at its top level and none is left, the turn is over. When anything
+ * else asks and none is left, the supervisor is asked. */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Who calls ReadConsole. */
+typedef enum { NOBODY, TOP, CONTINUATION, BROWSER, READER } asker;
+
+enum { SA_DEFAULT = 2, SA_NOSAVE = 3, SA_SUICIDE = 6 };
+
+static struct {
+	pthread_mutex_t lock; /* guards the rest; held for moments, never while R's code runs */
+
+	/* The turn. */
+	bool active;
+	uint64_t turn, seq; /* seq: the last interrupt that was acted on */
+	bool started;       /* R has got a line, or the turn is the start-up */
+	bool interrupted;
+	bool complained; /* R has printed an error, behind the last interrupt */
+	uint64_t unrun;  /* lines that were dropped */
+	char *lines;    /* not yet taken: lines[from..to) */
+	size_t from, to, room;
+	bool midline; /* what is left begins inside of a line that was taken in part */
+
+	/* The wait. */
+	asker waiting;    /* who sits in select(); NOBODY: R is busy */
+	uint64_t wait;    /* the last one that was asked */
+	bool asked;       /* and it is not over */
+	bool end_of_file; /* behind the lines: one for the next reader */
+
+	/* What else is wanted. */
+	message query;
+	char *query_text;
+	bool queried, answering;
+	bool ending;     /* come to an end: shutdown, or the channel is gone */
+	bool abandoned;  /* nobody listens */
+	const char *why; /* a protocol error */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .active = true, .started = true};
+
+static int wake[2] = {-1, -1}; /* tells select() that state has changed */
+static void (*r_cleanup)(int, int, int);
+
+/* The main thread's own. */
+static bool ready;            /* R has been at its top level */
+static bool crashed;          /* R is about to ask what to do about a segfault */
+static bool ended;            /* session_end has been sent */
+static bool reset;            /* in this turn R went back to its top level */
+static bool evaluated = true; /* since the last line that R got: evaluation, or a jump */
+static bool blank;            /* that line had nothing to evaluate */
+static bool keep_going;
+static const char *end_reason = "shutdown";
+static int end_status;
+
+/* ---- the queue of lines; with the lock */
+
+static void queue(const uint8_t *at, size_t n) {
+	if (state.from == state.to)
+		state.from = state.to = 0;
+	if (state.to + n + 1 > state.room) {
+		char *more = realloc(state.lines, state.room = state.to + n + 1);
+		if (more == NULL) { /* the turn ends without them, and says how many */
+			state.room = 0, state.lines = NULL, state.from = state.to = 0;
+			state.unrun++;
+			return;
+		}
+		state.lines = more;
+	}
+	for (size_t i = 0; i < n; i++) /* R takes \r and NUL for errors */
+		if (at[i] != 0 && !(at[i] == '\r' && i + 1 < n && at[i + 1] == '\n'))
+			state.lines[state.to++] = (char)at[i];
+}
+
+static bool is_blank(const char *at, size_t n) {
+	for (size_t i = 0; i < n; i++)
+		if (at[i] == '#')
+			return true;
+		else if (at[i] != ' ' && at[i] != '\t' && at[i] != '\n' && at[i] != '\f')
+			return false;
+	return true;
+}
+
+static size_t line_length(void) {
+	const char *at = state.lines + state.from, *end = memchr(at, '\n', state.to - state.from);
+	return end != NULL ? (size_t)(end - at) + 1 : state.to - state.from;
+}
+
+static void drop_lines(void) {
+	for (size_t n; state.from < state.to; state.from += n) {
+		n = line_length();
+		if (!is_blank(state.lines + state.from, n))
+			state.unrun++;
+	}
+	state.end_of_file = state.midline = false;
+	if (state.room > 1 << 20) {
+		free(state.lines);
+		state.lines = NULL, state.from = state.to = state.room = 0;
+	}
+}
+
+/* ---- the reader thread */
+
+static void nudge(void) {
+	if (write(wake[1], "", 1) < 0 && errno != EAGAIN) { /* when it is full, it is awake */
+	}
+}
+
+static const char *interrupt(const message *m) {
+	bool query = m->turn == 0 && state.answering;
+	if (!query && (!state.active || m->turn != state.turn))
+		return "stale";
+	if (!query && m->seq <= state.seq)
+		return "raised"; /* a retry */
+	state.seq = m->seq;
+	if (!query) {
+		state.interrupted = true;
+		state.complained = false;
+		drop_lines();
+		state.asked = false;
+	}
+	if (!query && state.waiting == BROWSER && m->level == 1) {
+		queue((const uint8_t *)"Q\n", 2); /* SIGINT would only make it ask again */
+		state.midline = true;             /* nobody's answer */
+	} else if (state.waiting != TOP || query) {
+		interrupt_raise(m->level > 1);
+	}
+	return "raised";
+}
+
+void console_take(const message *m) {
+	pthread_mutex_lock(&state.lock);
+	switch (m->type) {
+	case TURN_START:
+		state.active = true;
+		state.started = state.interrupted = state.midline = false;
+		state.complained = false;
+		state.turn = m->turn, state.seq = 0, state.unrun = 0;
+		queue(m->input.at, m->input.n);
+		if (state.to > state.from && state.lines[state.to - 1] != '\n')
+			queue((const uint8_t *)"\n", 1);
+		break;
+	case TURN_INPUT:
+		if (!state.asked || m->wait != state.wait || m->turn != state.turn)
+			break; /* that wait is over */
+		state.asked = false;
+		queue(m->input.at, m->input.n);
+		if (!m->eof && (state.to == state.from || state.lines[state.to - 1] != '\n'))
+			queue((const uint8_t *)"\n", 1);
+		state.end_of_file = m->eof;
+		break;
+	case INTERRUPT: {
+		/* What is asked behind the acknowledgement counts, and nothing is asked before
+		 * it: that takes the lock. */
+		const char *result = interrupt(m);
+		frame *f = send_begin("interrupt_ack", 3, false);
+		put_uint(f, "turn", m->turn);
+		put_uint(f, "seq", m->seq);
+		put_text(f, "result", result);
+		send_frame(f, NULL, 0);
+		break;
+	}
+	case QUERY:
+		free(state.query_text);
+		state.query = *m;
+		state.query_text = malloc(m->text.n + 1);
+		if (state.query_text != NULL) {
+			memcpy(state.query_text, m->text.at, m->text.n);
+			state.query_text[m->text.n] = 0;
+		}
+		state.query.text.at = (uint8_t *)state.query_text;
+		state.queried = true;
+		break;
+	case SHUTDOWN:
+		state.ending = true;
+		drop_lines();
+		state.interrupted = true;
+		if (state.waiting == NOBODY && state.active)
+			interrupt_raise(true);
+		break;
+	}
+	pthread_mutex_unlock(&state.lock);
+	nudge();
+}
+
+void console_gone(const char *why) {
+	pthread_mutex_lock(&state.lock);
+	state.ending = true;
+	state.abandoned = why == NULL;
+	state.why = why;
+	drop_lines();
+	if (state.waiting == NOBODY && state.active)
+		interrupt_raise(true); /* what withstands that is the stage's to end */
+	pthread_mutex_unlock(&state.lock);
+	nudge();
+}
+
+static void awake(void *unused) {
+	char some[64];
+	(void)unused;
+	while (!forked && read(wake[0], some, sizeof some) == sizeof some) {
+	}
+}
+
+/* ---- reading */
+
+static const char *option(const char *name) {
+	SEXP o = Rf_GetOption1(Rf_install(name));
+	return o != NULL && TYPEOF(o) == R_STRSXP && Rf_length(o) > 0 ? R_CHAR(STRING_ELT(o, 0)) : "";
+}
+
+/* who_asks goes by what R passes: only its read-eval-print loop wants a history, and then
+ * the prompt is, as a pointer, that of an option or the browser's own. */
+static asker who_asks(const char *prompt, int history) {
+	if (!history)
+		return READER;
+	const char *first = option("prompt"), *more = option("continue");
+	if (prompt == first && prompt == more) /* equal strings are one: go by what happened since the last line */
+		return evaluated || blank ? TOP : CONTINUATION;
+	return prompt == first ? TOP : prompt == more ? CONTINUATION : BROWSER;
+}
+
+static void send_end(void) {
+	if (ended || forked)
+		return;
+	ended = true;
+	fflush(stdout);
+	frame *f = send_begin("session_end", state.why != NULL ? 3 : 2, true);
+	put_text(f, "reason", state.why != NULL ? "protocol_error" : end_reason);
+	put_int(f, "code", end_status);
+	if (state.why != NULL)
+		put_text(f, "message", state.why);
+	send_frame(f, NULL, 0);
+}
+
+/* quit ends R as q("no") does: .Last, finalizers, the temporary directory. */
+static void quit(void) {
+	static bool tried; /* an error in .Last is back here */
+	bool run_last = !tried;
+	tried = true;
+	end_status = state.why != NULL;
+	r_cleanup(SA_NOSAVE, end_status, run_last);
+	exit(end_status);
+}
+
+/* error_fields puts name and message of R's last error: "Error in f(x) : no such thing". */
+static void error_fields(frame *f) {
+	const char *text = R_curErrorBuf != NULL ? R_curErrorBuf() : "";
+	size_t n = strlen(text), name = strcspn(text, " :");
+	const char *head = text + name, *message = strstr(head, *head == ':' ? ": " : " : ");
+	message = message != NULL ? message + strspn(message, " :\n") : head;
+	n -= (size_t)(message - text);
+	while (n > 0 && strchr(" \n", message[n - 1]) != NULL)
+		n--;
+	put_map_head(f, "error", 2);
+	put_text_n(f, "name", name > 0 ? text : "Error", name > 0 ? name : 5, 256);
+	put_text_n(f, "message", message, n, MAX_TEXT);
+}
+
+/* finish ends the turn. It is called without the lock. */
+static void finish(void) {
+	static char last_error[256]; /* of the turns before, to know a new one */
+	const char *error = R_curErrorBuf != NULL ? R_curErrorBuf() : "";
+	bool new_error = strncmp(error, last_error, sizeof last_error - 1) != 0;
+	snprintf(last_error, sizeof last_error, "%s", error);
+	code_finish();
+	fflush(stdout);
+
+	pthread_mutex_lock(&state.lock);
+	bool failed = reset && (state.complained || (new_error && !state.interrupted));
+	bool cut_short = reset || (state.interrupted && (state.unrun > 0 || !state.started));
+	uint64_t turn = state.turn, unrun = state.unrun;
+	state.active = false; /* from here on nothing is raised for it */
+	state.unrun = 0;
+	pthread_mutex_unlock(&state.lock);
+	interrupt_settle();
+
+	reset = false;
+	frame *f = send_begin("idle", 3 + failed + (unrun > 0), true);
+	put_uint(f, "turn", turn);
+	put_text(f, "prompt", option("prompt"));
+	put_text(f, "outcome", failed ? "error" : cut_short ? "interrupted" : "ok");
+	if (failed)
+		error_fields(f);
+	if (unrun > 0)
+		put_uint(f, "unrun", unrun);
+	send_frame(f, NULL, 0);
+}
+
+/* ask sends stdin_wait. It is called and returns with the lock, but gives it up. */
+static void ask(asker who, const char *prompt) {
+	pthread_mutex_unlock(&state.lock);
+	code_finish();
+	fflush(stdout);
+	pthread_mutex_lock(&state.lock);
+	if (R_interrupts_pending || state.from < state.to || state.ending)
+		return; /* something has come up */
+	state.asked = true;
+	state.wait++;
+	frame *f = send_begin("stdin_wait", 5, true);
+	put_uint(f, "turn", state.turn);
+	put_uint(f, "wait", state.wait);
+	put_text(f, "prompt", prompt);
+	put_text(f, "kind", who == BROWSER ? "debugger" : "line");
+	put_text(f, "want", "line");
+	send_frame(f, NULL, 0);
+}
+
+/* take_line hands a line out, or as much of it as there is room for. With the lock. */
+static int take_line(asker who, const char *prompt, unsigned char *to, size_t room) {
+	const char *at = state.lines + state.from;
+	size_t n = line_length();
+	bool whole = n <= room - 1;
+	if (!whole)
+		for (n = room - 1; n > 1 && (at[n] & 0xc0) == 0x80;)
+			n--; /* between characters */
+	memcpy(to, at, n);
+	to[n] = 0;
+	if ((who == READER || who == BROWSER) && !state.midline) {
+		size_t length = line_length();
+		if (length > 0 && at[length - 1] == '\n')
+			length--;
+		frame *f = send_begin("input_line", 4, true);
+		put_uint(f, "turn", state.turn);
+		put_text(f, "prompt", prompt);
+		put_text_n(f, "text", at, length, MAX_FRAME / 2);
+		put_bool(f, "secret", false);
+		send_frame(f, NULL, 0);
+	}
+	blank = (who == TOP || (who == CONTINUATION && blank)) && is_blank(at, n);
+	evaluated = false;
+	state.from += n;
+	state.midline = !whole;
+	state.started = true;
+	return 1;
+}
+
+static int read_console(const char *prompt, unsigned char *to, int room, int history) {
+	if (forked) {
+		if (history)
+			_exit(0); /* a fork that came out of its code: R's own end would remove the parent's files */
+		return 0;
+	}
+	if (crashed && !history) {
+		memcpy(to, "1\n", 3); /* "abort": the process dies of its signal */
+		return 1;
+	}
+	asker who = who_asks(prompt, history);
+	if (who == TOP && !ready) {
+		code_load();
+		ready = true;
+	}
+	for (;;) {
+		pthread_mutex_lock(&state.lock);
+		state.waiting = NOBODY;
+		if (interrupt_forced()) {
+			pthread_mutex_unlock(&state.lock);
+			Rf_jump_to_toplevel();
+		}
+		if (state.ending && who == TOP) {
+			pthread_mutex_unlock(&state.lock);
+			quit();
+		}
+		if (state.from < state.to) {
+			int n = take_line(who, prompt, to, (size_t)room);
+			pthread_mutex_unlock(&state.lock);
+			return n;
+		}
+		if (who == CONTINUATION || state.end_of_file || (who != TOP && (state.ending || !state.active))) {
+			/* To R this is the end of its input: of an expression that has none, an
+			 * error; of a browser, to go on. */
+			state.end_of_file = false;
+			pthread_mutex_unlock(&state.lock);
+			return 0;
+		}
+		if (who == TOP && state.active) {
+			pthread_mutex_unlock(&state.lock);
+			finish();
+			continue;
+		}
+		if (who == TOP && state.queried) {
+			state.queried = false;
+			state.answering = true;
+			state.seq = 0;
+			message q = state.query;
+			pthread_mutex_unlock(&state.lock);
+			code_answer(&q);
+			continue;
+		}
+		if (who != TOP && !state.asked && !R_interrupts_pending) {
+			ask(who, prompt);
+			if (!state.asked) {
+				pthread_mutex_unlock(&state.lock);
+				if (!R_interrupts_pending)
+					continue;
+				pthread_mutex_lock(&state.lock);
+			}
+		}
+		state.waiting = who;
+		pthread_mutex_unlock(&state.lock);
+		/* R's own event loop: its help server, timers of packages, windows. SIGINT jumps
+		 * out of it. */
+		int timeout = R_wait_usec > 0 ? R_wait_usec : -1;
+		if (&Rg_wait_usec != NULL && Rg_wait_usec > 0 && (timeout < 0 || Rg_wait_usec < timeout))
+			timeout = Rg_wait_usec;
+		fd_set *active = R_checkActivity(timeout, 1);
+		pthread_mutex_lock(&state.lock);
+		state.waiting = NOBODY;
+		pthread_mutex_unlock(&state.lock);
+		R_runHandlers(R_InputHandlers, active);
+	}
+}
+
+void console_answered(void) {
+	pthread_mutex_lock(&state.lock);
+	state.answering = false;
+	pthread_mutex_unlock(&state.lock);
+	interrupt_settle();
+}
+
+/* ---- writing */
+
+static void write_console(const char *text, int n, int type) {
+	if (n <= 0 || code_running())
+		return;
+	if (type == 0) { /* R writes to stdout itself, unless somebody has taken R_Outputfile away */
+		fwrite(text, 1, (size_t)n, stdout);
+		return;
+	}
+	fflush(stdout);
+	if (forked) {
+		write_all(2, text, (size_t)n);
+		return;
+	}
+	if (strncmp(text, "\n *** caught ", 13) == 0)
+		crashed = true;
+	if (R_curErrorBuf != NULL && strncmp(R_curErrorBuf(), text, (size_t)n) == 0) {
+		pthread_mutex_lock(&state.lock);
+		state.complained = true;
+		pthread_mutex_unlock(&state.lock);
+	}
+	terminal_error(text, (size_t)n);
+}
+
+static void show_message(const char *text) {
+	write_console(text, (int)strlen(text), 1);
+	write_console("\n", 1, 1);
+}
+
+/* show_line prints a line without overstrikes: "_\bX" and "X\bX" are how pages for
+ * terminals underline and embolden an X. */
+static void show_line(char *line, size_t n) {
+	size_t end = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (line[i] != '\b') {
+			line[end++] = line[i];
+			continue;
+		}
+		while (end > 0 && (line[--end] & 0xc0) == 0x80) {
+		}
+	}
+	fwrite(line, 1, end, stdout);
+}
+
+static int show_files(int n, const char **files, const char **headers, const char *title, int remove, const char *pager) {
+	(void)title;
+	(void)pager;
+	char *line = NULL;
+	size_t room = 0;
+	for (int i = 0; i < n; i++) {
+		if (headers[i] != NULL && *headers[i] != 0)
+			printf("%s\n\n", headers[i]);
+		FILE *file = fopen(files[i], "re");
+		if (file == NULL) {
+			printf("%s: %s\n", files[i], strerror(errno));
+			continue;
+		}
+		for (ssize_t k; (k = getline(&line, &room, file)) > 0;)
+			show_line(line, (size_t)k);
+		fclose(file);
+		if (remove & 0xff) /* R's truth value */
+			unlink(files[i]);
+	}
+	free(line);
+	fputc('\n', stdout);
+	fflush(stdout);
+	return 0;
+}
+
+/* ---- the rest */
+
+static void flush_console(void) { fflush(stdout); }
+static void clear_console(void) {}
+
+static void busy(int which) {
+	if (which)
+		evaluated = true;
+}
+
+/* reset_console is called for every jump to the top level: errors, interrupts, Q. */
+static void reset_console(void) {
+	evaluated = true;
+	if (forked || code_running())
+		return;
+	pthread_mutex_lock(&state.lock);
+	state.asked = false;
+	state.waiting = NOBODY;
+	if (state.active) {
+		reset = true;
+		if (!keep_going || state.interrupted)
+			drop_lines();
+	}
+	pthread_mutex_unlock(&state.lock);
+}
+
+static void clean_up(int save, int status, int run_last) {
+	if (!forked && !state.ending) {
+		end_reason = save == SA_SUICIDE ? "crash" : "exit";
+		end_status = status;
+	}
+	/* Nobody can be asked whether to save by somebody who has ended already. */
+	r_cleanup(save == SA_DEFAULT ? SA_NOSAVE : save, status, run_last);
+}
+
+static void at_exit(void *unused) {
+	(void)unused;
+	send_end();
+}
+
+extern int __cxa_atexit(void (*)(void *), void *, void *);
+
+void console_install(bool go_on) {
+	keep_going = go_on;
+	if (pipe(wake) == 0) {
+		for (int i = 0; i < 2; i++) {
+			wake[i] = out_of_the_way(wake[i]);
+			fcntl(wake[i], F_SETFL, O_NONBLOCK);
+		}
+		addInputHandler(R_InputHandlers, wake[0], awake, 77);
+	}
+	/* Line buffered, as libc has it for a terminal, but with room for long lines. */
+	static char room[64 << 10];
+	setvbuf(stdout, room, _IOLBF, sizeof room);
+	if (R_Outputfile == NULL)
+		R_Outputfile = stdout;
+	R_Consolefile = NULL; /* what R writes to its standard error comes here */
+	ptr_R_WriteConsole = NULL;
+	ptr_R_WriteConsoleEx = write_console;
+	ptr_R_ReadConsole = read_console;
+	ptr_R_ResetConsole = reset_console;
+	ptr_R_FlushConsole = flush_console;
+	ptr_R_ClearerrConsole = clear_console;
+	ptr_R_Busy = busy;
+	ptr_R_ShowMessage = show_message;
+	ptr_R_ShowFiles = show_files;
+	r_cleanup = ptr_R_CleanUp;
+	ptr_R_CleanUp = clean_up;
+	__cxa_atexit(at_exit, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* The worker's part inside of R: a shared library that R loads, and that speaks the
+ * worker protocol (docs/protocol.md) in the place of R's console.
+ *
+ * One thread is added to R's own:
+ *
+ *	thread   does                                         never
+ *	main     all that is R; asks for input, sends frames  takes state.lock while it waits
+ *	reader   takes frames off the channel, interrupts     calls R, takes a signal
+ *
+ * SIGINT makes R jump out of the select() in which it waits for input. So whoever waits
+ * there holds no lock and owns no memory.
+ *
+ * No header of R is used and every symbol of R is weak: one binary serves every R from
+ * 4.0 on, whether libR is shared or not. A truth value of R's is not passed or read: it
+ * is one byte or four, by version.
+ */
+#ifndef TURNSTONE_SHIM_H
+#define TURNSTONE_SHIM_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/select.h>
+#include <sys/types.h>
+
+#define MAX_FRAME (64u << 20)
+#define MAX_OUTPUT (64u << 10) /* bytes in one output frame */
+#define MAX_TEXT (64u << 10)   /* bytes of a text in a frame, unless it may have any length */
+#define MAX_MATCHES 200
+
+/* ---- codec.c: MessagePack */
+
+typedef struct {
+	const uint8_t *at;
+	size_t n;
+} bytes;
+
+typedef enum { TURN_START, TURN_INPUT, INTERRUPT, QUERY, SHUTDOWN } message_type;
+
+typedef struct {
+	message_type type;
+	uint64_t turn, wait, seq, level, id, cursor;
+	bytes input, text;
+	bool eof, complete; /* complete: the query's kind, else parse */
+} message;
+
+/* decode reads a frame's payload. It returns what is wrong with it, or NULL. What the
+ * message points to is in the payload. */
+const char *decode(bytes payload, message *m);
+
+/* A frame under construction. */
+typedef struct {
+	uint8_t *at;
+	size_t n, room;
+	bool failed; /* no memory */
+	bool placed; /* a marker in the terminal goes with it */
+} frame;
+
+void frame_begin(frame *f, const char *type, int fields);
+void put_key(frame *f, const char *key);
+void put_uint(frame *f, const char *key, uint64_t v);
+void put_int(frame *f, const char *key, int64_t v);
+void put_bool(frame *f, const char *key, bool v);
+void put_text(frame *f, const char *key, const char *text); /* what is no UTF-8 becomes '?' */
+void put_text_n(frame *f, const char *key, const char *text, size_t n, size_t bound);
+void put_bin_head(frame *f, const char *key, size_t n); /* the bytes come behind the frame */
+void put_map_head(frame *f, const char *key, int fields);
+void put_array_head(frame *f, const char *key, int n);
+void put_element(frame *f, const char *text); /* of an array */
+size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: it is none */
+
+/* ---- channel.c: the frames' way, and the reader thread */
+
+bool channel_open(const char *setting); /* REPL_IPC */
+void channel_start(void (*take)(const message *), void (*gone)(const char *why));
+void channel_forget(void); /* in a forked child */
+
+/* send_begin and send_frame enclose the fields of a frame that is sent; there is one such
+ * frame at a time. One that is placed gets a marker, and a field more than said. body may
+ * be NULL; else it belongs to the last field. For any thread. */
+frame *send_begin(const char *type, int fields, bool placed);
+void send_frame(frame *f, const void *body, size_t n);
+
+/* ---- terminal.c: text and markers */
+
+bool terminal_open(const char *nonce);
+bool terminal_is_fence(void);
+void terminal_marker(uint64_t mark);
+void terminal_error(const char *text, size_t n); /* standard error, between its markers */
+bool write_all(int fd, const void *from, size_t n);
+int out_of_the_way(int fd);
+
+/* ---- console.c: what R calls */
+
+void console_install(bool keep_going); /* keep_going: a turn goes on behind an error */
+void console_take(const message *m); /* for the reader thread */
+void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
+void console_answered(void);         /* an interrupt of the query would be stale */
+
+/* ---- interrupt.c */
+
+void interrupt_install(void);
+void interrupt_raise(bool force);
+void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
+bool interrupt_forced(void); /* reports once that a raise with force is due */
+
+/* ---- code.c: R code that is ours */
+
+void code_load(void);
+void code_finish(void);
+void code_drawing(void); /* from now on finish has something to do */
+void code_answer(const message *query);
+bool code_running(void); /* on the main thread: what R prints and resets is ours */
+
+/* ---- shim.c */
+
+extern pthread_t main_thread;
+extern volatile sig_atomic_t forked; /* this is a child of the worker, by fork() */
+
+/* ---- R's own */
+
+#define R_API extern __attribute__((weak))
+typedef struct SEXPREC *SEXP;
+
+R_API int (*ptr_R_ReadConsole)(const char *, unsigned char *, int, int);
+R_API void (*ptr_R_WriteConsole)(const char *, int), (*ptr_R_WriteConsoleEx)(const char *, int, int);
+R_API void (*ptr_R_ResetConsole)(void), (*ptr_R_FlushConsole)(void), (*ptr_R_ClearerrConsole)(void);
+R_API void (*ptr_R_Busy)(int), (*ptr_R_CleanUp)(int, int, int), (*ptr_R_ShowMessage)(const char *);
+R_API int (*ptr_R_ShowFiles)(int, const char **, const char **, const char *, int, const char *);
+R_API void (*R_PolledEvents)(void);
+R_API FILE *R_Outputfile, *R_Consolefile;
+R_API void *R_InputHandlers;
+R_API int R_wait_usec, Rg_wait_usec, R_interrupts_pending;
+R_API void *addInputHandler(void *, int, void (*)(void *), int);
+R_API fd_set *R_checkActivity(int, int);
+R_API void R_runHandlers(void *, fd_set *);
+R_API void Rf_jump_to_toplevel(void);
+R_API const char *R_curErrorBuf(void);
+
+R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue;
+R_API SEXP Rf_GetOption1(SEXP), Rf_install(const char *), STRING_ELT(SEXP, ptrdiff_t), VECTOR_ELT(SEXP, ptrdiff_t);
+R_API SEXP Rf_getAttrib(SEXP, SEXP), Rf_mkString(const char *), Rf_mkCharLenCE(const char *, int, int), Rf_ScalarString(SEXP), Rf_ScalarInteger(int);
+R_API SEXP Rf_lang1(SEXP), Rf_lang3(SEXP, SEXP, SEXP), Rf_protect(SEXP);
+R_API SEXP R_ParseVector(SEXP, int, int *, SEXP);
+R_API SEXP R_tryEvalSilent(SEXP, SEXP, int *);
+R_API int R_ToplevelExec(void (*)(void *), void *);
+R_API void Rf_unprotect(int), R_PreserveObject(SEXP), Rf_defineVar(SEXP, SEXP, SEXP);
+R_API const char *R_CHAR(SEXP), *Rf_translateCharUTF8(SEXP);
+R_API int TYPEOF(SEXP), Rf_length(SEXP), *INTEGER(SEXP);
+
+enum { R_INTSXP = 13, R_STRSXP = 16, R_VECSXP = 19 };
+enum { R_UTF8 = 1 }; /* cetype_t */
+
+#endif
