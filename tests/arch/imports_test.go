@@ -15,7 +15,10 @@ var mayImport = map[string]string{
 	"workers":                  "",
 	"supervisor/internal/host": "",
 
-	"workers/python":      "workers",
+	"workers/internal/discovery": "workers",
+
+	"workers/python":      "workers workers/internal/discovery",
+	"workers/r":           "workers workers/internal/discovery",
 	"workers/conformance": "ipc workers",
 
 	"supervisor": "ipc timeline workers supervisor/internal/host",

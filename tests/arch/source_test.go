@@ -59,11 +59,11 @@ func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
 func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 	tr := load(t)
 	c := check(t, exceptions{
-		"supervisor Environ":             "a worker inherits the environment; Options.Env replaces it",
-		"workers/conformance Environ":    "the worker that is checked inherits the environment",
-		"workers/python Environ":         "discovery looks where the user would; FindOptions.Env replaces it",
-		"supervisor/internal/host Args":  "the stage is a program of its own",
-		"supervisor/internal/host Chdir": "the stage is a program of its own",
+		"supervisor Environ":                 "a worker inherits the environment; Options.Env replaces it",
+		"workers/conformance Environ":        "the worker that is checked inherits the environment",
+		"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
+		"supervisor/internal/host Args":      "the stage is a program of its own",
+		"supervisor/internal/host Chdir":     "the stage is a program of its own",
 	})
 	for _, p := range tr.pkgs {
 		if strings.HasPrefix(p.name, "cmd/") || strings.HasPrefix(p.name, "tests/") {

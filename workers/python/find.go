@@ -1,12 +1,13 @@
 package python
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
 // The first Python that the worker runs on.
@@ -45,13 +46,7 @@ type Interpreter struct {
 }
 
 // A Candidate is one place that Find looked at.
-type Candidate struct {
-	Source  string // what pointed there: "VIRTUAL_ENV", ".venv in /src/app", "python3 on PATH"
-	Path    string // the interpreter; "" when Source led to none
-	Version string // as in Interpreter
-	Taken   bool   // the search ended here
-	Note    string // why it was passed over; "" when Taken
-}
+type Candidate = workers.Candidate
 
 // Find chooses the interpreter that a person in o.Dir would expect, without
 // starting a process. What somebody switched on counts before what lies around,
@@ -87,80 +82,41 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 			c.Taken = c.Note == ""
 			seen = append(seen, c)
 			if c.Taken {
-				return Interpreter{Path: c.Path, Version: c.Version, Why: why(seen)}, seen, nil
+				return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
 			}
 		}
 	}
 	return Interpreter{}, seen, notFound(o.Path, seen)
 }
 
-// why words the last candidate as the choice, and the ones that exist and were
-// passed over as the reason why it is not another.
-func why(seen []Candidate) string {
-	last := len(seen) - 1
-	text := seen[last].Source
-	for _, c := range seen[:last] {
-		if c.Path != "" {
-			text += fmt.Sprintf("; not %s: %s", c.Source, c.Note)
-		}
-	}
-	return text
-}
-
 func notFound(named string, seen []Candidate) error {
-	var looked []string
-	for _, c := range seen {
-		looked = append(looked, c.Source+": "+c.Note)
-	}
+	looked := discovery.Looked(seen)
 	if named != "" {
 		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or a version that is installed",
-			named, strings.Join(looked, "; "))
+			named, looked)
 	}
 	return fmt.Errorf("python: no Python %d.%d or newer found (%s); install one, or name it with --python PATH",
-		oldestMajor, oldestMinor, strings.Join(looked, "; "))
+		oldestMajor, oldestMinor, looked)
 }
 
 // A finder is one search.
 type finder struct {
+	discovery.Surroundings
 	path string // FindOptions.Path
-	dir  string // absolute
-	home string // absolute; the root when the environment does not say
-	env  map[string]string
 }
 
 func newFinder(o FindOptions) (*finder, error) {
-	environ := o.Env
-	if environ == nil {
-		environ = os.Environ()
-	}
-	dir, err := filepath.Abs(o.Dir)
+	s, err := discovery.NewSurroundings(o.Dir, o.Env)
 	if err != nil {
-		return nil, fmt.Errorf("python: cannot tell the working directory: %w; name a directory", err)
+		return nil, fmt.Errorf("python: %w", err)
 	}
-	f := &finder{path: o.Path, dir: dir, env: make(map[string]string, len(environ))}
-	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			f.env[envName(name)] = value
-		}
-	}
-	f.home = filepath.VolumeName(dir) + string(filepath.Separator)
-	if home := f.env[homeVariable]; filepath.IsAbs(home) {
-		f.home = filepath.Clean(home)
-	}
-	return f, nil
+	return &finder{s, o.Path}, nil
 }
 
 // named is what FindOptions.Path stands for.
 func (f *finder) named() []Candidate {
 	source := "--python " + f.path
-	path := f.path
-	if rest, ok := strings.CutPrefix(path, "~/"); ok { // no shell expands what stands in a client's configuration
-		path = filepath.Join(f.home, rest)
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(f.dir, path)
-	}
-	isPath := strings.ContainsAny(f.path, pathSeparators) || strings.HasPrefix(f.path, ".")
+	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir() && (isPath || hasPython(path)):
@@ -172,7 +128,7 @@ func (f *finder) named() []Candidate {
 	for i := range found {
 		found[i].Source = "--python " + found[i].Source
 	}
-	if v := parseVersion(strings.TrimPrefix(f.path, "python")); v != nil {
+	if v := discovery.ParseVersion(strings.TrimPrefix(f.path, "python")); v != nil {
 		return append(found, f.installed(source, v)...)
 	}
 	if len(found) == 0 {
@@ -202,18 +158,18 @@ func (f *finder) baseConda() []Candidate {
 // condaIsBase reports whether conda's own environment is the active one. Shells
 // enter it by themselves, so it says little about what is wanted here.
 func (f *finder) condaIsBase() bool {
-	name, prefix := f.env["CONDA_DEFAULT_ENV"], f.env["CONDA_PREFIX"]
-	return prefix != "" && (name == "base" || name == "root" || f.env["_CONDA_ROOT"] == prefix)
+	name, prefix := f.Env["CONDA_DEFAULT_ENV"], f.Env["CONDA_PREFIX"]
+	return prefix != "" && (name == "base" || name == "root" || f.Env["_CONDA_ROOT"] == prefix)
 }
 
 // variable is the environment in the directory that an environment variable names.
 func (f *finder) variable(name string) []Candidate {
-	dir := f.env[name]
+	dir := f.Env[name]
 	if dir == "" {
 		return []Candidate{{Source: name, Note: "not set"}}
 	}
 	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(f.dir, dir)
+		dir = filepath.Join(f.Dir, dir)
 	}
 	return []Candidate{environment("active "+name, dir)}
 }
@@ -244,13 +200,13 @@ func (f *finder) project() []Candidate {
 	return found
 }
 
-// upward lists f.dir and the directories above it, ending with the home
+// upward lists f.Dir and the directories above it, ending with the home
 // directory or the root.
 func (f *finder) upward() []string {
 	var dirs []string
-	for dir := f.dir; ; dir = filepath.Dir(dir) {
+	for dir := f.Dir; ; dir = filepath.Dir(dir) {
 		dirs = append(dirs, dir)
-		if dir == f.home || dir == filepath.Dir(dir) {
+		if dir == f.Home || dir == filepath.Dir(dir) {
 			return dirs
 		}
 	}
@@ -277,14 +233,7 @@ func (f *finder) onPath() []Candidate {
 // commands lists the executables called name on PATH, in its order.
 func (f *finder) commands(name string) []Candidate {
 	var found, last []Candidate
-	for _, dir := range filepath.SplitList(f.env["PATH"]) {
-		if !filepath.IsAbs(dir) { // what lies in the working directory is no installed program
-			continue
-		}
-		path := filepath.Join(dir, name+exeSuffix)
-		if objection(path) != "" {
-			continue
-		}
+	for _, path := range f.Commands(name) {
 		c := f.throughShim(Candidate{Source: name + " on PATH", Path: path})
 		if isStoreAlias(path) {
 			last = append(last, c)
@@ -317,7 +266,7 @@ func hasPython(root string) bool {
 // and says what stands against using it. A version that nothing tells is no
 // objection: a worker on too old a Python says so itself.
 func inspect(path string) (text, note string) {
-	if note := objection(path); note != "" {
+	if note := discovery.Objection(path); note != "" {
 		return "", note
 	}
 	v := versionAt(path)
@@ -330,40 +279,4 @@ func inspect(path string) (text, note string) {
 		note = fmt.Sprintf("is Python %s, older than %d.%d", v, oldestMajor, oldestMinor)
 	}
 	return v.String(), note
-}
-
-// objection says why path cannot be executed; "" means it can.
-func objection(path string) string {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if target := brokenLink(path); target != "" {
-			return fmt.Sprintf("%s is a broken link to %s: make the environment again", path, target)
-		}
-		return path + " does not exist"
-	case err != nil:
-		return err.Error()
-	case info.IsDir():
-		return path + " is a directory"
-	case !executable(info):
-		return path + " is not executable"
-	}
-	return ""
-}
-
-// brokenLink follows the links from path and returns what the last one names; ""
-// when path is no link.
-func brokenLink(path string) string {
-	var last string
-	for range 40 { // as many as a kernel follows
-		target, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		last, path = target, target
-	}
-	return last
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
 // pinned is the version that somebody asked for by PYENV_VERSION or by a
@@ -34,7 +36,7 @@ func (f *finder) pinnedAs(name, source string) []Candidate {
 	for _, prefix := range []string{"cpython", "python"} {
 		bare = strings.TrimLeft(strings.TrimPrefix(bare, prefix), "-@")
 	}
-	v := parseVersion(bare)
+	v := discovery.ParseVersion(bare)
 	if v == nil {
 		return []Candidate{{Source: source, Note: "pyenv has none of that name, and it is not the number of a version"}}
 	}
@@ -43,7 +45,7 @@ func (f *finder) pinnedAs(name, source string) []Candidate {
 
 // pin returns what is asked for, in the order of preference, and who asks.
 func (f *finder) pin() (wanted []string, source string) {
-	if v := f.env["PYENV_VERSION"]; v != "" {
+	if v := f.Env["PYENV_VERSION"]; v != "" {
 		return strings.Split(v, ":"), "PYENV_VERSION"
 	}
 	for _, dir := range f.upward() {
@@ -71,7 +73,7 @@ func readPin(path string) []string {
 
 // installed is the newest Python of pyenv or uv whose version starts with all the
 // numbers of want, or else the commands on PATH that carry its name.
-func (f *finder) installed(source string, want version) []Candidate {
+func (f *finder) installed(source string, want discovery.Version) []Candidate {
 	if root := newest(want, f.pyenvVersions(), f.uvPythons()); root != "" {
 		return []Candidate{environment(source, root)}
 	}
@@ -84,7 +86,7 @@ func (f *finder) installed(source string, want version) []Candidate {
 	for i := range found {
 		c := &found[i]
 		c.Source = source + ", " + c.Source
-		if v := versionAt(c.Path); c.Note == "" && len(v) >= len(want) && !v.startsWith(want) {
+		if v := versionAt(c.Path); c.Note == "" && len(v) >= len(want) && !v.StartsWith(want) {
 			c.Note = "is Python " + v.String()
 		}
 	}
@@ -93,14 +95,14 @@ func (f *finder) installed(source string, want version) []Candidate {
 
 // newest returns the root of the newest Python in dirs whose version starts with
 // want; "" when there is none.
-func newest(want version, dirs ...string) string {
+func newest(want discovery.Version, dirs ...string) string {
 	var root string
-	var best version
+	var best discovery.Version
 	for _, dir := range dirs {
 		entries, _ := os.ReadDir(dir) // a directory that is not there has no Pythons
 		for _, e := range entries {
 			v := installVersion(e.Name())
-			if v.startsWith(want) && slices.Compare(v, best) > 0 && hasPython(filepath.Join(dir, e.Name())) {
+			if v.StartsWith(want) && slices.Compare(v, best) > 0 && hasPython(filepath.Join(dir, e.Name())) {
 				root, best = filepath.Join(dir, e.Name()), v
 			}
 		}
@@ -125,7 +127,7 @@ func (f *finder) throughShim(c Candidate) Candidate {
 			continue
 		}
 		path := filepath.Join(root, "bin", command)
-		if objection(path) == "" {
+		if discovery.Objection(path) == "" {
 			c.Path = path
 			c.Source += fmt.Sprintf(", a pyenv shim for %s (%s)", name, source)
 			return c
@@ -167,26 +169,26 @@ func (f *finder) pyenvInstall(name string) string {
 	if root := filepath.Join(f.pyenvVersions(), name); filepath.IsLocal(name) && hasPython(root) {
 		return root
 	}
-	if v := parseVersion(name); v != nil {
+	if v := discovery.ParseVersion(name); v != nil {
 		return newest(v, f.pyenvVersions())
 	}
 	return ""
 }
 
-func isNumber(name string) bool { return parseVersion(name) != nil }
+func isNumber(name string) bool { return discovery.ParseVersion(name) != nil }
 
 func (f *finder) pyenvRoot() string {
-	if root := f.env["PYENV_ROOT"]; root != "" {
+	if root := f.Env["PYENV_ROOT"]; root != "" {
 		return root
 	}
-	return filepath.Join(f.home, ".pyenv")
+	return filepath.Join(f.Home, ".pyenv")
 }
 
 func (f *finder) pyenvVersions() string { return filepath.Join(f.pyenvRoot(), "versions") }
 
 // uvPythons is where uv installs its Pythons.
 func (f *finder) uvPythons() string {
-	if dir := f.env["UV_PYTHON_INSTALL_DIR"]; dir != "" {
+	if dir := f.Env["UV_PYTHON_INSTALL_DIR"]; dir != "" {
 		return dir
 	}
 	return filepath.Join(f.dataHome(), "uv", "python")

@@ -3,16 +3,9 @@
 package python
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
-)
-
-const (
-	exeSuffix      = ""
-	homeVariable   = "HOME"
-	pathSeparators = "/"
 )
 
 var (
@@ -20,18 +13,14 @@ var (
 	environmentPythons = []string{"bin/python", "bin/python3"}
 )
 
-func envName(name string) string { return name }
-
-func executable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }
-
 func isStoreAlias(string) bool { return false }
 
 // dataHome is the XDG directory for data, which uv uses on every Unix.
 func (f *finder) dataHome() string {
-	if dir := f.env["XDG_DATA_HOME"]; dir != "" {
+	if dir := f.Env["XDG_DATA_HOME"]; dir != "" {
 		return dir
 	}
-	return filepath.Join(f.home, ".local", "share")
+	return filepath.Join(f.Home, ".local", "share")
 }
 
 // trusted reports whether root can be taken for what the user put into dir: where

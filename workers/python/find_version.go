@@ -5,58 +5,25 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
-
-// A version is the leading numbers of a Python's version, one to three of them.
-// nil is an unknown one.
-type version []int
-
-func (v version) String() string {
-	words := make([]string, len(v))
-	for i, n := range v {
-		words[i] = strconv.Itoa(n)
-	}
-	return strings.Join(words, ".")
-}
-
-func (v version) startsWith(want version) bool {
-	return len(v) >= len(want) && slices.Equal(v[:len(want)], want)
-}
-
-// parseVersion reads "3", "3.12" or "3.12.1"; nil for anything else.
-func parseVersion(text string) version {
-	words := strings.Split(text, ".")
-	if len(words) > 3 {
-		return nil
-	}
-	v := make(version, len(words))
-	for i, word := range words {
-		n, err := strconv.ParseUint(word, 10, 16)
-		if err != nil {
-			return nil
-		}
-		v[i] = int(n)
-	}
-	return v
-}
 
 // installVersion reads the name of a directory that pyenv ("3.12.1") or uv
 // ("cpython-3.12.1-linux-x86_64-gnu") made; nil for anything else.
-func installVersion(name string) version {
+func installVersion(name string) discovery.Version {
 	if rest, ok := strings.CutPrefix(name, "cpython-"); ok {
 		name, _, _ = strings.Cut(rest, "-")
 	}
-	return parseVersion(name)
+	return discovery.ParseVersion(name)
 }
 
 // versionAt reads the version of the interpreter at path off what lies around it:
 // pyvenv.cfg and conda-meta are in its directory or in the one above; other
 // installations carry the version in the name of their directory or of the
 // executable. nil when nothing tells.
-func versionAt(path string) version {
+func versionAt(path string) discovery.Version {
 	bin := filepath.Dir(path)
 	for _, root := range []string{bin, filepath.Dir(bin)} {
 		if v := configVersion(filepath.Join(root, "pyvenv.cfg")); v != nil {
@@ -77,8 +44,8 @@ func versionAt(path string) version {
 			return v
 		}
 	}
-	name := strings.TrimSuffix(filepath.Base(real), exeSuffix)
-	if v := parseVersion(strings.TrimPrefix(name, "python")); len(v) > 1 || len(v) == 1 && v[0] < oldestMajor {
+	name := strings.TrimSuffix(filepath.Base(real), discovery.ExeSuffix)
+	if v := discovery.ParseVersion(strings.TrimPrefix(name, "python")); len(v) > 1 || len(v) == 1 && v[0] < oldestMajor {
 		return v
 	}
 	return nil
@@ -86,7 +53,7 @@ func versionAt(path string) version {
 
 // configVersion reads pyvenv.cfg: venv writes "version = 3.12.1", virtualenv and
 // uv "version_info = 3.12.1.final.0" or less.
-func configVersion(path string) version {
+func configVersion(path string) discovery.Version {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil
@@ -97,7 +64,7 @@ func configVersion(path string) version {
 			continue
 		}
 		words := strings.Split(strings.TrimSpace(value), ".")
-		if v := parseVersion(strings.Join(words[:min(len(words), 3)], ".")); v != nil {
+		if v := discovery.ParseVersion(strings.Join(words[:min(len(words), 3)], ".")); v != nil {
 			return v
 		}
 	}
@@ -106,7 +73,7 @@ func configVersion(path string) version {
 
 // condaVersion reads the name of the record of conda's python package:
 // python-3.12.1-hab00c5b_1_cpython.json.
-func condaVersion(dir string) version {
+func condaVersion(dir string) discovery.Version {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -114,7 +81,7 @@ func condaVersion(dir string) version {
 	for _, e := range entries {
 		if rest, ok := strings.CutPrefix(e.Name(), "python-"); ok {
 			text, _, _ := strings.Cut(rest, "-")
-			if v := parseVersion(text); v != nil {
+			if v := discovery.ParseVersion(text); v != nil {
 				return v
 			}
 		}

@@ -1,15 +1,8 @@
 package python
 
 import (
-	"io/fs"
 	"path/filepath"
 	"strings"
-)
-
-const (
-	exeSuffix      = ".exe"
-	homeVariable   = "USERPROFILE"
-	pathSeparators = `\/`
 )
 
 // Installers for Windows put python.exe on PATH and rarely a python3.exe.
@@ -18,11 +11,6 @@ var (
 	environmentPythons = []string{`Scripts\python.exe`, "python.exe"}
 )
 
-// envName folds a name: those of Windows do not depend on case.
-func envName(name string) string { return strings.ToUpper(name) }
-
-func executable(fs.FileInfo) bool { return true }
-
 // isStoreAlias reports whether path is an alias for an app, which opens the
 // Microsoft Store when that app is not installed: any other Python counts before.
 func isStoreAlias(path string) bool {
@@ -30,7 +18,7 @@ func isStoreAlias(path string) bool {
 }
 
 // dataHome is where uv keeps its data on Windows.
-func (f *finder) dataHome() string { return f.env["APPDATA"] }
+func (f *finder) dataHome() string { return f.Env["APPDATA"] }
 
 // trusted reports whether root can be taken for what the user put into dir.
 // Directories of a user on Windows are not writable by others.

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
 //go:embed src/boot.py src/turnstone_worker/*.py
@@ -55,7 +55,7 @@ func Spec(o Options) workers.Spec {
 		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
 		return s
 	}
-	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: environ(o.Env)})
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: discovery.Environ(o.Env)})
 	if err != nil {
 		s.Err = err
 		return s
@@ -116,23 +116,4 @@ func digest(files map[string][]byte) string {
 		h.Write(files[name])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// environ is this process's environment with changes applied, for Find.
-func environ(changes []string) []string {
-	if len(changes) == 0 {
-		return nil
-	}
-	env := os.Environ()
-	for _, change := range changes {
-		name, _, set := strings.Cut(change, "=")
-		env = slices.DeleteFunc(env, func(kv string) bool {
-			have, _, _ := strings.Cut(kv, "=")
-			return envName(have) == envName(name)
-		})
-		if set {
-			env = append(env, change)
-		}
-	}
-	return env
 }

@@ -1,0 +1,18 @@
+//go:build unix
+
+package discovery
+
+import "io/fs"
+
+// ExeSuffix is what the name of a program ends in.
+const ExeSuffix = ""
+
+const (
+	homeVariable   = "HOME"
+	pathSeparators = "/"
+)
+
+// EnvName is the form in which names of environment variables are compared.
+func EnvName(name string) string { return name }
+
+func executable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }
