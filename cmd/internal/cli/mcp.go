@@ -2,11 +2,37 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
+
+// clientSecrets are the variables in which a client keeps what is meant for itself
+// and gives a server without need: code that has them can speak as the client. The
+// user's own keys, OPENAI_API_KEY for one, stay: they may be what the code is for.
+// docs/mcp.md says where each is from.
+func clientSecrets() []string {
+	return []string{
+		"CLAUDE_CODE_MESSAGING_*",
+		"CLAUDE_CODE_OAUTH_*",
+		"CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+		"GEMINI_CLI_IDE_AUTH_TOKEN",
+		"CODEX_API_KEY",
+		"CODEX_ACCESS_TOKEN",
+	}
+}
+
+// projectDir is the project's directory as Claude Code names it, which need not be
+// where it started the server; "" when there is none.
+func projectDir() string {
+	dir := os.Getenv("CLAUDE_PROJECT_DIR")
+	if i, err := os.Stat(dir); err != nil || !i.IsDir() || !filepath.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
 
 // mcp serves agents on standard input and output.
 func mcp(s streams, args []string) (int, error) {
@@ -31,18 +57,21 @@ func mcp(s streams, args []string) (int, error) {
 	if err := c.settleDir(); err != nil {
 		return statusUsage, err
 	}
-	specs := make(map[string]func() workers.Spec)
+	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {
 		if c.python != "" { // a search has time until a session is opened
 			if _, err := c.specOf(l); err != nil {
 				return statusUsage, err
 			}
 		}
-		specs[l.name] = func() workers.Spec { return l.spec(c.python, c.dir) }
+		specs[l.name] = func(dir string) workers.Spec { return l.spec(c.python, dir) }
+	}
+	if c.dir == "" {
+		c.dir = projectDir()
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir})
+	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets()})
 	if err != nil {
 		return statusFailed, err
 	}
@@ -50,6 +79,7 @@ func mcp(s streams, args []string) (int, error) {
 	err = mcpserver.Run(ctx, &mcpserver.Options{
 		Supervisor: sup,
 		Specs:      specs,
+		Dir:        c.dir,
 		Default:    c.lang,
 		In:         s.in,
 		Out:        s.out,

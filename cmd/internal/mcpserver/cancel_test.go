@@ -97,7 +97,7 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 }
 
 func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
-	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
 	c.untilState("starting")
 	// The worker is not ready: one input is held, and the other one refused.
 	ids := []string{

@@ -13,8 +13,8 @@ import (
 )
 
 // interrupt is the tool repl_interrupt.
-func (s *server) interrupt(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
-	a, result := s.askerFor(ctx, c, arguments)
+func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
+	a, result := s.askerFor(ctx, r, arguments)
 	if a == nil {
 		return result
 	}
@@ -26,8 +26,8 @@ func (s *server) interrupt(ctx context.Context, c *call, arguments json.RawMessa
 }
 
 // reset is the tool repl_reset. It waits until the new interpreter is ready.
-func (s *server) reset(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
-	a, result := s.askerFor(ctx, c, arguments)
+func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
+	a, result := s.askerFor(ctx, r, arguments)
 	if a == nil {
 		return result
 	}
@@ -43,16 +43,16 @@ func (s *server) reset(ctx context.Context, c *call, arguments json.RawMessage) 
 
 // askerFor is the call of a tool that takes nothing but a session, or else the
 // call's result.
-func (s *server) askerFor(ctx context.Context, c *call, arguments json.RawMessage) (*asker, *mcp.CallToolResult) {
+func (s *server) askerFor(ctx context.Context, r *request, arguments json.RawMessage) (*asker, *mcp.CallToolResult) {
 	args, err := decode[sessionArgs](arguments)
 	if err != nil {
 		return nil, failure(err)
 	}
-	return s.askAbout(ctx, c, args.Session, time.Now().Add(defaultTimeout))
+	return s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout))
 }
 
 // askAbout is a call about a session that is there, or else the call's result.
-func (s *server) askAbout(ctx context.Context, c *call, name string, deadline time.Time) (*asker, *mcp.CallToolResult) {
+func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time) (*asker, *mcp.CallToolResult) {
 	v, err := s.sessions.find(name)
 	if err != nil {
 		return nil, failure(err)
@@ -66,11 +66,11 @@ func (s *server) askAbout(ctx context.Context, c *call, name string, deadline ti
 	case !ok:
 		return nil, plain(fmt.Sprintf("[session %q is not open yet: call again]", v.name))
 	}
-	return &asker{server: s, call: c, view: v, session: session, deadline: deadline}, nil
+	return &asker{server: s, call: r, view: v, session: session, deadline: deadline}, nil
 }
 
 // list is the tool repl_sessions.
-func (s *server) list(_ context.Context, _ *call, arguments json.RawMessage) *mcp.CallToolResult {
+func (s *server) list(_ context.Context, _ *request, arguments json.RawMessage) *mcp.CallToolResult {
 	if _, err := decode[noArgs](arguments); err != nil {
 		return failure(err)
 	}

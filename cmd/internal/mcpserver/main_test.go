@@ -57,13 +57,13 @@ func serveStdio(lang string) error {
 		return err
 	}
 	defer sup.Close()
-	specs := map[string]func() workers.Spec{
-		"python": func() workers.Spec { return python.Spec(python.Options{}) },
-		"fake":   func() workers.Spec { return fakeworker.Spec(self(), nil) },
+	specs := map[string]func(string) workers.Spec{
+		"python": func(string) workers.Spec { return python.Spec(python.Options{}) },
+		"fake":   func(string) workers.Spec { return fakeworker.Spec(self(), nil) },
 	}
 	return mcpserver.Run(context.Background(), &mcpserver.Options{
 		Supervisor: sup,
-		Specs:      map[string]func() workers.Spec{lang: specs[lang]},
+		Specs:      map[string]func(string) workers.Spec{lang: specs[lang]},
 		In:         os.Stdin,
 		Out:        os.Stdout,
 	})
@@ -79,14 +79,19 @@ func self() string {
 
 // A setup is what a test wants of a server; the zero value is one fake language.
 type setup struct {
-	specs map[string]func() workers.Spec
+	specs map[string]func(string) workers.Spec
 	main  string
+	dir   string
 	sup   supervisor.Options
 	deaf  bool // the client never reads
 }
 
-func fake(o *fakeworker.Options) func() workers.Spec {
-	return func() workers.Spec { return fakeworker.Spec(self(), o) }
+func fake(o *fakeworker.Options) func(string) workers.Spec {
+	return func(dir string) workers.Spec {
+		spec := fakeworker.Spec(self(), o)
+		spec.Dir = dir
+		return spec
+	}
 }
 
 // A client speaks raw JSON-RPC lines with a server.
@@ -153,7 +158,7 @@ func connect(t *testing.T, s *setup) *client {
 		s = &setup{}
 	}
 	if s.specs == nil {
-		s.specs = map[string]func() workers.Spec{"fake": fake(nil)}
+		s.specs = map[string]func(string) workers.Spec{"fake": fake(nil)}
 	}
 	s.sup.Dir = t.TempDir()
 	sup, err := supervisor.New(&s.sup)
@@ -170,7 +175,7 @@ func connect(t *testing.T, s *setup) *client {
 		go c.read(outRead)
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

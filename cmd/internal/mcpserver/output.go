@@ -27,7 +27,7 @@ const (
 
 // output is the tool repl_output: it waits for a turn, or looks into output
 // without moving the caller's cursor.
-func (s *server) output(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
+func (s *server) output(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[outputArgs](arguments)
 	wait, waitErr := waitTime("wait_ms", args.WaitMS)
 	if err = errors.Join(err, waitErr); err != nil {
@@ -42,7 +42,7 @@ func (s *server) output(ctx context.Context, c *call, arguments json.RawMessage)
 	if ways > 1 {
 		return failure(errors.New("grep, lines and after are three ways to look: use one"))
 	}
-	a, result := s.askAbout(ctx, c, args.Session, time.Now().Add(wait))
+	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(wait))
 	if a == nil {
 		return result
 	}

@@ -13,8 +13,8 @@ func greetPython(t *testing.T) *client {
 	if spec := python.Spec(python.Options{}); spec.Err != nil {
 		t.Skipf("no Python here: %v", spec.Err)
 	}
-	return greet(t, &setup{specs: map[string]func() workers.Spec{
-		"python": func() workers.Spec { return python.Spec(python.Options{CacheDir: "-"}) },
+	return greet(t, &setup{specs: map[string]func(string) workers.Spec{
+		"python": func(string) workers.Spec { return python.Spec(python.Options{CacheDir: "-"}) },
 	}})
 }
 

@@ -29,7 +29,7 @@ const openTimeout = 15 * time.Second
 const notUsed = "the input was not used"
 
 // repl runs code, or answers a wait that the caller knows of.
-func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult {
+func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[replArgs](arguments)
 	if err == nil && args.Input == nil {
 		err = errors.New(`input is required: code, an answer, or "" to wait for news`)
@@ -38,7 +38,7 @@ func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *
 	if err = errors.Join(err, timeoutErr); err != nil {
 		return failure(err)
 	}
-	v, made, err := s.sessions.use(args.Session, args.Lang)
+	v, news, err := s.sessions.use(args.Session, args.Lang, r.directory())
 	if err != nil {
 		return failure(err)
 	}
@@ -53,10 +53,7 @@ func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *
 	case !ok:
 		return plain(fmt.Sprintf("[session %q is not open yet; %s: call again]", v.name, notUsed))
 	}
-	a := asker{server: s, call: c, view: v, session: session, deadline: deadline}
-	if made {
-		a.note("new session %q", v.name)
-	}
+	a := asker{server: s, call: r, view: v, session: session, deadline: deadline, notes: news}
 
 	input, err := a.control(ctx, *args.Input)
 	switch {
@@ -80,7 +77,7 @@ func (s *server) repl(ctx context.Context, c *call, arguments json.RawMessage) *
 // An asker is one call about one session.
 type asker struct {
 	*server
-	call     *call
+	call     *request
 	view     *view
 	session  *supervisor.Session
 	deadline time.Time
@@ -126,9 +123,9 @@ func (a *asker) interruptNow(ctx context.Context) error {
 // submit runs code.
 func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
 	start := func() (*supervisor.Turn, error) { return a.session.SubmitAs(ctx, author, code) }
-	turn, owner, err := a.view.start(a.call, start)
+	turn, owner, err := a.view.start(a.call.call, start)
 	if err != nil && a.awaitCancelled(ctx, owner) {
-		turn, owner, err = a.view.start(a.call, start)
+		turn, owner, err = a.view.start(a.call.call, start)
 	}
 	switch {
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
@@ -182,7 +179,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 		return failure(err)
 	}
 	a.view.expectCode() // that wait is answered
-	return a.follow(ctx, turn, a.view.own(a.call))
+	return a.follow(ctx, turn, a.view.own(a.call.call))
 }
 
 // follow waits for a turn that this call started or fed. If the client cancels
@@ -234,7 +231,7 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 			return a.tell(ctx, wait, r, o.After)
 		}
 		if elapsed, due := beat.due(); due {
-			a.wire.progress(a.call, elapsed.Seconds(), progressText(r))
+			a.wire.progress(a.call.call, elapsed.Seconds(), progressText(r))
 		}
 	}
 }
@@ -270,7 +267,7 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 		}
 	}
 	result := a.render(r)
-	a.wire.whenSettled(a.call, func(given bool) {
+	a.wire.whenSettled(a.call.call, func(given bool) {
 		if given {
 			a.view.told(r)
 		}

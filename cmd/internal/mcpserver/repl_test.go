@@ -189,13 +189,13 @@ func TestRepl_DeadWorkerIsReportedOnceAndReplaced(t *testing.T) {
 }
 
 func TestRepl_StartUpOutputOpensTheFirstReply(t *testing.T) {
-	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})
 	wantPart(t, c.repl("print 2"), "profile\n", "2")
 	wantText(t, c.repl("print 3"), "3")
 }
 
 func TestRepl_StartUpPromptIsShownBeforeItIsAnswered(t *testing.T) {
-	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": fake(&fakeworker.Options{Start: "prompt"})}})
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "prompt"})}})
 	c.untilState("waiting")
 	got := c.repl("print 2")
 	wantPart(t, got, "waiting for input", "the input was not used")

@@ -18,9 +18,14 @@ type Options struct {
 	// Supervisor opens the sessions. The server closes those that it opened.
 	Supervisor *supervisor.Supervisor
 
-	// Specs says for each language how to start its worker. A func is called at
-	// most once for each session, when the session is opened: it may search.
-	Specs map[string]func() workers.Spec
+	// Specs says for each language how to start its worker in a directory; "" is
+	// the one that it chooses. A func is called when a session is opened: it may
+	// search.
+	Specs map[string]func(dir string) workers.Spec
+
+	// Dir is where sessions work, whatever the client says; "" means where the
+	// client says that it works, if it does.
+	Dir string
 
 	// Default is the language of the main session, which is opened ahead. ""
 	// means the only language that there is; when there are several, none.
@@ -78,7 +83,10 @@ func Run(ctx context.Context, opts *Options) error {
 		Instructions: s.instructions(),
 		Logger:       o.Logger,
 		// Said in full, since the default has logging and changing lists of tools.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities: &mcp.ServerCapabilities{
+			Tools:        &mcp.ToolCapabilities{},
+			Experimental: map[string]any{sandboxState: struct{}{}},
+		},
 	})
 	s.addTools(sdk)
 

@@ -27,8 +27,8 @@ func TestServer_SpeaksEveryVersionWithAHandshake(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantText(t, r.ProtocolVersion, version)
-			if len(r.Capabilities) != 1 || r.Capabilities["tools"] == nil {
-				t.Errorf("got capabilities %v, want tools only", r.Capabilities)
+			if len(r.Capabilities) != 2 || r.Capabilities["tools"] == nil || r.Capabilities["experimental"] == nil {
+				t.Errorf("got capabilities %v, want tools and what Codex asks for only", r.Capabilities)
 			}
 			wantText(t, c.repl("print 2"), "2")
 		})
@@ -47,8 +47,8 @@ func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
 
 func TestServer_ListsToolsBeforeAnInterpreterIsFound(t *testing.T) {
 	found := make(chan struct{})
-	c := greet(t, &setup{specs: map[string]func() workers.Spec{
-		"fake": func() workers.Spec { <-found; return fake(nil)() },
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{
+		"fake": func(string) workers.Spec { <-found; return fake(nil)("") },
 	}})
 	a := c.request("tools/list", map[string]any{})
 	if a.Error != nil {
@@ -187,11 +187,11 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T) {
 	missing := func() workers.Spec { return workers.Spec{Name: "fake", Path: "/does/not/exist"} }
 	calls := 0
-	c := greet(t, &setup{specs: map[string]func() workers.Spec{"fake": func() workers.Spec {
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(string) workers.Spec {
 		if calls++; calls < 3 { // one ahead, one for the first call
 			return missing()
 		}
-		return fake(nil)()
+		return fake(nil)("")
 	}}})
 	var r toolResult
 	for range 3 { // the first may still see the session that is opened ahead
@@ -268,7 +268,7 @@ func TestRun_RefusesIncompleteOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs := map[string]func() workers.Spec{"fake": fake(nil)}
+	specs := map[string]func(string) workers.Spec{"fake": fake(nil)}
 	for want, o := range map[string]*mcpserver.Options{
 		"required":         {Specs: specs, In: strings.NewReader(""), Out: io.Discard},
 		"no language":      {Supervisor: sup, In: strings.NewReader(""), Out: io.Discard},
@@ -291,7 +291,7 @@ func TestServer_ServesTheSDKsClient(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- mcpserver.Run(context.Background(), &mcpserver.Options{
-			Supervisor: sup, Specs: map[string]func() workers.Spec{"fake": fake(nil)}, In: inRead, Out: outWrite,
+			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fake(nil)}, In: inRead, Out: outWrite,
 		})
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)

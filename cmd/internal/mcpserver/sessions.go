@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,7 +27,9 @@ const (
 // sessions are those that this caller opened, by name.
 type sessions struct {
 	supervisor *supervisor.Supervisor
-	specs      map[string]func() workers.Spec
+	specs      map[string]func(dir string) workers.Spec
+	dir        string   // where sessions work, whatever the client says; may be ""
+	here       string   // the directory of this process
 	languages  []string // sorted
 	main       string   // the language that is meant when none is named; "" when there are several
 	logger     *slog.Logger
@@ -41,6 +44,7 @@ func newSessions(o *Options) *sessions {
 	s := &sessions{
 		supervisor: o.Supervisor,
 		specs:      o.Specs,
+		dir:        o.Dir,
 		languages:  slices.Sorted(maps.Keys(o.Specs)),
 		main:       o.Default,
 		logger:     o.Logger,
@@ -49,26 +53,31 @@ func newSessions(o *Options) *sessions {
 	if len(s.languages) == 1 {
 		s.main = s.languages[0]
 	}
+	s.here, _ = os.Getwd() // "" is no directory that a client names
 	return s
 }
 
 // openAhead opens the main session, so that the first call finds it ready.
 func (s *sessions) openAhead() {
 	if s.main != "" {
-		_, _, _ = s.use("", "")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.closed {
+			s.openLocked(mainSession, s.main, s.dir)
+		}
 	}
 }
 
-// use is the session of that name and language, which is made if need be. made
-// says that it was, and that the caller did not expect its name.
-func (s *sessions) use(name, lang string) (v *view, made bool, err error) {
+// use is the session of that name and language, which is made if need be, in the
+// directory where the client works. news is what the caller cannot expect about it.
+func (s *sessions) use(name, lang, dir string) (v *view, news []string, err error) {
 	if lang != "" && s.specs[lang] == nil {
-		return nil, false, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
+		return nil, nil, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, false, supervisor.ErrClosed
+		return nil, nil, supervisor.ErrClosed
 	}
 	named := name != ""
 	switch {
@@ -80,20 +89,42 @@ func (s *sessions) use(name, lang string) (v *view, made bool, err error) {
 	}
 	if v := s.views[name]; v != nil {
 		if lang != "" && lang != v.lang {
-			return nil, false, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", name, v.lang, lang)
+			return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", name, v.lang, lang)
 		}
-		return v, false, nil
+		if !v.used && s.place(dir) != v.dir { // opened ahead, and in another place
+			v = s.openLocked(name, v.lang, s.place(dir))
+			news = append(news, "it works in "+v.dir)
+		}
+		v.used = true
+		return v, news, nil
 	}
 	if lang == "" {
 		lang = s.main
 	}
 	if lang == "" {
-		return nil, false, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
+		return nil, nil, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
 	}
 	if name == newSession {
 		name = s.freeNameLocked(lang)
 	}
-	return s.openLocked(name, lang), named, nil
+	v = s.openLocked(name, lang, s.place(dir))
+	v.used = true
+	if named {
+		news = append(news, fmt.Sprintf("new session %q", name))
+	}
+	if v.dir != s.dir {
+		news = append(news, "it works in "+v.dir)
+	}
+	return v, news, nil
+}
+
+// place is the directory of a new session, for a client that works in dir. "" is
+// the one that the session has anyway.
+func (s *sessions) place(dir string) string {
+	if s.dir != "" || dir == s.here {
+		return s.dir
+	}
+	return dir
 }
 
 // meantLocked is the session that a call means which names nothing: the main
@@ -156,12 +187,16 @@ func (s *sessions) all() []*view {
 	return all
 }
 
-// openLocked starts a session without waiting for it.
-func (s *sessions) openLocked(name, lang string) *view {
-	v := newView(name, lang)
+// openLocked starts a session without waiting for it, in place of one of that
+// name that nobody has used.
+func (s *sessions) openLocked(name, lang, dir string) *view {
+	v, unused := newView(name, lang, dir), s.views[name]
 	s.views[name] = v
 	s.opening.Go(func() {
-		v.session, v.err = s.open(name, lang)
+		if unused != nil {
+			unused.close(s.logger)
+		}
+		v.session, v.err = s.open(name, lang, dir)
 		if v.err != nil {
 			s.logger.Error("a session did not open", "session", name, "language", lang, "error", v.err)
 			s.forget(v) // the next call tries again
@@ -171,8 +206,8 @@ func (s *sessions) openLocked(name, lang string) *view {
 	return v
 }
 
-func (s *sessions) open(name, lang string) (*supervisor.Session, error) {
-	spec := s.specs[lang]()
+func (s *sessions) open(name, lang, dir string) (*supervisor.Session, error) {
+	spec := s.specs[lang](dir)
 	session, err := s.supervisor.Open(context.Background(), name, spec)
 	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
 		session, err = s.supervisor.Open(context.Background(), name, spec)
@@ -208,11 +243,7 @@ func (s *sessions) close() {
 	s.opening.Wait()
 	var closing sync.WaitGroup
 	for _, v := range s.all() {
-		closing.Go(func() {
-			if err := v.session.Close(context.Background()); err != nil {
-				s.logger.Error("a session did not close cleanly", "session", v.name, "error", err)
-			}
-		})
+		closing.Go(func() { v.close(s.logger) })
 	}
 	closing.Wait()
 }

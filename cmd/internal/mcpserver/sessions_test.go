@@ -1,6 +1,8 @@
 package mcpserver_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func twoLanguages() map[string]func() workers.Spec {
-	return map[string]func() workers.Spec{"fake": fake(nil), "mock": fake(nil)}
+func twoLanguages() map[string]func(string) workers.Spec {
+	return map[string]func(string) workers.Spec{"fake": fake(nil), "mock": fake(nil)}
 }
 
 func in(session, input string) map[string]any {
@@ -134,4 +136,45 @@ func TestOutput_ZeroWaitReturnsAtOnce(t *testing.T) {
 	c.untilState("running")
 	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "[running ")
 	c.call("repl_interrupt", nil)
+}
+
+// inSandbox is a call as Codex makes it, which works in dir.
+func (c *client) inSandbox(dir string, args map[string]any) toolResult {
+	c.t.Helper()
+	return c.resultOf(c.send("tools/call", map[string]any{
+		"name": "repl", "arguments": args,
+		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": dir}},
+	}))
+}
+
+func TestSessions_WorkWhereTheClientDoes(t *testing.T) {
+	c := greet(t, nil)
+	dir := realDir(t)
+	where := map[string]any{"input": "sh pwd"}
+	wantText(t, c.inSandbox("file://"+dir, where).text(), dir+"\n[it works in "+dir+"]") // and not where main was opened ahead
+	wantText(t, c.inSandbox("file://"+realDir(t), where).text(), dir)                    // it has been used
+	wantText(t, c.inSandbox("file://"+dir, in("new", "sh pwd")).text(), dir+"\n[new session \"fake-2\"; it works in "+dir+"]")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, no := range []string{"file:///does/not/exist", "https://example.org" + dir, "file://elsewhere" + dir, "nonsense", ""} {
+		wantPart(t, c.inSandbox(no, in("new", "sh pwd")).text(), here+"\n[new session")
+	}
+}
+
+func TestSessions_WorkWhereTheUserSays(t *testing.T) {
+	dir := realDir(t)
+	c := greet(t, &setup{dir: dir})
+	wantPart(t, c.inSandbox("file://"+realDir(t), in("new", "sh pwd")).text(), dir+"\n[new session \"fake-2\"]")
+}
+
+// realDir is a new directory, by the name that it has for the system.
+func realDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -18,7 +18,7 @@ const maxResultChars = 100_000
 
 // A handler answers a call of one tool. It returns nil when ctx ended: then
 // nobody waits for an answer.
-type handler func(ctx context.Context, c *call, arguments json.RawMessage) *mcp.CallToolResult
+type handler func(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult
 
 // addTools declares the tools. Descriptions are for a model, and each is read on
 // every request: they teach what cannot be seen from a reply, and no more.
@@ -40,7 +40,7 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.wire.callOf(req); ok {
-				if result := h(ctx, c, req.Params.Arguments); result != nil {
+				if result := h(ctx, &request{c, req}, req.Params.Arguments); result != nil {
 					return result, nil
 				}
 			}

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 type view struct {
 	name string
 	lang string
+	dir  string // where it works, as chosen for it; may be ""
+	used bool   // guarded by sessions.mu; a call has named it
 
 	opened  chan struct{}       // closed when session or err is set
 	session *supervisor.Session // nil if opening failed
@@ -42,10 +45,11 @@ type owner struct {
 // firstEvent is the start of a session's first worker, which is no news.
 const firstEvent = 1
 
-func newView(name, lang string) *view {
+func newView(name, lang, dir string) *view {
 	return &view{
 		name:      name,
 		lang:      lang,
+		dir:       dir,
 		opened:    make(chan struct{}),
 		reporting: make(chan struct{}, 1),
 		cursor:    firstEvent,
@@ -79,6 +83,17 @@ func (v *view) open(ctx context.Context, deadline time.Time) (s *supervisor.Sess
 		return nil, false, nil
 	case <-ctx.Done():
 		return nil, false, nil
+	}
+}
+
+// close closes the session, once it has been opened.
+func (v *view) close(logger *slog.Logger) {
+	<-v.opened
+	if v.err != nil {
+		return
+	}
+	if err := v.session.Close(context.Background()); err != nil {
+		logger.Error("a session did not close cleanly", "session", v.name, "error", err)
 	}
 }
 

@@ -223,7 +223,7 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 	case m.Version != "2.0":
 		w.refuse(b, jsonrpc.CodeInvalidRequest, `not a JSON-RPC message: "jsonrpc" must be "2.0"`)
 	case m.Method == nil:
-		// An answer, and the server asks nothing.
+		w.acceptAnswer(text)
 	case m.ID == nil && *m.Method == methodCancelled:
 		w.cancel(m.Params)
 	case m.ID == nil:
@@ -232,6 +232,16 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		w.refuse(b, jsonrpc.CodeInvalidRequest, "an id is a string or a number")
 	default:
 		w.begin(m, b)
+	}
+}
+
+// acceptAnswer takes in the answer to a question of the server. What is no answer
+// is left out, as is one to a question that was not asked: nobody waits for it.
+func (w *wire) acceptAnswer(text []byte) {
+	if m, err := jsonrpc.DecodeMessage(text); err == nil {
+		if answer, ok := m.(*jsonrpc.Response); ok {
+			w.pending = append(w.pending, answer)
+		}
 	}
 }
 
