@@ -147,7 +147,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 // that the session is busy with it would be true for some milliseconds, and of no
 // use. The interrupt is bounded, so this is.
 func (a *asker) awaitCancelled(ctx context.Context, o *owner) bool {
-	if o == nil || !a.wire.isCancelled(o.call) {
+	if o == nil || !o.call.isCancelled() {
 		return false
 	}
 	select {
@@ -231,7 +231,7 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 			return a.tell(ctx, wait, r, o.After)
 		}
 		if elapsed, due := beat.due(); due {
-			a.wire.progress(a.call.call, elapsed.Seconds(), progressText(r))
+			a.call.progress(elapsed.Seconds(), progressText(r))
 		}
 	}
 }
@@ -267,7 +267,7 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 		}
 	}
 	result := a.render(r)
-	a.wire.whenSettled(a.call.call, func(given bool) {
+	a.call.whenSettled(func(given bool) {
 		if given {
 			a.view.told(r)
 		}

@@ -46,10 +46,10 @@ type Options struct {
 // author is how turns of this caller are recorded.
 const author = "mcp"
 
-// A server is what Run runs.
+// A server is what one client sees: tools over its own sessions.
 type server struct {
-	wire     *wire
-	sessions *sessions
+	transport transport
+	sessions  *sessions
 }
 
 // lastWrites is how long Run waits, once its sessions are closed, for the client
@@ -62,14 +62,42 @@ const lastWrites = 500 * time.Millisecond
 // client that does not read makes it half a second more, and leaves a write to Out
 // that is still blocked.
 func Run(ctx context.Context, opts *Options) error {
+	o, err := opts.complete()
+	if err != nil {
+		return err
+	}
+	if o.In == nil || o.Out == nil {
+		return errors.New("mcpserver: In and Out are required")
+	}
+	w := newWire(o.In, o.Out)
+	s := &server{transport: w, sessions: newSessions(o)}
+
+	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
+	// for them.
+	connected, err := s.sdk(o, nil).Connect(context.WithoutCancel(ctx), w, nil)
+	if err != nil {
+		return fmt.Errorf("mcpserver: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
+	s.sessions.openAhead()
+	<-w.closed
+	s.sessions.close()
+	if err := w.lastWritten(connected); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("mcpserver: %w", err)
+	}
+	return ctx.Err()
+}
+
+// complete checks the options that every transport needs, and fills in the rest.
+func (opts *Options) complete() (*Options, error) {
 	o := *opts
 	switch {
-	case o.Supervisor == nil || o.In == nil || o.Out == nil:
-		return errors.New("mcpserver: Supervisor, In and Out are required")
+	case o.Supervisor == nil:
+		return nil, errors.New("mcpserver: Supervisor is required")
 	case len(o.Specs) == 0:
-		return errors.New("mcpserver: no language is given")
+		return nil, errors.New("mcpserver: no language is given")
 	case o.Default != "" && o.Specs[o.Default] == nil:
-		return fmt.Errorf("mcpserver: the default language %q is not among those given", o.Default)
+		return nil, fmt.Errorf("mcpserver: the default language %q is not among those given", o.Default)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -77,8 +105,12 @@ func Run(ctx context.Context, opts *Options) error {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	s := &server{wire: newWire(o.In, o.Out), sessions: newSessions(&o)}
+	return &o, nil
+}
 
+// sdk is the SDK's side of the server. sessionID names the next MCP session, on a
+// transport that has them.
+func (s *server) sdk(o *Options, sessionID func() string) *mcp.Server {
 	sdk := mcp.NewServer(&mcp.Implementation{Name: "turnstone", Title: "Turnstone REPL", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
 		Logger:       o.Logger,
@@ -87,23 +119,10 @@ func Run(ctx context.Context, opts *Options) error {
 			Tools:        &mcp.ToolCapabilities{},
 			Experimental: map[string]any{sandboxState: struct{}{}},
 		},
+		GetSessionID: sessionID,
 	})
 	s.addTools(sdk)
-
-	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
-	// for them.
-	connected, err := sdk.Connect(context.WithoutCancel(ctx), s.wire, nil)
-	if err != nil {
-		return fmt.Errorf("mcpserver: %w", err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = s.wire.Close() })()
-	s.sessions.openAhead()
-	<-s.wire.closed
-	s.sessions.close()
-	if err := s.wire.lastWritten(connected); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("mcpserver: %w", err)
-	}
-	return ctx.Err()
+	return sdk
 }
 
 // lastWritten waits until the closed connection is done with its calls and

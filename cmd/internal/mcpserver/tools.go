@@ -39,7 +39,7 @@ func (s *server) addTools(to *mcp.Server) {
 			InputSchema: schema,
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if c, ok := s.wire.callOf(req); ok {
+			if c, ok := s.transport.callOf(ctx, req); ok {
 				if result := h(ctx, &request{c, req}, req.Params.Arguments); result != nil {
 					return result, nil
 				}

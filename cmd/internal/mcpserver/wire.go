@@ -28,9 +28,6 @@ const (
 	methodInitialize = "initialize"
 )
 
-// callHeader carries the number of a call through the SDK to its tool.
-const callHeader = "Turnstone-Call"
-
 // A wire is the connection to the client, one JSON-RPC message a line. It numbers
 // the client's calls for the SDK, so that ids of any type and size stay apart and
 // come back as they were sent.
@@ -50,22 +47,19 @@ type wire struct {
 	asides sync.WaitGroup // writeAsides, when it runs
 
 	mu      sync.Mutex
-	last    int64            // guarded by mu; the number of the last call
-	calls   map[int64]*call  // guarded by mu; those that are not answered
-	numbers map[string]int64 // guarded by mu; their numbers by the JSON of their ids
-	aside   [][]byte         // guarded by mu; at most maxAside; writeAsides runs while there are any
+	last    int64               // guarded by mu; the number of the last request
+	open    map[int64]*wireCall // guarded by mu; those that are not answered
+	numbers map[string]int64    // guarded by mu; their numbers by the JSON of their ids
+	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are any
 }
 
-// A call is a request of the client that is not answered yet.
-type call struct {
+// A wireCall is a request of the client that is not answered yet, for a tool or not.
+type wireCall struct {
+	call
 	number int64
 	id     json.RawMessage
 	method string
-	token  json.RawMessage // for progress; nil when the client did not ask
-	batch  *batch          // the one it came in; nil when it came alone
-
-	cancelled bool             // guarded by wire.mu
-	settled   func(given bool) // guarded by wire.mu; nil when nobody wants to know
+	batch  *batch // the one it came in; nil when it came alone
 }
 
 // A batch is several messages in one line, which protocol version 2025-03-26 has.
@@ -89,7 +83,7 @@ func newWire(in io.Reader, out io.Writer) *wire {
 		lines:   make(chan line),
 		writing: make(chan struct{}, 1),
 		closed:  make(chan struct{}),
-		calls:   make(map[int64]*call),
+		open:    make(map[int64]*wireCall),
 		numbers: make(map[string]int64),
 	}
 }
@@ -245,33 +239,33 @@ func (w *wire) acceptAnswer(text []byte) {
 	}
 }
 
-// isNameOrNumber reports whether a JSON value may be an id or a progress token.
-func isNameOrNumber(v json.RawMessage) bool {
-	return len(v) > 0 && (v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9')
-}
-
 // begin hands a call to the SDK.
 func (w *wire) begin(m message, b *batch) {
-	c := &call{id: m.ID, method: *m.Method, token: progressToken(m.Params), batch: b}
+	r := &wireCall{
+		call:   call{token: progressToken(m.Params), notify: w.notify},
+		id:     m.ID,
+		method: *m.Method,
+		batch:  b,
+	}
 	w.mu.Lock()
-	if _, taken := w.numbers[string(c.id)]; taken {
+	if _, taken := w.numbers[string(r.id)]; taken {
 		w.mu.Unlock()
-		w.refuse(b, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", c.id))
+		w.refuse(b, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
 	}
 	w.last++
-	c.number = w.last
-	w.calls[c.number] = c
-	w.numbers[string(c.id)] = c.number
+	r.number = w.last
+	w.open[r.number] = r
+	w.numbers[string(r.id)] = r.number
 	if b != nil {
 		b.open++
 	}
 	w.mu.Unlock()
 	w.pending = append(w.pending, &jsonrpc.Request{
-		ID:     numberID(c.number),
-		Method: c.method,
+		ID:     numberID(r.number),
+		Method: r.method,
 		Params: m.Params,
-		Extra:  &mcp.RequestExtra{Header: map[string][]string{callHeader: {strconv.FormatInt(c.number, 10)}}},
+		Extra:  &mcp.RequestExtra{Header: map[string][]string{callHeader: {strconv.FormatInt(r.number, 10)}}},
 	})
 }
 
@@ -310,21 +304,18 @@ func (w *wire) cancel(params json.RawMessage) {
 		return
 	}
 	w.mu.Lock()
-	c := w.calls[w.numbers[string(p.ID)]]
-	ok := c != nil && c.method != methodInitialize
-	if ok {
-		c.cancelled = true
-	}
+	r := w.open[w.numbers[string(p.ID)]]
 	w.mu.Unlock()
-	if ok {
-		number := strconv.AppendInt([]byte(`{"requestId":`), c.number, 10)
+	if r != nil && r.method != methodInitialize {
+		r.cancel()
+		number := strconv.AppendInt([]byte(`{"requestId":`), r.number, 10)
 		w.pending = append(w.pending, &jsonrpc.Request{Method: methodCancelled, Params: append(number, '}')})
 	}
 }
 
 // Write implements mcp.Connection.
 func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
-	r, ok := m.(*jsonrpc.Response)
+	answer, ok := m.(*jsonrpc.Response)
 	if !ok {
 		text, err := jsonrpc.EncodeMessage(m)
 		if err != nil {
@@ -332,29 +323,25 @@ func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
 		}
 		return w.writeLine(text)
 	}
-	number, _ := r.ID.Raw().(int64)
+	number, _ := answer.ID.Raw().(int64)
 	w.mu.Lock()
-	c := w.calls[number]
-	if c == nil {
+	r := w.open[number]
+	if r == nil {
 		w.mu.Unlock()
-		return w.writeLine(encode([]byte("null"), r))
+		return w.writeLine(encode([]byte("null"), answer))
 	}
-	delete(w.calls, number)
-	delete(w.numbers, string(c.id))
-	cancelled, settled := c.cancelled, c.settled
+	delete(w.open, number)
+	delete(w.numbers, string(r.id))
 	w.mu.Unlock()
 
 	// A client that has the answer may ask on at once: what the answer changes
 	// must have changed before.
-	if settled != nil {
-		settled(!cancelled)
-	}
 	var text []byte
-	if !cancelled {
-		text = encode(c.id, r)
+	if r.settle(true) {
+		text = encode(r.id, answer)
 	}
-	if c.batch != nil {
-		text = w.settle(c.batch, text)
+	if r.batch != nil {
+		text = w.settle(r.batch, text)
 	}
 	if text == nil {
 		return nil
@@ -451,45 +438,21 @@ func (w *wire) writeLine(text []byte) error {
 	return nil
 }
 
-// callOf is the call that the SDK hands to a tool. ok is false when the client
-// has given it up already.
-func (w *wire) callOf(req *mcp.CallToolRequest) (c *call, ok bool) {
+// callOf implements transport.
+func (w *wire) callOf(_ context.Context, req *mcp.CallToolRequest) (c *call, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	c = w.calls[number]
-	return c, c != nil && !c.cancelled
-}
-
-// isCancelled reports whether the client has given a call up.
-func (w *wire) isCancelled(c *call) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return c.cancelled
-}
-
-// whenSettled has f called once it is certain whether the client is given the
-// answer of c: right before it is written, or when it is dropped.
-func (w *wire) whenSettled(c *call, f func(given bool)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c.settled = f
-}
-
-// progress tells the client how far a call is. It does nothing when the client
-// did not ask, or has given the call up.
-func (w *wire) progress(c *call, progress float64, text string) {
-	w.mu.Lock()
-	silent := c.token == nil || c.cancelled
+	r := w.open[number]
 	w.mu.Unlock()
-	if silent {
-		return
+	if r == nil {
+		return nil, false
 	}
-	m, err := json.Marshal(progressMessage{
-		Version: "2.0",
-		Method:  "notifications/progress",
-		Params:  progressParams{Token: c.token, Progress: progress, Message: text},
-	})
+	return &r.call, !r.isCancelled()
+}
+
+// notify writes a message about progress.
+func (w *wire) notify(p progressParams) {
+	m, err := json.Marshal(progressMessage{Version: "2.0", Method: "notifications/progress", Params: p})
 	if err == nil {
 		_ = w.writeLine(m) // the answer will meet the same error
 	}
@@ -499,10 +462,4 @@ type progressMessage struct {
 	Version string         `json:"jsonrpc"`
 	Method  string         `json:"method"`
 	Params  progressParams `json:"params"`
-}
-
-type progressParams struct {
-	Token    json.RawMessage `json:"progressToken"`
-	Progress float64         `json:"progress"`
-	Message  string          `json:"message"`
 }
