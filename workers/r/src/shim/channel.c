@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static int in = -1, out = -1;
-static void (*take)(const message *);
-static void (*gone)(const char *);
 
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 static frame outgoing;     /* guarded by sending */
@@ -69,6 +68,9 @@ static const char *read_frames(void) {
 			}
 			buffer = more;
 		}
+		struct pollfd input = {in, POLLIN, 0};
+		for (int wait = console_tick(true); poll(&input, 1, wait) == 0;)
+			wait = console_tick(false);
 		ssize_t k = read(in, buffer + n, room - n);
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -90,7 +92,7 @@ static const char *read_frames(void) {
 				message m;
 				wrong = decode((bytes){at + 4, length}, &m);
 				if (wrong == NULL)
-					take(&m);
+					console_take(&m);
 				done += 4 + length;
 			}
 		}
@@ -103,13 +105,11 @@ static const char *read_frames(void) {
 }
 
 static void *reader(void *unused) {
-	gone(read_frames());
+	console_gone(read_frames());
 	return unused;
 }
 
-void channel_start(void (*each)(const message *), void (*last)(const char *)) {
-	take = each;
-	gone = last;
+void channel_start(void) {
 	pthread_t thread;
 	sigset_t all, before;
 	sigfillset(&all);
@@ -117,7 +117,7 @@ void channel_start(void (*each)(const message *), void (*last)(const char *)) {
 	if (pthread_create(&thread, NULL, reader, NULL) == 0)
 		pthread_detach(thread);
 	else
-		last("no thread for the channel");
+		console_gone("no thread for the channel");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -14,11 +14,8 @@ void code_drawing(void) { drawing = true; }
 /* eval evaluates, and returns NULL after an error or an interrupt. Nothing is printed. */
 static SEXP eval(SEXP call, SEXP env) {
 	int failed = 0;
-	FILE *output = R_Outputfile;
 	running++;
-	R_Outputfile = NULL; /* what is printed now comes to write_console, which drops it */
 	SEXP value = R_tryEvalSilent(call, env, &failed);
-	R_Outputfile = output;
 	running--;
 	return failed ? NULL : value;
 }

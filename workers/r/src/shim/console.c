@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -406,6 +407,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		pthread_mutex_unlock(&state.lock);
 		/* R's own event loop: its help server, timers of packages, windows. SIGINT jumps
 		 * out of it. */
+		fflush(stdout); /* a callback of a package's may have left something */
 		int timeout = R_wait_usec > 0 ? R_wait_usec : -1;
 		if (&Rg_wait_usec != NULL && Rg_wait_usec > 0 && (timeout < 0 || Rg_wait_usec < timeout))
 			timeout = Rg_wait_usec;
@@ -424,13 +426,60 @@ void console_answered(void) {
 	interrupt_settle();
 }
 
-/* ---- writing */
+/* ---- writing
+ *
+ * R's output goes through libc's stdout, line by line. So it is in order with what C code
+ * prints there, and R's fflush(stdout) before system() and parallel's forks writes out a
+ * line that is not finished, too. R's own way to stdout would be a system call for each
+ * number of a vector. */
+
+enum { BULK = 4096 }; /* bytes from which on a write goes to the channel: a pipe is faster */
+
+static atomic_bool unfinished; /* the last line */
+
+/* console_tick writes out a line that stays unfinished. It returns in how many ms it wants
+ * to be called again; -1: not before the next frame. For the reader thread, with fresh
+ * after a frame. */
+int console_tick(bool fresh) {
+	static int delay;
+	pthread_mutex_lock(&state.lock);
+	bool busy = state.active && !state.asked;
+	pthread_mutex_unlock(&state.lock);
+	if (!busy)
+		return -1;
+	if (!fresh)
+		fflush(stdout);
+	bool some = atomic_exchange(&unfinished, false);
+	delay = fresh || some ? 10 : delay < 80 ? 2 * delay : delay;
+	return delay;
+}
+
+static void write_output(const char *text, size_t n) {
+	if (forked) { /* its end is _exit(), which writes nothing out */
+		fwrite(text, 1, n, stdout);
+		fflush(stdout);
+		return;
+	}
+	if (n < BULK || !terminal_is_fence()) {
+		fwrite(text, 1, n, stdout);
+		atomic_store(&unfinished, text[n - 1] != '\n');
+		return;
+	}
+	fflush(stdout);
+	for (size_t k; n > 0; text += k, n -= k) {
+		k = n < MAX_OUTPUT ? n : MAX_OUTPUT;
+		frame *f = send_begin("output", 2, true);
+		put_text(f, "stream", "stdout");
+		put_bin_head(f, "data", k);
+		send_frame(f, text, k);
+	}
+}
 
 static void write_console(const char *text, int n, int type) {
 	if (n <= 0 || code_running())
 		return;
-	if (type == 0) { /* R writes to stdout itself, unless somebody has taken R_Outputfile away */
-		fwrite(text, 1, (size_t)n, stdout);
+	if (type == 0) {
+		write_output(text, (size_t)n);
 		return;
 	}
 	fflush(stdout);
@@ -547,9 +596,7 @@ void console_install(bool go_on) {
 	/* Line buffered, as libc has it for a terminal, but with room for long lines. */
 	static char room[64 << 10];
 	setvbuf(stdout, room, _IOLBF, sizeof room);
-	if (R_Outputfile == NULL)
-		R_Outputfile = stdout;
-	R_Consolefile = NULL; /* what R writes to its standard error comes here */
+	R_Outputfile = R_Consolefile = NULL; /* while they are set, R writes there itself */
 	ptr_R_WriteConsole = NULL;
 	ptr_R_WriteConsoleEx = write_console;
 	ptr_R_ReadConsole = read_console;

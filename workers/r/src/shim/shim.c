@@ -82,7 +82,7 @@ EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_g
 	console_install(*keep_going != 0);
 	interrupt_install();
 	introduce(*version, *home);
-	channel_start(console_take, console_gone);
+	channel_start();
 	*result = "";
 }
 

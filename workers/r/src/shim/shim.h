@@ -5,7 +5,8 @@
  *
  *	thread   does                                         never
  *	main     all that is R; asks for input, sends frames  takes state.lock while it waits
- *	reader   takes frames off the channel, interrupts     calls R, takes a signal
+ *	reader   takes frames off the channel, interrupts,    calls R, takes a signal
+ *	         writes out unfinished lines
  *
  * SIGINT makes R jump out of the select() in which it waits for input. So whoever waits
  * there holds no lock and owns no memory.
@@ -78,7 +79,7 @@ size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: i
 /* ---- channel.c: the frames' way, and the reader thread */
 
 bool channel_open(const char *setting); /* REPL_IPC */
-void channel_start(void (*take)(const message *), void (*gone)(const char *why));
+void channel_start(void);
 void channel_forget(void); /* in a forked child */
 
 /* send_begin and send_frame enclose the fields of a frame that is sent; there is one such
@@ -101,6 +102,7 @@ int out_of_the_way(int fd);
 void console_install(bool keep_going); /* keep_going: a turn goes on behind an error */
 void console_take(const message *m); /* for the reader thread */
 void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
+int console_tick(bool fresh);
 void console_answered(void);         /* an interrupt of the query would be stale */
 
 /* ---- interrupt.c */
