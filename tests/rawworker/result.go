@@ -1,0 +1,72 @@
+//go:build linux || darwin
+
+package rawworker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// A Result is what one turn has brought, in order.
+type Result struct {
+	Events []any
+	Idle   *ipc.Idle
+	End    *ipc.SessionEnd
+}
+
+// Out is all text of the turn.
+func (r Result) Out() string { return r.text(ipc.Stdout, ipc.Stderr) }
+
+// ErrText is what came as standard error.
+func (r Result) ErrText() string { return r.text(ipc.Stderr) }
+
+func (r Result) text(of ...ipc.Stream) string {
+	var b strings.Builder
+	for _, e := range r.Events {
+		if t, ok := e.(Text); ok && (t.Stream == of[0] || t.Stream == of[len(of)-1]) {
+			b.WriteString(t.Data)
+		}
+	}
+	return b.String()
+}
+
+// Script is the turn in words: text as it is, <err> around standard error, and
+// [image], [wait …], [line …] where those were.
+func (r Result) Script() string {
+	var b strings.Builder
+	stream := ipc.Stdout
+	turnTo := func(s ipc.Stream) {
+		if s != stream {
+			stream = s
+			b.WriteString(map[ipc.Stream]string{ipc.Stderr: "<err>", ipc.Stdout: "</err>"}[s])
+		}
+	}
+	for _, e := range r.Events {
+		if t, ok := e.(Text); ok {
+			turnTo(t.Stream)
+			b.WriteString(t.Data)
+			continue
+		}
+		turnTo(ipc.Stdout)
+		switch e := e.(type) {
+		case ipc.Image:
+			fmt.Fprintf(&b, "[image %s]", e.MIME)
+		case ipc.StdinWait:
+			fmt.Fprintf(&b, "[wait %s %s %q]", e.Kind, e.Want, e.Prompt)
+		case ipc.InputLine:
+			fmt.Fprintf(&b, "[line %q]", e.Text)
+		}
+	}
+	return b.String()
+}
+
+// Wants fails the test unless the turn ended well and printed want.
+func (r Result) Wants(t *testing.T, want string) {
+	t.Helper()
+	if got := r.Out(); got != want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q, idle %+v; want %q and ok", r.Script(), r.Idle, want)
+	}
+}

@@ -1,0 +1,438 @@
+//go:build linux || darwin
+
+package rawworker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Nonce is that of every worker's fence.
+const Nonce = "0123456789abcdef"
+
+// Patience is how long a worker may take for anything before a test fails.
+const Patience = 30 * time.Second
+
+// Text is what the terminal carried, or an output frame.
+type Text struct {
+	Stream ipc.Stream
+	Data   string
+}
+
+// Ended says that the worker's channel and its terminal are at their end.
+type Ended struct{}
+
+// A Worker is a real worker on a terminal. Its methods are for the test's
+// goroutine, and fail the test when the worker breaks the protocol or its silence
+// lasts for Patience.
+type Worker struct {
+	Cmd      *exec.Cmd
+	Terminal *os.File // the master
+	Channel  *os.File // where the worker reads
+	Turn     uint64   // the last one that Begin began
+
+	// OnWait takes a wait over when it returns true.
+	OnWait func(ipc.StdinWait) bool
+
+	t    testing.TB
+	raw  chan any // []byte of the terminal, ipc.Message, error, Ended
+	stop chan struct{}
+
+	ends   int    // of the channel and the terminal that have come
+	tail   []byte // terminal bytes not merged yet
+	stream ipc.Stream
+	held   map[uint64]ipc.Message // placed frames whose marker has not come
+	merged []any                  // Text, ipc.Message and Ended, in order
+}
+
+// A Setup says how to start a worker beyond its Spec.
+type Setup struct {
+	Base    []string // the environment before the Spec's changes; nil means os.Environ
+	Env     []string // applied behind the Spec's, in the same way
+	Dir     string   // "" means the Spec's
+	NoTurn0 bool     // return before idle(0)
+}
+
+// Start starts a worker and waits for its first idle.
+func Start(t testing.TB, spec workers.Spec, s Setup) *Worker {
+	t.Helper()
+	cmd, master, toWorker, fromWorker := Spawn(t, spec, s)
+	w := &Worker{
+		t: t, Cmd: cmd, Terminal: master, Channel: toWorker,
+		raw: make(chan any, 64), stop: make(chan struct{}),
+		stream: ipc.Stdout, held: map[uint64]ipc.Message{},
+	}
+	go w.readTerminal()
+	go w.readChannel(fromWorker)
+	t.Cleanup(func() {
+		close(w.stop)
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+		w.Channel.Close()
+		master.Close()
+		fromWorker.Close()
+	})
+	if !s.NoTurn0 {
+		w.Ready()
+		w.Finish()
+	}
+	return w
+}
+
+// Spawn starts a worker on a terminal of its own and returns our ends, which the
+// caller closes.
+func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toWorker, fromWorker *os.File) {
+	t.Helper()
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	files := t.TempDir()
+	for name, data := range spec.Files {
+		if err := os.WriteFile(filepath.Join(files, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	prepareTerminal(t, slave)
+	workerIn, toWorker, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromWorker, workerOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workerIn.Close()
+	defer workerOut.Close()
+
+	args := make([]string, len(spec.Args))
+	for i, a := range spec.Args {
+		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)
+	}
+	cmd = exec.Command(spec.Path, args...)
+	if cmd.Dir = s.Dir; cmd.Dir == "" {
+		cmd.Dir = spec.Dir
+	}
+	base := s.Base
+	if base == nil {
+		base = os.Environ()
+	}
+	changes := slices.Concat([]string{"TERM=dumb", "PAGER=cat"}, spec.Env, s.Env, []string{"REPL_IPC=3,4," + Nonce})
+	cmd.Env = environment(base, changes, files)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.ExtraFiles = []*os.File{workerIn, workerOut}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, master, toWorker, fromWorker
+}
+
+// environment applies changes as workers.Spec.Env says.
+func environment(base, changes []string, files string) []string {
+	env := slices.Clone(base)
+	for _, change := range changes {
+		name, _, set := strings.Cut(change, "=")
+		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		if set {
+			env = append(env, strings.ReplaceAll(change, workers.FilesDir, files))
+		}
+	}
+	return env
+}
+
+func prepareTerminal(t testing.TB, slave *os.File) {
+	t.Helper()
+	fd := int(slave.Fd())
+	mode, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode.Oflag &^= unix.OPOST
+	mode.Iflag &^= unix.IXON
+	mode.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(fd, setTermios, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ready takes worker_ready, the first frame. Text of the start-up may overtake it:
+// the two are on different ways.
+func (w *Worker) Ready() ipc.WorkerReady {
+	w.t.Helper()
+	var before []any
+	for {
+		switch e := w.Next().(type) {
+		case ipc.WorkerReady:
+			w.merged = append(before, w.merged...)
+			return e
+		case Text:
+			before = append(before, e)
+		default:
+			w.t.Fatalf("first came %+v after %v; want worker_ready", e, before)
+		}
+	}
+}
+
+func (w *Worker) hand(v any) bool {
+	select {
+	case w.raw <- v:
+		return true
+	case <-w.stop:
+		return false
+	}
+}
+
+func (w *Worker) readTerminal() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := w.Terminal.Read(buf)
+		if n > 0 && !w.hand(append([]byte(nil), buf[:n]...)) {
+			return
+		}
+		if err != nil {
+			w.hand(Ended{})
+			return
+		}
+	}
+}
+
+func (w *Worker) readChannel(r io.Reader) {
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			w.hand(Ended{})
+			return
+		}
+		payload := make([]byte, binary.BigEndian.Uint32(head[:]))
+		if _, err := io.ReadFull(r, payload); err != nil {
+			w.hand(fmt.Errorf("a truncated frame: %w", err))
+			return
+		}
+		m, err := ipc.Decode(payload, ipc.FromWorker)
+		if err != nil {
+			w.hand(fmt.Errorf("%w: %q", err, payload))
+			return
+		}
+		if !w.hand(m) {
+			return
+		}
+	}
+}
+
+// Next is the next event in the true order: Text, a message, or Ended.
+func (w *Worker) Next() any {
+	w.t.Helper()
+	e, ok := w.NextWithin(Patience)
+	if !ok {
+		w.t.Fatalf("nothing came within %v; unmerged %q, held %v", Patience, w.tail, w.held)
+	}
+	return e
+}
+
+// NextWithin is Next, unless nothing comes for d.
+func (w *Worker) NextWithin(d time.Duration) (any, bool) {
+	w.t.Helper()
+	var deadline <-chan time.Time
+	for len(w.merged) == 0 {
+		if deadline == nil {
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			deadline = timer.C
+		}
+		select {
+		case v := <-w.raw:
+			w.take(v)
+		case <-deadline:
+			return nil, false
+		}
+	}
+	e := w.merged[0]
+	w.merged = w.merged[1:]
+	return e, true
+}
+
+func (w *Worker) take(v any) {
+	w.t.Helper()
+	switch v := v.(type) {
+	case error:
+		w.t.Fatal(v)
+	case []byte:
+		w.tail = append(w.tail, v...)
+	case ipc.Message:
+		if m := ipc.MarkOf(v); m != 0 {
+			w.held[m] = v
+		} else {
+			w.merged = append(w.merged, v)
+		}
+	case Ended:
+		if w.ends++; w.ends == 2 {
+			defer func() { w.merged = append(w.merged, v) }()
+		}
+	}
+	w.merge()
+}
+
+// merge moves terminal bytes to merged, up to a marker whose frame has not come.
+func (w *Worker) merge() {
+	prefix := []byte("\x1b_" + Nonce + ";")
+	for len(w.tail) > 0 {
+		i := bytes.Index(w.tail, prefix)
+		if i < 0 {
+			keep := 0
+			for j := min(len(w.tail), len(prefix)-1); j > 0; j-- {
+				if bytes.HasPrefix(prefix, w.tail[len(w.tail)-j:]) {
+					keep = j
+					break
+				}
+			}
+			w.add(w.tail[:len(w.tail)-keep])
+			w.tail = w.tail[len(w.tail)-keep:]
+			return
+		}
+		end := bytes.Index(w.tail[i:], []byte("\x1b\\"))
+		if end < 0 {
+			return
+		}
+		w.add(w.tail[:i])
+		body := string(w.tail[i+len(prefix) : i+end])
+		w.tail = w.tail[i:]
+		switch {
+		case body == "E":
+			w.stream = ipc.Stderr
+		case body == "O":
+			w.stream = ipc.Stdout
+		default:
+			n, err := strconv.ParseUint(strings.TrimPrefix(body, "#"), 10, 64)
+			if err != nil {
+				w.t.Fatalf("marker %q", body)
+			}
+			m, ok := w.held[n]
+			if !ok {
+				return
+			}
+			delete(w.held, n)
+			if o, ok := m.(ipc.Output); ok {
+				w.merged = append(w.merged, Text{o.Stream, string(o.Data)})
+			} else {
+				w.merged = append(w.merged, m)
+			}
+		}
+		w.tail = w.tail[end+2:]
+	}
+}
+
+func (w *Worker) add(data []byte) {
+	if len(data) > 0 {
+		w.merged = append(w.merged, Text{w.stream, string(data)})
+	}
+}
+
+// Tell sends a message.
+func (w *Worker) Tell(m ipc.Message) {
+	w.t.Helper()
+	frame, err := ipc.AppendFrame(nil, m)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.Channel.Write(frame); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Begin starts a turn.
+func (w *Worker) Begin(code string) {
+	w.t.Helper()
+	w.Turn++
+	w.Tell(ipc.TurnStart{Turn: w.Turn, Input: []byte(code)})
+}
+
+// Run runs one turn, answering its waits with answers: a line each, "" for end of file.
+func (w *Worker) Run(code string, answers ...string) Result {
+	w.t.Helper()
+	w.Begin(code)
+	return w.Finish(answers...)
+}
+
+// Finish collects events up to the turn's idle, or the worker's end.
+func (w *Worker) Finish(answers ...string) Result {
+	w.t.Helper()
+	var r Result
+	for {
+		e := w.Next()
+		r.Events = append(r.Events, e)
+		switch e := e.(type) {
+		case ipc.StdinWait:
+			if w.OnWait != nil && w.OnWait(e) {
+				continue
+			}
+			if len(answers) == 0 {
+				w.t.Fatalf("an unexpected wait %+v after %s", e, r.Script())
+			}
+			w.Answer(e, answers[0])
+			answers = answers[1:]
+		case ipc.Idle:
+			if e.Turn != w.Turn {
+				w.t.Fatalf("idle of turn %d, want %d", e.Turn, w.Turn)
+			}
+			r.Idle = &e
+			return r
+		case ipc.SessionEnd:
+			r.End = &e
+		case Ended:
+			return r
+		}
+	}
+}
+
+// Answer answers a wait with a line, or with "" for end of file.
+func (w *Worker) Answer(wait ipc.StdinWait, answer string) {
+	w.t.Helper()
+	in := ipc.TurnInput{Turn: wait.Turn, Wait: wait.Wait, Input: []byte(answer), EOF: answer == ""}
+	if answer != "" && !strings.HasSuffix(answer, "\n") {
+		in.Input = append(in.Input, '\n')
+	}
+	w.Tell(in)
+}
+
+// Await returns once the turn has printed s.
+func (w *Worker) Await(s string) {
+	w.t.Helper()
+	var seen string
+	for !strings.Contains(seen, s) {
+		switch e := w.Next().(type) {
+		case Text:
+			seen += e.Data
+		case ipc.Idle, Ended:
+			w.t.Fatalf("%+v came before %q: %.2000q", e, s, seen)
+		}
+	}
+}
+
+// Status waits for the worker's process.
+func (w *Worker) Status() syscall.WaitStatus {
+	w.t.Helper()
+	w.Cmd.Wait()
+	return w.Cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
