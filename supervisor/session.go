@@ -202,7 +202,7 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 	}
 	s.mu.Unlock()
 	if needsWorker {
-		if err := s.start(); err != nil {
+		if err := s.start(context.Background()); err != nil {
 			return nil, err
 		}
 	}
@@ -347,7 +347,7 @@ func (s *Session) Reset(ctx context.Context) error {
 	s.mu.Unlock()
 	s.stopWorker("reset")
 	s.release()
-	return s.start()
+	return s.start(context.Background())
 }
 
 // Close ends the session for good: when it returns, no process of it is left
@@ -396,9 +396,9 @@ func (s *Session) acquire(ctx context.Context) error {
 
 func (s *Session) release() { <-s.lifecycle }
 
-// start starts a worker unless there is one. It has no context: a start that
-// others may already count on is bounded by itself and not given up.
-func (s *Session) start() error {
+// start starts a worker unless there is one. ctx is for its preparation only: a
+// start that others may already count on is bounded by itself and not given up.
+func (s *Session) start(ctx context.Context) error {
 	_ = s.acquire(context.Background())
 	defer s.release()
 	s.mu.Lock()
@@ -421,7 +421,7 @@ func (s *Session) start() error {
 	generation, size := s.generation, s.o.Size
 	s.mu.Unlock()
 
-	w, err := s.launch(generation, size)
+	w, err := s.launch(ctx, generation, size)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -152,7 +152,9 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Open makes a session and starts its first worker. It returns once the
 // worker's process exists, within 10 s; an input submitted before the worker is
-// ready is held for it. The session lives until Close, whatever happens to ctx.
+// ready is held for it. What spec has to prepare comes first: it ends with ctx,
+// and after Options.StartTimeout. Once open, the session lives until Close,
+// whatever happens to ctx.
 // The error is ErrExists, ErrLimit, ErrClosed or a *StartError.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !sessionName.MatchString(name) {
@@ -168,7 +170,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 		return nil, err
 	}
 	defer v.opening.Done()
-	s, err := v.open(name, spec)
+	s, err := v.open(ctx, name, spec)
 	v.mu.Lock()
 	closed := v.closed
 	if err != nil {
@@ -201,7 +203,7 @@ func (v *Supervisor) reserve(name string) error {
 	return nil
 }
 
-func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
+func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	dir, err := os.MkdirTemp(v.o.Dir, name+"-")
 	if err != nil {
 		return nil, &StartError{Session: name, Err: err}
@@ -230,7 +232,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		state:     StateEnded,
 		fed:       make(map[string]bool),
 	}
-	if err := s.start(); err != nil {
+	if err := s.start(ctx); err != nil {
 		_ = log.Close()
 		_ = os.RemoveAll(dir)
 		_ = lock.Close()

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,10 +61,16 @@ type worker struct {
 	known             map[string]bool // terminal readers that blocked before the turn began
 }
 
-// launch starts a worker process.
-func (s *Session) launch(generation uint64, size Size) (*worker, error) {
+// launch starts a worker process. ctx ends its preparation, and nothing later.
+func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*worker, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
+	defer cancel()
+	source, err := s.spec.Prepared(ctx, s.Notify)
+	if err != nil {
+		return nil, err
+	}
 	files := filepath.Join(s.dir, "files")
-	if err := writeFiles(files, s.spec.Files); err != nil {
+	if err := writeFiles(files, source); err != nil {
 		return nil, err
 	}
 	expand := func(in []string) []string {

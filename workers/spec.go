@@ -4,8 +4,10 @@
 package workers
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 )
@@ -34,12 +36,33 @@ type Spec struct {
 	// 0600, into the session's private directory before the start.
 	Files map[string][]byte
 
+	// Prepare makes what cannot be had before the start, such as something that must
+	// be compiled once; nil when there is nothing. It runs before every start of a
+	// worker, must be quick when its work is already done, tells progress in whole
+	// sentences for a person, and returns more Files. It gives up when ctx ends.
+	Prepare func(ctx context.Context, progress func(message string)) (map[string][]byte, error)
+
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	Why string
 
 	// Err is why this Spec cannot start at all: discovery failed. Whoever opens a
 	// session returns it.
 	Err error
+}
+
+// Prepared runs Prepare, and returns everything that is to be written before the start.
+func (s *Spec) Prepared(ctx context.Context, progress func(message string)) (map[string][]byte, error) {
+	if s.Prepare == nil {
+		return s.Files, nil
+	}
+	made, err := s.Prepare(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]byte, len(s.Files)+len(made))
+	maps.Copy(files, s.Files)
+	maps.Copy(files, made)
+	return files, nil
 }
 
 // Validate reports what makes s impossible to start.

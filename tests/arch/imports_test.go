@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 
 	"cmd/internal/terminal":  "supervisor timeline",
 	"cmd/internal/mcpserver": "supervisor timeline workers",
-	"cmd/internal/cli": "supervisor timeline workers workers/python workers/conformance " +
+	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
 		"cmd/internal/terminal cmd/internal/mcpserver",
 	"cmd/repl": "cmd/internal/cli supervisor",
 

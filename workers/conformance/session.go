@@ -79,7 +79,11 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 			err = fmt.Errorf("conformance: cannot start %s: %w", spec.Path, err)
 		}
 	}()
-	if s.dir, err = writeFiles(spec.Files); err != nil {
+	files, err := spec.Prepared(ctx, func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	if s.dir, err = writeFiles(files); err != nil {
 		return nil, err
 	}
 	master, slave, err := pty.Open()

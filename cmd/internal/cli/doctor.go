@@ -21,15 +21,25 @@ const probeTime = 10 * time.Second
 
 // A diagnosis is what doctor finds out.
 type diagnosis struct {
-	Version    string      `json:"version"`
-	Build      string      `json:"build"`
-	Language   string      `json:"language"`
+	Version    string `json:"version"`
+	Build      string `json:"build"`
+	Language   string `json:"language"`
+	display    string
 	Executable string      `json:"executable,omitempty"`
 	Runtime    string      `json:"runtime_version,omitempty"`
 	Why        string      `json:"why,omitempty"`
 	Candidates []candidate `json:"candidates"`
 	Probes     []finding   `json:"probes"`
 	Notices    []string    `json:"notices,omitempty"` // what the session itself had to say
+}
+
+// A candidate is one place where the runtime was looked for.
+type candidate struct {
+	Source  string `json:"source"`
+	Path    string `json:"path,omitempty"`
+	Version string `json:"version,omitempty"`
+	Taken   bool   `json:"taken"`
+	Note    string `json:"note,omitempty"` // why it was passed over
 }
 
 // A finding is the result of one probe.
@@ -63,7 +73,10 @@ func doctor(s streams, args []string) (int, error) {
 		Language:   lang.name,
 		Executable: spec.Path,
 		Why:        spec.Why,
-		Candidates: lang.candidates(c.python, c.dir),
+		display:    lang.display,
+	}
+	for _, looked := range lang.candidates(c.executable(lang), c.dir) {
+		d.Candidates = append(d.Candidates, candidate(looked))
 	}
 	if err != nil {
 		d.Probes = []finding{{Name: "a runtime is found", Detail: oneLine(err)}}
@@ -257,9 +270,9 @@ func (d *diagnosis) print(w io.Writer) error {
 	line("repl %s (%s)", d.Version, d.Build)
 	line("")
 	if d.Executable == "" {
-		line("%s: none", d.Language)
+		line("%s: none", d.display)
 	} else {
-		line("%s: %s %s", d.Language, d.Executable, d.Runtime)
+		line("%s: %s %s", d.display, d.Executable, d.Runtime)
 		line("  because: %s", d.Why)
 	}
 	line("  looked at:")

@@ -2,69 +2,78 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 	"github.com/turnstone-repl/turnstone/workers/python"
+	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 // A language is what the command knows about one: everything that no worker can say.
 type language struct {
 	name         string
+	display      string // for a person
 	continuation string // the prompt for the further lines of an input
 
 	// spec finds the runtime. executable and dir are the user's choices, or "".
 	spec func(executable, dir string) workers.Spec
 
-	// file is an input that runs a file, absolute, as a program of its own.
-	file func(path string, args []string) string
+	// file is an input that runs a file, absolute, as a program of its own. It may
+	// change how the runtime starts.
+	file func(s *workers.Spec, path string, args []string) (input string, err error)
 
 	// quit is an input that ends the runtime the way it ends at the end of a program.
 	quit string
 
 	// candidates says what spec looked at.
-	candidates func(executable, dir string) []candidate
+	candidates func(executable, dir string) []workers.Candidate
 
 	dialect conformance.Dialect
-}
-
-// A candidate is one place where a runtime was looked for.
-type candidate struct {
-	Source string `json:"source"`
-	Path   string `json:"path,omitempty"`
-	Taken  bool   `json:"taken"`
-	Note   string `json:"note,omitempty"` // why it was passed over
 }
 
 // languages are in the order in which they are offered; the first is the default.
 func languages() []language {
 	return []language{{
 		name:         "python",
+		display:      "Python",
 		continuation: "... ",
 		spec: func(executable, dir string) workers.Spec {
 			return python.Spec(python.Options{Path: executable, Dir: dir})
 		},
 		file: pythonFile,
 		quit: "raise SystemExit",
-		candidates: func(executable, dir string) []candidate {
+		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
-			found := make([]candidate, len(looked))
-			for i, c := range looked {
-				found[i] = candidate{Source: c.Source, Path: c.Path, Taken: c.Taken, Note: c.Note}
-			}
-			return found
+			return looked
 		},
 		dialect: conformance.Python(),
+	}, {
+		name:         "r",
+		display:      "R",
+		continuation: "+ ",
+		spec: func(executable, dir string) workers.Spec {
+			return r.Spec(r.Options{Path: executable, Dir: dir})
+		},
+		file: rFile,
+		quit: `base::quit(save = "no")`,
+		candidates: func(executable, dir string) []workers.Candidate {
+			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
+			return looked
+		},
+		dialect: conformance.R(),
 	}}
 }
 
 // pythonFile runs a file in __main__ under its own name, which is what
 // tracebacks, inspect and multiprocessing go by.
-func pythonFile(path string, args []string) string {
+func pythonFile(_ *workers.Spec, path string, args []string) (string, error) {
 	argv := []string{pythonString(path)}
 	for _, a := range args {
 		argv = append(argv, pythonString(a))
@@ -73,7 +82,22 @@ func pythonFile(path string, args []string) string {
 __import__("sys").argv[:] = [%s]
 if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = %s
 exec(compile(__import__("io").open_code(__file__).read(), __file__, "exec", dont_inherit=True))
-`, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path)))
+`, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path))), nil
+}
+
+// rFile runs a file as Rscript does, to which it is what R reads instead of a
+// console: every value at the top level is printed, and stdin() is the file.
+func rFile(s *workers.Spec, path string, args []string) (string, error) {
+	if len(args) > 0 {
+		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	code, err := io.ReadAll(io.LimitReader(file, supervisor.MaxInputBytes+1))
+	return string(code), err
 }
 
 // pythonString is a literal for what the operating system calls s: Python keeps

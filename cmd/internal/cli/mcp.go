@@ -52,6 +52,9 @@ func mcp(s streams, args []string) (int, error) {
 		if err != nil {
 			return statusUsage, err
 		}
+		if err := c.settleExecutable(l); err != nil {
+			return statusUsage, err
+		}
 		offered = []language{l}
 	}
 	if err := c.settleDir(); err != nil {
@@ -59,12 +62,12 @@ func mcp(s streams, args []string) (int, error) {
 	}
 	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {
-		if c.python != "" { // a search has time until a session is opened
+		if c.executable(l) != "" { // a search has time until a session is opened
 			if _, err := c.specOf(l); err != nil {
 				return statusUsage, err
 			}
 		}
-		specs[l.name] = func(dir string) workers.Spec { return l.spec(c.python, dir) }
+		specs[l.name] = func(dir string) workers.Spec { return l.spec(c.executable(l), dir) }
 	}
 	if c.dir == "" {
 		c.dir = projectDir()

@@ -19,13 +19,19 @@ import (
 
 // choice is what every command that starts a runtime is told about it.
 type choice struct {
-	lang, python, dir string
+	lang, python, r, dir string
 }
 
 // spec settles the choice.
 func (c choice) spec() (language, workers.Spec, error) {
+	if c.lang == "" && c.python == "" && c.r != "" {
+		c.lang = "r"
+	}
 	l, err := languageNamed(c.lang)
 	if err != nil {
+		return l, workers.Spec{}, err
+	}
+	if err := c.settleExecutable(l); err != nil {
 		return l, workers.Spec{}, err
 	}
 	if err := c.settleDir(); err != nil {
@@ -33,6 +39,22 @@ func (c choice) spec() (language, workers.Spec, error) {
 	}
 	s, err := c.specOf(l)
 	return l, s, err
+}
+
+// executable is the runtime that is named for a language, or "".
+func (c choice) executable(l language) string {
+	return map[string]string{"python": c.python, "r": c.r}[l.name]
+}
+
+// settleExecutable refuses a runtime that is named for another language than the
+// only one.
+func (c choice) settleExecutable(only language) error {
+	for _, other := range languages() {
+		if name := c.executable(other); name != "" && other.name != only.name {
+			return misuse("--%s %s does not go with --lang %s", other.name, name, only.name)
+		}
+	}
+	return nil
 }
 
 // settleDir checks the directory, if one is named, and makes it absolute.
@@ -50,8 +72,8 @@ func (c *choice) settleDir() (err error) {
 // specOf finds the runtime of a language. An interpreter that is named and cannot
 // be used is the user's error.
 func (c choice) specOf(l language) (workers.Spec, error) {
-	s := l.spec(c.python, c.dir)
-	if s.Err != nil && c.python != "" {
+	s := l.spec(c.executable(l), c.dir)
+	if s.Err != nil && c.executable(l) != "" {
 		return s, misuse("%v", s.Err)
 	}
 	return s, s.Err
@@ -61,6 +83,7 @@ func (c choice) specOf(l language) (workers.Spec, error) {
 func (c *choice) define(f *flag.FlagSet) {
 	f.StringVar(&c.lang, "lang", "", "")
 	f.StringVar(&c.python, "python", "", "")
+	f.StringVar(&c.r, "r", "", "")
 	f.StringVar(&c.dir, "dir", "", "")
 }
 
@@ -95,7 +118,11 @@ func repl(s streams, args []string) (int, error) {
 		if err != nil {
 			return statusFailed, err
 		}
-		return runProgram(s, lang, spec, program{code: lang.file(path, f.Args()[1:]), stdin: s.in})
+		code, err := lang.file(&spec, path, f.Args()[1:])
+		if err != nil {
+			return statusFailed, fmt.Errorf("cannot run the file: %w", err)
+		}
+		return runProgram(s, lang, spec, program{code: code, stdin: s.in})
 	case terminal.Usable():
 		return interact(lang, spec)
 	}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package r
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// untrusted says why a directory could hold what somebody else put there; "" means
+// it is the user's own.
+func untrusted(info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return "is not a directory"
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return "belongs to somebody else"
+	case info.Mode().Perm()&0o022 != 0:
+		return "can be written by others (chmod go-w it)"
+	}
+	return ""
+}

@@ -1,0 +1,347 @@
+package r
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
+)
+
+// oldestMajor is the first R that the worker runs on.
+const oldestMajor = 4
+
+// FindOptions says where Find looks. The zero value means the surroundings of
+// this process.
+type FindOptions struct {
+	// Path names one R and turns the search off: its front end ("/usr/bin/R"), a
+	// directory (R's home or what it was installed into), a version that is
+	// installed ("4.3"), or a command on PATH ("R-devel"). A relative path counts
+	// from Dir, and "~/" is the home directory. "" means search.
+	Path string
+
+	// Dir is what a relative path counts from; "" means the working directory.
+	Dir string
+
+	// Env is the complete environment to look in ("K=V"); the last of two equal
+	// names counts. nil means that of this process.
+	Env []string
+}
+
+// An Installation is an R that Find settled on.
+type Installation struct {
+	Path    string // the front end, absolute
+	Version string // what the files of the installation say ("4.3.2"); "" when they do not tell
+
+	// Why says in one line how it was found, and what stood before it in the order
+	// but could not be used.
+	Why string
+}
+
+// A Candidate is one place that Find looked at.
+type Candidate = workers.Candidate
+
+// Find chooses the R that a person would expect, without starting a process:
+//
+//  1. o.Path, and then nothing else
+//  2. R_HOME; when that is not a usable R, nothing else either
+//  3. CONDA_PREFIX, the active conda or pixi environment, when R is installed in it
+//  4. R on PATH
+//  5. where R is usually installed: a program that was not started from a shell
+//     may have a short PATH
+//
+// The candidates are everything looked at, in order, also when there is an error.
+func Find(o FindOptions) (Installation, []Candidate, error) {
+	return find(o, systemPlaces())
+}
+
+// places are the directories in which R is usually installed.
+type places struct {
+	versions []string // each holds one directory for each version
+	prefixes []string // each is what one R was installed into
+}
+
+func find(o FindOptions, known places) (Installation, []Candidate, error) {
+	if unsupported != "" {
+		return Installation{}, nil, errors.New(unsupported)
+	}
+	s, err := discovery.NewSurroundings(o.Dir, o.Env)
+	if err != nil {
+		return Installation{}, nil, fmt.Errorf("r: %w", err)
+	}
+	f := &finder{s, o.Path, known}
+	looks := []func() []Candidate{f.conda, f.onPath, f.known}
+	home := f.Env["R_HOME"]
+	switch {
+	case o.Path != "":
+		looks = []func() []Candidate{f.named}
+	case home != "":
+		looks = []func() []Candidate{f.home}
+	}
+	var seen []Candidate
+	for _, look := range looks {
+		for _, c := range look() {
+			if c.Note == "" {
+				c.Version, c.Note = inspect(c.Path)
+			}
+			c.Taken = c.Note == ""
+			seen = append(seen, c)
+			if c.Taken {
+				return Installation{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
+			}
+		}
+	}
+	looked := discovery.Looked(seen)
+	switch {
+	case o.Path != "":
+		err = fmt.Errorf("r: cannot use %q: %s; name R itself, the directory it is installed in, or a version that is installed", o.Path, looked)
+	case home != "":
+		err = fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to have R looked for", home, seen[0].Note)
+	default:
+		err = fmt.Errorf("r: no R %d.0 or newer found (%s); install it (%s), or name it with --r PATH", oldestMajor, looked, howToInstall)
+	}
+	return Installation{}, seen, err
+}
+
+// A finder is one search.
+type finder struct {
+	discovery.Surroundings
+	path   string // FindOptions.Path
+	places places
+}
+
+// named is what FindOptions.Path stands for.
+func (f *finder) named() []Candidate {
+	source := "--r " + f.path
+	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
+	info, err := os.Stat(path)
+	isDir := err == nil && info.IsDir()
+	if isPath && !isDir {
+		return []Candidate{{Source: source, Path: path}}
+	}
+	if c := installation(source, path); isDir && (isPath || c.Path != "") {
+		if c.Path == "" {
+			c.Note = fmt.Sprintf("there is no %s in %s", frontEnds[0], path)
+		}
+		return []Candidate{c}
+	}
+	var found []Candidate
+	for _, path := range f.Commands(f.path) {
+		found = append(found, Candidate{Source: source + " on PATH", Path: path})
+	}
+	if want := discovery.ParseVersion(f.path); want != nil {
+		found = append(found, f.installed(source, want)...)
+	}
+	if len(found) == 0 {
+		found = []Candidate{{Source: source, Note: "PATH has no such command, and it is no file, directory or version"}}
+	}
+	return found
+}
+
+// installed lists what there is of a version, the newest first. What else is
+// installed is passed over with its version, so that an error shows it.
+func (f *finder) installed(source string, want discovery.Version) []Candidate {
+	type numbered struct {
+		Candidate
+		version discovery.Version
+	}
+	var fit, other []numbered
+	homes := map[string]bool{}
+	add := func(path string) {
+		home := homeOf(path)
+		v := versionIn(home)
+		if homes[home] || v == nil {
+			return
+		}
+		homes[home] = true
+		n := numbered{Candidate{Source: source + " at " + path, Path: path}, v}
+		if v.StartsWith(want) {
+			fit = append(fit, n)
+		} else {
+			n.Note = "is R " + v.String()
+			other = append(other, n)
+		}
+	}
+	for _, name := range []string{"R-" + want.String(), "R"} { // the former is a link that rig makes
+		for _, path := range f.Commands(name) {
+			add(path)
+		}
+	}
+	for _, dir := range f.places.versions {
+		entries, _ := os.ReadDir(f.Absolute(dir)) // a directory that is not there has no R
+		for _, e := range entries {
+			if c := installation("", filepath.Join(f.Absolute(dir), e.Name())); c.Path != "" {
+				add(c.Path)
+			}
+		}
+	}
+	for _, prefix := range f.places.prefixes {
+		if c := installation("", prefix); c.Path != "" {
+			add(c.Path)
+		}
+	}
+	slices.SortStableFunc(fit, func(a, b numbered) int { return slices.Compare(b.version, a.version) })
+	var found []Candidate
+	for _, n := range append(fit, other...) {
+		found = append(found, n.Candidate)
+	}
+	if len(found) == 0 {
+		found = []Candidate{{Source: source, Note: "no R is installed in " + strings.Join(f.places.versions, ", ") + " or on PATH"}}
+	}
+	return found
+}
+
+// home is the R that R_HOME names. A program that R starts has it, too.
+func (f *finder) home() []Candidate {
+	path := f.Absolute(f.Env["R_HOME"])
+	return []Candidate{{Source: "R_HOME", Path: filepath.Join(path, "bin", "R")}}
+}
+
+func (f *finder) conda() []Candidate {
+	prefix := f.Env["CONDA_PREFIX"]
+	if prefix == "" {
+		return []Candidate{{Source: "CONDA_PREFIX", Note: "not set"}}
+	}
+	c := installation("active CONDA_PREFIX", f.Absolute(prefix))
+	if c.Path == "" {
+		c.Note = "has no R in it"
+	}
+	return []Candidate{c}
+}
+
+func (f *finder) onPath() []Candidate {
+	var found []Candidate
+	for _, path := range f.Commands("R") {
+		found = append(found, Candidate{Source: "R on PATH", Path: path})
+	}
+	if len(found) == 0 {
+		found = []Candidate{{Source: "PATH", Note: "has no R"}}
+	}
+	return found
+}
+
+// known looks where R is usually installed; of several versions the newest counts.
+func (f *finder) known() []Candidate {
+	var found []Candidate
+	for _, prefix := range f.places.prefixes {
+		if c := installation(prefix, prefix); c.Path != "" {
+			found = append(found, c)
+		}
+	}
+	for _, c := range f.installed("installed", nil) {
+		if c.Path != "" {
+			found = append(found, c)
+		}
+	}
+	if len(found) == 0 {
+		found = []Candidate{{Source: "the usual places", Note: "no R in " + strings.Join(slices.Concat(f.places.prefixes, f.places.versions), ", ")}}
+	}
+	return found
+}
+
+// frontEnds are where the front end is below R's home, what it was installed into,
+// and a framework of macOS.
+var frontEnds = []string{"bin/R", "Resources/bin/R", "lib/R/bin/R", "lib64/R/bin/R"}
+
+// installation is the front end below root; without Path when there is none.
+func installation(source, root string) Candidate {
+	for _, name := range frontEnds {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if _, err := os.Lstat(path); err == nil {
+			return Candidate{Source: source, Path: path}
+		}
+	}
+	return Candidate{Source: source}
+}
+
+// inspect reads the version of the R at path, and says what stands against using
+// it. A version that nothing tells is no objection: boot.R looks again.
+func inspect(path string) (version, note string) {
+	if note := discovery.Objection(path); note != "" {
+		return "", note
+	}
+	dir, name := filepath.Split(path)
+	if name == "Rscript" {
+		return "", path + " runs files only: name the R beside it"
+	}
+	if filepath.Base(dir) == "exec" && name == "R" {
+		return "", fmt.Sprintf("%s does not start by itself: name %s", path, filepath.Join(filepath.Dir(filepath.Clean(dir)), "R"))
+	}
+	home := homeOf(path)
+	v := versionIn(home)
+	switch {
+	case home == "":
+		return "", ""
+	case v == nil:
+		return "", "is a broken R: " + basePackage(home) + " does not tell its version"
+	case v[0] < oldestMajor:
+		return v.String(), fmt.Sprintf("is R %s, and the worker needs %d.0 or newer", v, oldestMajor)
+	}
+	return v.String(), ""
+}
+
+// frontEndBytes is how much of a front end is read. Its R_HOME_DIR stands in the
+// first lines.
+const frontEndBytes = 8 << 10
+
+// homeOf is the home of the R that the front end at path starts: what it says
+// itself, else the directory that it is in. "" when nothing tells.
+func homeOf(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	set := homeSetBy(real)
+	homes := []string{filepath.Dir(filepath.Dir(real))}
+	if set != "" { // a front end in /usr/lib or /usr/lib64 also starts what is in the other
+		homes = []string{set, strings.Replace(set, "/lib/", "/lib64/", 1), strings.Replace(set, "/lib64/", "/lib/", 1)}
+	}
+	for _, home := range homes {
+		if _, err := os.Stat(basePackage(home)); err == nil {
+			return home
+		}
+	}
+	return set
+}
+
+// homeSetBy reads R_HOME_DIR=/usr/lib/R in a front end; "" when it sets none.
+func homeSetBy(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(io.LimitReader(file, frontEndBytes)); lines.Scan(); {
+		if home, ok := strings.CutPrefix(lines.Text(), "R_HOME_DIR="); ok {
+			if home = strings.Trim(home, `"'`); filepath.IsAbs(home) {
+				return home
+			}
+		}
+	}
+	return ""
+}
+
+func basePackage(home string) string {
+	return filepath.Join(home, "library", "base", "DESCRIPTION")
+}
+
+// versionIn reads the version of R's own package; nil when there is none.
+func versionIn(home string) discovery.Version {
+	data, err := os.ReadFile(basePackage(home))
+	if home == "" || err != nil {
+		return nil
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "Version:"); ok {
+			return discovery.ParseVersion(strings.TrimSpace(text))
+		}
+	}
+	return nil
+}

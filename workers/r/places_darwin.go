@@ -1,0 +1,14 @@
+package r
+
+const (
+	unsupported  = ""
+	howToInstall = "https://cran.r-project.org/bin/macosx, or brew install r"
+)
+
+// systemPlaces are where CRAN's installer, rig, Homebrew and MacPorts put R.
+func systemPlaces() places {
+	return places{
+		versions: []string{"/Library/Frameworks/R.framework/Versions", "~/Library/Frameworks/R.framework/Versions", "/opt/R"},
+		prefixes: []string{"/Library/Frameworks/R.framework", "/opt/homebrew", "/usr/local", "/opt/local/Library/Frameworks/R.framework"},
+	}
+}

@@ -1,0 +1,16 @@
+//go:build unix && !darwin
+
+package r
+
+const (
+	unsupported  = ""
+	howToInstall = "Debian and Ubuntu: apt install r-base-core; Fedora: dnf install R-core; others: https://cran.r-project.org"
+)
+
+// systemPlaces are where packages, rig and Posit's builds put R.
+func systemPlaces() places {
+	return places{
+		versions: []string{"/opt/R", "/opt/local/R"},
+		prefixes: []string{"/usr/local", "/usr"},
+	}
+}

@@ -1,0 +1,6 @@
+package r
+
+import _ "embed"
+
+//go:embed prebuilt/linux-arm64.so
+var prebuilt []byte

@@ -1,0 +1,216 @@
+package r
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Both binaries are made by this. It needs the two compilers that it names.
+//
+//go:generate ./build-shim
+
+//go:embed src/shim/*.c src/shim/*.h
+var shimSource embed.FS
+
+const (
+	shimName = "turnstone.so" // R derives names from it
+	shimDir  = "src/shim"
+)
+
+// compileTime bounds one run of the compiler, which takes well under a second
+// where nothing is wrong.
+const compileTime = time.Minute
+
+// maxComplaint bounds what is quoted of a compiler's complaint, in bytes.
+const maxComplaint = 400
+
+// compilerNames are the commands that are tried, in this order.
+var compilerNames = []string{"cc", "gcc", "clang"}
+
+// compiler returns what makes the shim with the machine's compiler, once: the
+// result is kept in dir, as in Options.CacheDir.
+func compiler(dir string) func(context.Context, func(string)) (map[string][]byte, error) {
+	return func(ctx context.Context, progress func(string)) (map[string][]byte, error) {
+		shim, err := compiled(ctx, dir, progress)
+		if err != nil {
+			return nil, fmt.Errorf("r: %w", err)
+		}
+		return map[string][]byte{shimName: shim}, nil
+	}
+}
+
+func compiled(ctx context.Context, dir string, progress func(string)) ([]byte, error) {
+	sources, err := shimSources()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := openCache(dir)
+	if err != nil {
+		progress(fmt.Sprintf("R's part of the worker cannot be kept, and is compiled each time: %v", err))
+	}
+	// Another source, or other flags, never find this file.
+	kept := filepath.Join(cache, fmt.Sprintf("%s-%s.so", runtime.GOARCH, digest(sources, strings.Join(compilerFlags, " "))[:32]))
+	if cache != "" {
+		if shim, err := os.ReadFile(kept); err == nil {
+			return shim, nil
+		}
+	}
+	shim, err := compile(ctx, sources, progress)
+	if err != nil {
+		return nil, err
+	}
+	if cache != "" {
+		if err := writeWhole(kept, shim); err != nil {
+			progress(fmt.Sprintf("R's part of the worker is compiled, and cannot be kept: %v", err))
+		}
+	}
+	return shim, nil
+}
+
+// compile runs the compiler in a directory of its own.
+func compile(ctx context.Context, sources map[string][]byte, progress func(string)) ([]byte, error) {
+	command := ""
+	for _, name := range compilerNames {
+		if path, err := exec.LookPath(name); err == nil {
+			command = path
+			break
+		}
+	}
+	if command == "" {
+		return nil, fmt.Errorf("R's part of the worker has to be compiled on this system, once, and there is no C compiler (%s): %s",
+			strings.Join(compilerNames, ", "), howToInstallCompiler)
+	}
+	progress(fmt.Sprintf("compiling R's part of the worker with %s, once", command))
+	dir, err := os.MkdirTemp("", "turnstone-r-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	args := slices.Concat(compilerFlags, []string{"-o", shimName})
+	for name, content := range sources {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return nil, err
+		}
+		if path.Ext(name) == ".c" {
+			args = append(args, name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	run := exec.CommandContext(ctx, command, args...)
+	run.Dir = dir
+	run.WaitDelay = time.Second // a child of the compiler's may hold the pipe
+	said, err := run.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s did not finish with R's part of the worker: %w", command, ctx.Err())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot compile R's part of the worker (%w): %s; %s", command, err, complaint(said), howToInstallCompiler)
+	}
+	return os.ReadFile(filepath.Join(dir, shimName))
+}
+
+// complaint is what a compiler said that matters most: its first error, else the
+// beginning.
+func complaint(said []byte) string {
+	text := strings.TrimSpace(string(said))
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "error") {
+			text = strings.TrimSpace(line)
+			break
+		}
+	}
+	if len(text) > maxComplaint {
+		text = strings.ToValidUTF8(text[:maxComplaint], "") + "…"
+	}
+	return text
+}
+
+// shimSources are the files that the shim is made of, by name.
+func shimSources() (map[string][]byte, error) {
+	entries, err := fs.ReadDir(shimSource, shimDir)
+	if err != nil {
+		return nil, err
+	}
+	sources := make(map[string][]byte, len(entries))
+	for _, e := range entries {
+		if sources[e.Name()], err = fs.ReadFile(shimSource, path.Join(shimDir, e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return sources, nil
+}
+
+// digest identifies what is compiled and how. build-shim computes the same: the
+// digest of the lines that sha256sum prints, in the order of the names, and the flags.
+func digest(sources map[string][]byte, flags string) string {
+	names := make([]string, 0, len(sources))
+	for name := range sources {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	h := sha256.New()
+	for _, name := range names {
+		fmt.Fprintf(h, "%x  %s\n", sha256.Sum256(sources[name]), name)
+	}
+	fmt.Fprintln(h, flags)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// openCache makes the directory of a cache; "" without an error when none is wanted.
+func openCache(option string) (string, error) {
+	dir := option
+	switch option {
+	case "-":
+		return "", nil
+	case "":
+		root, err := os.UserCacheDir()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(root, "turnstone", "r")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if why := untrusted(info); why != "" {
+		return "", errors.New(dir + " " + why)
+	}
+	return dir, nil
+}
+
+// writeWhole writes a file that others see whole or not at all: two processes may
+// compile at once.
+func writeWhole(path string, content []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // which is gone when all went well
+	_, err = bytes.NewReader(content).WriteTo(temp)
+	if e := temp.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}

@@ -1,0 +1,151 @@
+package r
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
+)
+
+//go:embed src/*.R
+var source embed.FS
+
+// Defaults of [Options], and the bounds of what may be asked for instead.
+const (
+	DefaultWidth      = 800 // pixels
+	DefaultHeight     = 600 // pixels
+	DefaultResolution = 96  // dots per inch
+
+	minPixels, maxPixels         = 50, 10000
+	minResolution, maxResolution = 20, 1200
+)
+
+// Options says which R to start and how. The zero value is a good choice.
+type Options struct {
+	// Path names the R as FindOptions.Path does; "" means search.
+	Path string
+
+	// Dir is the working directory of the worker, whose .Rprofile and .Renviron
+	// count, and what a relative Path counts from; "" means the supervisor's.
+	Dir string
+
+	// Env is applied to the inherited environment, as in workers.Spec.
+	Env []string
+
+	// Args is what commandArgs(trailingOnly = TRUE) gives.
+	Args []string
+
+	// Width and Height are the size of plots in pixels, 50 to 10000, and Resolution
+	// is theirs in dots per inch, 20 to 1200. 0 means the default.
+	Width, Height, Resolution int
+
+	// KeepGoing runs what follows an error in the same input, as R at a terminal
+	// does. Without it, the rest of the input is not run.
+	KeepGoing bool
+
+	// CompileShim compiles R's part of the worker also where a prebuilt one is at hand.
+	CompileShim bool
+
+	// CacheDir holds what was compiled, about 50 KiB: a directory of the user's own,
+	// made with mode 0700 when it is missing, and not used if others could write to
+	// it. "" means turnstone/r in the user's cache directory; "-" means no cache.
+	CacheDir string
+}
+
+// The variables that R looks for profiles in, and through which boot.R gets in.
+// boot.R gives them back what they were.
+var wayIn = []string{"R_TESTS", "R_PROFILE"}
+
+// Spec says how to start an R worker. When there is no R to be found, or an
+// option is out of its bounds, the returned Spec's Err says so.
+func Spec(o Options) workers.Spec {
+	s := workers.Spec{Name: "r", Dir: o.Dir}
+	s.Err = fill(&s, o)
+	return s
+}
+
+func fill(s *workers.Spec, o Options) error {
+	setting, err := o.setting()
+	if err != nil {
+		return err
+	}
+	environ := discovery.Environ(o.Env)
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: environ})
+	if err != nil {
+		return err
+	}
+	s.Path, s.Why = found.Path, found.Why
+	s.Args = []string{"--no-save", "--no-restore", "--quiet"}
+	if len(o.Args) > 0 {
+		s.Args = slices.Concat(s.Args, []string{"--args"}, o.Args)
+	}
+	around, err := discovery.NewSurroundings(o.Dir, environ)
+	if err != nil {
+		return fmt.Errorf("r: %w", err)
+	}
+	// The front end sets R_HOME itself, and warns on standard output when it was another.
+	s.Env = slices.Concat(o.Env, []string{"R_HOME", "TURNSTONE_R=" + setting})
+	for _, name := range wayIn {
+		kept := "TURNSTONE_" + name
+		if users, ok := around.Env[name]; ok {
+			kept += "=" + users
+		}
+		s.Env = append(s.Env, name+"="+workers.FilesDir+"/boot.R", kept)
+	}
+	if s.Files, err = scripts(); err != nil {
+		return err
+	}
+	if prebuilt == nil || o.CompileShim {
+		s.Prepare = compiler(o.CacheDir)
+	} else {
+		s.Files[shimName] = prebuilt
+	}
+	return nil
+}
+
+// setting is what R's side of the worker is told, as words of KEY=VALUE.
+func (o *Options) setting() (string, error) {
+	var words []string
+	for _, n := range []struct {
+		name                   string
+		given, least, most, or int
+	}{
+		{"width", o.Width, minPixels, maxPixels, DefaultWidth},
+		{"height", o.Height, minPixels, maxPixels, DefaultHeight},
+		{"res", o.Resolution, minResolution, maxResolution, DefaultResolution},
+	} {
+		value := n.given
+		if value == 0 {
+			value = n.or
+		}
+		if value < n.least || value > n.most {
+			return "", fmt.Errorf("r: plots with %s=%d are out of range: use %d to %d, or 0 for %d", n.name, value, n.least, n.most, n.or)
+		}
+		words = append(words, fmt.Sprintf("%s=%d", n.name, value))
+	}
+	keepGoing := 0
+	if o.KeepGoing {
+		keepGoing = 1
+	}
+	return strings.Join(append(words, fmt.Sprintf("keep_going=%d", keepGoing)), " "), nil
+}
+
+// scripts returns the worker's R code by file name.
+func scripts() (map[string][]byte, error) {
+	names, err := fs.Glob(source, "src/*.R")
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]byte, len(names)+1)
+	for _, name := range names {
+		if files[path.Base(name)], err = source.ReadFile(name); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}

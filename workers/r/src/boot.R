@@ -1,0 +1,46 @@
+# Sourced while R starts, before any code of the user's. R's own system profile ends
+# by sourcing the file that R_TESTS names; that is the way in. Should .Renviron have
+# set R_TESTS, R comes here in the place of the site profile, by R_PROFILE.
+#
+# All of this must run on any R, so that one too old can say so.
+local({
+  give_up <- function(...) {
+    cat("turnstone: ", ..., "\n", file = stderr(), sep = "")
+    quit(save = "no", status = 3L, runLast = FALSE)
+  }
+
+  ways <- Sys.getenv(c("R_TESTS", "R_PROFILE"))
+  ours <- basename(ways) == "boot.R" & file.exists(file.path(dirname(ways), "turnstone.so"))
+  here <- dirname(ways[ours][1L])
+  users <- Sys.getenv(paste0("TURNSTONE_", names(ways)), unset = NA)
+  for (i in which(ours)) {
+    if (is.na(users[[i]])) Sys.unsetenv(names(ways)[i])
+    else do.call(Sys.setenv, structure(list(users[[i]]), names = names(ways)[i]))
+  }
+  Sys.unsetenv(names(users))
+
+  version <- paste(R.version$major, R.version$minor, sep = ".")
+  if (as.integer(R.version$major) < 4L)
+    give_up("this is R ", version, ", and the worker needs R 4.0 or newer")
+
+  tryCatch(dyn.load(file.path(here, "turnstone.so")), error = function(e) {
+    why <- conditionMessage(e)
+    advice <- if (grepl("failed to map segment|not permitted", why))
+      "\nPrograms may not be run from that directory. Set TMPDIR to one where they may." else ""
+    give_up("R cannot load the worker's part: ", why, advice)
+  })
+  setting <- Sys.getenv("TURNSTONE_R")
+  why <- .C("turnstone_start", here, version, R.home(),
+            as.integer(grepl("keep_going=1", setting, fixed = TRUE)), result = "",
+            PACKAGE = "turnstone")$result
+  if (nzchar(why)) give_up("R cannot become a worker: ", why)
+
+  # What R would have done here.
+  if (ours[[1L]]) {
+    if (nzchar(Sys.getenv("R_TESTS"))) source(Sys.getenv("R_TESTS"))
+  } else {
+    site <- Sys.getenv("R_PROFILE", file.path(R.home("etc"), "Rprofile.site"))
+    if (nzchar(site) && file.exists(site)) sys.source(site, envir = baseenv())
+  }
+  invisible()
+})
