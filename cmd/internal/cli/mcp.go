@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -40,11 +41,16 @@ func mcp(s streams, args []string) (int, error) {
 	var c choice
 	c.define(f)
 	sessionDir := f.String("session-dir", "", "")
+	stdin := f.String("stdin", string(mcpserver.StdinAuto), "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
 	}
 	if err := nothingAfter(f); err != nil {
 		return statusUsage, err
+	}
+	policy := mcpserver.StdinPolicy(*stdin)
+	if !slices.Contains(mcpserver.StdinPolicies(), policy) {
+		return statusUsage, misuse("--stdin %s: want one of %v", *stdin, mcpserver.StdinPolicies())
 	}
 	offered := languages()
 	if c.lang != "" {
@@ -83,6 +89,7 @@ func mcp(s streams, args []string) (int, error) {
 		Supervisor: sup,
 		Specs:      specs,
 		Dir:        c.dir,
+		Stdin:      policy,
 		Default:    c.lang,
 		In:         s.in,
 		Out:        s.out,

@@ -83,6 +83,7 @@ type setup struct {
 	main  string
 	dir   string
 	sup   supervisor.Options
+	stdin mcpserver.StdinPolicy
 	deaf  bool // the client never reads
 }
 
@@ -103,6 +104,8 @@ type client struct {
 	runErr error          // of Run, once ended
 	stop   context.CancelFunc
 	meta   map[string]any // sent with every request; the modern era needs it
+	caps   map[string]any // of the client; set before it says so
+	name   string         // of the client; "" means "test"
 	lastID int
 
 	mu      sync.Mutex
@@ -175,7 +178,7 @@ func connect(t *testing.T, s *setup) *client {
 		go c.read(outRead)
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, Stdin: s.stdin, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()
@@ -204,7 +207,7 @@ func greet(t *testing.T, s *setup) *client {
 func (c *client) initialize(version string) answer {
 	c.t.Helper()
 	a := c.request("initialize", map[string]any{
-		"protocolVersion": version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
+		"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.info(),
 	})
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a
@@ -214,8 +217,23 @@ func (c *client) initialize(version string) answer {
 func (c *client) modern() {
 	c.meta = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
-		"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+		"io.modelcontextprotocol/clientCapabilities": c.capabilities(),
+		"io.modelcontextprotocol/clientInfo":         c.info(),
 	}
+}
+
+func (c *client) capabilities() map[string]any {
+	if c.caps == nil {
+		return map[string]any{}
+	}
+	return c.caps
+}
+
+func (c *client) info() map[string]any {
+	if c.name == "" {
+		return map[string]any{"name": "test", "version": "1"}
+	}
+	return map[string]any{"name": c.name, "version": "1"}
 }
 
 func (c *client) waitEnd() {

@@ -33,6 +33,9 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 	if err = errors.Join(err, waitErr); err != nil {
 		return failure(err)
 	}
+	if r.sdk.Params.RequestState != "" {
+		return s.resume(ctx, r, time.Now().Add(wait))
+	}
 	ways := 0
 	for _, given := range []bool{args.Grep != "", args.Lines != "", args.After != nil} {
 		if given {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -37,6 +36,9 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	timeout, timeoutErr := waitTime("timeout_ms", args.TimeoutMS)
 	if err = errors.Join(err, timeoutErr); err != nil {
 		return failure(err)
+	}
+	if r.sdk.Params.RequestState != "" {
+		return s.resume(ctx, r, time.Now().Add(timeout))
 	}
 	v, news, err := s.sessions.use(args.Session, args.Lang, r.directory())
 	if err != nil {
@@ -81,8 +83,10 @@ type asker struct {
 	view     *view
 	session  *supervisor.Session
 	deadline time.Time
-	notes    []string // for the state line
-	ran      bool     // the call started or fed a turn
+	notes    []string    // for the state line
+	ran      bool        // the call started or fed a turn
+	resumed  *resumption // nil when no answer of a person came with the call
+	denied   int         // how many reads got the end of file, because nobody may answer
 }
 
 func (a *asker) note(format string, args ...any) {
@@ -159,13 +163,18 @@ func (a *asker) awaitCancelled(ctx context.Context, o *owner) bool {
 }
 
 // answer answers a wait that the caller knows of. When that is over, the input is
-// not taken for code: it was not meant to be.
+// not taken for code: it was not meant to be. Where only a person may answer, the
+// model can still end the input.
 func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
+	if w := a.session.Info().Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && text != "" {
+		a.note(notUsed)
+		return a.report(ctx, a.now)
+	}
 	turn := a.session.Current()
 	err := supervisor.ErrStale
 	if turn != nil {
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			text += "\n"
+		if text != "" {
+			text = withNewline(text)
 		}
 		err = turn.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: author})
 	}
@@ -224,6 +233,14 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 		switch {
 		case err != nil:
 			return nil
+		case r.Wait != nil && !a.stdin.ofModel(r.Wait):
+			if going, result := a.attend(ctx, wait, r.Wait, beat); !going {
+				if result != nil && !beat.hold(ctx) {
+					return nil
+				}
+				return result
+			}
+			continue
 		case isOver(r) || !time.Now().Before(a.deadline):
 			if !beat.hold(ctx) {
 				return nil
@@ -259,6 +276,7 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 	if !a.view.beginReport(ctx) {
 		return nil
 	}
+	a.unused()
 	if cursor, _ := a.view.knows(); cursor != after {
 		var err error
 		if r, err = wait(ctx, &supervisor.WaitOptions{Poll: true, After: cursor}); err != nil {

@@ -109,16 +109,6 @@ func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 	wantText(t, eof("print 2"), "2\n[eof was not used: it was code]")
 }
 
-func TestRepl_SecretPromptIsSaidToBeOne(t *testing.T) {
-	c := greet(t, nil)
-	wantText(t, c.repl("secret pw: "), `[waiting for input (secret): "pw: "]`)
-	wantText(t, c.repl("hunter2"), "7 bytes")
-	all := c.call("repl_output", map[string]any{"after": 0}).text()
-	if strings.Contains(all, "hunter2") {
-		t.Errorf("the secret is recorded: %q", all)
-	}
-}
-
 func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print begun\nsleep 1s\nprint done", "timeout_ms": 300})

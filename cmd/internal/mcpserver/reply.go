@@ -45,7 +45,7 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 		c.trim(r.Wait.Prompt) // the state line has it
 	}
 	failure := unseenError(r, rendering)
-	switch state := stateLine(r, a.notes); {
+	switch state := a.stateLine(r); {
 	case state != "":
 		c.line(state)
 	case failure != "":
@@ -162,11 +162,14 @@ func (c *content) image(i *timeline.Image) {
 }
 
 // stateLine is the bracketed line of a reply, or "" when there is nothing to know.
-func stateLine(r supervisor.Reply, notes []string) string {
+func (a *asker) stateLine(r supervisor.Reply) string {
 	state, advice := "", ""
 	switch {
 	case r.Wait != nil:
 		state = waitText(r.Wait)
+		if !a.stdin.ofModel(r.Wait) {
+			advice = a.advice(r.Wait)
+		}
 	case r.State == supervisor.StateEnded:
 		if !tells[timeline.GenerationEnded](r) {
 			state = "the session ended: input starts a new one"
@@ -182,9 +185,12 @@ func stateLine(r supervisor.Reply, notes []string) string {
 		state = r.State.String() + " " + progressText(r)
 		advice = ": call repl_output to wait, repl_interrupt to stop"
 	}
-	facts := notes
+	facts := a.notes
+	if a.denied > 0 {
+		facts = append(facts, "standard input is at its end: --stdin deny")
+	}
 	if state != "" {
-		facts = append([]string{state}, notes...)
+		facts = append([]string{state}, facts...)
 	}
 	if len(facts) == 0 {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,6 +32,9 @@ type Options struct {
 	// means the only language that there is; when there are several, none.
 	Default string
 
+	// Stdin is who answers code that reads its standard input; "" means StdinAuto.
+	Stdin StdinPolicy
+
 	// In and Out are the client's end. Nothing but protocol is written to Out.
 	// Read blocks: what reads In ends with it, see the package comment.
 	In  io.Reader
@@ -50,6 +54,9 @@ const author = "mcp"
 type server struct {
 	transport transport
 	sessions  *sessions
+	stdin     StdinPolicy
+	parked    carPark
+	pages     pages
 }
 
 // lastWrites is how long Run waits, once its sessions are closed, for the client
@@ -70,7 +77,7 @@ func Run(ctx context.Context, opts *Options) error {
 		return errors.New("mcpserver: In and Out are required")
 	}
 	w := newWire(o.In, o.Out)
-	s := &server{transport: w, sessions: newSessions(o)}
+	s := &server{transport: w, sessions: newSessions(o), stdin: o.Stdin}
 
 	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
 	// for them.
@@ -81,6 +88,7 @@ func Run(ctx context.Context, opts *Options) error {
 	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
 	s.sessions.openAhead()
 	<-w.closed
+	s.pages.close()
 	s.sessions.close()
 	if err := w.lastWritten(connected); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("mcpserver: %w", err)
@@ -98,6 +106,12 @@ func (opts *Options) complete() (*Options, error) {
 		return nil, errors.New("mcpserver: no language is given")
 	case o.Default != "" && o.Specs[o.Default] == nil:
 		return nil, fmt.Errorf("mcpserver: the default language %q is not among those given", o.Default)
+	}
+	if o.Stdin == "" {
+		o.Stdin = StdinAuto
+	}
+	if !slices.Contains(StdinPolicies(), o.Stdin) {
+		return nil, fmt.Errorf("mcpserver: no policy %q for standard input", o.Stdin)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

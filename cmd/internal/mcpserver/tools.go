@@ -75,8 +75,7 @@ func nameTools(names []string) mcp.Middleware {
 func (s *server) replDescription() string {
 	return "Run code in a persistent " + s.languageNames() + " session. Variables, imports and definitions stay for later calls. " +
 		"Returns what the code printed, the value of its last expression, and plots as images.\n" +
-		"When the code asks for input (a prompt, a debugger, a program that reads the terminal), the reply ends with " +
-		`[waiting for input: …]: the next call's input is the answer, "\n" an empty one.` + "\n" +
+		s.stdin.taught() + "\n" +
 		"When the code takes longer than timeout_ms, the reply ends with [running …] and the code goes on: " +
 		"call repl_output to wait for it, or repl_interrupt to stop it. No other input is taken until then.\n" +
 		`Input "" waits for news and sends nothing. A leading \u0003 interrupts first, a leading \u0004 restarts first and loses all variables.`

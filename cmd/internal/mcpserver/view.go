@@ -26,6 +26,9 @@ type view struct {
 	// and what was not told is told later.
 	reporting chan struct{}
 
+	// asking holds one token, taken by the call that has a person asked.
+	asking chan struct{}
+
 	// starting makes a submit and its owner one step. It is held while a worker
 	// starts, which is bounded; nobody else takes it.
 	starting sync.Mutex
@@ -52,6 +55,7 @@ func newView(name, lang, dir string) *view {
 		dir:       dir,
 		opened:    make(chan struct{}),
 		reporting: make(chan struct{}, 1),
+		asking:    make(chan struct{}, 1),
 		cursor:    firstEvent,
 	}
 }

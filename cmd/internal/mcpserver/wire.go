@@ -314,9 +314,12 @@ func (w *wire) cancel(params json.RawMessage) {
 }
 
 // Write implements mcp.Connection.
-func (w *wire) Write(_ context.Context, m jsonrpc.Message) error {
+func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	answer, ok := m.(*jsonrpc.Response)
 	if !ok {
+		if ctx.Err() != nil {
+			return ctx.Err() // a question of a call that was given up
+		}
 		text, err := jsonrpc.EncodeMessage(m)
 		if err != nil {
 			return fmt.Errorf("mcpserver: %w", err)

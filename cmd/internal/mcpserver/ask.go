@@ -1,0 +1,402 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// personTime is how long a call waits for a person, on top of its own timeout:
+// less than the 300 s after which Codex gives a call up.
+const personTime = 4 * time.Minute
+
+// statelessVersion is the first version of the protocol in which a server sends no
+// requests: it returns its questions, and the client calls again with the answers.
+const statelessVersion = "2026-07-28"
+
+// answerKey names the one question of a result, and the field of its answer.
+const answerKey = "answer"
+
+// A question is how a client can put one to its user.
+type question uint8
+
+const (
+	askNothing question = iota
+	askForm             // the client asks, and has the answer
+	askPage             // the client sends the user to a page of ours
+)
+
+// asks is how the client can ask its user for what w waits for. Secrets are for a
+// page, as the protocol wants it, where the user can be expected to reach one.
+func (r *request) asks(w *supervisor.Wait) question {
+	can := r.sdk.ClientCapabilities()
+	if can == nil || can.Elicitation == nil {
+		return askNothing
+	}
+	page := can.Elicitation.URL != nil
+	form := can.Elicitation.Form != nil || !page // one that names no mode is of a time when there was one
+	if form && !(page && w.Secret && browserHere()) {
+		return askForm
+	}
+	return askPage
+}
+
+// attend sees to a wait that is not the model's to answer. It returns true when
+// that is over, and waiting for the turn goes on; else there is a result, which is
+// nil when ctx ended.
+func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if p := a.resumed; p != nil && p.wait == w.ID {
+		a.resumed = nil
+		if !onPage(p.question, p.answer) {
+			return a.take(ctx, w, p.answer)
+		}
+		p.question.allowed = true
+		return a.hear(ctx, wait, w, beat, p.question)
+	}
+	switch {
+	case a.stdin == StdinDeny && a.denied < maxDenied:
+		a.denied++
+		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: author})
+	case a.stdin == StdinDeny, a.call.asks(w) == askNothing, !time.Now().Before(a.deadline):
+		return false, a.report(ctx, wait)
+	case a.call.sdk.ProtocolVersion() >= statelessVersion:
+		return a.park(w)
+	}
+	q, err := a.elicitation(w)
+	if err != nil {
+		return false, failure(err)
+	}
+	return a.hear(ctx, wait, w, beat, q)
+}
+
+// hear is attend for a question that is about to be put, or that the user has
+// agreed to answer on a page.
+func (a *asker) hear(ctx context.Context, wait waiter, w *supervisor.Wait, beat *heartbeat, q *asking) (bool, *mcp.CallToolResult) {
+	defer q.remove()
+	select {
+	case a.view.asking <- struct{}{}:
+	default: // another call asks
+		return false, a.report(ctx, wait)
+	}
+	asked := time.Now()
+	answer, err := a.ask(ctx, w, beat, q)
+	<-a.view.asking
+	a.deadline = a.deadline.Add(time.Since(asked))
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case errors.Is(err, errWaitOver):
+		return true, nil
+	case err != nil:
+		a.note("%s", err)
+		return false, a.report(ctx, wait)
+	}
+	return a.take(ctx, w, answer)
+}
+
+var (
+	errWaitOver  = errors.New("the wait is over")
+	errNoAnswer  = errors.New("the user did not answer in time")
+	errNotShaped = errors.New("the client's answer holds no text")
+)
+
+// An asking is a question for a person.
+type asking struct {
+	params  *mcp.ElicitParams
+	allowed bool   // the user has agreed to answer on a page
+	remove  func() // closes the page, if there is one
+}
+
+// ask has the client ask its user, and waits for that, for the end of w and for
+// personTime. Of an answer on a page it learns by the end of w.
+func (a *asker) ask(ctx context.Context, w *supervisor.Wait, beat *heartbeat, q *asking) (*mcp.ElicitResult, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // which withdraws the question
+	type answered struct {
+		result *mcp.ElicitResult
+		err    error
+	}
+	answers := make(chan answered, 1)
+	if !q.allowed {
+		go func() {
+			result, err := a.call.sdk.Session.Elicit(ctx, q.params)
+			answers <- answered{result, err}
+		}()
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		a.untilOver(ctx, w.ID)
+	}()
+	limit := time.Now().Add(personTime)
+	for {
+		timer := time.NewTimer(time.Until(beat.next(limit)))
+		select {
+		case got := <-answers:
+			timer.Stop()
+			if got.err != nil {
+				return nil, fmt.Errorf("the client cannot ask the user: %w", got.err)
+			}
+			if !onPage(q, got.result) {
+				return got.result, nil
+			}
+		case <-over:
+			timer.Stop()
+			return nil, errWaitOver
+		case <-timer.C:
+			if !time.Now().Before(limit) {
+				return nil, errNoAnswer
+			}
+			if elapsed, due := beat.due(); due {
+				a.call.progress(elapsed.Seconds(), "the user is being asked")
+			}
+		}
+	}
+}
+
+// onPage reports whether the user goes on to answer on a page.
+func onPage(q *asking, r *mcp.ElicitResult) bool {
+	return q.params.Mode == "url" && r.Action == "accept" && r.Content == nil
+}
+
+// untilOver returns when a wait is over, or ctx.
+func (a *asker) untilOver(ctx context.Context, wait timeline.Seq) {
+	for e := range a.session.Events(ctx, wait) {
+		switch b := e.Body.(type) {
+		case timeline.WaitEnded:
+			if b.Wait == wait {
+				return
+			}
+		case timeline.Gap: // its end may be missing
+			if now := a.session.Info().Wait; now == nil || now.ID != wait {
+				return
+			}
+		}
+	}
+}
+
+// take does with a wait what a person has decided: an answer is for the code, and
+// a refusal interrupts it, as Ctrl-C at a prompt does. So nothing goes on with an
+// answer that nobody gave.
+func (a *asker) take(ctx context.Context, w *supervisor.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+	if answer.Action == "accept" {
+		text, ok := answer.Content[answerKey].(string)
+		if !ok {
+			return false, failure(errNotShaped)
+		}
+		return a.feed(ctx, w, fromUser(text))
+	}
+	a.note("the user did not answer")
+	if _, err := a.session.Interrupt(ctx, w.Turn); err != nil {
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		return false, failure(err)
+	}
+	return true, nil
+}
+
+// feed answers w, unless it is over.
+func (a *asker) feed(ctx context.Context, w *supervisor.Wait, in supervisor.Input) (bool, *mcp.CallToolResult) {
+	switch err := give(ctx, a.session, w, in); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, supervisor.ErrStale):
+		if !in.EOF {
+			a.note(tooLate)
+		}
+		return true, nil
+	case ctx.Err() != nil:
+		return false, nil
+	default:
+		return false, failure(err)
+	}
+}
+
+// give answers w, or returns supervisor.ErrStale.
+func give(ctx context.Context, s *supervisor.Session, w *supervisor.Wait, in supervisor.Input) error {
+	turn := s.Current()
+	if turn == nil {
+		return supervisor.ErrStale
+	}
+	return turn.Answer(ctx, w.ID, in)
+}
+
+// fromUser is what a person has typed.
+func fromUser(text string) supervisor.Input {
+	return supervisor.Input{Data: []byte(withNewline(text)), Author: "user"}
+}
+
+// withNewline is an answer as a reader of lines wants it.
+func withNewline(text string) string {
+	if text != "" && strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
+// elicitation is the question for what w waits for. It says who asks, because the
+// prompt may say anything.
+func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
+	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
+	if w.Terminal && w.Reader != "" {
+		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.view.name)
+	}
+	about += " asks for input"
+	if w.Secret {
+		about += " that is not to be seen. The model does not get it"
+	}
+	message, prompt := about, oneLine(w.Prompt)
+	if prompt != "" {
+		message += ": " + prompt
+	}
+	if a.call.asks(w) == askPage {
+		session := a.session
+		address, remove, err := a.pages.add(&page{About: about, Prompt: prompt, Secret: w.Secret, answer: func(ctx context.Context, text string) error {
+			return give(ctx, session, w, fromUser(text))
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
+		}
+		return &asking{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, remove: remove}, nil
+	}
+	title := prompt
+	if title == "" {
+		title = "Input"
+	}
+	return &asking{
+		params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
+			"type":       "object",
+			"properties": map[string]any{answerKey: map[string]any{"type": "string", "title": title}},
+			"required":   []string{answerKey},
+		}},
+		remove: func() {},
+	}, nil
+}
+
+// maxPrompt bounds how much of a prompt a person is shown, in characters: its end.
+const maxPrompt = 300
+
+// oneLine is a prompt without control characters.
+func oneLine(prompt string) string {
+	shown := strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, prompt)
+	runes := []rune(strings.TrimSpace(shown))
+	return string(runes[max(0, len(runes)-maxPrompt):])
+}
+
+// A parking is a call whose client has been handed a question, until it calls
+// again with the answer.
+type parking struct {
+	view     *view
+	wait     timeline.Seq
+	turn     uint64
+	question *asking
+	notes    []string
+	ran      bool
+}
+
+// maxParked bounds the questions that clients have not come back with; the oldest
+// go first.
+const maxParked = 64
+
+// A carPark keeps parkings under handles that cannot be guessed.
+type carPark struct {
+	mu      sync.Mutex
+	parked  map[string]*parking // guarded by mu
+	handles []string            // guarded by mu; oldest first
+}
+
+func (c *carPark) put(p *parking) (handle string) {
+	handle = rand.Text()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parked == nil {
+		c.parked = make(map[string]*parking)
+	}
+	if len(c.handles) == maxParked {
+		oldest := c.handles[0]
+		c.parked[oldest].question.remove()
+		delete(c.parked, oldest)
+		c.handles = c.handles[1:]
+	}
+	c.parked[handle] = p
+	c.handles = append(c.handles, handle)
+	return handle
+}
+
+// take hands a parking out, once.
+func (c *carPark) take(handle string) (*parking, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.parked[handle]
+	delete(c.parked, handle)
+	c.handles = without(c.handles, handle)
+	return p, ok
+}
+
+// park returns the question for w to the client. What is new is told when it calls
+// again.
+func (a *asker) park(w *supervisor.Wait) (bool, *mcp.CallToolResult) {
+	q, err := a.elicitation(w)
+	if err != nil {
+		return false, failure(err)
+	}
+	handle := a.parked.put(&parking{view: a.view, wait: w.ID, turn: w.Turn, question: q, notes: a.notes, ran: a.ran})
+	return false, &mcp.CallToolResult{
+		InputRequests: mcp.InputRequestMap{answerKey: q.params},
+		RequestState:  handle,
+	}
+}
+
+// resume goes on with a call that the client makes again with a person's answer.
+// Its arguments have been used already.
+func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mcp.CallToolResult {
+	p, ok := s.parked.take(r.sdk.Params.RequestState)
+	if !ok {
+		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
+	}
+	defer p.question.remove()
+	session, ok := p.view.isOpen()
+	if !ok {
+		return failure(fmt.Errorf("session %q is not open any more", p.view.name))
+	}
+	a := &asker{server: s, call: r, view: p.view, session: session, deadline: deadline, notes: p.notes, ran: p.ran}
+	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
+		a.resumed = &resumption{p, answer}
+	}
+	turn := session.Current()
+	if turn == nil || turn.ID() != p.turn {
+		return a.report(ctx, a.now)
+	}
+	return a.follow(ctx, turn, a.view.own(r.call))
+}
+
+// A resumption is what a person has decided about a wait, until that is used.
+type resumption struct {
+	*parking
+	answer *mcp.ElicitResult
+}
+
+// unused notes an answer that its wait did not live to see.
+func (a *asker) unused() {
+	if a.resumed != nil && a.resumed.answer.Content != nil {
+		a.note(tooLate)
+	}
+	a.resumed = nil
+}
+
+const tooLate = "the user's answer came too late, and was not used"

@@ -1,0 +1,407 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+)
+
+// A question is what the server asks the client's user, in either era.
+type question struct {
+	ID      json.RawMessage // of elicitation/create
+	State   string          // of an input_required result
+	Mode    string          `json:"mode"`
+	Message string          `json:"message"`
+	URL     string          `json:"url"`
+	Schema  struct {
+		Properties map[string]struct{ Type, Title string } `json:"properties"`
+		Required   []string                                `json:"required"`
+	} `json:"requestedSchema"`
+}
+
+// A person uses a client that can ask them, of either era.
+type person struct {
+	*client
+	modern bool
+	args   map[string]any  // of the last call
+	asked  map[string]bool // the ids of the questions so far, with a handshake
+}
+
+var formOnly = map[string]any{"elicitation": map[string]any{}}
+
+// persons runs a test with a client of each era that has an elicitation capability.
+func persons(t *testing.T, s setup, caps map[string]any, test func(t *testing.T, p *person)) {
+	for _, modern := range []bool{false, true} {
+		name := map[bool]string{false: "handshake", true: "modern"}[modern]
+		t.Run(name, func(t *testing.T) {
+			s := s
+			c := connect(t, &s)
+			c.caps = caps
+			if modern {
+				c.modern()
+			} else {
+				c.initialize("2025-11-25")
+			}
+			test(t, &person{client: c, modern: modern})
+		})
+	}
+}
+
+// run begins a call and returns its id.
+func (p *person) run(args map[string]any) string {
+	p.t.Helper()
+	p.args = args
+	return p.startCall("repl", args)
+}
+
+// question waits for what the server asks because of a call.
+func (p *person) question(call string) (q question) {
+	p.t.Helper()
+	if p.modern {
+		var r struct {
+			ResultType    string `json:"resultType"`
+			RequestState  string `json:"requestState"`
+			InputRequests map[string]struct {
+				Method string   `json:"method"`
+				Params question `json:"params"`
+			} `json:"inputRequests"`
+			Content []any `json:"content"`
+		}
+		a := p.answerTo(call)
+		if err := json.Unmarshal(a.Result, &r); err != nil || r.ResultType != "input_required" || len(r.Content) > 0 {
+			p.t.Fatalf("got %s, want a question", a.Line)
+		}
+		for _, one := range r.InputRequests {
+			q = one.Params
+			wantText(p.t, one.Method, "elicitation/create")
+		}
+		q.State = r.RequestState
+		return q
+	}
+	a := p.until("a question", func(a answer) bool {
+		return a.Method == "elicitation/create" && !p.asked[string(a.ID)]
+	})
+	if p.asked == nil {
+		p.asked = make(map[string]bool)
+	}
+	p.asked[string(a.ID)] = true
+	if err := json.Unmarshal(a.Params, &q); err != nil {
+		p.t.Fatal(err)
+	}
+	q.ID = a.ID
+	return q
+}
+
+// answer has the client bring what the user decided, and returns the id of the
+// call that goes on.
+func (p *person) answer(call string, q question, result map[string]any) string {
+	p.t.Helper()
+	if p.modern {
+		return p.send("tools/call", map[string]any{
+			"name": "repl", "arguments": p.args, "requestState": q.State, "inputResponses": map[string]any{"answer": result},
+		})
+	}
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": result})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.sendLine(string(text))
+	return call
+}
+
+func accept(text string) map[string]any {
+	return map[string]any{"action": "accept", "content": map[string]any{"answer": text}}
+}
+
+// nowhere fails if the server recorded or told a text.
+func (p *person) nowhere(text string) {
+	p.t.Helper()
+	log := p.main().Log()
+	log.Sync()
+	for _, name := range []string{"events", "output.txt"} { // text stands in them as it is
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(log.OutputPath()), name))
+		if err != nil {
+			p.t.Error(err)
+		}
+		if strings.Contains(string(data), text) {
+			p.t.Errorf("%s has it", name)
+		}
+	}
+	for _, a := range p.all() {
+		if strings.Contains(a.Line, text) {
+			p.t.Errorf("it was sent: %s", a.Line)
+		}
+	}
+}
+
+func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
+	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": "print before\nsecret pw: \nprint after"})
+		q := p.question(call)
+		wantPart(t, q.Message, `session "main"`, "The model does not get it", "pw:")
+		if q.Mode != "form" || q.Schema.Properties["answer"].Type != "string" || len(q.Schema.Required) != 1 {
+			t.Errorf("got %+v", q)
+		}
+		call = p.answer(call, q, accept("hunter2"))
+		wantText(t, p.resultOf(call).text(), "before\n7 bytes\nafter")
+		p.nowhere("hunter2")
+		wantText(t, p.repl("print 2"), "2")
+	})
+}
+
+func TestSecret_TwoInARow(t *testing.T) {
+	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
+		call = p.answer(call, p.question(call), accept("one"))
+		wantText(t, p.resultOf(call).text(), "3 bytes\n[waiting for input: \"b? \"]") // the model's
+		call = p.run(map[string]any{"input": "two"})
+		call = p.answer(call, p.question(call), accept("three"))
+		wantText(t, p.resultOf(call).text(), "two\n5 bytes\nend")
+		call = p.run(map[string]any{"input": "secret d? \nsecret e? "})
+		call = p.answer(call, p.question(call), accept(""))
+		call = p.answer(call, p.question(call), accept("four\n"))
+		wantText(t, p.resultOf(call).text(), "0 bytes\n4 bytes")
+	})
+}
+
+func TestSecret_RefusalInterrupts(t *testing.T) {
+	for _, action := range []string{"decline", "cancel"} {
+		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+			call := p.run(map[string]any{"input": "secret pw: \nprint went on"})
+			call = p.answer(call, p.question(call), map[string]any{"action": action})
+			got := p.resultOf(call).text()
+			wantPart(t, got, "Interrupted", "the user did not answer")
+			if strings.Contains(got, "went on") {
+				t.Errorf("got %q", got)
+			}
+			wantText(t, p.repl("print 2"), "2")
+		})
+	}
+}
+
+func TestSecret_AnswerAfterTheTurnIsNotUsed(t *testing.T) {
+	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": "secret pw: "})
+		q := p.question(call)
+		if _, err := p.main().Interrupt(t.Context(), 0); err != nil { // somebody else
+			t.Fatal(err)
+		}
+		if !p.modern { // the question is withdrawn, and the answer to it goes nowhere
+			p.until("a withdrawal", func(a answer) bool {
+				return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
+			})
+			wantPart(t, p.resultOf(call).text(), "Interrupted")
+		}
+		call = p.answer(call, q, accept("hunter2"))
+		if p.modern {
+			wantPart(t, p.resultOf(call).text(), "Interrupted", "came too late, and was not used")
+			again := p.answer(call, q, accept("hunter2")) // a question is answered once
+			if r := p.resultOf(again); !r.IsError || !strings.Contains(r.text(), "not open any more") {
+				t.Errorf("got %q", r.text())
+			}
+		}
+		p.nowhere("hunter2")
+		wantText(t, p.repl("print 2"), "2")
+	})
+}
+
+func TestSecret_CancelWhileTheUserIsAsked(t *testing.T) {
+	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": "secret pw: "})
+		q := p.question(call)
+		if p.modern { // the call has its answer: what can be cancelled is the next one
+			p.cancel(call)
+			call = p.answer(call, q, accept("hunter2"))
+			wantText(t, p.resultOf(call).text(), "7 bytes")
+			return
+		}
+		p.cancel(call)
+		p.untilState("idle")
+		p.answer(call, q, accept("hunter2"))
+		wantPart(t, p.repl("print 2"), "Interrupted", "2")
+		p.neverAnswered(call)
+		p.nowhere("hunter2")
+	})
+}
+
+func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
+	c := connect(t, nil)
+	c.caps = formOnly
+	c.initialize("2025-06-18")
+	p := &person{client: c}
+	call := p.run(map[string]any{"input": "secret pw: "})
+	q := p.question(call)
+	wantPart(t, p.call("repl_output", nil).text(), `[waiting for input (secret): "pw: ": the user is being asked`)
+	wantPart(t, p.repl("hunter2"), "the input was not used")
+	call = p.answer(call, q, accept("x"))
+	wantText(t, p.resultOf(call).text(), "1 bytes")
+	for _, a := range p.all() {
+		if a.Method == "elicitation/create" && string(a.ID) != string(q.ID) {
+			t.Errorf("the user was asked again: %s", a.Line)
+		}
+	}
+}
+
+func TestSecret_ClientThatCannotAskIsToldHow(t *testing.T) {
+	eras(t, func(t *testing.T, c *client) {
+		want := `[waiting for input (secret): "pw: ": only the user may answer, and this client cannot ask them; repl_interrupt gives up. ` +
+			`Tell the user: run the code in "repl" at a terminal, or have the model answer with "repl mcp --stdin model"]`
+		wantText(t, c.repl("secret pw: "), want)
+		wantPart(t, c.repl("hunter2"), "the input was not used")
+		wantText(t, c.repl(""), want)
+		wantText(t, c.call("repl_output", nil).text(), want)
+		wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupted")
+		c.repl("secret pw: ")
+		wantText(t, c.call("repl", map[string]any{"input": "", "eof": true}).text(), "0 bytes")
+		(&person{client: c}).nowhere("hunter2")
+	})
+}
+
+func TestSecret_ClientThatFailsToAskIsReported(t *testing.T) {
+	c := connect(t, nil)
+	c.caps = formOnly
+	c.initialize("2025-06-18")
+	p := &person{client: c}
+	call := p.run(map[string]any{"input": "secret pw: "})
+	q := p.question(call)
+	p.sendLine(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"error":{"code":-32601,"message":"no dialogs here"}}`)
+	wantPart(t, p.resultOf(call).text(), "the client cannot ask the user", "no dialogs here", "repl_interrupt gives up")
+}
+
+func TestSecret_ProgramAtTheTerminalIsAnsweredByTheUserToo(t *testing.T) {
+	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
+		q := p.question(call)
+		wantPart(t, q.Message, "sh, run by code")
+		call = p.answer(call, q, accept("hunter2"))
+		wantPart(t, p.resultOf(call).text(), "7 characters")
+		p.nowhere("hunter2")
+	})
+}
+
+func TestSecret_StaysUnaskedWithoutTime(t *testing.T) {
+	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
+		p.call("repl", map[string]any{"input": "secret pw: ", "timeout_ms": 0})
+		p.untilState("waiting")
+		got := p.call("repl_output", map[string]any{"wait_ms": 0}).text()
+		wantPart(t, got, "repl_output has them asked")
+	})
+}
+
+func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
+	persons(t, setup{stdin: mcpserver.StdinAsk}, formOnly, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": "wait name? "})
+		q := p.question(call)
+		wantText(t, q.Schema.Properties["answer"].Title, "name?")
+		call = p.answer(call, q, accept("Ann"))
+		wantText(t, p.resultOf(call).text(), "Ann")
+	})
+}
+
+func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
+	c := greet(t, &setup{stdin: mcpserver.StdinModel})
+	wantText(t, c.repl("secret pw: "), `[waiting for input (secret): "pw: "]`)
+	wantText(t, c.repl("hunter2"), "7 bytes")
+	all := c.call("repl_output", map[string]any{"after": 0}).text()
+	if strings.Contains(all, "hunter2") {
+		t.Errorf("the secret is recorded: %q", all)
+	}
+}
+
+func TestStdin_DenyIsTheEndOfTheFile(t *testing.T) {
+	c := greet(t, &setup{stdin: mcpserver.StdinDeny})
+	wantText(t, c.repl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
+	wantText(t, c.repl("print 2"), "2")
+	wantPart(t, c.repl(strings.Repeat("wait a? \n", 101)), "it has read the end of file 100 times; repl_interrupt gives up")
+	wantPart(t, c.repl("an answer"), "the input was not used")
+}
+
+func TestPage_TakesASecretPastTheClient(t *testing.T) {
+	t.Setenv("SSH_CONNECTION", "")
+	t.Setenv("DISPLAY", ":0") // where a browser can be expected
+	caps := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
+	persons(t, setup{}, caps, func(t *testing.T, p *person) {
+		call := p.run(map[string]any{"input": "secret pw: \nsleep 50ms\nprint after"})
+		q := p.question(call)
+		if q.Mode != "url" || len(q.Schema.Properties) > 0 {
+			t.Fatalf("got %+v, want a page", q)
+		}
+		wantPart(t, get(t, q.URL), "pw:", `type="password"`)
+		call = p.answer(call, q, map[string]any{"action": "accept"})
+		wantPart(t, post(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
+		wantText(t, p.resultOf(call).text(), "7 bytes\nafter")
+		p.nowhere("hunter2")
+		wantPart(t, get(t, q.URL), "This question is over")
+		wantPart(t, post(t, q.URL, url.Values{"answer": {"x"}}), "This question is over")
+	})
+}
+
+func TestPage_RefusesWhatIsNotFromIt(t *testing.T) {
+	c := connect(t, nil)
+	c.caps = map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}
+	c.initialize("2025-11-25")
+	p := &person{client: c}
+	call := p.run(map[string]any{"input": "secret pw: "})
+	q := p.question(call)
+	for name, change := range map[string]func(*http.Request){
+		"another host":   func(r *http.Request) { r.Host = "evil.example" },
+		"another origin": func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
+		"another site":   func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, q.URL, strings.NewReader("answer=x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		change(r)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: got %s", name, response.Status)
+		}
+	}
+	wantPart(t, post(t, q.URL[:len(q.URL)-1]+"0", url.Values{"answer": {"x"}}), "This question is over")
+	p.answer(call, q, map[string]any{"action": "decline"})
+	wantPart(t, p.resultOf(call).text(), "Interrupted")
+	if response, err := http.Get(q.URL); err == nil {
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusGone {
+			t.Errorf("got %s", response.Status)
+		}
+	}
+}
+
+func get(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get(address)
+	return body(t, response, err)
+}
+
+func post(t *testing.T, address string, form url.Values) string {
+	t.Helper()
+	response, err := http.PostForm(address, form)
+	return body(t, response, err)
+}
+
+func body(t *testing.T, response *http.Response, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,65 @@
+package mcpserver
+
+import (
+	"fmt"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+// A StdinPolicy says who answers code that reads its standard input.
+type StdinPolicy string
+
+const (
+	StdinAuto  StdinPolicy = "auto"  // the model, but a person where the input is secret
+	StdinModel StdinPolicy = "model" // the model, secrets too
+	StdinAsk   StdinPolicy = "ask"   // a person
+	StdinDeny  StdinPolicy = "deny"  // nobody: every read gets the end of file
+)
+
+// StdinPolicies are all there are.
+func StdinPolicies() []StdinPolicy {
+	return []StdinPolicy{StdinAuto, StdinModel, StdinAsk, StdinDeny}
+}
+
+// ofModel reports whether the model may answer w.
+func (p StdinPolicy) ofModel(w *supervisor.Wait) bool {
+	return p == StdinModel || p == StdinAuto && !w.Secret
+}
+
+// taught is what the description of repl says about reads.
+func (p StdinPolicy) taught() string {
+	const wait = "When the code asks for input (a prompt, a debugger, a program that reads the terminal), "
+	const answer = wait + `the reply ends with [waiting for input: …]: the next call's input is the answer, "\n" an empty one.`
+	switch p {
+	case StdinModel:
+		return answer
+	case StdinAsk:
+		return wait + "the user is asked, not you."
+	case StdinDeny:
+		return wait + "it gets end of file."
+	default:
+		return answer + " Passwords are asked of the user, not of you."
+	}
+}
+
+// maxDenied bounds the reads of one call that get the end of file: code that goes
+// on reading after that does so forever.
+const maxDenied = 100
+
+// advice says what the model can do about a wait that it may not answer.
+func (a *asker) advice(w *supervisor.Wait) string {
+	const giveUp = "repl_interrupt gives up"
+	switch {
+	case a.stdin == StdinDeny && a.denied >= maxDenied:
+		return fmt.Sprintf(": it has read the end of file %d times; %s", a.denied, giveUp)
+	case a.stdin == StdinDeny:
+		return ": nobody may answer; repl_output gives it end of file, " + giveUp
+	case len(a.view.asking) > 0:
+		return ": the user is being asked; repl_output waits, " + giveUp
+	case a.call.asks(w) != askNothing:
+		return ": only the user may answer; repl_output has them asked, " + giveUp
+	default:
+		return `: only the user may answer, and this client cannot ask them; ` + giveUp +
+			`. Tell the user: run the code in "repl" at a terminal, or have the model answer with "repl mcp --stdin model"`
+	}
+}
