@@ -23,10 +23,12 @@ var mayImport = map[string]string{
 
 	"supervisor": "ipc timeline workers supervisor/internal/host",
 
+	"cmd/internal/rpc":      "",
 	"cmd/internal/terminal":  "supervisor timeline",
 	"cmd/internal/mcpserver": "supervisor timeline workers",
+	"cmd/internal/install":   "",
 	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
-		"cmd/internal/terminal cmd/internal/mcpserver",
+		"cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
@@ -105,6 +107,8 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"github.com/ergochat/readline":           "cmd/internal/terminal",
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
 		"github.com/vmihailenco/msgpack":         "ipc",
+		"github.com/tailscale/hujson":            "cmd/internal/install",
+		"github.com/pelletier/go-toml":           "cmd/internal/install",
 	}
 	tr := load(t)
 	for _, p := range tr.pkgs {

@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The codes of errors. Several things have one code: Kind tells them apart.
+const (
+	CodeParse          = -32700 // a line that is not JSON
+	CodeInvalidRequest = -32600 // JSON, but no request
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeFailed         = -32001 // the call could not be carried out
+	CodeUnreachable    = -32002 // made by clients: there is no server any more
+	CodeCancelled      = -32800 // on the caller's own request
+)
+
+// The kinds of errors that this package makes; handlers have their own.
+const (
+	KindParse         = "parse"
+	KindRequest       = "invalid_request"
+	KindMethod        = "unknown_method"
+	KindParams        = "invalid_params"
+	KindInternal      = "internal"
+	KindOverloaded    = "overloaded"
+	KindCancelled     = "cancelled"
+	KindShuttingDown  = "shutting_down"
+	KindUnreachable   = "unreachable"
+	maxErrorTextBytes = 1000
+)
+
+// An Error is the error object of an answer.
+type Error struct {
+	Code    int
+	Kind    string         // machine-readable; on the wire it is data.kind
+	Message string         // for a person
+	Data    map[string]any // what else is in data; may be nil
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an Error.
+func Errorf(code int, kind, format string, args ...any) *Error {
+	return &Error{Code: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidParams is the error of a call whose params name is missing or wrong.
+func InvalidParams(format string, args ...any) *Error {
+	return Errorf(CodeInvalidParams, KindParams, format, args...)
+}
+
+type wireError struct {
+	Code    int            `json:"code"`
+	Message string         `json:"message"`
+	Data    map[string]any `json:"data"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	data := map[string]any{"kind": e.Kind}
+	for k, v := range e.Data {
+		data[k] = v
+	}
+	return json.Marshal(wireError{e.Code, clip(e.Message, maxErrorTextBytes), data})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Error) UnmarshalJSON(b []byte) error {
+	var w wireError
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*e = Error{Code: w.Code, Message: w.Message, Data: w.Data}
+	e.Kind, _ = w.Data["kind"].(string)
+	delete(e.Data, "kind")
+	return nil
+}
+
+// clip cuts s to at most n bytes, between characters.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,113 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// progressPause is the least time between two progress notifications of a call.
+const progressPause = 50 * time.Millisecond
+
+// A Request is one call, for its handler.
+type Request struct {
+	Method string
+	Params json.RawMessage // an object or an array; nil when there are none
+	Conn   *Conn
+
+	id     json.RawMessage
+	token  json.RawMessage // of progress; nil when the caller wants none
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	answered bool      // guarded by mu
+	reported float64   // guarded by mu: the last progress
+	at       time.Time // guarded by mu: and when
+}
+
+// Decode reads params, which must be an object, into p. A field that p does not
+// have is an error: a misspelt one must not be taken for a default.
+func (r *Request) Decode(p any) error {
+	params := r.Params
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	if params[0] != '{' {
+		return InvalidParams("params must be an object")
+	}
+	if bytes.Contains(params, []byte(`"_meta"`)) { // belongs to the call, not to the method
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(params, &fields); err != nil {
+			return InvalidParams("%s: %v", r.Method, err)
+		}
+		delete(fields, "_meta")
+		params = mustMarshal(fields)
+	}
+	d := json.NewDecoder(bytes.NewReader(params))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return InvalidParams("%s: %v", r.Method, err)
+	}
+	return nil
+}
+
+// Token is the caller's progress token as it was written, or nil.
+func (r *Request) Token() json.RawMessage { return r.token }
+
+// Progress tells the caller how far the call is: progress grows with each call,
+// total is 0 when it is not known. Without a token it does nothing, and what comes
+// within 50 ms of the last one, or does not grow, is left out. Nothing is sent once
+// the call is answered.
+func (r *Request) Progress(progress, total float64, message string) error {
+	for _, v := range []float64{progress, total} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("rpc: a progress of %v is none", v)
+		}
+	}
+	if r.token == nil {
+		return nil
+	}
+	p := struct {
+		Token    json.RawMessage `json:"progressToken"`
+		Progress float64         `json:"progress"`
+		Total    float64         `json:"total,omitempty"`
+		Message  string          `json:"message,omitempty"`
+	}{r.token, progress, total, message}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if r.answered || r.ctx.Err() != nil || !r.at.IsZero() && (progress <= r.reported || now.Sub(r.at) < progressPause) {
+		return nil
+	}
+	r.reported, r.at = progress, now
+	return r.Conn.Notify("notifications/progress", p)
+}
+
+// finish answers, and ends progress.
+func (r *Request) finish(result any, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered = true
+	r.Conn.answer(r.id, result, err)
+}
+
+// progressToken is params._meta.progressToken if that is a string or a number.
+func progressToken(params json.RawMessage) json.RawMessage {
+	if len(params) == 0 || params[0] != '{' || !bytes.Contains(params, []byte(`"progressToken"`)) {
+		return nil
+	}
+	var p struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil || !isID(p.Meta.Token) {
+		return nil
+	}
+	return p.Meta.Token
+}

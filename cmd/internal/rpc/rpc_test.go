@@ -1,0 +1,388 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A peer is a raw client of a server in a test.
+type peer struct {
+	t     testing.TB
+	conn  net.Conn
+	lines *bufio.Scanner
+	done  chan error
+}
+
+// connect serves one client over a unix socket.
+func connect(t testing.TB, s *Server) *peer {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t: t, conn: conn, lines: bufio.NewScanner(conn), done: make(chan error, 1)}
+	p.lines.Buffer(nil, MaxLine+100)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { p.done <- s.Serve(ctx, served) }()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		cancel()
+		<-p.done
+	})
+	return p
+}
+
+func (p *peer) send(lines ...string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.conn, strings.Join(lines, "\n")+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) receive() string {
+	p.t.Helper()
+	_ = p.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if !p.lines.Scan() {
+		p.t.Fatalf("no answer: %v", p.lines.Err())
+	}
+	return p.lines.Text()
+}
+
+func (p *peer) expect(want string) {
+	p.t.Helper()
+	if got := p.receive(); got != want {
+		p.t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+func echo(_ context.Context, r *Request) (any, error) {
+	if r.Params == nil {
+		return nil, nil
+	}
+	return r.Params, nil
+}
+
+func TestServer_WhatIsMalformedIsAnsweredAndTheNextLineWorks(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	for _, test := range []struct{ name, line, id, kind string }{
+		{"no JSON", `{`, `null`, KindParse},
+		{"not UTF-8", "{\"jsonrpc\":\"\xff\"}", `null`, KindParse},
+		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"echo"}]`, `null`, KindRequest},
+		{"a number", `7`, `null`, KindRequest},
+		{"null", `null`, `null`, KindRequest},
+		{"an empty object", `{}`, `null`, KindRequest},
+		{"another version", `{"jsonrpc":"1.0","id":3,"method":"echo"}`, `3`, KindRequest},
+		{"a version that is a number", `{"jsonrpc":2.0,"id":"x","method":"echo"}`, `"x"`, KindRequest},
+		{"no method", `{"jsonrpc":"2.0","id":4}`, `4`, KindRequest},
+		{"a method that is a list", `{"jsonrpc":"2.0","id":4,"method":[]}`, `4`, KindRequest},
+		{"id null", `{"jsonrpc":"2.0","id":null,"method":"echo"}`, `null`, KindRequest},
+		{"id an object", `{"jsonrpc":"2.0","id":{},"method":"echo"}`, `null`, KindRequest},
+		{"id a bool", `{"jsonrpc":"2.0","id":true,"method":"echo"}`, `null`, KindRequest},
+		{"params a number", `{"jsonrpc":"2.0","id":5,"method":"echo","params":5}`, `5`, KindRequest},
+		{"type a list", `{"type":[]}`, `null`, KindRequest},
+		{"type an object", `{"type":{}}`, `null`, KindRequest},
+		{"an unknown method", `{"jsonrpc":"2.0","id":6,"method":"nope"}`, `6`, KindMethod},
+	} {
+		p.send(test.line)
+		var got struct {
+			ID    json.RawMessage
+			Error *Error
+		}
+		if err := json.Unmarshal([]byte(p.receive()), &got); err != nil {
+			t.Fatal(err)
+		}
+		if string(got.ID) != test.id || got.Error == nil || got.Error.Kind != test.kind {
+			t.Errorf("%s: got id %s, %+v; want id %s, kind %s", test.name, got.ID, got.Error, test.id, test.kind)
+		}
+		p.send(`{"jsonrpc":"2.0","id":0,"method":"echo","params":{}}`)
+		p.expect(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+	}
+}
+
+func TestServer_ALineOverTheBoundIsSkipped(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	go func() { // it is longer than what a socket holds
+		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", MaxLine)+"\"]}\n")
+		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":2,"method":"echo"}`+"\n")
+	}()
+	if got := p.receive(); !strings.Contains(got, "was skipped") {
+		t.Errorf("got %.200s", got)
+	}
+	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+}
+
+func TestServer_ALineOfSeveralMegabytesIsAnswered(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	text := strings.Repeat("x", 15<<20)
+	go func() {
+		_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+text+"\"]}\n")
+	}()
+	if got, want := p.receive(), `{"jsonrpc":"2.0","id":1,"result":["`+text+`"]}`; got != want {
+		t.Errorf("got %d bytes, want %d", len(got), len(want))
+	}
+}
+
+func TestServer_IDsComeBackAsTheyWere(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	for _, id := range []string{`1`, `"1"`, `""`, `0`, `-1`, `9007199254740993`, `1.50`, `1e3`, `"é\n"`} {
+		p.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"echo"}`)
+		p.expect(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+	}
+}
+
+func TestServer_NotificationsAreNeverAnswered(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	p.send(`{"jsonrpc":"2.0","method":"echo"}`,
+		`{"jsonrpc":"2.0","method":"nope","params":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`,
+		``, `   `,
+		`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+}
+
+func TestServer_WithoutAControlPlaneSaysSo(t *testing.T) {
+	p := connect(t, &Server{})
+	p.send(`{"type":"status"}`)
+	p.expect(`{"ok":false,"reason":"control_plane_unwired","error":"this server has no control plane"}`)
+}
+
+// blocker is a method that runs until its context ends, or release is closed.
+type blocker struct {
+	started chan *Request
+	release chan struct{}
+	ran     atomic.Int64
+}
+
+func newBlocker() *blocker {
+	return &blocker{make(chan *Request, 100), make(chan struct{}), atomic.Int64{}}
+}
+
+func (b *blocker) handle(ctx context.Context, r *Request) (any, error) {
+	b.ran.Add(1)
+	b.started <- r
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-b.release:
+		return map[string]bool{"done": true}, nil
+	}
+}
+
+func TestServer_ACancelReachesItsRequestWhileOthersRun(t *testing.T) {
+	b := newBlocker()
+	p := connect(t, &Server{Methods: map[string]Handler{"block": b.handle, "echo": echo}})
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`, `{"jsonrpc":"2.0","id":"1","method":"block"}`)
+	<-b.started
+	<-b.started
+	p.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+	p.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
+	p.expect(`{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
+	close(b.release)
+	p.expect(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+}
+
+func TestServer_TheSameIDTwiceIsRefusedWhileTheFirstRuns(t *testing.T) {
+	b := newBlocker()
+	p := connect(t, &Server{Methods: map[string]Handler{"block": b.handle}})
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`, `{"jsonrpc":"2.0","id":1,"method":"block"}`)
+	if got := p.receive(); !strings.Contains(got, "under way") {
+		t.Errorf("got %s", got)
+	}
+	close(b.release)
+	p.expect(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`)
+	p.expect(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+}
+
+func TestServer_CancelsOfNothingLeaveNothing(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+	memory := func() uint64 {
+		p.send(`{"jsonrpc":"2.0","id":"sync","method":"echo"}`)
+		p.expect(`{"jsonrpc":"2.0","id":"sync","result":{}}`)
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := memory()
+	for i := range 100_000 {
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+	}
+	if after := memory(); after > before+(1<<20) {
+		t.Errorf("the heap grew by %d bytes", after-before)
+	}
+}
+
+func TestServer_AHandlerThatPanicsFailsItsCallOnly(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{
+		"panic": func(context.Context, *Request) (any, error) { panic("oh") },
+		"fail":  func(context.Context, *Request) (any, error) { return nil, errors.New("no disk") },
+		"echo":  echo,
+	}})
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"panic"}`)
+	p.expect(`{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"panic failed: oh","data":{"kind":"internal"}}}`)
+	p.send(`{"jsonrpc":"2.0","id":2,"method":"fail"}`)
+	p.expect(`{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no disk","data":{"kind":"internal"}}}`)
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"echo"}`)
+	p.expect(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+}
+
+func TestServer_AClientThatGoesAwayCancelsItsCalls(t *testing.T) {
+	b := newBlocker()
+	s := &Server{Methods: map[string]Handler{"block": b.handle}}
+	p := connect(t, s)
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`)
+	r := <-b.started
+	_ = p.conn.Close()
+	<-r.ctx.Done()
+	if err := <-p.done; err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+	p.done <- nil
+	if a := s.Activity(); a.Connections != 0 || a.Calls != 0 {
+		t.Errorf("left behind: %+v", a)
+	}
+}
+
+func TestRequest_ProgressGrowsIsPacedAndEndsWithTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept *Request
+		s := &Server{Methods: map[string]Handler{"work": func(ctx context.Context, r *Request) (any, error) {
+			kept = r
+			for i, step := range []float64{1, 2, 2, 1, 3} { // every second one after the pause
+				if err := r.Progress(step, 10, "step"); err != nil {
+					return nil, err
+				}
+				if i > 0 {
+					time.Sleep(time.Second)
+				}
+			}
+			return nil, nil
+		}}}
+		ours, theirs := net.Pipe()
+		go func() { _ = s.Serve(t.Context(), theirs) }()
+		go func() {
+			_, _ = io.WriteString(ours, `{"jsonrpc":"2.0","id":1,"method":"work","params":{"_meta":{"progressToken":9007199254740993}}}`+"\n")
+		}()
+		lines := bufio.NewScanner(ours)
+		for _, want := range []string{
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9007199254740993,"progress":1,"total":10,"message":"step"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9007199254740993,"progress":2,"total":10,"message":"step"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9007199254740993,"progress":3,"total":10,"message":"step"}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{}}`,
+		} {
+			if !lines.Scan() || lines.Text() != want {
+				t.Fatalf("got  %s\nwant %s", lines.Text(), want)
+			}
+		}
+		if err := kept.Progress(9, 10, "late"); err != nil {
+			t.Error(err)
+		}
+		go func() { _, _ = io.WriteString(ours, `{"jsonrpc":"2.0","id":2,"method":"none"}`+"\n") }()
+		if lines.Scan(); !strings.Contains(lines.Text(), `"id":2`) {
+			t.Errorf("after the answer came %s", lines.Text())
+		}
+		_ = ours.Close()
+	})
+}
+
+func TestRequest_ProgressWithoutATokenIsNothing(t *testing.T) {
+	p := connect(t, &Server{Methods: map[string]Handler{"work": func(_ context.Context, r *Request) (any, error) {
+		return nil, r.Progress(1, 2, "")
+	}}})
+	for _, meta := range []string{``, `"_meta":{}`, `"_meta":{"progressToken":null}`, `"_meta":{"progressToken":[1]}`, `"_meta":{"progressToken":true}`} {
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"work","params":{` + meta + `}}`)
+		p.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	}
+}
+
+func TestConn_AClientThatDoesNotReadIsDroppedAndOthersNeverNotice(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	s := &Server{StallLimit: 200 * time.Millisecond, Methods: map[string]Handler{
+		"echo": echo,
+		"big":  func(context.Context, *Request) (any, error) { return map[string]string{"x": big}, nil },
+	}}
+	slow, other := connect(t, s), connect(t, s)
+	for i := range 20 {
+		slow.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"big"}`, i))
+	}
+	other.send(`{"jsonrpc":"2.0","id":1,"method":"echo"}`)
+	other.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	if err := <-slow.done; err == nil || !strings.Contains(err.Error(), "does not read") {
+		t.Errorf("the slow client's connection ended with %v", err)
+	}
+	slow.done <- nil
+	other.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+	other.expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+}
+
+func TestServer_ManyClientsManyCalls(t *testing.T) {
+	s := &Server{Methods: map[string]Handler{"echo": echo}}
+	done := make(chan struct{})
+	const clients, calls = 10, 200
+	for range clients {
+		p := connect(t, s)
+		go func() {
+			defer func() { done <- struct{}{} }()
+			go func() {
+				for i := range calls {
+					_, _ = fmt.Fprintf(p.conn, `{"jsonrpc":"2.0","id":%d,"method":"echo","params":{"n":%d}}`+"\n", i, i)
+				}
+			}()
+			seen := make(map[int]bool)
+			for range calls {
+				if !p.lines.Scan() {
+					t.Error(p.lines.Err())
+					return
+				}
+				var a struct {
+					ID     int
+					Result struct{ N int }
+				}
+				if err := json.Unmarshal(p.lines.Bytes(), &a); err != nil || a.ID != a.Result.N || seen[a.ID] {
+					t.Errorf("got %s, %v", p.lines.Text(), err)
+				}
+				seen[a.ID] = true
+			}
+		}()
+	}
+	for range clients {
+		<-done
+	}
+}
+
+// Whatever a line is, the next one is answered.
+func FuzzServer_AnyLine(f *testing.F) {
+	for _, line := range []string{`{`, `[]`, `{"type":[]}`, `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"_meta":{"progressToken":1}}}`, "\xff", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+		p.send(line, `{"jsonrpc":"2.0","id":"the last","method":"echo"}`)
+		for !strings.Contains(p.receive(), `"id":"the last","result":{}`) {
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// A Handler carries out one method. Its result is encoded as JSON. An error that
+// is an *Error is answered as it is; any other is CodeFailed and KindInternal. ctx
+// ends when the caller cancels (its cause is then [ErrCancelled]), or the
+// connection does; the answer of a cancelled call is CodeCancelled, whatever is
+// returned.
+type Handler func(ctx context.Context, r *Request) (any, error)
+
+// A Server dispatches. Its fields are set before the first Serve, and not after.
+type Server struct {
+	// Methods are what can be called.
+	Methods map[string]Handler
+
+	// Control answers a line of the control plane, which must not take long: it
+	// queues what it is asked for. kind is the line's type. nil answers that there
+	// is no control plane.
+	Control func(kind string, line json.RawMessage) ControlReply
+
+	// Logger gets what no caller is told; nil means none.
+	Logger *slog.Logger
+
+	// StallLimit is how long a client may leave a write waiting before its
+	// connection is dropped; 0 means 30 s.
+	StallLimit time.Duration
+
+	connections atomic.Int64
+	calls       atomic.Int64
+	lastWork    atomic.Int64 // Unix nanoseconds
+}
+
+// A ControlReply answers a control line.
+type ControlReply struct {
+	OK     bool           `json:"ok"`
+	Reason string         `json:"reason,omitempty"` // machine-readable, when not OK
+	Error  string         `json:"error,omitempty"`  // for a person, likewise
+	Data   map[string]any `json:"data,omitempty"`
+}
+
+// Activity is what a server does.
+type Activity struct {
+	Connections int64
+	Calls       int64     // under way
+	LastWork    time.Time // when a call began or ended last; zero before the first
+}
+
+// Activity reports what the server does now.
+func (s *Server) Activity() Activity {
+	a := Activity{Connections: s.connections.Load(), Calls: s.calls.Load()}
+	if t := s.lastWork.Load(); t != 0 {
+		a.LastWork = time.Unix(0, t)
+	}
+	return a
+}
+
+// Serve serves one client until the stream ends or ctx does, and closes the
+// stream. When the client ends its side, calls under way are cancelled. When ctx
+// ends, reading ends, and what is queued is still written, for StallLimit at most.
+// A client that vanishes is no error.
+func (s *Server) Serve(ctx context.Context, stream io.ReadWriteCloser) error {
+	s.connections.Add(1)
+	defer s.connections.Add(-1)
+	c := newConn(s, stream)
+	return c.serve(ctx)
+}
+
+func (s *Server) logger() *slog.Logger {
+	if s.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Logger
+}
+
+func (s *Server) worked() { s.lastWork.Store(time.Now().UnixNano()) }
