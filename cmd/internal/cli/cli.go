@@ -33,6 +33,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"mcp", mcp},
+		{"install", installInto},
 		{"doctor", doctor},
 		{"worker", worker},
 		{"version", version},

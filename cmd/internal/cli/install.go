@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+)
+
+// An installation is what repl install is told.
+type installation struct {
+	clients   []install.Client
+	all       bool
+	uninstall bool
+	server    install.Server
+	options   install.Options
+	places    install.Places
+}
+
+// installInto puts this program into the configuration of agents and editors.
+func installInto(s streams, args []string) (int, error) {
+	i, err := parseInstallation(args)
+	if err != nil {
+		return statusUsage, err
+	}
+	if i.server.Command, err = install.Self(os.Args[0]); err != nil {
+		return statusFailed, err
+	}
+	if i.options.Project { // the file goes where this machine's paths are not
+		name := filepath.Base(i.server.Command)
+		if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
+			i.server.Command = name
+		}
+	}
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	status, err := i.run(ctx, s.out)
+	if signalled, ok := statusOf(ctx); ok {
+		return signalled, nil
+	}
+	return status, err
+}
+
+func parseInstallation(args []string) (*installation, error) {
+	f := newFlags("install")
+	var c choice
+	c.define(f)
+	i := &installation{}
+	f.BoolVar(&i.all, "all", false, "")
+	f.BoolVar(&i.uninstall, "uninstall", false, "")
+	f.BoolVar(&i.options.DryRun, "dry-run", false, "")
+	f.BoolVar(&i.server.Approve, "approve", false, "")
+	f.StringVar(&i.server.Name, "name", "turnstone", "")
+	scope := f.String("scope", "user", "")
+	var names []string
+	for len(args) > 0 { // flags may follow the clients
+		if err := parse(f, args); err != nil {
+			return nil, err
+		}
+		if args = f.Args(); len(args) > 0 {
+			names, args = append(names, args[0]), args[1:]
+		}
+	}
+	if err := i.choose(names); err != nil {
+		return nil, err
+	}
+	switch *scope {
+	case "user":
+	case "project":
+		i.options.Project = true
+	default:
+		return nil, misuse("--scope %s: it is user or project", *scope)
+	}
+	if !install.ValidName(i.server.Name) {
+		return nil, misuse("--name %q: clients accept letters, digits, - and _, at most 64", i.server.Name)
+	}
+	var err error
+	if i.places, err = install.Here(); err != nil {
+		return nil, err
+	}
+	for _, client := range i.clients {
+		if i.server.Approve && !client.Approves() && !i.all {
+			return nil, misuse("--approve: %s has no such setting; it asks as you tell it to", client.Title)
+		}
+	}
+	i.server.Args, err = c.serverArgs(f)
+	return i, err
+}
+
+// choose finds the clients by their names.
+func (i *installation) choose(names []string) error {
+	if i.all {
+		if len(names) > 0 {
+			return misuse("--all and %s exclude each other", names[0])
+		}
+		i.clients = install.Clients()
+		return nil
+	}
+	var known []string
+	for _, c := range install.Clients() {
+		known = append(known, c.Name)
+	}
+	offer := strings.Join(known, ", ") + ", or --all"
+	if len(names) == 0 {
+		return misuse("repl install: for which client? One of %s", offer)
+	}
+	for _, name := range names {
+		c, ok := install.Named(name)
+		if !ok {
+			if n := nearest(name, known); n != "" {
+				return misuse("there is no client %q; did you mean %s? There is: %s", name, n, offer)
+			}
+			return misuse("there is no client %q; there is: %s", name, offer)
+		}
+		i.clients = append(i.clients, c)
+	}
+	return nil
+}
+
+// serverArgs are the arguments with which a client starts the server: what was
+// chosen now in f, with paths that do not depend on where the client stands.
+func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
+	if c.lang != "" {
+		if _, err := languageNamed(c.lang); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.settleDir(); err != nil {
+		return nil, err
+	}
+	chosen := newFlags("")
+	new(choice).define(chosen)
+	args := []string{"mcp"}
+	var err error
+	f.Visit(func(given *flag.Flag) {
+		value := given.Value.String()
+		if chosen.Lookup(given.Name) == nil || value == "" {
+			return
+		}
+		if _, e := os.Stat(value); e == nil && given.Name != "lang" {
+			value, e = filepath.Abs(value)
+			err = errors.Join(err, e)
+		}
+		args = append(args, "--"+given.Name, value)
+	})
+	return args, err
+}
+
+// run does it for each client and says what happened.
+func (i *installation) run(ctx context.Context, out io.Writer) (status int, err error) {
+	seen := 0
+	for _, c := range i.clients {
+		if ctx.Err() != nil {
+			return statusFailed, nil
+		}
+		by, looked := c.Found(i.places)
+		if i.all && by == "" {
+			fmt.Fprintf(out, "%s: not on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
+			continue
+		}
+		if i.all && i.options.Project && !c.HasProject() {
+			fmt.Fprintf(out, "%s: it has no configuration for a project\n", c.Title)
+			continue
+		}
+		seen++
+		apply := c.Install
+		if i.uninstall {
+			apply = c.Uninstall
+		}
+		r, err := apply(ctx, i.places, i.server, i.options)
+		if err != nil {
+			status = statusFailed
+			fmt.Fprintf(out, "%s: FAILED: %s\n", c.Title, oneLine(err))
+			continue
+		}
+		i.print(out, r)
+		if by == "" && !i.uninstall {
+			fmt.Fprintf(out, "  %s was not seen on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
+		}
+	}
+	if seen == 0 {
+		return statusFailed, errors.New("no client was found; name one to configure it all the same")
+	}
+	return status, nil
+}
+
+// print says what was done with one client.
+func (i *installation) print(out io.Writer, r install.Report) {
+	words := map[install.Outcome][2]string{
+		install.Added:   {"added %q to %s", "would add %q to %s"},
+		install.Updated: {"updated %q in %s", "would update %q in %s"},
+		install.Removed: {"removed %q from %s", "would remove %q from %s"},
+		install.Already: {"%q is already in %s", "%q is already in %s"},
+		install.Absent:  {"%q is not in %s", "%q is not in %s"},
+	}[r.Done]
+	say := words[0]
+	if i.options.DryRun {
+		say = words[1]
+	}
+	fmt.Fprintf(out, "%s: "+say+"\n", r.Client.Title, i.server.Name, r.File)
+	for _, command := range r.Ran {
+		var quoted []string
+		for _, word := range command {
+			quoted = append(quoted, shellWord(word))
+		}
+		fmt.Fprintf(out, "  $ %s\n", strings.Join(quoted, " "))
+	}
+	if r.Diff != "" {
+		fmt.Fprintf(out, "  %s\n", strings.ReplaceAll(strings.TrimSuffix(r.Diff, "\n"), "\n", "\n  "))
+	}
+	if r.Backup != "" {
+		fmt.Fprintf(out, "  backup: %s\n", r.Backup)
+	}
+	if r.Note != "" {
+		fmt.Fprintf(out, "  %s\n", r.Note)
+	}
+	if changed := r.Done == install.Added || r.Done == install.Updated; changed && !i.options.DryRun {
+		fmt.Fprintf(out, "  read by %s at: %s\n", r.Client.Title, r.Client.Reload())
+	}
+}
+
+// shellWord is a word as it can be pasted into a shell.
+func shellWord(word string) string {
+	safe := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,")
+	if word != "" && safe == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

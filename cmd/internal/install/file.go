@@ -1,0 +1,123 @@
+package install
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A snapshot is a file as it was read.
+type snapshot struct {
+	target string // the file itself, behind symbolic links
+	there  bool
+	text   []byte
+	info   fs.FileInfo
+}
+
+// readFile reads a configuration. One that is not there is empty.
+func readFile(path string) (snapshot, error) {
+	s := snapshot{target: path}
+	target, err := filepath.EvalSymlinks(path)
+	switch {
+	case err == nil:
+		s.target = target
+	case !errors.Is(err, fs.ErrNotExist):
+		return s, err
+	default:
+		if to, err := os.Readlink(path); err == nil {
+			return s, fmt.Errorf("%s is a symbolic link to %s, which is not there", path, to)
+		}
+		return s, nil
+	}
+	f, err := os.Open(s.target)
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	if s.info, err = f.Stat(); err != nil {
+		return s, err
+	}
+	if !s.info.Mode().IsRegular() {
+		return s, fmt.Errorf("%s is no regular file", s.target)
+	}
+	s.there = true
+	s.text, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(s.text) > maxFileBytes {
+		err = fmt.Errorf("%s is larger than %d MiB, which no configuration is", s.target, maxFileBytes>>20)
+	}
+	return s, err
+}
+
+// errChanged is the error of a replace that came too late.
+var errChanged = errors.New("another program changes it at this moment: try again")
+
+// replace puts text in the place of what was read, at once or not at all. Between
+// the last look at the file and the rename are microseconds in which a change would
+// be lost: no rename is conditional on what the file holds.
+func (s snapshot) replace(text []byte) error {
+	if s.there && s.info.Mode()&0o200 == 0 {
+		return fmt.Errorf("%s is read-only: whatever made it so may write it anew", s.target)
+	}
+	if err := os.MkdirAll(filepath.Dir(s.target), 0o755); err != nil {
+		return err
+	}
+	return writeFile(s.target, text, s.info, s.unchanged)
+}
+
+// remove removes the file that was read.
+func (s snapshot) remove() error {
+	if err := s.unchanged(); err != nil {
+		return err
+	}
+	return os.Remove(s.target)
+}
+
+func (s snapshot) unchanged() error {
+	now, err := readFile(s.target)
+	if err != nil || now.there != s.there || !bytes.Equal(now.text, s.text) {
+		return errors.Join(errChanged, err)
+	}
+	return nil
+}
+
+// backupOf is the name of the one backup beside a file.
+func backupOf(path string) string { return path + ".before-turnstone" }
+
+// backUp keeps what is about to be replaced, as private as it is.
+func (s snapshot) backUp(path string) error {
+	if err := writeFile(backupOf(path), s.text, s.info, nil); err != nil {
+		return fmt.Errorf("no backup can be written, so nothing is changed: %w", err)
+	}
+	return nil
+}
+
+// writeFile writes a whole file or none of it, with the mode and the owner of like,
+// if that is not nil. Just before the file appears check may refuse.
+func writeFile(path string, text []byte, like fs.FileInfo, check func() error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(text)
+	if like != nil {
+		err = errors.Join(err, keepOwner(f, like), f.Chmod(like.Mode().Perm()))
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if check != nil {
+		if err = check(); err != nil {
+			return err
+		}
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,578 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// machine is a home directory without any client and a PATH without any command.
+func machine(t *testing.T) Places {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("PATH", filepath.Join(home, "bin"))
+	return Places{
+		Home: home, Config: filepath.Join(home, ".config"), XDG: filepath.Join(home, ".config"),
+		Project: filepath.Join(home, "project"), Getenv: func(string) string { return "" },
+	}
+}
+
+var turnstone = Server{Name: "turnstone", Command: "/opt/bin/repl", Args: []string{"mcp", "--lang", "python"}}
+
+func client(t *testing.T, name string) Client {
+	t.Helper()
+	c, ok := Named(name)
+	if !ok {
+		t.Fatalf("no client %s", name)
+	}
+	return c
+}
+
+func write(t *testing.T, path, text string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func do(t *testing.T, want Outcome, apply func(context.Context, Places, Server, Options) (Report, error), p Places, s Server) Report {
+	t.Helper()
+	r, err := apply(t.Context(), p, s, Options{})
+	if err != nil || r.Done != want {
+		t.Fatalf("got %q and error %v, want %q", r.Done, err, want)
+	}
+	return r
+}
+
+// What each client reads, as its documentation shows it.
+func TestInstall_WritesWhatEachClientReads(t *testing.T) {
+	for name, want := range map[string]string{
+		"claude":         `{"mcpServers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"],"alwaysLoad":true}}}`,
+		"gemini":         `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"],"timeout":630000}}}`,
+		"cursor":         `{"mcpServers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
+		"vscode":         `{"servers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
+		"zed":            `{"context_servers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
+		"windsurf":       `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
+		"opencode":       `{"mcp":{"turnstone":{"type":"local","command":["/opt/bin/repl","mcp","--lang","python"]}}}`,
+		"claude-desktop": `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
+		"codex":          `[mcp_servers.turnstone]command="/opt/bin/repl"args=["mcp","--lang","python"]env_vars=["VIRTUAL_ENV","CONDA_PREFIX",`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, c := machine(t), client(t, name)
+			r := do(t, Added, c.Install, p, turnstone)
+			got := strings.NewReplacer(" ", "", "\n", "").Replace(text(t, r.File))
+			if got != want && !(name == "codex" && strings.HasPrefix(got, want) && strings.HasSuffix(got, "tool_timeout_sec=630")) {
+				t.Errorf("got %s\nwant %s", got, want)
+			}
+			do(t, Already, c.Install, p, turnstone)
+			do(t, Removed, c.Uninstall, p, turnstone)
+			if exists(r.File) {
+				t.Errorf("%s is left, and held nothing but ours", r.File)
+			}
+			do(t, Absent, c.Uninstall, p, turnstone)
+		})
+	}
+}
+
+func TestInstall_KeepsWhatAPersonWrote(t *testing.T) {
+	tests := []struct{ name, before, after string }{
+		{
+			"comments, order and indentation",
+			"// mine\n{\n\t\"zoom\": 1, // c\n\t\"mcpServers\": {\n\t\t\"b\": {\"url\": \"x\"} // keep\n\t},\n\t\"a\": [1,  2]\n}\n",
+			"// mine\n{\n\t\"zoom\": 1, // c\n\t\"mcpServers\": {\n\t\t\"b\": {\"url\": \"x\"}, // keep\n\t\t\"turnstone\": {\n\t\t\t\"command\": \"/opt/bin/repl\",\n" +
+				"\t\t\t\"args\": [\n\t\t\t\t\"mcp\",\n\t\t\t\t\"--lang\",\n\t\t\t\t\"python\"\n\t\t\t]\n\t\t}\n\t},\n\t\"a\": [1,  2]\n}\n",
+		},
+		{
+			"one line stays one line",
+			`{"a":1}`,
+			`{"a":1, "mcpServers": {"turnstone": {"command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"]}}}`,
+		},
+		{
+			"a trailing comma, CRLF and a byte order mark",
+			"\xef\xbb\xbf{\r\n    \"mcpServers\": {\r\n    },\r\n}",
+			"\xef\xbb\xbf{\r\n    \"mcpServers\": {\r\n        \"turnstone\": {\r\n            \"command\": \"/opt/bin/repl\",\r\n            \"args\": [\r\n" +
+				"                \"mcp\",\r\n                \"--lang\",\r\n                \"python\"\r\n            ]\r\n        }\r\n    },\r\n}",
+		},
+		{
+			"a comment at the end of one line of members",
+			"{\"a\": 1 // one\n}",
+			"{\"a\": 1, // one\n  \"mcpServers\": {\"turnstone\": {\"command\": \"/opt/bin/repl\", \"args\": [\"mcp\", \"--lang\", \"python\"]}}\n}",
+		},
+		{
+			"an escaped key is the same key",
+			"{\"mcp\\u0053ervers\": {}}",
+			`{"mcp\u0053ervers": {"turnstone": {"command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"]}}}`,
+		},
+		{"white space alone", " \n", "{\n  \"mcpServers\": {\n    \"turnstone\": {\n      \"command\": \"/opt/bin/repl\",\n      \"args\": [\n        \"mcp\",\n        \"--lang\",\n        \"python\"\n      ]\n    }\n  }\n}"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p, c := machine(t), client(t, "windsurf")
+			file := c.file(p)
+			write(t, file, test.before, 0o640)
+			r := do(t, Added, c.Install, p, turnstone)
+			if got := text(t, file); got != test.after {
+				t.Fatalf("got\n%q\nwant\n%q", got, test.after)
+			}
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+				t.Errorf("the mode is %v (%v), want 0640", info.Mode(), err)
+			}
+			if got := text(t, r.Backup); got != test.before {
+				t.Errorf("the backup is %q", got)
+			}
+			do(t, Already, c.Install, p, turnstone)
+			moved := turnstone
+			moved.Command = "/usr/local/bin/repl"
+			do(t, Updated, c.Install, p, moved)
+			do(t, Removed, c.Uninstall, p, moved)
+			if got := text(t, file); got != test.before {
+				t.Errorf("after uninstall it is %q, want %q", got, test.before)
+			}
+			if exists(backupOf(file)) {
+				t.Error("a backup of what the file is now is left")
+			}
+		})
+	}
+}
+
+func TestInstall_TOMLKeepsWhatAPersonWrote(t *testing.T) {
+	for name, before := range map[string]string{
+		"comments":           "# mine\nmodel = \"x\"   # why\n\n[mcp_servers.other] # o\ncommand = \"y\"\nargs = [ # list\n  \"a\",\n]\n\n# the end\n",
+		"no end of line":     "model = 'x'",
+		"CRLF and a mark":    "\xef\xbb\xbfmodel = 'x'\r\n[tui]\r\na = 1\r\n",
+		"our name in text":   "x = \"\"\"\n[mcp_servers.turnstone]\ncommand = 'no'\n\"\"\"\n",
+		"dotted keys":        "mcp_servers.other.command = 'y'\n",
+		"blank lines at end": "a = 1\n\n\n",
+		"an empty table":     "[mcp_servers]\n",
+		"empty":              "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, c := machine(t), client(t, "codex")
+			file := c.file(p)
+			write(t, file, before, 0o600)
+			do(t, Added, c.Install, p, turnstone)
+			added := text(t, file)
+			if !strings.HasPrefix(added, before) {
+				t.Errorf("what was there has changed:\n%s", added)
+			}
+			if strings.Count(added, "\r\n") > 0 && strings.Count(added, "\n") != strings.Count(added, "\r\n") {
+				t.Errorf("the line ends are mixed: %q", added)
+			}
+			do(t, Already, c.Install, p, turnstone)
+			approving := turnstone
+			approving.Approve, approving.Args = true, []string{"mcp", "--dir", `C:\x "y" ` + "\x7f\n"}
+			do(t, Updated, c.Install, p, approving)
+			if got := text(t, file); !strings.Contains(got, `default_tools_approval_mode = "approve"`) {
+				t.Errorf("approval was asked for:\n%s", got)
+			}
+			do(t, Already, c.Install, p, turnstone2(approving))
+			do(t, Removed, c.Uninstall, p, turnstone)
+			if got := text(t, file); got != before {
+				t.Errorf("after uninstall it is %q, want %q", got, before)
+			}
+		})
+	}
+}
+
+// turnstone2 is a server without what only an explicit wish sets.
+func turnstone2(s Server) Server {
+	s.Approve = false
+	return s
+}
+
+func TestInstall_KeepsAPersonsSettingsOfTheEntry(t *testing.T) {
+	p, c := machine(t), client(t, "codex")
+	file := c.file(p)
+	do(t, Added, c.Install, p, turnstone)
+	mine := strings.Replace(text(t, file), "tool_timeout_sec = 630", "tool_timeout_sec = 90 # mine\nstartup_timeout_sec = 5", 1) + "\n[mcp_servers.turnstone.env]\nA = \"1\"\n\n[tui]\nb = 1\n"
+	write(t, file, mine, 0o600)
+	do(t, Already, c.Install, p, turnstone)
+	moved := turnstone
+	moved.Command = "/new/repl"
+	do(t, Updated, c.Install, p, moved)
+	if got, want := text(t, file), strings.Replace(mine, "/opt/bin/repl", "/new/repl", 1); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	do(t, Removed, c.Uninstall, p, turnstone)
+	if got := text(t, file); got != "[tui]\nb = 1\n" {
+		t.Errorf("got %q, want the other table alone", got)
+	}
+}
+
+func TestUninstall_TakesOnlyOursFromAFileThatWentOn(t *testing.T) {
+	entry := `"turnstone": {"command": "/opt/bin/repl", "args": ["mcp"]}`
+	for _, test := range []struct{ before, after string }{
+		{"{\n  \"mcpServers\": {\n    \"a\": {},\n    " + entry + "\n  }\n}\n", "{\n  \"mcpServers\": {\n    \"a\": {}\n  }\n}\n"},
+		{"{\n  \"mcpServers\": {\n    " + entry + ",\n    \"a\": {} // c\n  }\n}\n", "{\n  \"mcpServers\": {\n    \"a\": {} // c\n  }\n}\n"},
+		{"{\"mcpServers\": {" + entry + ", \"a\": 1}}", "{\"mcpServers\": { \"a\": 1}}"},
+		{"{\"mcpServers\": {\"a\": 1, " + entry + "}}", "{\"mcpServers\": {\"a\": 1}}"},
+		{"{\"mcpServers\": {" + entry + "}}", "{\"mcpServers\": {}}"},
+		{"{\"mcpServers\": {\n  \"a\": 1,\n  " + entry + ",\n}}", "{\"mcpServers\": {\n  \"a\": 1,\n}}"},
+		{"{\"mcpServers\": {\"a\": 1, // c\n" + entry + "}}", "{\"mcpServers\": {\"a\": 1 // c\n}}"},
+		{"{\"mcpServers\": {// c\n" + entry + ", \"a\": 1}}", "{\"mcpServers\": {// c\n \"a\": 1}}"},
+		{"{\"mcpServers\": {" + entry + " /* x */ , // y\n}}", "{\"mcpServers\": { /* x */  // y\n}}"},
+	} {
+		p, c := machine(t), client(t, "windsurf")
+		write(t, c.file(p), test.before, 0o600)
+		r := do(t, Removed, c.Uninstall, p, turnstone)
+		if got := text(t, c.file(p)); got != test.after {
+			t.Errorf("from %q\ngot  %q\nwant %q", test.before, got, test.after)
+		}
+		if got := text(t, r.Backup); got != test.before {
+			t.Errorf("the backup is %q", got)
+		}
+	}
+}
+
+func TestInstall_RefusesWhatItCannotReadAndSaysWhere(t *testing.T) {
+	for _, test := range []struct{ client, text, says string }{
+		{"cursor", "{\n  \"a\": 1\n  \"b\": 2\n}", "line 3, column 3"},
+		{"cursor", "{\"a\": 1", "unexpected EOF"},
+		{"cursor", "[1]", "must be an object"},
+		{"cursor", "{\"mcpServers\": []}", `"mcpServers" is no table`},
+		{"cursor", "{\"mcpServers\": {\"turnstone\": 1}}", `"mcpServers.turnstone" is no table`},
+		{"cursor", "{\n\"mcpServers\": {},\n\"mcpServers\": {}}", `"mcpServers" is there twice, at line 2, column 1 and line 3, column 1`},
+		{"cursor", "\xff\xfe{\x00}\x00", "UTF-16"},
+		{"cursor", "{\"a\": \"\xff\"}", "not UTF-8"},
+		{"cursor", "{\"a\": \x00}", "NUL"},
+		{"cursor", strings.Repeat(`{"a":`, 20_000), "nested deeper"},
+		{"cursor", `{"mcpServers": {"turnstone": {"command": "npx", "args": ["other"]}}}`, "--name"},
+		{"cursor", `{"mcpServers": {"turnstone": {"url": "https://x"}}}`, "another one (https://x)"},
+		{"codex", "a = 1\nb 2\n", "line 2, column 3"},
+		{"codex", "mcp_servers = { other = { command = 'x' } }\n", "cannot be edited safely"},
+		{"codex", "[[mcp_servers]]\n", `"mcp_servers" is no table`},
+		{"codex", "[mcp_servers]\nturnstone = { command = '/x/repl', args = ['mcp'] }\n", "change it by hand"},
+		{"codex", "a = " + strings.Repeat("[", 20_000), "nested deeper"},
+	} {
+		p, c := machine(t), client(t, test.client)
+		write(t, c.file(p), test.text, 0o600)
+		_, err := c.Install(t.Context(), p, turnstone, Options{})
+		if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), c.file(p)) {
+			t.Errorf("%.60q: got error %v, want one that names the file and says %q", test.text, err, test.says)
+		}
+		if got := text(t, c.file(p)); got != test.text {
+			t.Errorf("%.60q: the file has changed: %.200q", test.text, got)
+		}
+		if left, err := filepath.Glob(filepath.Join(filepath.Dir(c.file(p)), "*")); err != nil || len(left) != 1 {
+			t.Errorf("files are left behind: %v", left)
+		}
+	}
+}
+
+func TestInstall_FollowsASymbolicLinkAndKeepsIt(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	real := filepath.Join(p.Home, "dotfiles", "cursor.json")
+	write(t, real, "{}\n", 0o600)
+	file := c.file(p)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, file); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	do(t, Added, c.Install, p, turnstone)
+	if to, err := os.Readlink(file); err != nil || to != real {
+		t.Errorf("the link leads to %q (%v)", to, err)
+	}
+	if !strings.Contains(text(t, real), "turnstone") {
+		t.Error("the file behind the link has not changed")
+	}
+	if err := os.Remove(real); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "which is not there") {
+		t.Errorf("a link that leads nowhere: got %v", err)
+	}
+}
+
+func TestInstall_LeavesAReadOnlyFileAlone(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	write(t, c.file(p), "{}", 0o444)
+	_, err := c.Install(t.Context(), p, turnstone, Options{})
+	if err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInstall_DryRunChangesNothing(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	r, err := c.Install(t.Context(), p, turnstone, Options{DryRun: true})
+	if err != nil || r.Done != Added || !strings.Contains(r.Diff, `+     "turnstone": {`) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if left, _ := os.ReadDir(p.Home); len(left) > 0 {
+		t.Errorf("it left %v", left)
+	}
+}
+
+// The difference must not show the secrets of other servers.
+func TestInstall_ShowsOnlyTheLinesThatChange(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	write(t, c.file(p), "{\n  \"mcpServers\": {\n    \"a\": {\n      \"env\": {\"TOKEN\": \"secret\"}\n    }\n  }\n}\n", 0o600)
+	r := do(t, Added, c.Install, p, turnstone)
+	if strings.Contains(r.Diff, "secret") || !strings.HasPrefix(r.Diff, "@@ line 5\n+     },\n+     \"turnstone\": {\n") {
+		t.Errorf("got\n%s", r.Diff)
+	}
+}
+
+func TestReplace_SeesThatAnotherProgramWrote(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.json")
+	write(t, file, "{}", 0o600)
+	s, err := readFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, `{"theirs": 1}`, 0o600)
+	if err := s.replace([]byte("ours")); !errors.Is(err, errChanged) {
+		t.Errorf("got %v, want errChanged", err)
+	}
+	if err := s.remove(); !errors.Is(err, errChanged) {
+		t.Errorf("got %v, want errChanged", err)
+	}
+	if got := text(t, file); got != `{"theirs": 1}` {
+		t.Errorf("their change is lost: %s", got)
+	}
+}
+
+func TestInstall_TriesAgainWhenAnotherProgramWrote(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	for _, others := range []int{1, tries} {
+		write(t, c.file(p), "{}", 0o600)
+		n := 0
+		_, err := c.apply(t.Context(), p, turnstone, Options{}, func(ch *change) error {
+			if n++; n <= others { // between the read and the rename
+				write(t, c.file(p), fmt.Sprintf(`{"theirs": %d}`, n), 0o600)
+			}
+			return ch.install()
+		})
+		switch got := text(t, c.file(p)); {
+		case others == 1 && (err != nil || !strings.HasPrefix(got, `{"theirs": 1, "mcpServers"`)):
+			t.Errorf("one change: got %v and %s", err, got)
+		case others == tries && (!errors.Is(err, errChanged) || got != fmt.Sprintf(`{"theirs": %d}`, tries)):
+			t.Errorf("a change each time: got %v and %s", err, got)
+		}
+	}
+}
+
+func TestOpenCode_AFileKeepsItsForm(t *testing.T) {
+	p, c := machine(t), client(t, "opencode")
+	file := filepath.Join(p.XDG, "opencode", "opencode.jsonc")
+	write(t, file, `{"mcp": {"servers": {"x": {"type": "local", "command": ["y"]}}}}`, 0o600)
+	do(t, Added, c.Install, p, turnstone)
+	want := `{"mcp": {"servers": {"x": {"type": "local", "command": ["y"]}, "turnstone": {"type": "local", "command": ["/opt/bin/repl", "mcp", "--lang", "python"]}}}}`
+	if got := text(t, file); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// fakeCommand puts a shell script on PATH.
+func fakeCommand(t *testing.T, p Places, name, script string) {
+	t.Helper()
+	if !exists("/bin/sh") {
+		t.Skip("the command is a shell script")
+	}
+	t.Setenv("PATH", filepath.Join(p.Home, "bin")+":/bin:/usr/bin")
+	write(t, filepath.Join(p.Home, "bin", name), "#!/bin/sh\n"+script, 0o755)
+}
+
+func TestInstall_ClaudesOwnCommandChangesItsState(t *testing.T) {
+	p, c := machine(t), client(t, "claude")
+	file := c.file(p)
+	fakeCommand(t, p, "claude", `echo "$@" >> `+p.Home+`/calls
+case $2 in
+add-json) printf '{"n": 1, "mcpServers": {"%s": %s}}' "$5" "$6" > `+file+` ;;
+remove) echo '{"n": 1, "mcpServers": {}}' > `+file+` ;;
+esac`)
+	r := do(t, Added, c.Install, p, turnstone)
+	if len(r.Ran) != 1 || r.Diff != "" || r.Backup != "" {
+		t.Errorf("got %+v", r)
+	}
+	do(t, Already, c.Install, p, turnstone)
+	write(t, file, strings.Replace(text(t, file), `"alwaysLoad"`, `"env": {"A": "1"}, "alwaysLoad"`, 1), 0o600)
+	moved := turnstone
+	moved.Command = "/new/repl"
+	do(t, Updated, c.Install, p, moved)
+	if got := text(t, file); !strings.Contains(got, `"env":{"A":"1"}`) || !strings.Contains(got, "/new/repl") {
+		t.Errorf("the person's settings are lost: %s", got)
+	}
+	do(t, Removed, c.Uninstall, p, turnstone)
+	if got := strings.Count(text(t, filepath.Join(p.Home, "calls")), "\n"); got != 4 {
+		t.Errorf("claude was called %d times, want 4", got)
+	}
+
+	fakeCommand(t, p, "claude", "exit 0") // and did nothing
+	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "does not show it") {
+		t.Errorf("got %v", err)
+	}
+	fakeCommand(t, p, "claude", "echo no >&2; exit 3")
+	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "exit status 3: no") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInstall_CodesOwnCommandIsUsedWhileItHasNoFile(t *testing.T) {
+	p, c := machine(t), client(t, "vscode")
+	file := c.file(p)
+	fakeCommand(t, p, "code", "mkdir -p "+filepath.Dir(file)+`; printf '{"servers": {"turnstone": %s}}' "$2" > `+file)
+	if r := do(t, Added, c.Install, p, turnstone); len(r.Ran) != 1 || r.Ran[0][1] != "--add-mcp" {
+		t.Errorf("got %+v", r)
+	}
+	do(t, Already, c.Install, p, turnstone)
+	if r := do(t, Removed, c.Uninstall, p, turnstone); len(r.Ran) != 0 {
+		t.Errorf("code has no command for this: %v", r.Ran)
+	}
+	if r := do(t, Added, c.Install, p, turnstone); len(r.Ran) != 0 || r.Backup == "" {
+		t.Errorf("code would write the file anew: %+v", r)
+	}
+}
+
+func TestFound_SaysByWhatAClientIsSeen(t *testing.T) {
+	p := machine(t)
+	for _, c := range Clients() {
+		if by, looked := c.Found(p); by != "" || len(looked) == 0 {
+			t.Errorf("%s: found by %q on an empty machine", c.Name, by)
+		}
+	}
+	write(t, filepath.Join(p.Home, ".cursor", "x"), "", 0o600)
+	if by, _ := client(t, "cursor").Found(p); by != filepath.Join(p.Home, ".cursor") {
+		t.Errorf("got %q", by)
+	}
+}
+
+func TestLook_FindsOursUnderAnyName(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	write(t, c.file(p), `{"mcpServers": {"py": {"command": "/a/repl", "args": ["mcp"], "timeout": 500}, "x": {"command": "npx", "args": ["mcp"]}, "y": {"command": "repl"}}}`, 0o600)
+	file, entries, err := c.Look(p, false)
+	if err != nil || file != c.file(p) || len(entries) != 1 || entries[0].Name != "py" {
+		t.Fatalf("got %v, %v", entries, err)
+	}
+	if s, ok := entries[0].Seconds(); !ok || s != 0.5 {
+		t.Errorf("the timeout is %v s", s)
+	}
+}
+
+func TestProject_FilesAreBelowTheProject(t *testing.T) {
+	p := machine(t)
+	for _, c := range Clients() {
+		r, err := c.Install(t.Context(), p, turnstone, Options{Project: true})
+		if !c.HasProject() {
+			if err == nil {
+				t.Errorf("%s: has no project file", c.Name)
+			}
+			continue
+		}
+		if err != nil || !strings.HasPrefix(r.File, p.Project+string(filepath.Separator)) {
+			t.Errorf("%s: %q, %v", c.Name, r.File, err)
+		}
+	}
+}
+
+func TestSteady_IsAPathThatStays(t *testing.T) {
+	dir := t.TempDir()
+	exe, bin := filepath.Join(dir, "v1", "repl"), filepath.Join(dir, "bin")
+	write(t, exe, "", 0o755)
+	write(t, filepath.Join(dir, "other", "repl"), "", 0o755)
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(bin, "repl")
+	if err := os.Symlink(exe, link); err != nil {
+		t.Skip(err)
+	}
+	for _, test := range []struct {
+		argv0 string
+		path  []string
+		want  string
+	}{
+		{"repl", []string{filepath.Join(dir, "other"), bin}, link},
+		{exe, []string{bin}, link},
+		{link, nil, link},
+		{"repl", []string{"bin", ""}, exe},
+	} {
+		if got, err := steady(exe, test.argv0, test.path); err != nil || got != test.want {
+			t.Errorf("%v: got %q, %v", test, got, err)
+		}
+	}
+	for path, says := range map[string]string{
+		filepath.Join(dir, "go-build123", "b001", "exe", "repl"): "go run",
+		filepath.Join(dir, "gone"):                               "upgraded or removed",
+	} {
+		if _, err := steady(path, "repl", nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}
+
+func FuzzJSON_InstallAndUninstallAreTheIdentity(f *testing.F) {
+	for _, s := range []string{"", "{}", "{\"a\":1}", "{\n // c\n \"mcpServers\": {\"x\": {}, // d\n },\n}", "{\"mcpServers\":{}}\r\n", "\xef\xbb\xbf{ /* x */ }", "{\"mcpServers\":{\"a\":1 // x\n}}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, before string) { identity(t, client(t, "windsurf"), before) })
+}
+
+func FuzzTOML_InstallAndUninstallAreTheIdentity(f *testing.F) {
+	for _, s := range []string{"", "a=1", "[mcp_servers.x]\ny=1\n", "# c\r\n", "a = '''\n# x'''\n[b]\n", "mcp_servers.x.y=1\n\n\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, before string) { identity(t, client(t, "codex"), before) })
+}
+
+// identity: what cannot be edited is refused. What can be keeps its meaning (put
+// and remove prove it), installing twice is installing once, and taking the entry
+// out again leaves the other bytes, and all of them when there is a backup.
+func identity(t *testing.T, c Client, before string) {
+	p := Places{Home: t.TempDir(), Getenv: func(string) string { return "" }}
+	file := c.file(p)
+	write(t, file, before, 0o600)
+	r, err := c.Install(t.Context(), p, turnstone, Options{})
+	if err != nil {
+		if got := text(t, file); got != before {
+			t.Fatalf("refused (%v) and changed: %q", err, got)
+		}
+		return
+	}
+	if r.Done != Added {
+		return
+	}
+	added := text(t, file)
+	if r, err := c.Install(t.Context(), p, turnstone, Options{}); err != nil || r.Done != Already {
+		t.Fatalf("the second time: %v, %v\n%q", r.Done, err, added)
+	}
+	tree, err := c.format.parse([]byte(added))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := remove(c.format, []byte(added), c.at(tree, "turnstone")); err != nil {
+		t.Fatalf("it cannot be taken out: %v\n%q", err, added)
+	}
+	if _, err := c.Uninstall(t.Context(), p, turnstone, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, file); got != before {
+		t.Fatalf("after uninstall it is %q, want %q", got, before)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(file)); !slices.ContainsFunc(left, func(e fs.DirEntry) bool { return e.Name() == filepath.Base(file) }) || len(left) != 1 {
+		t.Fatalf("files are left: %v", left)
+	}
+}

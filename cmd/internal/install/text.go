@@ -1,0 +1,238 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+)
+
+// An editor changes one entry in the text of a file, and nothing else. at is where
+// the entry is: the keys from the top, its own name last.
+type editor interface {
+	// parse returns what the text means, or an error with the position.
+	parse(text []byte) (map[string]any, error)
+
+	// put adds the entry. Of one that is there it changes the given settings only.
+	put(text []byte, at []string, settings []setting) ([]byte, error)
+
+	// remove takes the entry out.
+	remove(text []byte, at []string) ([]byte, error)
+
+	// decoded is a setting's value as parse returns it.
+	decoded(value any) any
+}
+
+// A setting is one key of an entry: a string, a list of strings, a bool or an int.
+type setting struct {
+	key   string
+	value any
+
+	// fixed ones say what is started. The others are written with a new entry, and
+	// are then the person's to change.
+	fixed bool
+}
+
+// An unreadable error says where a file is not what its client reads.
+type unreadable struct{ problem string }
+
+func (e *unreadable) Error() string { return e.problem }
+
+func unreadablef(format string, args ...any) error {
+	return &unreadable{fmt.Sprintf(format, args...)}
+}
+
+// Bounds on what is parsed: a deeper nesting would exhaust the parsers' stack.
+const (
+	maxFileBytes = 32 << 20
+	maxDepth     = 10_000
+)
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+// withoutMark splits a byte order mark off, and refuses what is no text. Clients
+// differ about the mark; it is not ours to remove.
+func withoutMark(text []byte) (mark, rest []byte, err error) {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return nil, nil, unreadablef("it is UTF-16: save it as UTF-8")
+	}
+	rest, found := bytes.CutPrefix(text, []byte(byteOrderMark))
+	if found {
+		mark = []byte(byteOrderMark)
+	}
+	depth := 0
+	for i, b := range rest {
+		switch b {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case 0:
+			return nil, nil, unreadablef("%s: a NUL byte", place(rest, i))
+		}
+		if depth > maxDepth {
+			return nil, nil, unreadablef("%s: it is nested deeper than %d", place(rest, i), maxDepth)
+		}
+	}
+	if !utf8.Valid(rest) {
+		return nil, nil, unreadablef("it is not UTF-8")
+	}
+	return mark, rest, nil
+}
+
+// place is an offset as people look for it.
+func place(text []byte, offset int) string {
+	before := text[:offset]
+	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), offset-bytes.LastIndexByte(before, '\n'))
+}
+
+// newline is how the lines of text end, by its first one.
+func newline(text []byte) string {
+	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// A splice replaces text[from:to].
+type splice struct {
+	from, to int
+	with     string
+}
+
+// spliced applies splices, which are in order and do not overlap.
+func spliced(text []byte, splices ...splice) []byte {
+	var out []byte
+	last := 0
+	for _, s := range splices {
+		out = append(append(out, text[last:s.from]...), s.with...)
+		last = s.to
+	}
+	return append(out, text[last:]...)
+}
+
+// lookup follows keys.
+func lookup(tree map[string]any, keys []string) (any, bool) {
+	var v any = tree
+	for _, k := range keys {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = m[k]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// entryAt is the entry in a tree; nil when there is none.
+func entryAt(tree map[string]any, at []string) (map[string]any, error) {
+	for i := range at {
+		v, ok := lookup(tree, at[:i+1])
+		if !ok {
+			return nil, nil
+		}
+		if _, ok := v.(map[string]any); !ok {
+			return nil, unreadablef("%q is no table of settings: correct that first", strings.Join(at[:i+1], "."))
+		}
+	}
+	v, _ := lookup(tree, at)
+	return v.(map[string]any), nil
+}
+
+// proven applies an edit and checks that it did what it should, whatever the text
+// looked like: want changes a copy of the old tree.
+func proven(e editor, text []byte, at []string, edit func() ([]byte, error), want func(tree map[string]any)) ([]byte, error) {
+	tree, err := e.parse(text)
+	if err != nil {
+		return nil, err
+	}
+	edited, err := edit()
+	if err != nil {
+		return nil, err
+	}
+	got, err := e.parse(edited)
+	if err != nil {
+		return nil, fmt.Errorf("this file is written in a way that cannot be edited safely (%w)", err)
+	}
+	want(tree)
+	for _, t := range []map[string]any{got, tree} {
+		prune(t, at)
+	}
+	if !reflect.DeepEqual(got, tree) {
+		return nil, unreadablef("this file is written in a way that cannot be edited safely")
+	}
+	return edited, nil
+}
+
+// put adds an entry, or changes the settings of one, and proves it.
+func put(e editor, text []byte, at []string, settings []setting) ([]byte, error) {
+	return proven(e, text, at, func() ([]byte, error) { return e.put(text, at, settings) }, func(tree map[string]any) {
+		for _, key := range at {
+			below, ok := tree[key].(map[string]any)
+			if !ok {
+				below = make(map[string]any)
+				tree[key] = below
+			}
+			tree = below
+		}
+		for _, s := range settings {
+			tree[s.key] = e.decoded(s.value)
+		}
+	})
+}
+
+// remove takes an entry out, and proves it.
+func remove(e editor, text []byte, at []string) ([]byte, error) {
+	return proven(e, text, at, func() ([]byte, error) { return e.remove(text, at) }, func(tree map[string]any) {
+		for _, key := range at[:len(at)-1] {
+			tree = tree[key].(map[string]any)
+		}
+		delete(tree, at[len(at)-1])
+	})
+}
+
+// prune drops empty tables on the way to an entry: whether one is there says nothing.
+func prune(tree map[string]any, at []string) {
+	below, ok := tree[at[0]].(map[string]any)
+	if !ok || len(at) == 1 {
+		return
+	}
+	if prune(below, at[1:]); len(below) == 0 {
+		delete(tree, at[0])
+	}
+}
+
+// changedLines is the difference of two texts: the lines that went and came, with
+// the number of the first. It shows no others: a configuration holds secrets.
+func changedLines(before, after []byte) string {
+	a, b := lines(before), lines(after)
+	first := 0
+	for first < len(a) && first < len(b) && a[first] == b[first] {
+		first++
+	}
+	a, b = a[first:], b[first:]
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "@@ line %d\n", first+1)
+	for _, side := range []struct {
+		mark  string
+		lines []string
+	}{{"-", a}, {"+", b}} {
+		for _, l := range side.lines {
+			fmt.Fprintf(&out, "%s %s\n", side.mark, strings.TrimRight(l, "\r\n"))
+		}
+	}
+	return out.String()
+}
+
+func lines(text []byte) []string {
+	if len(text) == 0 {
+		return nil
+	}
+	return strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+}
