@@ -264,18 +264,24 @@ static void error_fields(frame *f) {
 	put_text_n(f, "message", message, n, MAX_TEXT);
 }
 
+/* new_error reports whether R's last error is another than at the call before. */
+static bool new_error(void) {
+	static char last[256];
+	const char *error = R_curErrorBuf != NULL ? R_curErrorBuf() : "";
+	bool other = strncmp(error, last, sizeof last - 1) != 0;
+	snprintf(last, sizeof last, "%s", error);
+	return other;
+}
+
 /* finish ends the turn. It is called without the lock. */
 static void finish(void) {
-	static char last_error[256]; /* of the turns before, to know a new one */
-	const char *error = R_curErrorBuf != NULL ? R_curErrorBuf() : "";
-	bool new_error = strncmp(error, last_error, sizeof last_error - 1) != 0;
-	snprintf(last_error, sizeof last_error, "%s", error);
+	bool other_error = new_error();
 	code_finish();
 	fflush(stdout);
 
 	pthread_mutex_lock(&state.lock);
-	bool failed = reset && (state.complained || (new_error && !state.interrupted));
-	bool cut_short = reset || (state.interrupted && (state.unrun > 0 || !state.started));
+	bool failed = reset && (state.complained || (other_error && !state.interrupted));
+	bool cut_short = reset || state.unrun > 0 || (state.interrupted && !state.started);
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
 	state.unrun = 0;
@@ -302,6 +308,10 @@ static void ask(asker who, const char *prompt) {
 	pthread_mutex_lock(&state.lock);
 	if (R_interrupts_pending || state.from < state.to || state.ending)
 		return; /* something has come up */
+	if (who == BROWSER && reset && state.unrun == 0) { /* an error in what the browser was told ends nothing */
+		new_error();
+		reset = state.complained = false;
+	}
 	state.asked = true;
 	state.wait++;
 	frame *f = send_begin("stdin_wait", 5, true);
