@@ -103,8 +103,12 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
+	content, err := spec.Prepared(t.Context(), func(message string) { t.Log(message) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	files := t.TempDir()
-	for name, data := range spec.Files {
+	for name, data := range content {
 		if err := os.WriteFile(filepath.Join(files, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

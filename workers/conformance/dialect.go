@@ -41,3 +41,22 @@ func Python() Dialect {
 		Match:   "import",
 	}
 }
+
+// R is the dialect of R.
+func R() Dialect {
+	quote := strconv.QuoteToASCII // R knows all of Go's escapes
+	return Dialect{
+		Print:   func(text string) string { return "writeLines(" + quote(text) + ")" },
+		Ask:     func(prompt string) string { return "writeLines(readline(" + quote(prompt) + "))" },
+		Shell:   func(command string) string { return "invisible(system(" + quote(command) + "))" },
+		Error:   "stop('no')",
+		Sleep:   "Sys.sleep(3600)",
+		Loop:    "repeat {}",
+		Exit:    "quit(status = 3)",
+		Whole:   "x <- 1",
+		Partial: "f(",
+		Broken:  "x <- <- 1",
+		Word:    "prin",
+		Match:   "print",
+	}
+}

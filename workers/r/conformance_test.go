@@ -1,0 +1,21 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+)
+
+func TestWorker_Conforms(t *testing.T) {
+	s := setup{}
+	for _, r := range conformance.Run(t.Context(), specOf(t, s), &conformance.Options{Dialect: conformance.R()}) {
+		switch {
+		case r.Err != nil:
+			t.Errorf("%s: %v", r.Name, r.Err)
+		case r.Skipped != "":
+			t.Errorf("%s: skipped: %s", r.Name, r.Skipped)
+		}
+	}
+}

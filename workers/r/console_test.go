@@ -1,0 +1,172 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
+	w := start(t, setup{})
+	for _, c := range []struct{ code, script, outcome string }{
+		{"1+1", "[1] 2\n", "ok"},
+		{"x <- 5", "", "ok"},
+		{"x\nx * 2", "[1] 5\n[1] 10\n", "ok"},
+		{"invisible(3)", "", "ok"},
+		{"NULL", "NULL\n", "ok"},
+		{"", "", "ok"},
+		{"# nothing", "", "ok"},
+		{"\n\n  \n", "", "ok"},
+		{"f <- function(a) {\n  a + 1\n}\nf(1)", "[1] 2\n", "ok"},
+		{"if (TRUE) 'a'\n{\n'b'\n}", "[1] \"a\"\n[1] \"b\"\n", "ok"},
+		{".Last.value", "[1] \"b\"\n", "ok"},
+		{"sys.nframe()", "[1] 0\n", "ok"},
+		{"environmentName(environment())", "[1] \"R_GlobalEnv\"\n", "ok"},
+		{"interactive()", "[1] TRUE\n", "ok"},
+		{"commandArgs(TRUE)", "character(0)\n", "ok"},
+		{"ls(); rm(x, f)", "[1] \"f\" \"x\"\n", "ok"},
+		{"ls(all.names = TRUE)", "character(0)\n", "ok"},
+		{"cat('no newline')", "no newline", "ok"},
+		{"cat('a\\r\\n\\tb\\n')", "a\r\n\tb\n", "ok"},
+		{"'é ü 日本 😀'", "[1] \"é ü 日本 😀\"\n", "ok"},
+		{"cat('a\n\n# no comment\nb\n')", "a\n\n# no comment\nb\n", "ok"},
+		{"print(1); cat('x\\n', file = stderr()); print(2)", "[1] 1\n<err>x\n</err>[1] 2\n", "ok"},
+		{"message('m'); write('w', stdout())", "<err>m\n</err>w\n", "ok"},
+		{"stop('boom')", "<err>Error: boom\n", "error: boom"},
+		{"f <- function(x) stop('no ', x)\nf('way')", "<err>Error in f(\"way\") : no way\n", "error: no way"},
+		{"1\nstop('boom')\n2\n\n# c\n3", "[1] 1\n<err>Error: boom\n", "error: boom, 2 unrun"},
+		{"nothing_there", "<err>Error: object 'nothing_there' not found\n", "error: object 'nothing_there' not found"},
+		{"as.integer('x')", "[1] NA\n<err>Warning message:\nNAs introduced by coercion \n", "ok"},
+		{"f <- function() { warning('late'); cat('first\\n') }; f(); 1", "first\n<err>Warning message:\nIn f() : late\n</err>[1] 1\n", "ok"},
+		{"x <- = 1\n1", "<err>Error: unexpected '=' in \"x <- =\"\n", "error: unexpected '=' in \"x <- =\", 1 unrun"},
+		{"1)", "<err>Error: unexpected ')' in \"1)\"\n", "error: unexpected ')'"},
+		{"try(stop('caught')); 'on'", "<err>Error in try(stop(\"caught\")) : caught\n</err>[1] \"on\"\n", "ok"},
+		{"tryCatch(stop('x'), error = function(e) conditionMessage(e))", "[1] \"x\"\n", "ok"},
+		{"try(log(-1), silent = TRUE); geterrmessage() != ''", "[1] NaN\n<err>Warning message:\nIn log(-1) : NaNs produced\n</err>[1] TRUE\n", "ok"},
+		{"capture.output(print(1), type = 'output')", "[1] \"[1] 1\"\n", "ok"},
+		{"sink(f <- tempfile()); print(1); sink(); readLines(f)", "[1] \"[1] 1\"\n", "ok"},
+		{"invokeRestart('abort')\n1", "", "interrupted, 1 unrun"},
+	} {
+		r := w.Run(c.code)
+		script := strings.TrimSuffix(r.Script(), "</err>")
+		if got := outcome(r); script != c.script || !strings.HasPrefix(got, c.outcome) {
+			t.Errorf("%q: got %q, %s\nwant %q, %s", c.code, r.Script(), got, c.script, c.outcome)
+		}
+		if r.Idle.Prompt != "> " {
+			t.Errorf("%q: the prompt is %q", c.code, r.Idle.Prompt)
+		}
+	}
+}
+
+// Two errors with the same words are two errors, and one that a handler took is none.
+func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
+	w := start(t, setup{})
+	for _, c := range []struct{ code, outcome string }{
+		{"stop('same')", "error: same"},
+		{"stop('same')", "error: same"},
+		{"1", "ok"},
+		{"try(stop('same'), silent = TRUE)", "ok"},
+		{"stop('same')", "error: same"},
+		{"stop('')", "error: "},
+		{"stop('')", "error: "},
+		{"stop(paste(rep('long', 5000), collapse = ' '))", "error: long long"},
+		{"rlang::abort('structured')", "error"},
+		{"stop(structure(class = c('mine', 'error', 'condition'), list(message = 'of a class', call = NULL)))", "error: of a class"},
+		{"options(show.error.messages = FALSE)\nstop('quiet')", "error: quiet"},
+		{"options(show.error.messages = TRUE)", "ok"},
+		{"options(error = quote(cat('my handler\\n')))\nstop('handled')", "error: handled"},
+		{"options(error = NULL)", "ok"},
+		{"options(warn = 2)\nas.integer('x')", "error: (converted from warning) NAs introduced by coercion"},
+		{"options(warn = 0)", "ok"},
+		{"options(warn = 1)\nas.integer('x'); cat('after\\n')", "ok"},
+		{"f <- function(n) f(n + 1); f(1)", "error: "},
+		{"1", "ok"},
+	} {
+		r := w.Run(c.code)
+		if got := outcome(r); !strings.HasPrefix(got, c.outcome) || c.outcome == "ok" && got != "ok" {
+			t.Errorf("%q: got %s %.300q, want %s", c.code, got, r.Script(), c.outcome)
+		}
+	}
+	if r := w.Run("options(error = quote(cat('my handler\\n')))\nstop('handled')"); !strings.Contains(r.Out(), "my handler\n") {
+		t.Errorf("options(error=) was not asked: %q", r.Script())
+	}
+}
+
+func TestTurn_ToolsForErrorsWork(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("f <- function(x) g(x)\ng <- function(x) stop('deep')")
+	w.Run("f(1)")
+	w.Run("traceback()").Wants(t, "3: stop(\"deep\") at #1\n2: g(x) at #1\n1: f(1)\n")
+	w.Run("h <- function() { warning('w1'); warning('w2') }\nh()")
+	if r := w.Run("warnings()"); !strings.Contains(r.Out(), "w1") || !strings.Contains(r.Out(), "w2") {
+		t.Errorf("got %q", r.Script())
+	}
+}
+
+func TestTurn_KeepsGoingBehindAnErrorWhenAskedTo(t *testing.T) {
+	w := start(t, setup{options: r.Options{KeepGoing: true}})
+	r := w.Run("1\nstop('boom')\n2")
+	if got, want := r.Script(), "[1] 1\n<err>Error: boom\n</err>[1] 2\n"; got != want || outcome(r) != "error: boom" {
+		t.Errorf("got %q, %s; want %q and the error", got, outcome(r), want)
+	}
+	w.Begin("cat('up\\n'); Sys.sleep(100)\n2\n3")
+	w.Await("up")
+	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted, 2 unrun" {
+		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	}
+}
+
+// The end of the turn is the end of R's input, for what is not complete.
+func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
+	w := start(t, setup{})
+	for _, code := range []string{"1 +", "f(", "{\n1", "function(x)", "'text", "if (TRUE) {\n1\n", "x <- c(1,\n2,\n", "r\"(raw", "a %in%", "\n\n1 +\n\n"} {
+		r := w.Run(code)
+		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.ErrText(), "unexpected ") {
+			t.Errorf("%q: got %q, %s", code, r.Script(), outcome(r))
+		}
+		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	}
+	r := w.Run("cat('ran\\n')\n1 +")
+	if r.Script() != "ran\n<err>Error: unexpected end of input\n</err>" && !strings.HasPrefix(r.Script(), "ran\n<err>Error") {
+		t.Errorf("got %q", r.Script())
+	}
+	if r.Idle.Error == nil || !strings.Contains(r.Idle.Error.Message, "unexpected end of input") {
+		t.Errorf("got %+v", r.Idle)
+	}
+}
+
+func TestPrompt_IsTheOption(t *testing.T) {
+	w := start(t, setup{})
+	if r := w.Run("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " {
+		t.Errorf("got %q", r.Idle.Prompt)
+	}
+	for _, both := range []string{"same> ", "> ", "Browse[1]> "} {
+		w.Run("options(prompt = '" + both + "', continue = '" + both + "')")
+		for _, c := range []struct{ code, script, outcome string }{
+			{"1+1", "[1] 2\n", "ok"},
+			{"{\n1\n}\n2", "[1] 1\n[1] 2\n", "ok"},
+			{"# c\n\n3", "[1] 3\n", "ok"},
+			{"", "", "ok"},
+			{"x <- 1", "", "ok"},
+			{"f <- function() {\n\n# c\n4 }\n\nf()", "[1] 4\n", "ok"},
+			{"stop('e')\n1", "<err>Error: e\n</err>", "error: e, 1 unrun"},
+			{"x <- = 2", "", "error"},
+			{"1 +", "", "error"},
+			{"5", "[1] 5\n", "ok"},
+			{"z <- readline('? ')\nfed\nz", "[line \"fed\"][1] \"fed\"\n", "ok"},
+		} {
+			r := w.Run(c.code)
+			script := strings.ReplaceAll(r.Script(), "? ", "")
+			if got := outcome(r); c.outcome != "error" && script != c.script || !strings.HasPrefix(got, c.outcome) {
+				t.Errorf("prompts %q, %q: got %q, %s; want %q, %s", both, c.code, r.Script(), got, c.script, c.outcome)
+			}
+			if r.Idle.Prompt != both {
+				t.Errorf("the prompt is %q, want %q", r.Idle.Prompt, both)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+type (
+	worker = rawworker.Worker
+	result = rawworker.Result
+)
+
+// A setup is how an R is started.
+type setup struct {
+	options  r.Options
+	rprofile string // the user's .Rprofile
+	site     string // Rprofile.site
+	rawworker.Setup
+}
+
+// start starts an R worker that sees no profile of the person who runs the test,
+// and waits for its first idle.
+func start(t testing.TB, s setup) *worker {
+	t.Helper()
+	return rawworker.Start(t, specOf(t, s), s.Setup)
+}
+
+// specOf is the worker with the shim as the source in the tree has it, where there
+// is a compiler.
+func specOf(t testing.TB, s setup) workers.Spec {
+	t.Helper()
+	if _, _, err := r.Find(r.FindOptions{}); err != nil {
+		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)
+	}
+	o := s.options
+	_, err := exec.LookPath("cc")
+	o.CompileShim = err == nil
+	// What steers R is this test's, and nobody's who runs it.
+	var env []string
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "R_") || strings.HasPrefix(name, "TURNSTONE_R") {
+			env = append(env, name)
+		}
+	}
+	for name, text := range map[string]string{"R_PROFILE_USER": s.rprofile, "R_PROFILE": s.site, "R_ENVIRON_USER": ""} {
+		path := os.DevNull
+		if text != "" {
+			path = filepath.Join(t.TempDir(), name)
+			write(t, path, text)
+		}
+		env = append(env, name+"="+path)
+	}
+	o.Env = slices.Concat(env, o.Env)
+	return r.Spec(o)
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outcome is how a turn ended, in words: "error: no such thing", "interrupted, 3 unrun".
+func outcome(r result) string {
+	if r.Idle == nil {
+		return "ended"
+	}
+	s := string(r.Idle.Outcome)
+	if r.Idle.Error != nil {
+		s += ": " + r.Idle.Error.Message
+	}
+	if r.Idle.Unrun > 0 {
+		s += fmt.Sprintf(", %d unrun", r.Idle.Unrun)
+	}
+	return s
+}
+
+// insist interrupts as the supervisor does: again after 30, 60, 120 ms until the
+// worker acknowledges. It returns what came until done says that an event is the
+// effect, or the turn is over.
+func insist(t testing.TB, w *worker, seq uint64, level uint8, done func(any) bool) result {
+	t.Helper()
+	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
+	var r result
+	acked := false
+	begun := time.Now()
+	for wait := 30 * time.Millisecond; time.Since(begun) < rawworker.Patience; wait = min(2*wait, time.Second) {
+		for {
+			e, ok := w.NextWithin(wait)
+			if !ok {
+				break
+			}
+			r.Events = append(r.Events, e)
+			if done != nil && done(e) {
+				return r
+			}
+			switch e := e.(type) {
+			case ipc.Idle:
+				r.Idle = &e
+				return r
+			case ipc.SessionEnd:
+				r.End = &e
+			case rawworker.Ended:
+				return r
+			case ipc.InterruptAck:
+				acked = acked || e.Turn == w.Turn && e.Seq == seq
+			}
+		}
+		if !acked {
+			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
+		}
+	}
+	t.Fatalf("turn %d is not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(begun), acked, r.Script())
+	return r
+}

@@ -1,0 +1,156 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+func TestStdin_WhoAsksIsToldApart(t *testing.T) {
+	w := start(t, setup{})
+	for _, c := range []struct {
+		name, code string
+		answers    []string
+		want       string // see Script
+	}{
+		{"readline", "x <- readline('n? ')\n", []string{"Ada"}, `[wait line line "n? "][line "Ada"]`},
+		{"and what it read", "x", nil, "[1] \"Ada\"\n"},
+		{"an empty line", "cat(nchar(readline()), '\\n')", []string{"\n"}, `[wait line line ""][line ""]0 ` + "\n"},
+		{"end of file", "nchar(readline('? '))", []string{""}, `[wait line line "? "][1] 0` + "\n"},
+		{"end of file is not sticky", "for (i in 1:2) print(readline())", []string{"", "x"}, `[wait line line ""][1] ""` + "\n" + `[wait line line ""][line "x"][1] "x"` + "\n"},
+		{"readline takes the turn's next line", "x <- readline('n? ')\nGrace\nx", nil, `[line "Grace"][1] "Grace"` + "\n"},
+		{"readLines", "readLines(stdin(), 2)", []string{"a", "b"}, `[wait line line ""][line "a"][wait line line ""][line "b"][1] "a" "b"` + "\n"},
+		{"readLines to the end", "readLines(stdin())", []string{"a", ""}, `[wait line line ""][line "a"][wait line line ""][1] "a"` + "\n"},
+		{"readLines of the turn's lines", "readLines(stdin(), 2)\nü\nb b", nil, `[line "ü"][line "b b"][1] "ü"   "b b"` + "\n"},
+		{"scan", "x <- scan()", []string{"1 2 3", "\n"}, `[wait line line "1: "][line "1 2 3"][wait line line "4: "][line ""]<err>Read 3 items` + "\n</err>"},
+		{"scan of the turn's lines", "scan(quiet = TRUE)\n4 5\n\n6", nil, `[line "4 5"][line ""][1] 4 5` + "\n[1] 6\n"},
+		{"scan of one", "scan(n = 1, quiet = TRUE)", []string{"7"}, `[wait line line "1: "][line "7"][1] 7` + "\n"},
+		{"scan text", "scan(what = '', quiet = TRUE)", []string{"a 'b c'", ""}, `[wait line line "1: "][line "a 'b c'"][wait line line "3: "][1] "a"   "b c"` + "\n"},
+		{"menu", "menu(c('yes', 'no'), title = 'Sure?')", []string{"2"}, "Sure? \n\n1: yes\n2: no\n\n" + `[wait line line "Selection: "][line "2"][1] 2` + "\n"},
+		{"menu insists", "menu(c('a', 'b'))", []string{"x", "1"}, "\n1: a\n2: b\n\n" + `[wait line line "Selection: "][line "x"]Enter an item from the menu, or 0 to exit` + "\n" + `[wait line line "Selection: "][line "1"][1] 1` + "\n"},
+		{"askYesNo", "askYesNo('Go?')", []string{"y"}, `[wait line line "Go? (Yes/no/cancel) "][line "y"][1] TRUE` + "\n"},
+		{"file('stdin') is the terminal's", "close(file('stdin'))", nil, ""},
+		{"browser", "browser()", []string{"6 * 7", "Q"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[wait debugger line "Browse[1]> "][line "Q"]`},
+		{"browser goes on", "browser()\nc\n'on'", nil, "Called from: top level \n" + `[line "c"][1] "on"` + "\n"},
+		{"browser at the end of the file goes on", "f <- function() { browser(); 'on' }\nf()", []string{"", ""}, "Called from: f()\n" + `[wait debugger line "Browse[1]> "]debug at #1: [1] "on"` + "\n" + `[wait debugger line "Browse[2]> "][1] "on"` + "\n"},
+		{"a nested browser", "browser()", []string{"browser()", "'deep'", "c", "c"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "browser()"]` + "Called from: top level \n" + `[wait debugger line "Browse[2]> "][line "'deep'"][1] "deep"` + "\n" + `[wait debugger line "Browse[2]> "][line "c"][wait debugger line "Browse[1]> "][line "c"]`},
+		{"readline in the browser", "browser()", []string{"readline('in? ')", "here", "c"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "readline('in? ')"][wait line line "in? "][line "here"][1] "here"` + "\n" + `[wait debugger line "Browse[1]> "][line "c"]`},
+		{"an error in the browser", "browser()", []string{"stop('oh')", "1", "c"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "stop('oh')"]<err>Error: oh` + "\n" + `</err>[wait debugger line "Browse[1]> "][line "1"][1] 1` + "\n" + `[wait debugger line "Browse[1]> "][line "c"]`},
+		{"readline in a function in a loop", "for (p in c('a? ', 'b? ')) cat('<', (function(p) readline(p))(p), '>\\n', sep = '')", []string{"1", "2"}, `[wait line line "a? "][line "1"]<1>` + "\n" + `[wait line line "b? "][line "2"]<2>` + "\n"},
+		{"a very long prompt", "nchar(readline(strrep('p', 300)))", []string{"four"}, ""},
+	} {
+		r := w.Run(c.code, c.answers...)
+		if got := r.Script(); c.want != "" && got != c.want || outcome(r) != "ok" && outcome(r) != "interrupted" {
+			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, outcome(r))
+		}
+	}
+}
+
+func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("f <- function(x) {\n  y <- x + 1\n  y * 2\n}\ndebug(f)")
+	r := w.Run("f(1)", "n", "y", "n", "y", "Q")
+	if got := r.Script(); strings.Count(got, "[wait debugger line \"Browse[2]> \"]") != 5 || !strings.Contains(got, "[1] 2\n") {
+		t.Errorf("debug: got %q", got)
+	}
+	r = w.Run("f(1)\nn\nn\nc\n'after'")
+	if got := r.Script(); strings.Contains(got, "[wait") || !strings.HasSuffix(got, "[1] 4\n[1] \"after\"\n") {
+		t.Errorf("debug fed by the turn: got %q", got)
+	}
+	w.Run("undebug(f)")
+
+	w.Run("g <- function(a) stop('in g')\noptions(error = recover)")
+	r = w.Run("g(5)", "1", "a", "Q")
+	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "a"][1] 5`) || !strings.HasPrefix(outcome(r), "error: in g") {
+		t.Errorf("recover: got %q, %s", got, outcome(r))
+	}
+	r = w.Run("g(5)", "0")
+	if !strings.HasPrefix(outcome(r), "error: in g") {
+		t.Errorf("recover left: got %q, %s", r.Script(), outcome(r))
+	}
+	w.Run("options(error = NULL)")
+	w.Run("trace('g', browser, print = FALSE)")
+	if r = w.Run("try(g(6), silent = TRUE)", "a", "c"); !strings.Contains(r.Script(), "[1] 6\n") {
+		t.Errorf("trace: got %q", r.Script())
+	}
+	w.Run("untrace('g')")
+	w.Run("options(browserNLdisabled = TRUE)")
+	if r = w.Run("browser()", "\n", "c"); strings.Count(r.Script(), "[wait debugger") != 2 {
+		t.Errorf("got %q", r.Script())
+	}
+	w.Run("'well'").Wants(t, "[1] \"well\"\n")
+}
+
+func TestStdin_HitReturnAsks(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("pdf(NULL); par(ask = TRUE); plot(1); plot(2); invisible(dev.off())", "\n", "\n")
+	if !strings.Contains(r.Script(), `[wait line line "Hit <Return> to see next plot: "]`) {
+		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	}
+}
+
+func TestStdin_QuitThatAsksIsAnswered(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("q('ask')", "c")
+	if got := r.Script(); !strings.Contains(got, `[wait line line "Save workspace image? [y/n/c]: "][line "c"]`) || r.Idle == nil {
+		t.Fatalf("got %q, %s", got, outcome(r))
+	}
+	w.Run("'still here'").Wants(t, "[1] \"still here\"\n")
+	if r = w.Run("q('ask')", "n"); r.End == nil || r.End.Reason != ipc.EndExit || w.Status().ExitStatus() != 0 {
+		t.Fatalf("got %q, %+v", r.Script(), r.End)
+	}
+}
+
+func TestStdin_LongLinesArriveWhole(t *testing.T) {
+	w := start(t, setup{})
+	line := strings.Repeat("é", 20_000)
+	r := w.Run("x <- readLines(stdin(), 1); nchar(x); identical(x, strrep('\\u00e9', 20000))", line)
+	if !strings.HasSuffix(r.Out(), "[1] TRUE\n") {
+		t.Errorf("got %.300q", r.Script())
+	}
+	if n := strings.Count(r.Script(), "[line"); n != 1 {
+		t.Errorf("one line was told %d times", n)
+	}
+	if r := w.Run("nchar(readline())", strings.Repeat("x", 10_000), "rest"); r.Idle == nil { // R's buffer is shorter
+		t.Errorf("got %.300q", r.Script())
+	}
+	w.Run("1").Wants(t, "[1] 1\n")
+}
+
+func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
+	w := start(t, setup{})
+	var old ipc.StdinWait
+	w.OnWait = func(m ipc.StdinWait) bool {
+		old = m
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		return true
+	}
+	if r := w.Run("readline('a? ')"); outcome(r) != "interrupted" {
+		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	}
+	w.OnWait = nil
+	w.Answer(old, "too late")
+	w.Begin("x <- readline('b? ')")
+	w.Answer(old, "too late")
+	w.Finish("in time")
+	w.Run("x").Wants(t, "[1] \"in time\"\n")
+}
+
+func TestStartUp_ProfileMayAsk(t *testing.T) {
+	for name, s := range map[string]setup{
+		".Rprofile":     {rprofile: "who <- readline('who? ')\ncat('hello', who, '\\n')\n"},
+		"Rprofile.site": {site: "who <- readline('who? ')\ncat('hello', who, '\\n')\nassign('who', who, globalenv())\n"},
+	} {
+		s.NoTurn0 = true
+		w := start(t, s)
+		w.Ready()
+		r := w.Finish("Ada")
+		if got, want := r.Script(), `[wait line line "who? "][line "Ada"]hello Ada `+"\n"; got != want || r.Idle.Turn != 0 || outcome(r) != "ok" {
+			t.Errorf("%s: got %q, %s; want %q", name, got, outcome(r), want)
+		}
+		w.Run("who").Wants(t, "[1] \"Ada\"\n")
+	}
+}
