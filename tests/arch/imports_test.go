@@ -36,6 +36,7 @@ var mayImport = map[string]string{
 	"tests/python":     "timeline workers workers/python supervisor",
 	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/fakeworker": "ipc workers",
+	"tests/rawworker":  "ipc workers",
 }
 
 // reasons says why an import that looks handy is refused.
@@ -107,6 +108,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"github.com/ergochat/readline":           "cmd/internal/terminal",
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
 		"github.com/vmihailenco/msgpack":         "ipc",
+		"golang.org/x/image":                     "cmd/internal/mcpserver",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
 		"github.com/pelletier/go-toml":           "cmd/internal/install",
 	}

@@ -35,18 +35,28 @@ func projectDir() string {
 	return dir
 }
 
+// minImageSize is below what a model can read anything on.
+const minImageSize = 64
+
 // mcp serves agents on standard input and output.
 func mcp(s streams, args []string) (int, error) {
 	f := newFlags("mcp")
 	var c choice
 	c.define(f)
 	sessionDir := f.String("session-dir", "", "")
+	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "")
 	stdin := f.String("stdin", string(mcpserver.StdinAuto), "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
 	}
 	if err := nothingAfter(f); err != nil {
 		return statusUsage, err
+	}
+	switch {
+	case *imageSize == 0:
+		*imageSize = -1
+	case *imageSize < minImageSize:
+		return statusUsage, misuse("--image-size %d: want at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
 	}
 	policy := mcpserver.StdinPolicy(*stdin)
 	if !slices.Contains(mcpserver.StdinPolicies(), policy) {
@@ -90,6 +100,7 @@ func mcp(s streams, args []string) (int, error) {
 		Specs:      specs,
 		Dir:        c.dir,
 		Stdin:      policy,
+		ImageSide:  *imageSize,
 		Default:    c.lang,
 		In:         s.in,
 		Out:        s.out,

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -29,14 +28,7 @@ const (
 // browserHere reports whether a browser of the user can be expected on this
 // machine: then a secret can be typed into a page of ours, and the client never has it.
 func browserHere() bool {
-	if os.Getenv("SSH_CONNECTION") != "" {
-		return false
-	}
-	switch runtime.GOOS {
-	case "darwin", "windows":
-		return true
-	}
-	return os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	return os.Getenv("SSH_CONNECTION") == "" && screenHere()
 }
 
 // A page asks a person for one answer.

@@ -2,6 +2,8 @@ package mcpserver_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -234,7 +236,7 @@ func TestRepl_ImagesStandInOrderWithTheirSize(t *testing.T) {
 
 func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
 	c := greet(t, nil)
-	r := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 10)})
+	r := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 9) + "image again\nimage again"})
 	shown := 0
 	for _, block := range r.Content {
 		if block.Type == "image" {
@@ -244,8 +246,16 @@ func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
 	if shown != 8 {
 		t.Errorf("got %d images, want 8", shown)
 	}
-	if n := strings.Count(r.text(), "not shown: a reply holds 8"); n != 2 {
-		t.Errorf("got %d images that are only named, want 2: %q", n, r.text())
+	// Of the pictures of one source, the last is there.
+	named := regexp.MustCompile(`\[image "a pixel", 1 x 1, not shown: a reply holds 8; whole in (.*\.png)\]`).FindAllStringSubmatch(r.text(), -1)
+	if len(named) != 2 {
+		t.Fatalf("got %d images that are only named, want 2: %q", len(named), r.text())
+	}
+	if data, err := os.ReadFile(named[0][1]); err != nil || !strings.HasPrefix(string(data), "\x89PNG") {
+		t.Errorf("got %q, %v", data, err)
+	}
+	if i, err := os.Stat(named[0][1]); err == nil && i.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v", i.Mode())
 	}
 }
 

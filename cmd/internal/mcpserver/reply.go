@@ -1,13 +1,8 @@
 package mcpserver
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/gif"  // to tell the size of a picture
-	_ "image/jpeg" // likewise
-	_ "image/png"  // likewise
 	"slices"
 	"strings"
 
@@ -15,16 +10,6 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
-
-const (
-	// maxImages and maxImageBytes bound the pictures in one result. One more is
-	// only named.
-	maxImages     = 8
-	maxImageBytes = 5 << 20
-)
-
-// shownImages are the kinds of pictures that models can see.
-var shownImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
@@ -36,7 +21,7 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 	var c content
 	for _, p := range rendering.Parts {
 		if p.Image != nil {
-			c.image(p.Image)
+			c.image(p.Image, a.imageSide, a.view.gallery())
 		} else {
 			c.line(p.Text)
 		}
@@ -131,34 +116,6 @@ func (c *content) trim(prompt string) {
 		c.blocks = c.blocks[:n-1]
 	}
 	last.Text = strings.TrimSuffix(last.Text, "\n")
-}
-
-// image adds a line about a picture, and the picture itself within the bounds.
-func (c *content) image(i *timeline.Image) {
-	about := "image"
-	if i.Title != "" {
-		about += fmt.Sprintf(" %q", i.Title)
-	}
-	if size, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
-		about += fmt.Sprintf(", %d x %d", size.Width, size.Height)
-	}
-	why := ""
-	switch {
-	case !slices.Contains(shownImages, i.MIME):
-		why = fmt.Sprintf("not shown: it is %s; save it as PNG to see it", i.MIME)
-	case c.images >= maxImages:
-		why = fmt.Sprintf("not shown: a reply holds %d; draw it again to see it", maxImages)
-	case c.bytes+len(i.Data) > maxImageBytes:
-		why = fmt.Sprintf("not shown: %s is too large; draw it smaller", byteCount(int64(len(i.Data))))
-	}
-	if why != "" {
-		c.line("[" + about + ", " + why + "]")
-		return
-	}
-	c.images++
-	c.bytes += len(i.Data)
-	c.line("[" + about + "]")
-	c.blocks = append(c.blocks, &mcp.ImageContent{Data: i.Data, MIMEType: i.MIME})
 }
 
 // stateLine is the bracketed line of a reply, or "" when there is nothing to know.

@@ -35,6 +35,10 @@ type Options struct {
 	// Stdin is who answers code that reads its standard input; "" means StdinAuto.
 	Stdin StdinPolicy
 
+	// ImageSide is the longest side of a picture in a reply, in pixels; larger ones
+	// are shrunk. 0 means DefaultImageSide, a negative number never.
+	ImageSide int
+
 	// In and Out are the client's end. Nothing but protocol is written to Out.
 	// Read blocks: what reads In ends with it, see the package comment.
 	In  io.Reader
@@ -55,8 +59,14 @@ type server struct {
 	transport transport
 	sessions  *sessions
 	stdin     StdinPolicy
+	imageSide int
 	parked    carPark
 	pages     pages
+}
+
+// newServer is what one client sees, with options that are complete.
+func newServer(o *Options, t transport) *server {
+	return &server{transport: t, sessions: newSessions(o), stdin: o.Stdin, imageSide: o.ImageSide}
 }
 
 // lastWrites is how long Run waits, once its sessions are closed, for the client
@@ -77,7 +87,7 @@ func Run(ctx context.Context, opts *Options) error {
 		return errors.New("mcpserver: In and Out are required")
 	}
 	w := newWire(o.In, o.Out)
-	s := &server{transport: w, sessions: newSessions(o), stdin: o.Stdin}
+	s := newServer(o, w)
 
 	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
 	// for them.
@@ -88,12 +98,17 @@ func Run(ctx context.Context, opts *Options) error {
 	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
 	s.sessions.openAhead()
 	<-w.closed
-	s.pages.close()
-	s.sessions.close()
+	s.close()
 	if err := w.lastWritten(connected); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("mcpserver: %w", err)
 	}
 	return ctx.Err()
+}
+
+// close ends everything that belongs to the client.
+func (s *server) close() {
+	s.pages.close()
+	s.sessions.close()
 }
 
 // complete checks the options that every transport needs, and fills in the rest.
@@ -106,6 +121,9 @@ func (opts *Options) complete() (*Options, error) {
 		return nil, errors.New("mcpserver: no language is given")
 	case o.Default != "" && o.Specs[o.Default] == nil:
 		return nil, fmt.Errorf("mcpserver: the default language %q is not among those given", o.Default)
+	}
+	if o.ImageSide == 0 {
+		o.ImageSide = DefaultImageSide
 	}
 	if o.Stdin == "" {
 		o.Stdin = StdinAuto

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type view struct {
 	opened  chan struct{}       // closed when session or err is set
 	session *supervisor.Session // nil if opening failed
 	err     error
+
+	pictures gallery // of a session that is open
 
 	// reporting holds one token, taken by whoever tells the caller what is new,
 	// until it is certain whether the caller is given it. So nothing is told twice,
@@ -88,6 +91,16 @@ func (v *view) open(ctx context.Context, deadline time.Time) (s *supervisor.Sess
 	case <-ctx.Done():
 		return nil, false, nil
 	}
+}
+
+// gallery keeps pictures of the session, which is open, beside its transcript.
+func (v *view) gallery() *gallery {
+	v.pictures.mu.Lock()
+	defer v.pictures.mu.Unlock()
+	if path := v.session.Log().OutputPath(); v.pictures.dir == "" && path != "" {
+		v.pictures.dir = filepath.Dir(path)
+	}
+	return &v.pictures
 }
 
 // close closes the session, once it has been opened.

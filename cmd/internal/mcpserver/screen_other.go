@@ -1,0 +1,6 @@
+//go:build !unix || darwin
+
+package mcpserver
+
+// screenHere reports whether the user of this machine sits at a screen.
+func screenHere() bool { return true }
