@@ -231,7 +231,7 @@ func (f *finder) onPath() []Candidate {
 func (f *finder) known() []Candidate {
 	var found []Candidate
 	for _, prefix := range f.places.prefixes {
-		if c := installation(prefix, prefix); c.Path != "" {
+		if c := installation("R in "+prefix, prefix); c.Path != "" {
 			found = append(found, c)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -101,8 +102,8 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 	}
 	defer os.RemoveAll(dir)
 	args := slices.Concat(compilerFlags, []string{"-o", shimName})
-	for name, content := range sources {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		if err := os.WriteFile(filepath.Join(dir, name), sources[name], 0o600); err != nil {
 			return nil, err
 		}
 		if path.Ext(name) == ".c" {
@@ -158,13 +159,8 @@ func shimSources() (map[string][]byte, error) {
 // digest identifies what is compiled and how. build-shim computes the same: the
 // digest of the lines that sha256sum prints, in the order of the names, and the flags.
 func digest(sources map[string][]byte, flags string) string {
-	names := make([]string, 0, len(sources))
-	for name := range sources {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	h := sha256.New()
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		fmt.Fprintf(h, "%x  %s\n", sha256.Sum256(sources[name]), name)
 	}
 	fmt.Fprintln(h, flags)

@@ -57,9 +57,10 @@ type Options struct {
 	CacheDir string
 }
 
-// The variables that R looks for profiles in, and through which boot.R gets in.
-// boot.R gives them back what they were.
-var wayIn = []string{"R_TESTS", "R_PROFILE"}
+// waysIn are variables that name files for R to source while it starts. Each names
+// boot.R, since .Renviron may set some; the first to lead there gives all of them
+// back what they were.
+var waysIn = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
 
 // Spec says how to start an R worker. When there is no R to be found, or an
 // option is out of its bounds, the returned Spec's Err says so.
@@ -90,7 +91,7 @@ func fill(s *workers.Spec, o Options) error {
 	}
 	// The front end sets R_HOME itself, and warns on standard output when it was another.
 	s.Env = slices.Concat(o.Env, []string{"R_HOME", "TURNSTONE_R=" + setting})
-	for _, name := range wayIn {
+	for _, name := range waysIn {
 		kept := "TURNSTONE_" + name
 		if users, ok := around.Env[name]; ok {
 			kept += "=" + users

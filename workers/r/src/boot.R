@@ -1,6 +1,7 @@
 # Sourced while R starts, before any code of the user's. R's own system profile ends
 # by sourcing the file that R_TESTS names; that is the way in. Should .Renviron have
-# set R_TESTS, R comes here in the place of the site profile, by R_PROFILE.
+# set R_TESTS, R comes here in the place of the site profile (R_PROFILE), and should
+# it have set that too, in the place of the user's (R_PROFILE_USER).
 #
 # All of this must run on any R, so that one too old can say so.
 local({
@@ -9,7 +10,7 @@ local({
     quit(save = "no", status = 3L, runLast = FALSE)
   }
 
-  ways <- Sys.getenv(c("R_TESTS", "R_PROFILE"))
+  ways <- Sys.getenv(c("R_TESTS", "R_PROFILE", "R_PROFILE_USER"))
   ours <- basename(ways) == "boot.R" & file.exists(file.path(dirname(ways), "turnstone.so"))
   here <- dirname(ways[ours][1L])
   users <- Sys.getenv(paste0("TURNSTONE_", names(ways)), unset = NA)
@@ -36,11 +37,13 @@ local({
   if (nzchar(why)) give_up("R cannot become a worker: ", why)
 
   # What R would have done here.
-  if (ours[[1L]]) {
-    if (nzchar(Sys.getenv("R_TESTS"))) source(Sys.getenv("R_TESTS"))
-  } else {
-    site <- Sys.getenv("R_PROFILE", file.path(R.home("etc"), "Rprofile.site"))
-    if (nzchar(site) && file.exists(site)) sys.source(site, envir = baseenv())
+  profile <- function(variable, otherwise, envir) {
+    file <- Sys.getenv(variable, c(otherwise[file.exists(otherwise)], "")[1L])
+    if (nzchar(file) && file.exists(file)) sys.source(file, envir = envir)
   }
+  switch(names(ways)[ours][1L],
+         R_TESTS = if (nzchar(Sys.getenv("R_TESTS"))) source(Sys.getenv("R_TESTS")),
+         R_PROFILE = profile("R_PROFILE", file.path(R.home("etc"), "Rprofile.site"), baseenv()),
+         R_PROFILE_USER = profile("R_PROFILE_USER", c(".Rprofile", "~/.Rprofile"), globalenv()))
   invisible()
 })

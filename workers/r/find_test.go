@@ -1,0 +1,190 @@
+package r
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A land is a home directory and the directories in which R may be installed.
+type land struct {
+	t        *testing.T
+	home     string
+	bin      string // the only directory on PATH
+	versions string // one R each
+	prefix   string // one R
+	env      []string
+}
+
+func newLand(t *testing.T) *land {
+	t.Helper()
+	if unsupported != "" {
+		t.Skip(unsupported)
+	}
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &land{t: t, home: root, bin: root + "/bin", versions: root + "/opt/R", prefix: root + "/usr"}
+	l.env = []string{"HOME=" + root, "PATH=" + l.bin + ":relative"}
+	return l
+}
+
+func (l *land) file(path, text string) string {
+	l.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
+// rHome makes an R of a version whose home is dir, and returns its front end.
+// Find must never run it.
+func (l *land) rHome(dir, version string) string {
+	l.t.Helper()
+	l.file(dir+"/library/base/DESCRIPTION", "Package: base\nVersion: "+version+"\nPriority: base\n")
+	return l.file(dir+"/bin/R", "#!/bin/sh\n# Shell wrapper for R executable.\n\nR_HOME_DIR="+dir+"\necho discovery ran an R >&2\nexit 1\n")
+}
+
+// link makes an R of that name on PATH.
+func (l *land) link(target, name string) string {
+	l.t.Helper()
+	path := filepath.Join(l.bin, name)
+	if err := os.MkdirAll(l.bin, 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
+func (l *land) find(named string) (Installation, []Candidate, error) {
+	return find(FindOptions{Path: named, Dir: l.home, Env: l.env}, places{versions: []string{l.versions}, prefixes: []string{l.prefix}})
+}
+
+func (l *land) want(named, path, version string) {
+	l.t.Helper()
+	found, seen, err := l.find(named)
+	if err != nil {
+		l.t.Fatalf("%q: %v", named, err)
+	}
+	if found.Path != path || found.Version != version || found.Why == "" {
+		l.t.Errorf("%q: got %+v, want R %s at %s", named, found, version, path)
+	}
+	if last := seen[len(seen)-1]; !last.Taken || last.Path != path || last.Version != version {
+		l.t.Errorf("%q: the last candidate is %+v", named, last)
+	}
+}
+
+func (l *land) refuse(named string, words ...string) {
+	l.t.Helper()
+	found, _, err := l.find(named)
+	if err == nil {
+		l.t.Fatalf("%q: found %+v", named, found)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			l.t.Errorf("%q: %q is not in %q", named, word, err)
+		}
+	}
+}
+
+func TestFind_WhatIsSwitchedOnCountsFirst(t *testing.T) {
+	l := newLand(t)
+	installed := l.rHome(l.versions+"/4.1.0", "4.1.0")
+	l.want("", installed, "4.1.0")
+	newer := l.rHome(l.versions+"/4.10.2", "4.10.2")
+	l.want("", newer, "4.10.2")
+	system := l.rHome(l.prefix, "4.2.2")
+	l.want("", system, "4.2.2")
+	onPath := l.link(l.rHome(l.home+"/built/lib/R", "4.3.1"), "R")
+	l.want("", onPath, "4.3.1")
+	l.env = append(l.env, "CONDA_PREFIX="+l.home+"/conda")
+	l.want("", onPath, "4.3.1") // an environment without R
+	conda := l.file(l.home+"/conda/bin/R", "R_HOME_DIR="+l.home+"/conda/lib/R\n")
+	l.file(l.home+"/conda/lib/R/library/base/DESCRIPTION", "Version: 4.4.0\n")
+	l.want("", conda, "4.4.0")
+	home := l.rHome(l.home+"/chosen", "4.0.5")
+	l.env = append(l.env, "R_HOME="+l.home+"/chosen")
+	l.want("", home, "4.0.5")
+	l.want("4.3", onPath, "4.3.1")
+}
+
+func TestFind_NamedIsTakenAndNothingElse(t *testing.T) {
+	l := newLand(t)
+	onPath := l.link(l.rHome(l.versions+"/4.2.2", "4.2.2"), "R")
+	devel := l.link(l.rHome(l.versions+"/devel", "4.6.0"), "R-devel")
+	old := l.rHome(l.versions+"/4.3.1", "4.3.1")
+	new := l.rHome(l.versions+"/4.3.10", "4.3.10")
+	framework := l.rHome(l.home+"/R.framework/Versions/4.4-arm64/Resources", "4.4.1")
+	built := l.file(l.home+"/built/bin/R", "#!/bin/sh\nR_HOME_DIR="+l.versions+"/4.3.1\n")
+	for named, want := range map[string][2]string{
+		old:                   {old, "4.3.1"},
+		"opt/R/4.3.1/bin/R":   {old, "4.3.1"},
+		"~/opt/R/4.3.1":       {old, "4.3.1"},
+		l.versions + "/4.2.2": {l.versions + "/4.2.2/bin/R", "4.2.2"},
+		"./built":             {built, "4.3.1"}, // what it starts counts, not where it is
+		l.home + "/R.framework/Versions/4.4-arm64": {framework, "4.4.1"},
+		"R":       {onPath, "4.2.2"},
+		"R-devel": {devel, "4.6.0"},
+		"4.3":     {new, "4.3.10"},
+		"4.3.1":   {old, "4.3.1"},
+		"4":       {l.versions + "/devel/bin/R", "4.6.0"},
+	} {
+		l.want(named, want[0], want[1])
+	}
+}
+
+func TestFind_RefusalsSayWhatToDo(t *testing.T) {
+	l := newLand(t)
+	l.refuse("", "R 4.0 or newer", "PATH: has no R", "--r PATH", howToInstall)
+	l.refuse("4.3", "4.3", "no R is installed in", l.versions)
+	old := l.rHome(l.versions+"/3.6.3", "3.6.3")
+	l.refuse("", "R 3.6.3", "4.0 or newer")
+	l.refuse(old, "R 3.6.3", "4.0 or newer")
+	l.refuse("3.6", "R 3.6.3", "4.0 or newer")
+	l.rHome(l.versions+"/4.2.2", "4.2.2")
+	l.refuse("4.3", "is R 4.2.2")
+	l.refuse("./nothing", l.home+"/nothing does not exist")
+	l.refuse("nothing", "no such command")
+	l.refuse(l.home, "no bin/R in "+l.home)
+	l.refuse(l.file(l.home+"/tools/Rscript", ""), "runs files only")
+	l.refuse(l.file(l.home+"/lib/bin/exec/R", ""), "name "+l.home+"/lib/bin/R")
+	plain := l.file(l.home+"/plain/R", "")
+	if err := os.Chmod(plain, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.refuse(plain, "not executable")
+	broken := l.rHome(l.home+"/broken", "4.2.2")
+	if err := os.RemoveAll(l.home + "/broken/library"); err != nil {
+		t.Fatal(err)
+	}
+	l.refuse(broken, "broken R", l.home+"/broken/library/base/DESCRIPTION")
+	l.env = append(l.env, "R_HOME="+l.home+"/gone")
+	l.refuse("", "R_HOME="+l.home+"/gone", "does not exist", "unset")
+	l.env = append(l.env, "R_HOME="+l.versions+"/3.6.3")
+	l.refuse("", "R_HOME", "R 3.6.3", "4.0")
+}
+
+// A front end that is no script, or whose R keeps its files elsewhere, is left to
+// R itself to judge.
+func TestFind_UnknownVersionIsNoObjection(t *testing.T) {
+	l := newLand(t)
+	wrapper := l.file(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")
+	l.want(wrapper, wrapper, "")
+}
+
+func TestFind_OldOneOnPathIsPassedOverWithTheReason(t *testing.T) {
+	l := newLand(t)
+	l.link(l.rHome(l.versions+"/3.5.0", "3.5.0"), "R")
+	good := l.rHome(l.prefix, "4.2.2")
+	l.want("", good, "4.2.2")
+	if found, _, _ := l.find(""); !strings.Contains(found.Why, "not R on PATH: is R 3.5.0") {
+		t.Errorf("got %q", found.Why)
+	}
+}

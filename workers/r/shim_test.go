@@ -1,0 +1,248 @@
+package r
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// manifest reads prebuilt/MANIFEST: what a line says by its first word.
+func manifest(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("prebuilt/MANIFEST")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		says[name] = rest
+	}
+	return says
+}
+
+func TestPrebuilt_IsMadeOfThisSource(t *testing.T) {
+	says := manifest(t)
+	sources, err := shimSources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := digest(sources, says["flags"]); got != says["source"] {
+		t.Errorf("the source is %s, and what is prebuilt was made of %s: run go generate ./workers/r", got, says["source"])
+	}
+	for target := range targets() {
+		content, err := os.ReadFile("prebuilt/" + target + ".so")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(content)
+		if want, _, _ := strings.Cut(says[target], " "); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s is not the file that the manifest names: run go generate ./workers/r", target)
+		}
+	}
+}
+
+func targets() map[string]elf.Machine {
+	return map[string]elf.Machine{"linux-amd64": elf.EM_X86_64, "linux-arm64": elf.EM_AARCH64}
+}
+
+func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
+	for target, machine := range targets() {
+		t.Run(target, func(t *testing.T) {
+			f, err := elf.Open("prebuilt/" + target + ".so")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if f.Machine != machine || f.Type != elf.ET_DYN {
+				t.Errorf("it is %v of %v", f.Type, f.Machine)
+			}
+			checkELF(t, f)
+			comment, err := f.Section(".comment").Data()
+			_, compiler, _ := strings.Cut(manifest(t)[target], ") ") // "gcc (Debian 12.2.0-14) 12.2.0"
+			if err != nil || compiler == "" || !bytes.Contains(comment, []byte(compiler)) {
+				t.Errorf("it was compiled by %q, and the manifest says %q", comment, compiler)
+			}
+		})
+	}
+}
+
+// checkELF fails the test unless a shim needs no library and no version of any,
+// and exports what boot.R and worker.R call.
+func checkELF(t *testing.T, f *elf.File) {
+	t.Helper()
+	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("it needs the libraries %v (%v)", libraries, err)
+	}
+	if f.SectionByType(elf.SHT_GNU_VERNEED) != nil {
+		versions, err := f.DynamicVersionNeeds()
+		t.Errorf("it needs the versions %v (%v)", versions, err)
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// These are in the static part of some version of glibc, so that no program has
+	// them for a library, or are glibc's alone.
+	static := []string{"atexit", "at_quick_exit", "pthread_atfork", "stat", "fstat", "lstat", "fstatat", "mknod"}
+	var exported []string
+	for _, s := range symbols {
+		weak := elf.ST_BIND(s.Info) == elf.STB_WEAK
+		switch {
+		case elf.ST_TYPE(s.Info) == elf.STT_SECTION:
+		case s.Section != elf.SHN_UNDEF:
+			exported = append(exported, s.Name)
+		case weak:
+		case slices.Contains(static, s.Name) || strings.HasSuffix(s.Name, "_chk") || strings.HasPrefix(s.Name, "__isoc23"):
+			t.Errorf("it needs %s, which not every C library has for it", s.Name)
+		case strings.HasPrefix(s.Name, "R_") || strings.HasPrefix(s.Name, "Rf_"):
+			t.Errorf("it needs %s, which not every R may have: make it weak", s.Name)
+		}
+	}
+	slices.Sort(exported)
+	if want := []string{"turnstone_drawing", "turnstone_files", "turnstone_image", "turnstone_options", "turnstone_start"}; !slices.Equal(exported, want) {
+		t.Errorf("it exports %v, want %v", exported, want)
+	}
+}
+
+// needCompiler skips the test where there is nothing to compile with.
+func needCompiler(t *testing.T) {
+	t.Helper()
+	if unsupported != "" {
+		t.Skip(unsupported)
+	}
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("cc is not installed: install gcc and libc6-dev")
+	}
+}
+
+// said collects progress.
+type said struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *said) hear(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, line)
+}
+
+func TestCompiled_OnceAndKept(t *testing.T) {
+	needCompiler(t)
+	cache := filepath.Join(t.TempDir(), "r")
+	var first, second said
+	shim, err := compiled(t.Context(), cache, first.hear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.lines) != 1 || !strings.Contains(first.lines[0], "compiling") {
+		t.Errorf("progress was %q", first.lines)
+	}
+	if f, err := elf.NewFile(bytes.NewReader(shim)); err == nil {
+		checkELF(t, f)
+	} else if runtime.GOARCH == "amd64" && prebuilt != nil {
+		t.Error(err)
+	}
+	info, err := os.Stat(cache)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the cache is %v, %v", info, err)
+	}
+	again, err := compiled(t.Context(), cache, second.hear)
+	if err != nil || !bytes.Equal(again, shim) || len(second.lines) > 0 {
+		t.Errorf("the second time: %v, %q", err, second.lines)
+	}
+	if entries, _ := os.ReadDir(cache); len(entries) != 1 {
+		t.Errorf("the cache holds %v", entries)
+	}
+}
+
+func TestCompiled_ByTwoAtOnce(t *testing.T) {
+	needCompiler(t)
+	cache := t.TempDir()
+	if err := os.Chmod(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var shims [4][]byte
+	for i := range shims {
+		wg.Go(func() {
+			shim, err := compiled(t.Context(), cache, func(string) {})
+			if err != nil {
+				t.Error(err)
+			}
+			shims[i] = shim
+		})
+	}
+	wg.Wait()
+	for _, shim := range shims {
+		if len(shim) == 0 || !bytes.Equal(shim, shims[0]) {
+			t.Error("they differ")
+		}
+	}
+	if entries, _ := os.ReadDir(cache); len(entries) != 1 {
+		t.Errorf("the cache holds %v", entries)
+	}
+}
+
+func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
+	needCompiler(t)
+	cache := t.TempDir()
+	if err := os.Chmod(cache, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var s said
+	if _, err := compiled(t.Context(), cache, s.hear); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.lines) != 2 || !strings.Contains(s.lines[0], "can be written by others") {
+		t.Errorf("progress was %q", s.lines)
+	}
+	if entries, _ := os.ReadDir(cache); len(entries) != 0 {
+		t.Errorf("it holds %v", entries)
+	}
+}
+
+func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
+	needCompiler(t)
+	t.Setenv("PATH", t.TempDir())
+	_, err := compiled(t.Context(), "-", func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "no C compiler") || !strings.Contains(err.Error(), howToInstallCompiler) {
+		t.Errorf("without a compiler: got %v", err)
+	}
+	bin := t.TempDir()
+	script := "#!/bin/sh\necho 'shim.h:20:10: fatal error: pthread.h: No such file or directory' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	_, err = compiled(t.Context(), "-", func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
+		t.Errorf("without headers: got %v", err)
+	}
+}
+
+func TestCompiled_GivesUpWithItsContext(t *testing.T) {
+	needCompiler(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := compiled(ctx, "-", func(string) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

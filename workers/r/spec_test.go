@@ -1,0 +1,65 @@
+package r
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// specIn is Spec with an R that is never run.
+func specIn(t *testing.T, o Options) workers.Spec {
+	t.Helper()
+	l := newLand(t)
+	o.Path = l.rHome(l.home+"/R", "4.2.2")
+	return Spec(o)
+}
+
+func TestSpec_StartsTheUsersOwnFrontEnd(t *testing.T) {
+	s := specIn(t, Options{Dir: t.TempDir(), Args: []string{"a", "--b c"}})
+	if s.Validate() != nil || !strings.HasSuffix(s.Path, "/R/bin/R") || s.Why == "" {
+		t.Errorf("got %+v", s)
+	}
+	if want := []string{"--no-save", "--no-restore", "--quiet", "--args", "a", "--b c"}; !slices.Equal(s.Args, want) {
+		t.Errorf("got %q, want %q", s.Args, want)
+	}
+	if _, ok := s.Files["boot.R"]; !ok {
+		t.Error("boot.R is not among the files")
+	}
+	if _, ok := s.Files[shimName]; ok == (s.Prepare != nil) {
+		t.Error("the shim is neither there nor prepared, or both")
+	}
+}
+
+// The worker gives each variable back what it was: a value, an empty one, or none.
+func TestSpec_RemembersTheUsersVariables(t *testing.T) {
+	t.Setenv("R_TESTS", "inherited")
+	t.Setenv("R_PROFILE", "hidden")
+	s := specIn(t, Options{Env: []string{"R_PROFILE", "R_PROFILE_USER=", "OTHER=x"}})
+	want := []string{
+		"R_PROFILE", "R_PROFILE_USER=", "OTHER=x",
+		"R_HOME", "TURNSTONE_R=width=800 height=600 res=96 keep_going=0",
+		"R_TESTS={files}/boot.R", "TURNSTONE_R_TESTS=inherited",
+		"R_PROFILE={files}/boot.R", "TURNSTONE_R_PROFILE",
+		"R_PROFILE_USER={files}/boot.R", "TURNSTONE_R_PROFILE_USER=",
+	}
+	if !slices.Equal(s.Env, want) {
+		t.Errorf("got  %q,\nwant %q", s.Env, want)
+	}
+}
+
+func TestSpec_OptionsAreBounded(t *testing.T) {
+	for _, o := range []Options{
+		{Width: minPixels - 1}, {Width: maxPixels + 1}, {Height: -1}, {Height: maxPixels + 1},
+		{Resolution: minResolution - 1}, {Resolution: maxResolution + 1},
+	} {
+		if s := specIn(t, o); s.Err == nil || !strings.Contains(s.Err.Error(), "out of range") {
+			t.Errorf("%+v: got %v", o, s.Err)
+		}
+	}
+	s := specIn(t, Options{Width: minPixels, Height: maxPixels, Resolution: maxResolution, KeepGoing: true})
+	if !slices.Contains(s.Env, "TURNSTONE_R=width=50 height=10000 res=1200 keep_going=1") {
+		t.Errorf("got %q, %v", s.Env, s.Err)
+	}
+}
