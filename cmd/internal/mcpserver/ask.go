@@ -283,7 +283,8 @@ func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
 	}, nil
 }
 
-// maxPrompt bounds how much of a prompt a person is shown, in characters: its end.
+// maxPrompt bounds how much of a prompt a question or a state line shows, in
+// characters: its end.
 const maxPrompt = 300
 
 // oneLine is a prompt without control characters.
@@ -294,8 +295,7 @@ func oneLine(prompt string) string {
 		}
 		return c
 	}, prompt)
-	runes := []rune(strings.TrimSpace(shown))
-	return string(runes[max(0, len(runes)-maxPrompt):])
+	return lastRunes(strings.TrimSpace(shown), maxPrompt)
 }
 
 // A parking is a call whose client has been handed a question, until it calls

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	// maxLines and maxLookChars bound what grep and lines show at once.
-	maxLines     = 400
-	maxLookChars = 20_000
+	// maxLines bounds what grep and lines show at once, beside the client's budget.
+	maxLines = 400
 
 	// maxLineChars bounds one shown line.
 	maxLineChars = 2_000
@@ -87,7 +86,7 @@ func (a *asker) grep(pattern string) *mcp.CallToolResult {
 	if len(found) == 0 {
 		return plain(fmt.Sprintf("[no line of %d matches]", log.LineCount()))
 	}
-	shown := listing(found[:min(len(found), maxLines)])
+	shown := listing(found[:min(len(found), maxLines)], a.call.budget())
 	if shown.count < len(found) {
 		last := found[shown.count-1].Number
 		return plain(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.text, last))
@@ -115,7 +114,7 @@ func (a *asker) lines(which string) *mcp.CallToolResult {
 	for i, text := range texts {
 		numbered[i] = timeline.Line{Number: from + i, Text: text}
 	}
-	shown := listing(numbered)
+	shown := listing(numbered, a.call.budget())
 	if last := from + shown.count - 1; last < to {
 		return plain(fmt.Sprintf("%s\n[lines %d-%d are left]", shown.text, last+1, to))
 	}
@@ -128,12 +127,14 @@ type listed struct {
 	count int // of the lines, one at least
 }
 
-func listing(lines []timeline.Line) listed {
+func listing(lines []timeline.Line, most budget) listed {
 	var b strings.Builder
-	chars := 0
+	chars := stateChars
 	for i, l := range lines {
 		text := fmt.Sprintf("%d: %s", l.Number, shorten(l.Text))
-		if chars += utf8.RuneCountInString(text) + 1; i > 0 && chars > maxLookChars {
+		chars += utf8.RuneCountInString(text) + 1
+		full := chars > most.chars || most.bytes > 0 && b.Len()+len(text) > most.bytes-stateChars
+		if i > 0 && full {
 			return listed{b.String(), i}
 		}
 		if i > 0 {

@@ -14,10 +14,7 @@ import (
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
 func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
-	rendering := timeline.Render(r.Events, &timeline.RenderOptions{
-		OutputPath: a.session.Log().OutputPath(),
-		Self:       author,
-	})
+	rendering := a.rendering(r)
 	var c content
 	for _, p := range rendering.Parts {
 		if p.Image != nil {
@@ -60,6 +57,31 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 		result.Meta["turnstone/wait"] = r.Wait.ID
 	}
 	return result
+}
+
+// stateChars is left of a budget for the lines about the state and about pictures.
+const stateChars = 1000
+
+// rendering is the text of a reply, within what the client lets through.
+func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
+	most := a.call.budget()
+	o := timeline.RenderOptions{
+		MaxChars:   most.chars - stateChars,
+		OutputPath: a.session.Log().OutputPath(),
+		Self:       author,
+	}
+	for {
+		rendering := timeline.Render(r.Events, &o)
+		size := 0
+		for _, p := range rendering.Parts {
+			size += len(p.Text)
+		}
+		// Characters have up to four bytes: at a quarter, nothing is left to do.
+		if most.bytes == 0 || size <= most.bytes-stateChars || o.MaxChars < most.bytes/4 {
+			return rendering
+		}
+		o.MaxChars = o.MaxChars * 3 / 4
+	}
 }
 
 // unseenError tells an error of the turn that its output does not show: user
@@ -180,9 +202,18 @@ func waitText(w *supervisor.Wait) string {
 		text += " (" + strings.Join(about, ", ") + ")"
 	}
 	if w.Prompt != "" {
-		text += fmt.Sprintf(": %q", w.Prompt)
+		text += fmt.Sprintf(": %q", lastRunes(w.Prompt, maxPrompt))
 	}
 	return text
+}
+
+// lastRunes is at most so many characters of s: its end.
+func lastRunes(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return "…" + string(runes[len(runes)-most:])
 }
 
 // progressText says how far a turn is.

@@ -62,7 +62,7 @@ func (s *sessions) openAhead() {
 	if s.main != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.closed {
+		if !s.closed && s.views[mainSession] == nil { // a call may have been faster
 			s.openLocked(mainSession, s.main, s.dir)
 		}
 	}

@@ -1,0 +1,64 @@
+package mcpserver_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A reply must stay below the cut of its client, which would take our line about
+// the rest away.
+func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
+	for _, client := range []struct {
+		name         string
+		chars, bytes int
+	}{
+		{"test", 20_000, 0},
+		{"codex-mcp-client", 0, 12_000},
+		{"gemini-cli-mcp-client-repl", 40_000, 0},
+		{"claude-code", 50_000, 0},
+	} {
+		for _, modern := range []bool{false, true} {
+			c := connect(t, nil)
+			c.name = client.name
+			if modern {
+				c.modern()
+			} else {
+				c.initialize("2025-06-18")
+			}
+			wide := "sh yes " + strings.Repeat("語", 200) + " | head -n 300 | cat -n\n"
+			for what, args := range map[string]map[string]any{
+				"flood": {"input": "print first\nflood 1000000\nprint last"},
+				"wide":  {"input": "print first\n" + wide + "print last"},
+			} {
+				text := c.call("repl", args).text()
+				wantPart(t, text, "first\n", "elided: lines ", "output.txt", "\nlast")
+				if n := utf8.RuneCountInString(text); client.chars > 0 && n > client.chars {
+					t.Errorf("%s, %s: got %d characters, and it cuts at %d", client.name, what, n, client.chars)
+				}
+				if client.bytes > 0 && len(text) > client.bytes {
+					t.Errorf("%s, %s: got %d bytes, and it cuts at %d", client.name, what, len(text), client.bytes)
+				}
+				if len(text) < 5000 {
+					t.Errorf("%s, %s: got %d bytes only", client.name, what, len(text))
+				}
+			}
+			for _, args := range []map[string]any{{"lines": "1-400"}, {"grep": "0|語"}} {
+				text := c.call("repl_output", args).text()
+				if n := len(text); client.bytes > 0 && n > client.bytes || client.bytes == 0 && utf8.RuneCountInString(text) > client.chars {
+					t.Errorf("%s, %v: got %d bytes", client.name, args, n)
+				}
+			}
+		}
+	}
+}
+
+func TestRepl_LongPromptKeepsItsEnd(t *testing.T) {
+	c := greet(t, nil)
+	got := c.repl("wait " + strings.Repeat("語", 2000) + " end? ")
+	wantPart(t, got, `[waiting for input: "…語`, ` end? "]`)
+	if len(got) > 1100 {
+		t.Errorf("got %d bytes", len(got))
+	}
+	wantText(t, c.repl("a"), "a")
+}
