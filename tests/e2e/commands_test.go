@@ -19,40 +19,6 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
 
-func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
-	got := newHome(t).run(t, "", "doctor")
-	if got.status != 0 || got.stderr != "" {
-		t.Fatalf("got %v", got)
-	}
-	for _, text := range []string{"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
-		if !strings.Contains(got.stdout, text) {
-			t.Errorf("doctor does not say %q:\n%s", text, got.stdout)
-		}
-	}
-	if strings.Contains(got.stdout, "FAILED") {
-		t.Errorf("doctor finds fault:\n%s", got.stdout)
-	}
-}
-
-func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
-	h := newHome(t)
-	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "HOME="+t.TempDir())
-	got := h.run(t, "", "doctor", "--json")
-	var report struct {
-		Language string
-		Probes   []struct {
-			OK     bool
-			Detail string
-		}
-	}
-	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
-		t.Fatalf("%v: %v", err, got)
-	}
-	if got.status != 1 || report.Language != "python" || len(report.Probes) != 1 || report.Probes[0].OK || !strings.Contains(report.Probes[0].Detail, "no Python") {
-		t.Errorf("got %v, want status 1 and what is missing", got)
-	}
-}
-
 // The examples of the help page are promises.
 func TestHelp_ExamplesWork(t *testing.T) {
 	h := newHome(t)

@@ -17,6 +17,7 @@
 //	output    runProgram     the session is closed        standard output and error
 //	presses   runProgram     the program is over          Ctrl-C
 //	reader    newStdin       its read of stdin returns    standard input
+//	answers   probeMCP       the server's output ends     what doctor's server writes
 //
-// Each is waited for but the last: a read of standard input cannot be called back.
+// Each is waited for but reader: a read of standard input cannot be called back.
 package cli

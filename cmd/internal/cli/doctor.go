@@ -1,19 +1,13 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // probeTime bounds each thing that doctor tries.
@@ -21,25 +15,12 @@ const probeTime = 10 * time.Second
 
 // A diagnosis is what doctor finds out.
 type diagnosis struct {
-	Version    string `json:"version"`
-	Build      string `json:"build"`
-	Language   string `json:"language"`
-	display    string
-	Executable string      `json:"executable,omitempty"`
-	Runtime    string      `json:"runtime_version,omitempty"`
-	Why        string      `json:"why,omitempty"`
-	Candidates []candidate `json:"candidates"`
-	Probes     []finding   `json:"probes"`
-	Notices    []string    `json:"notices,omitempty"` // what the session itself had to say
-}
-
-// A candidate is one place where the runtime was looked for.
-type candidate struct {
-	Source  string `json:"source"`
-	Path    string `json:"path,omitempty"`
-	Version string `json:"version,omitempty"`
-	Taken   bool   `json:"taken"`
-	Note    string `json:"note,omitempty"` // why it was passed over
+	Version   string         `json:"version"`
+	Build     string         `json:"build"`
+	Languages []*checkup     `json:"languages"`
+	MCP       []finding      `json:"mcp"`
+	Clients   []clientReport `json:"clients"`
+	System    []fact         `json:"system"`
 }
 
 // A finding is the result of one probe.
@@ -49,7 +30,15 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// doctor says which runtime is used and why, and tries what matters with it.
+// A fact is something that the system offers or not.
+type fact struct {
+	Name      string `json:"name"`
+	Available bool   `json:"available"`
+	Detail    string `json:"detail"`
+}
+
+// doctor says which runtimes are used and why, tries what matters with them, and
+// looks at the clients and the system around.
 func doctor(s streams, args []string) (int, error) {
 	f := newFlags("doctor")
 	var c choice
@@ -61,27 +50,28 @@ func doctor(s streams, args []string) (int, error) {
 	if err := nothingAfter(f); err != nil {
 		return statusUsage, err
 	}
-	lang, spec, err := c.spec()
-	if _, misused := errors.AsType[*usageError](err); misused {
+	asked, named, err := c.languages()
+	if err != nil {
+		return statusUsage, err
+	}
+	given, err := c.serverArgs(f)
+	if err != nil {
 		return statusUsage, err
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	d := diagnosis{
-		Version:    programVersion(),
-		Build:      buildSettings(),
-		Language:   lang.name,
-		Executable: spec.Path,
-		Why:        spec.Why,
-		display:    lang.display,
+	d := diagnosis{Version: programVersion(), Build: buildSettings()}
+	for _, l := range asked {
+		if ctx.Err() == nil {
+			d.Languages = append(d.Languages, newCheckup(ctx, c, l))
+		}
 	}
-	for _, looked := range lang.candidates(c.executable(lang), c.dir) {
-		d.Candidates = append(d.Candidates, candidate(looked))
+	if i := slices.IndexFunc(d.Languages, func(c *checkup) bool { return c.Missing == "" }); i >= 0 && ctx.Err() == nil {
+		d.MCP = examineMCP(ctx, d.Languages[i].Language, given)
 	}
-	if err != nil {
-		d.Probes = []finding{{Name: "a runtime is found", Detail: oneLine(err)}}
-	} else if err := d.examine(ctx, lang, spec); err != nil {
-		return statusFailed, err
+	if ctx.Err() == nil {
+		d.Clients = examineClients(ctx)
+		d.System = examineSystem(ctx)
 	}
 	if status, ok := statusOf(ctx); ok {
 		return status, nil
@@ -89,211 +79,91 @@ func doctor(s streams, args []string) (int, error) {
 	if *asJSON {
 		out := json.NewEncoder(s.out)
 		out.SetIndent("", "  ")
+		out.SetEscapeHTML(false)
 		err = out.Encode(d)
 	} else {
 		err = d.print(s.out)
 	}
-	if err == nil && slices.ContainsFunc(d.Probes, func(p finding) bool { return !p.OK }) {
+	if err == nil && d.faults(named) {
 		return statusFailed, nil
 	}
 	return statusDone, err
 }
 
-// examine tries a session of its own.
-func (d *diagnosis) examine(ctx context.Context, lang language, spec workers.Spec) error {
-	sup, err := supervisor.New(nil)
-	if err != nil {
-		return err
-	}
-	defer sup.Close()
-	began := time.Now()
-	session, err := sup.Open(ctx, "doctor", spec)
-	if err != nil {
-		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
-		return nil
-	}
-	p := patient{session, lang}
-	for _, probe := range []struct {
-		name string
-		try  func(context.Context) (string, error)
-	}{
-		{"the runtime starts", func(ctx context.Context) (string, error) { return p.ready(ctx, began) }},
-		{"a turn ends when the runtime is done", p.turns},
-		{"a question is seen and answered", p.question},
-		{"an interrupt reaches a loop", p.interrupt},
-		{"a program that reads the terminal is seen", p.reader},
-		{"everything ends", p.end},
-	} {
-		ctx, cancel := context.WithTimeout(ctx, probeTime)
-		detail, err := probe.try(ctx)
-		cancel()
-		if err != nil {
-			detail = oneLine(err)
+// languages are those that are chosen, and all when none is.
+func (c choice) languages() (asked []language, named bool, err error) {
+	if c.lang != "" {
+		l, err := languageNamed(c.lang)
+		if err == nil {
+			err = c.settleExecutable(l)
 		}
-		d.Probes = append(d.Probes, finding{Name: probe.name, OK: err == nil, Detail: detail})
-		if i := session.Info(); i.Worker.RuntimeVersion != "" {
-			d.Runtime = i.Worker.RuntimeVersion
-		}
-		if err != nil && session.Info().State != supervisor.StateIdle {
-			break // the others would only fail for the same reason
+		return []language{l}, true, err
+	}
+	for _, l := range languages() {
+		if c.executable(l) != "" {
+			asked = append(asked, l)
 		}
 	}
-	for _, e := range session.Log().Since(0) {
-		if n, ok := e.Body.(timeline.Notice); ok {
-			d.Notices = append(d.Notices, n.Message)
+	if len(asked) > 0 {
+		return asked, true, nil
+	}
+	return languages(), false, nil
+}
+
+// faults tells whether something does not work that should. A language that nobody
+// asked for may be missing, if there is another.
+func (d *diagnosis) faults(named bool) bool {
+	failed := func(p finding) bool { return !p.OK }
+	missing := 0
+	for _, l := range d.Languages {
+		if slices.ContainsFunc(l.Probes, failed) {
+			return true
+		}
+		if l.Missing != "" {
+			missing++
 		}
 	}
-	return nil
+	return missing > 0 && (named || missing == len(d.Languages)) ||
+		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Clients, clientReport.faulty)
 }
 
-// A patient is the session that is examined.
-type patient struct {
-	session *supervisor.Session
-	lang    language
-}
+// A page is text that is put together line by line.
+type page struct{ strings.Builder }
 
-func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
-	reply, err := p.session.Wait(ctx, nil)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("it is not ready after %s", probeTime)
-	case reply.State == supervisor.StateWaiting:
-		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
-	case reply.State != supervisor.StateIdle:
-		return "", fmt.Errorf("it ended: %s", terminal.LastEnd(reply).Reason)
-	}
-	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
-}
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// turns measures short ones.
-func (p patient) turns(ctx context.Context) (string, error) {
-	var took []time.Duration
-	for range 21 {
-		began := time.Now()
-		if _, err := p.turn(ctx, p.lang.dialect.Whole); err != nil {
-			return "", err
+func (p *page) findings(list []finding) {
+	for _, f := range list {
+		mark := "ok    "
+		if !f.OK {
+			mark = "FAILED"
 		}
-		took = append(took, time.Since(began))
+		p.line("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
-	slices.Sort(took)
-	return fmt.Sprintf("%s for %q (median of %d)", milliseconds(took[len(took)/2]), p.lang.dialect.Whole, len(took)), nil
-}
-
-func (p patient) turn(ctx context.Context, code string) (supervisor.Reply, error) {
-	t, err := p.session.Submit(ctx, code)
-	if err != nil {
-		return supervisor.Reply{}, err
-	}
-	return t.Wait(ctx, nil)
-}
-
-func (p patient) question(ctx context.Context) (string, error) {
-	reply, err := p.turn(ctx, p.lang.dialect.Ask("? "))
-	if err != nil {
-		return "", err
-	}
-	return p.answer(ctx, reply, "the answer")
-}
-
-// answer answers what reply asks, and looks for the answer in the output.
-func (p patient) answer(ctx context.Context, reply supervisor.Reply, text string) (string, error) {
-	t := p.session.Current()
-	if reply.Wait == nil || t == nil {
-		return "", errors.New("no question was seen")
-	}
-	if err := t.Answer(ctx, reply.Wait.ID, supervisor.Input{Data: []byte(text + "\n")}); err != nil {
-		return "", err
-	}
-	reply, err := t.Wait(ctx, &supervisor.WaitOptions{After: reply.Next})
-	if err != nil || reply.Outcome != "ok" {
-		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
-	}
-	return "as a fact, not by its prompt", nil
-}
-
-func (p patient) interrupt(ctx context.Context) (string, error) {
-	t, err := p.session.Submit(ctx, p.lang.dialect.Loop)
-	if err != nil {
-		return "", err
-	}
-	began := time.Now()
-	result, err := p.session.Interrupt(ctx, t.ID())
-	if err != nil || result != supervisor.InterruptIdle {
-		return "", fmt.Errorf("the loop goes on (%s)", result)
-	}
-	return fmt.Sprintf("over after %s, state kept", milliseconds(time.Since(began))), nil
-}
-
-// reader looks for a child that reads the terminal, which not every system shows.
-func (p patient) reader(ctx context.Context) (string, error) {
-	t, err := p.session.Submit(ctx, p.lang.dialect.Shell("read answer"))
-	if err != nil {
-		return "", err
-	}
-	reply, err := t.Wait(ctx, supervisor.Until(2*time.Second))
-	if err != nil {
-		return "", err
-	}
-	if reply.Wait == nil {
-		if _, err := p.session.Interrupt(ctx, t.ID()); err != nil {
-			return "", err
-		}
-		return "not on this system: such a program seems to run until it is interrupted", nil
-	}
-	if _, err := p.answer(ctx, reply, "x"); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s, blocked in its read", reply.Wait.Reader), nil
-}
-
-func (p patient) end(ctx context.Context) (string, error) {
-	began := time.Now()
-	if err := p.session.Close(ctx); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), milliseconds(time.Since(began))), nil
-}
-
-// milliseconds is d as people compare it: "0.21 ms".
-func milliseconds(d time.Duration) string {
-	ms := float64(d) / float64(time.Millisecond)
-	if ms < 10 {
-		return fmt.Sprintf("%.2f ms", ms)
-	}
-	return fmt.Sprintf("%.0f ms", ms)
 }
 
 // print writes the diagnosis for a person.
 func (d *diagnosis) print(w io.Writer) error {
-	var text []byte
-	line := func(format string, args ...any) { text = fmt.Appendf(text, format+"\n", args...) }
-	line("repl %s (%s)", d.Version, d.Build)
-	line("")
-	if d.Executable == "" {
-		line("%s: none", d.display)
-	} else {
-		line("%s: %s %s", d.display, d.Executable, d.Runtime)
-		line("  because: %s", d.Why)
+	var p page
+	p.line("repl %s (%s)", d.Version, d.Build)
+	for _, l := range d.Languages {
+		p.line("")
+		l.print(&p)
 	}
-	line("  looked at:")
-	for _, c := range d.Candidates {
-		mark, tail := "-", c.Note
-		if c.Taken {
-			mark, tail = "*", c.Path
+	if len(d.MCP) > 0 {
+		p.line("\nMCP server, as a client starts it")
+		p.findings(d.MCP)
+	}
+	p.line("\nClients")
+	printClients(&p, d.Clients)
+	p.line("\nSystem: what sessions could be confined with; repl does not use it yet")
+	for _, f := range d.System {
+		mark := "yes"
+		if !f.Available {
+			mark = "no "
 		}
-		line("  %s %s: %s", mark, c.Source, tail)
+		p.line("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
-	line("")
-	for _, p := range d.Probes {
-		mark := "ok    "
-		if !p.OK {
-			mark = "FAILED"
-		}
-		line("%s  %s: %s", mark, p.Name, p.Detail)
-	}
-	for _, n := range d.Notices {
-		line("note    %s", n)
-	}
-	_, err := w.Write(text)
+	_, err := io.WriteString(w, p.String())
 	return err
 }

@@ -127,18 +127,23 @@ func (i *installation) choose(names []string) error {
 // serverArgs are the arguments with which a client starts the server: what was
 // chosen now in f, with paths that do not depend on where the client stands.
 func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
-	if c.lang != "" {
-		if _, err := languageNamed(c.lang); err != nil {
-			return nil, err
-		}
+	asked, _, err := c.languages()
+	if err == nil {
+		err = c.settleDir()
 	}
-	if err := c.settleDir(); err != nil {
+	if err != nil {
 		return nil, err
+	}
+	for _, l := range asked {
+		if c.executable(l) != "" { // a search has time until a session is opened
+			if _, err := c.specOf(l); err != nil {
+				return nil, err
+			}
+		}
 	}
 	chosen := newFlags("")
 	new(choice).define(chosen)
 	args := []string{"mcp"}
-	var err error
 	f.Visit(func(given *flag.Flag) {
 		value := given.Value.String()
 		if chosen.Lookup(given.Name) == nil || value == "" {

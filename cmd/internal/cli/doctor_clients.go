@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+)
+
+// A clientReport is what a client's configuration says about this program.
+type clientReport struct {
+	Client string `json:"client"`
+	title  string
+	Found  string       `json:"found,omitempty"` // by what; "" when it is not on this machine
+	Files  []clientFile `json:"files,omitempty"`
+}
+
+// A clientFile is one configuration.
+type clientFile struct {
+	File    string        `json:"file"`
+	Problem string        `json:"problem,omitempty"` // why it cannot be read
+	Entries []clientEntry `json:"entries"`
+}
+
+// A clientEntry is one server in it that starts this program.
+type clientEntry struct {
+	Name    string   `json:"name"`
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+	OK      bool     `json:"ok"`
+	Detail  string   `json:"detail"` // what the command is
+	Notes   []string `json:"notes,omitempty"`
+}
+
+func (r clientReport) faulty() bool {
+	for _, f := range r.Files {
+		for _, e := range f.Entries {
+			if !e.OK {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func examineClients(ctx context.Context) []clientReport {
+	places, err := install.Here()
+	if err != nil {
+		return nil
+	}
+	var reports []clientReport
+	for _, c := range install.Clients() {
+		r := clientReport{Client: c.Name, title: c.Title}
+		r.Found, _ = c.Found(places)
+		for _, project := range []bool{false, true} {
+			if project && !c.HasProject() {
+				continue
+			}
+			file, entries, err := c.Look(places, project)
+			if project && r.Files != nil && r.Files[0].File == file {
+				continue // the project is the home directory
+			}
+			report := clientFile{File: file, Entries: []clientEntry{}}
+			if err != nil {
+				report.Problem = oneLine(err)
+			}
+			for _, e := range entries {
+				report.Entries = append(report.Entries, examineEntry(ctx, e))
+			}
+			if len(entries) > 0 || err != nil || !project && r.Found != "" {
+				r.Files = append(r.Files, report)
+			}
+		}
+		reports = append(reports, r)
+	}
+	return reports
+}
+
+// versionTime bounds another version of this program that is asked which it is.
+const versionTime = 2 * time.Second
+
+func examineEntry(ctx context.Context, e install.Entry) clientEntry {
+	r := clientEntry{Name: e.Name, Command: e.Command, Args: e.Args}
+	r.Detail, r.OK = examineCommand(ctx, e.Command)
+	if seconds, set := e.Seconds(); set && seconds < 60 {
+		r.Notes = append(r.Notes, fmt.Sprintf("its timeout of %g s ends calls: a call may wait 45 s for code, and more when it is told to", seconds))
+	}
+	if load, set := e.Settings["alwaysLoad"].(bool); set && !load {
+		r.Notes = append(r.Notes, "alwaysLoad is off: the model sees the tools only after it has searched for them")
+	}
+	return r
+}
+
+// examineCommand says what a command is, against this program.
+func examineCommand(ctx context.Context, command string) (detail string, ok bool) {
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return "it does not exist, so the client cannot start it: repl install writes it anew", false
+	}
+	self, err := os.Executable()
+	if err == nil {
+		mine, errMine := os.Stat(self)
+		its, errIts := os.Stat(path)
+		if errMine == nil && errIts == nil && os.SameFile(mine, its) {
+			return "this program", true
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	asked := exec.CommandContext(ctx, path, "version")
+	asked.WaitDelay = time.Second
+	out, err := asked.Output()
+	said := strings.TrimSpace(string(out))
+	switch {
+	case err != nil || !strings.HasPrefix(said, "repl "):
+		return fmt.Sprintf("%s does not say that it is repl (%.60q)", path, said), false
+	case said == fmt.Sprintf("repl %s (%s)", programVersion(), buildSettings()):
+		return "another file with the same version", true
+	}
+	return "another version: " + said, true
+}
+
+// printClients writes the reports for a person.
+func printClients(p *page, reports []clientReport) {
+	var absent []string
+	for _, r := range reports {
+		if r.Found == "" && len(r.Files) == 0 {
+			absent = append(absent, r.title)
+		}
+		for _, f := range r.Files {
+			switch {
+			case f.Problem != "":
+				p.line("  note    %s: %s", r.title, f.Problem)
+			case len(f.Entries) == 0:
+				p.line("  -       %s: not in %s (repl install %s)", r.title, f.File, r.Client)
+			}
+			for _, e := range f.Entries {
+				mark := "ok    "
+				if !e.OK {
+					mark = "FAILED"
+				}
+				p.line("  %s  %s: %q in %s starts %s: %s", mark, r.title, e.Name, f.File, strings.Join(append([]string{e.Command}, e.Args...), " "), e.Detail)
+				for _, n := range e.Notes {
+					p.line("  note    %s: %s", r.title, n)
+				}
+			}
+		}
+	}
+	if len(absent) > 0 {
+		p.line("  not on this machine: %s", strings.Join(absent, ", "))
+	}
+}

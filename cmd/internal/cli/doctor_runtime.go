@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A checkup is what doctor finds out about one language.
+type checkup struct {
+	Language   string `json:"language"`
+	display    string
+	Executable string      `json:"executable,omitempty"`
+	Runtime    string      `json:"runtime_version,omitempty"`
+	Why        string      `json:"why,omitempty"`
+	Missing    string      `json:"missing,omitempty"` // why there is none
+	Candidates []candidate `json:"candidates"`
+	Probes     []finding   `json:"probes"`
+	Notices    []string    `json:"notices,omitempty"` // what the session itself had to say
+}
+
+// A candidate is one place where the runtime was looked for.
+type candidate struct {
+	Source  string `json:"source"`
+	Path    string `json:"path,omitempty"`
+	Version string `json:"version,omitempty"`
+	Taken   bool   `json:"taken"`
+	Note    string `json:"note,omitempty"` // why it was passed over
+}
+
+// newCheckup finds a language's runtime and examines it.
+func newCheckup(ctx context.Context, c choice, lang language) *checkup {
+	spec, err := c.specOf(lang)
+	d := &checkup{
+		Language:   lang.name,
+		display:    lang.display,
+		Executable: spec.Path,
+		Why:        spec.Why,
+	}
+	for _, looked := range lang.candidates(c.executable(lang), c.dir) {
+		d.Candidates = append(d.Candidates, candidate(looked))
+	}
+	if err != nil {
+		d.Missing = oneLine(err)
+	} else {
+		d.examine(ctx, lang, spec)
+	}
+	return d
+}
+
+// print writes the checkup for a person.
+func (d *checkup) print(p *page) {
+	if d.Missing != "" {
+		p.line("%s: none: %s", d.display, d.Missing)
+	} else {
+		p.line("%s: %s %s", d.display, d.Executable, d.Runtime)
+		p.line("  because: %s", d.Why)
+	}
+	p.line("  looked at:")
+	for _, c := range d.Candidates {
+		mark, tail := "-", c.Note
+		if c.Taken {
+			mark, tail = "*", c.Path
+		}
+		p.line("  %s %s: %s", mark, c.Source, tail)
+	}
+	p.findings(d.Probes)
+	for _, n := range d.Notices {
+		p.line("  note    %s", n)
+	}
+}
+
+// examine tries a session of its own.
+func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec) {
+	sup, err := supervisor.New(nil)
+	if err != nil {
+		d.Probes = []finding{{Name: "the runtime starts", Detail: oneLine(err)}}
+		return
+	}
+	defer sup.Close()
+	began := time.Now()
+	session, err := sup.Open(ctx, "doctor", spec)
+	if err != nil {
+		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
+		return
+	}
+	p := patient{session, lang}
+	for _, probe := range []struct {
+		name string
+		try  func(context.Context) (string, error)
+	}{
+		{"the runtime starts", func(ctx context.Context) (string, error) { return p.ready(ctx, began) }},
+		{"a turn ends when the runtime is done", p.turns},
+		{"a question is seen and answered", p.question},
+		{"an interrupt reaches a loop", p.interrupt},
+		{"a program that reads the terminal is seen", p.reader},
+		{"everything ends", p.end},
+	} {
+		ctx, cancel := context.WithTimeout(ctx, probeTime)
+		detail, err := probe.try(ctx)
+		cancel()
+		if err != nil {
+			detail = oneLine(err)
+		}
+		d.Probes = append(d.Probes, finding{Name: probe.name, OK: err == nil, Detail: detail})
+		if i := session.Info(); i.Worker.RuntimeVersion != "" {
+			d.Runtime = i.Worker.RuntimeVersion
+		}
+		if err != nil && session.Info().State != supervisor.StateIdle {
+			break // the others would only fail for the same reason
+		}
+	}
+	for _, e := range session.Log().Since(0) {
+		if n, ok := e.Body.(timeline.Notice); ok {
+			d.Notices = append(d.Notices, n.Message)
+		}
+	}
+}
+
+// A patient is the session that is examined.
+type patient struct {
+	session *supervisor.Session
+	lang    language
+}
+
+func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
+	reply, err := p.session.Wait(ctx, nil)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("it is not ready after %s", probeTime)
+	case reply.State == supervisor.StateWaiting:
+		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
+	case reply.State != supervisor.StateIdle:
+		return "", fmt.Errorf("it ended: %s", terminal.LastEnd(reply).Reason)
+	}
+	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
+}
+
+// turns measures short ones.
+func (p patient) turns(ctx context.Context) (string, error) {
+	var took []time.Duration
+	for range 21 {
+		began := time.Now()
+		if _, err := p.turn(ctx, p.lang.dialect.Whole); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return fmt.Sprintf("%s for %q (median of %d)", milliseconds(took[len(took)/2]), p.lang.dialect.Whole, len(took)), nil
+}
+
+func (p patient) turn(ctx context.Context, code string) (supervisor.Reply, error) {
+	t, err := p.session.Submit(ctx, code)
+	if err != nil {
+		return supervisor.Reply{}, err
+	}
+	return t.Wait(ctx, nil)
+}
+
+func (p patient) question(ctx context.Context) (string, error) {
+	reply, err := p.turn(ctx, p.lang.dialect.Ask("? "))
+	if err != nil {
+		return "", err
+	}
+	return p.answer(ctx, reply, "the answer")
+}
+
+// answer answers what reply asks, and looks for the answer in the output.
+func (p patient) answer(ctx context.Context, reply supervisor.Reply, text string) (string, error) {
+	t := p.session.Current()
+	if reply.Wait == nil || t == nil {
+		return "", errors.New("no question was seen")
+	}
+	if err := t.Answer(ctx, reply.Wait.ID, supervisor.Input{Data: []byte(text + "\n")}); err != nil {
+		return "", err
+	}
+	reply, err := t.Wait(ctx, &supervisor.WaitOptions{After: reply.Next})
+	if err != nil || reply.Outcome != "ok" {
+		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
+	}
+	return "as a fact, not by its prompt", nil
+}
+
+func (p patient) interrupt(ctx context.Context) (string, error) {
+	t, err := p.session.Submit(ctx, p.lang.dialect.Loop)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	result, err := p.session.Interrupt(ctx, t.ID())
+	if err != nil || result != supervisor.InterruptIdle {
+		return "", fmt.Errorf("the loop goes on (%s)", result)
+	}
+	return fmt.Sprintf("over after %s, state kept", milliseconds(time.Since(began))), nil
+}
+
+// reader looks for a child that reads the terminal, which not every system shows.
+func (p patient) reader(ctx context.Context) (string, error) {
+	t, err := p.session.Submit(ctx, p.lang.dialect.Shell("read answer"))
+	if err != nil {
+		return "", err
+	}
+	reply, err := t.Wait(ctx, supervisor.Until(2*time.Second))
+	if err != nil {
+		return "", err
+	}
+	if reply.Wait == nil {
+		if _, err := p.session.Interrupt(ctx, t.ID()); err != nil {
+			return "", err
+		}
+		return "not on this system: such a program seems to run until it is interrupted", nil
+	}
+	if _, err := p.answer(ctx, reply, "x"); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, blocked in its read", reply.Wait.Reader), nil
+}
+
+func (p patient) end(ctx context.Context) (string, error) {
+	began := time.Now()
+	if err := p.session.Close(ctx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), milliseconds(time.Since(began))), nil
+}
+
+// milliseconds is d as people compare it: "0.21 ms".
+func milliseconds(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	if ms < 10 {
+		return fmt.Sprintf("%.2f ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// examineSystem says what this system offers to confine a session with.
+func examineSystem(ctx context.Context) []fact {
+	return []fact{cgroups(), landlock(), userNamespaces(ctx), seccomp(), resourceLimits()}
+}
+
+// cgroups: limits on memory, processes and CPU for a whole tree of processes need a
+// group of version 2 that this user may divide.
+func cgroups() fact {
+	f := fact{Name: "control groups"}
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		f.Detail = err.Error()
+		return f
+	}
+	own := ""
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			own = path
+		}
+	}
+	dir := filepath.Join("/sys/fs/cgroup", own)
+	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		f.Detail = "version 2 is not mounted, or not for this process"
+		return f
+	}
+	available := strings.Join(strings.Fields(string(controllers)), " ")
+	if available == "" {
+		available = "no controllers"
+	}
+	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
+		if unix.Access(filepath.Join(dir, name), unix.W_OK) != nil {
+			f.Detail = fmt.Sprintf("version 2 at %s (%s), but not delegated to this user", own, available)
+			return f
+		}
+	}
+	f.Available = available != "no controllers"
+	f.Detail = fmt.Sprintf("version 2, delegated at %s (%s)", own, available)
+	return f
+}
+
+// landlock confines what files and ports a process reaches, without privileges.
+func landlock() fact {
+	const versionFlag = 1 // LANDLOCK_CREATE_RULESET_VERSION
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, versionFlag)
+	if errno != 0 {
+		return fact{Name: "Landlock", Detail: errno.Error()}
+	}
+	return fact{Name: "Landlock", Available: true, Detail: fmt.Sprintf("ABI %d", abi)}
+}
+
+// userNamespaces tries one, because several switches forbid them and each system
+// has its own.
+func userNamespaces(ctx context.Context) fact {
+	f := fact{Name: "user namespaces"}
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	try := exec.CommandContext(ctx, "/proc/self/exe", "version")
+	try.WaitDelay = time.Second
+	try.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	if err := try.Run(); err != nil {
+		f.Detail = "refused: " + err.Error()
+		return f
+	}
+	f.Available, f.Detail = true, "allowed for this user"
+	return f
+}
+
+func seccomp() fact {
+	actions, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
+	if err != nil {
+		return fact{Name: "seccomp filters", Detail: err.Error()}
+	}
+	return fact{Name: "seccomp filters", Available: true, Detail: strings.TrimSpace(string(actions))}
+}
+
+// resourceLimits are those in force now, which sessions inherit.
+func resourceLimits() fact {
+	f := fact{Name: "resource limits", Available: true}
+	var parts []string
+	for _, l := range []struct {
+		name string
+		id   int
+	}{{"memory", unix.RLIMIT_AS}, {"processes", unix.RLIMIT_NPROC}, {"open files", unix.RLIMIT_NOFILE}, {"CPU seconds", unix.RLIMIT_CPU}} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(l.id, &limit); err != nil {
+			parts = append(parts, l.name+" "+err.Error())
+			continue
+		}
+		value := "unlimited"
+		if limit.Cur != unix.RLIM_INFINITY {
+			value = fmt.Sprint(limit.Cur)
+		}
+		parts = append(parts, l.name+" "+value)
+	}
+	f.Detail = "now " + strings.Join(parts, ", ")
+	return f
+}

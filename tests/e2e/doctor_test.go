@@ -1,0 +1,191 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A report is what doctor --json says, as a script would read it.
+type report struct {
+	Languages []struct {
+		Language, Executable, Missing string
+		Probes                        []probe
+	}
+	MCP     []probe
+	Clients []struct {
+		Client, Found string
+		Files         []struct {
+			File    string
+			Entries []struct {
+				Name, Detail string
+				OK           bool
+				Notes        []string
+			}
+		}
+	}
+	System []struct{ Name, Detail string }
+}
+
+type probe struct {
+	Name, Detail string
+	OK           bool
+}
+
+// alone is a home in which no client is configured.
+func alone(t *testing.T) home {
+	t.Helper()
+	h := newHome(t)
+	h.env = append(h.env, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=", "CODEX_HOME=", "CLAUDE_CONFIG_DIR=")
+	return h
+}
+
+// home is where the clients of h keep their files.
+func (h home) home() string {
+	for i := len(h.env) - 1; i >= 0; i-- {
+		if dir, ok := strings.CutPrefix(h.env[i], "HOME="); ok {
+			return dir
+		}
+	}
+	return ""
+}
+
+func (h home) doctor(t *testing.T, args ...string) (report, result) {
+	t.Helper()
+	got := h.run(t, "", append([]string{"doctor", "--json"}, args...)...)
+	var r report
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
+		t.Fatalf("%v: %v", err, got)
+	}
+	return r, got
+}
+
+func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
+	got := alone(t).run(t, "", "doctor")
+	if got.status != 0 || got.stderr != "" {
+		t.Fatalf("got %v", got)
+	}
+	for _, text := range []string{
+		"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends",
+		"ok      protocol 2025-06-18: 5 tools listed", "ok      protocol 2026-07-28: 5 tools listed", "1+1 first in",
+		"\nClients\n", "does not use it yet",
+	} {
+		if !strings.Contains(got.stdout, text) {
+			t.Errorf("doctor does not say %q:\n%s", text, got.stdout)
+		}
+	}
+	if strings.Contains(got.stdout, "FAILED") {
+		t.Errorf("doctor finds fault:\n%s", got.stdout)
+	}
+}
+
+func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
+	h := alone(t)
+	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "R_HOME=")
+	r, got := h.doctor(t, "--lang", "python")
+	if got.status != 1 || len(r.Languages) != 1 || !strings.Contains(r.Languages[0].Missing, "no Python") || len(r.MCP) != 0 {
+		t.Errorf("got %v, want status 1 and what is missing", got)
+	}
+}
+
+// Who did not ask for a language need not have it.
+func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
+	if _, err := exec.LookPath("R"); err != nil {
+		t.Skip("R is not installed")
+	}
+	h := alone(t)
+	path := t.TempDir() // everything but Python, which R does not need
+	for _, dir := range []string{"/bin", "/usr/bin", "/usr/local/bin"} {
+		programs, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range programs {
+			if err := os.Symlink(filepath.Join(dir, p.Name()), filepath.Join(path, p.Name())); err != nil && !errors.Is(err, fs.ErrExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	pythons, err := filepath.Glob(filepath.Join(path, "py*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pythons {
+		if err := os.Remove(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.env = append(h.env, "PATH="+path, "PYENV_ROOT="+t.TempDir())
+	r, got := h.doctor(t)
+	if got.status != 0 || len(r.Languages) != 2 || r.Languages[0].Missing == "" || r.Languages[1].Missing != "" || len(r.MCP) != 2 {
+		t.Errorf("got %v, want R alone and status 0", got)
+	}
+	if _, got := h.doctor(t, "--lang", "python"); got.status != 1 {
+		t.Errorf("Python was asked for: got %v", got)
+	}
+}
+
+func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
+	h := alone(t)
+	if got := h.run(t, "", "install", "cursor", "gemini"); got.status != 0 {
+		t.Fatalf("got %v", got)
+	}
+	entry := func(r report, client string) (detail string, ok bool, notes []string) {
+		for _, c := range r.Clients {
+			if c.Client == client && len(c.Files) == 1 && len(c.Files[0].Entries) == 1 {
+				e := c.Files[0].Entries[0]
+				return e.Detail, e.OK, e.Notes
+			}
+		}
+		t.Fatalf("%s has no entry: %+v", client, r.Clients)
+		return
+	}
+	r, got := h.doctor(t, "--lang", "python")
+	if detail, ok, _ := entry(r, "cursor"); got.status != 0 || !ok || detail != "this program" {
+		t.Errorf("got %q, %v", detail, got)
+	}
+	file := filepath.Join(h.home(), ".cursor", "mcp.json")
+	broken := `{"mcpServers": {"turnstone": {"command": "/nowhere/repl", "args": ["mcp"], "timeout": 30000}}}`
+	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, got = h.doctor(t, "--lang", "python")
+	detail, ok, notes := entry(r, "cursor")
+	if got.status != 1 || ok || !strings.Contains(detail, "does not exist") || len(notes) != 1 || !strings.Contains(notes[0], "timeout of 30 s") {
+		t.Errorf("got %q, %v, status %d", detail, notes, got.status)
+	}
+}
+
+func TestDoctor_EndsAtCtrlC(t *testing.T) {
+	h := alone(t)
+	started := filepath.Join(h.dir, "started")
+	fake := filepath.Join(h.dir, "python")
+	script := "#!/bin/sh\ntouch " + started + "\nexec sleep 60\n" // never ready
+	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := h.command(t, "doctor", "--python", fake)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "something is tried", func() bool {
+		_, err := os.Stat(started)
+		return err == nil || cmd.ProcessState != nil
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if got := status(t, cmd); got != 128+int(syscall.SIGINT) {
+		t.Errorf("got status %d, want 130", got)
+	}
+	h.leavesNothing(t)
+}

@@ -1,0 +1,111 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What is installed must work: the client's entry is started as it stands there.
+func TestInstall_TheEntryStartsAServer(t *testing.T) {
+	h := alone(t)
+	bin := filepath.Join(h.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(bin, "repl")
+	if err := os.Symlink(os.Getenv(binaryEnv), link); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
+	got := h.run(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
+	if got.status != 0 || !strings.HasPrefix(got.stdout, "Cursor: added \"turnstone\" to ") || !strings.Contains(got.stdout, "was not seen on this machine") {
+		t.Fatalf("got %v", got)
+	}
+	text, err := os.ReadFile(filepath.Join(h.home(), ".cursor", "mcp.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		MCPServers map[string]struct {
+			Command string
+			Args    []string
+		}
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	entry := config.MCPServers["turnstone"]
+	if entry.Command != link || strings.Join(entry.Args, " ") != "mcp --dir "+bin+" --lang python" {
+		t.Errorf("got %+v, want the name on PATH and absolute paths", entry)
+	}
+	server := exec.CommandContext(t.Context(), entry.Command, entry.Args...)
+	server.Env = h.env
+	server.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n")
+	if out, err := server.Output(); err != nil || !strings.Contains(string(out), `"protocolVersion":"2025-06-18"`) {
+		t.Errorf("got %q, %v", out, err)
+	}
+	want(t, h.run(t, "", "install", "cursor", "--lang", "python", "--dir", "bin"), result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.home(), ".cursor", "mcp.json") + "\n", "", 0})
+}
+
+func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
+	h := alone(t)
+	h.env = append(h.env, "PATH="+t.TempDir())
+	none := h.run(t, "", "install", "--all")
+	if none.status != 1 || !strings.Contains(none.stderr, "no client was found") || strings.Count(none.stdout, ": not on this machine (looked for ") != 9 {
+		t.Errorf("got %v", none)
+	}
+	for dir, text := range map[string]string{".codex": "a = 1\n", ".gemini": ""} {
+		if err := os.Mkdir(filepath.Join(h.home(), dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			if err := os.WriteFile(filepath.Join(h.home(), dir, "config.toml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dry := h.run(t, "", "install", "--all", "--dry-run")
+	if dry.status != 0 || !strings.Contains(dry.stdout, "Codex: would add") || !strings.Contains(dry.stdout, "Gemini CLI: would add") {
+		t.Errorf("got %v", dry)
+	}
+	if got := h.run(t, "", "install", "--all"); got.status != 0 || !strings.Contains(got.stdout, "backup: ") {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "install", "--all", "--uninstall"); got.status != 0 || strings.Count(got.stdout, "removed \"turnstone\" from") != 2 {
+		t.Errorf("got %v", got)
+	}
+	text, err := os.ReadFile(filepath.Join(h.home(), ".codex", "config.toml"))
+	if err != nil || string(text) != "a = 1\n" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if err := os.WriteFile(filepath.Join(h.home(), ".codex", "config.toml"), []byte("a b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad := h.run(t, "", "install", "--all")
+	if bad.status != 1 || !strings.Contains(bad.stdout, "Codex: FAILED: ") || !strings.Contains(bad.stdout, "line 1, column 3") || !strings.Contains(bad.stdout, "Gemini CLI: added") {
+		t.Errorf("one that fails is told, and the others are done: got %v", bad)
+	}
+}
+
+// A binary of go run is gone when the command is over.
+func TestInstall_RefusesABinaryThatDoesNotStay(t *testing.T) {
+	h := alone(t)
+	dir := filepath.Join(h.dir, "go-build1", "b001", "exe")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(os.Getenv(binaryEnv), filepath.Join(dir, "repl")); err != nil {
+		t.Skipf("no link across these directories: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "repl"), "install", "cursor")
+	cmd.Env = h.env
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "go install ./cmd/repl") {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
