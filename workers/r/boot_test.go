@@ -1,0 +1,129 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+// Whichever variable .Renviron leaves alone leads to boot.R, every profile runs
+// once and in R's order, and afterwards all variables are what they would be.
+func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		write(t, path, text)
+		return path
+	}
+	other := file("other.R", "cat('other\\n')\n")
+	for _, c := range []struct {
+		name, renviron, profiles string
+		R_TESTS, R_PROFILE       string
+	}{
+		{"nothing", "", "site\nuser\n", "", "the site's"},
+		{"R_PROFILE", "R_PROFILE=" + other + "\n", "other\nuser\n", "", other},
+		{"R_TESTS", "R_TESTS=" + other + "\n", "other\nsite\nuser\n", other, "the site's"},
+		{"both", "R_TESTS=" + other + "\nR_PROFILE=" + other + "\n", "other\nother\nuser\n", other, other},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := setup{
+				site:     "cat('site\\n')\nassign('site', Sys.getenv('R_PROFILE'), globalenv())\n",
+				rprofile: "cat('user\\n')\n",
+			}
+			s.options.Env = []string{"R_ENVIRON_USER=" + file(c.name, c.renviron)}
+			s.NoTurn0 = true
+			w := start(t, s)
+			if got := w.Finish(); got.Out() != c.profiles || outcome(got) != "ok" {
+				t.Errorf("the profiles printed %q, want %q", got.Script(), c.profiles)
+			}
+			site := c.R_PROFILE
+			if site == "the site's" {
+				site = w.Run("cat(site)").Out()
+			}
+			w.Run(`cat(Sys.getenv(c("R_TESTS", "R_PROFILE"), "none"), sep = "\n")`).Wants(t, or(c.R_TESTS, "none")+"\n"+site+"\n")
+			w.Run(`grep("^TURNSTONE|^REPL_IPC", names(Sys.getenv()), value = TRUE)`).Wants(t, "character(0)\n")
+		})
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Profiles, .First and .RData handling are R's own: nothing of ours is around them.
+func TestBoot_ProfilesRunAtTheTop(t *testing.T) {
+	frames := "cat('frame', sys.nframe(), interactive(), '\\n')\n"
+	s := setup{site: frames, rprofile: frames + ".First <- function() cat('first\\n')\n"}
+	s.NoTurn0 = true
+	w := start(t, s)
+	if got, want := w.Finish().Out(), "frame 0 TRUE \nframe 0 TRUE \nfirst\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.Run("ls(all.names = TRUE); search()[2]").Wants(t, "[1] \".First\"\n[1] \"package:stats\"\n")
+}
+
+func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.R")
+	write(t, other, "cat('other', basename(Sys.getenv('R_TESTS')), '\\n')\n")
+	s := setup{}
+	s.options.Env = []string{"R_TESTS=" + other, "R_PROFILE="}
+	s.NoTurn0 = true
+	w := start(t, s)
+	if got, want := w.Finish().Out(), "other other.R \n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.Run(`Sys.getenv(c("R_TESTS", "R_PROFILE"), "none") == c("`+other+`", "")`).Wants(t, "  R_TESTS R_PROFILE \n     TRUE      TRUE \n")
+}
+
+func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
+	spec := specOf(t, setup{options: r.Options{}})
+	spec.Prepare = nil
+	spec.Files["turnstone.so"] = []byte("no library\n")
+	w := rawworker.Start(t, spec, rawworker.Setup{NoTurn0: true})
+	got := w.Finish()
+	if text := got.Out(); !strings.Contains(text, "turnstone: R cannot load the worker's part: ") || !strings.Contains(text, "turnstone.so") {
+		t.Errorf("got %q", text)
+	}
+	if status := w.Status(); status.ExitStatus() != 3 {
+		t.Errorf("got status %v", status)
+	}
+}
+
+// An R before 4.0 is told from its own words: files around a wrapper need not tell.
+func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
+	spec := specOf(t, setup{})
+	boot := strings.Replace(string(spec.Files["boot.R"]), "local({\n", "local({\n  R.version <- list(major = '3', minor = '6.3')\n", 1)
+	spec.Files["boot.R"] = []byte(boot)
+	w := rawworker.Start(t, spec, rawworker.Setup{NoTurn0: true})
+	if got, want := w.Finish().Out(), "turnstone: this is R 3.6.3, and the worker needs R 4.0 or newer"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if status := w.Status(); status.ExitStatus() != 3 {
+		t.Errorf("got status %v", status)
+	}
+}
+
+func TestSpec_ArgsAreTheScripts(t *testing.T) {
+	w := start(t, setup{options: r.Options{Args: []string{"a", "b c", "--save", ""}}})
+	w.Run("commandArgs(trailingOnly = TRUE)").Wants(t, `[1] "a"      "b c"    "--save" ""      `+"\n")
+}
+
+func TestFind_TheSystemsR(t *testing.T) {
+	found, _, err := r.Find(r.FindOptions{})
+	if err != nil {
+		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)
+	}
+	if _, err := os.Stat(found.Path); err != nil || found.Version == "" {
+		t.Errorf("got %+v, %v", found, err)
+	}
+	start(t, setup{}).Run(`cat(R.version$major, R.version$minor, sep = ".")`).Wants(t, found.Version)
+}
