@@ -40,7 +40,9 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.transport.callOf(ctx, req); ok {
-				if result := h(ctx, &request{c, req}, req.Params.Arguments); result != nil {
+				r := &request{c, req}
+				if result := h(ctx, r, req.Params.Arguments); result != nil {
+					r.keepText(result)
 					return result, nil
 				}
 			}

@@ -1,0 +1,25 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// endOfText follows a text that the Gemini CLI would not take for one.
+const endOfText = "\n[end]"
+
+// keepText has the Gemini CLI show its model the text of a result. If the first
+// text is JSON, it is taken for structured content as well, and the result is
+// refused unless that is an object: an error for 2, [1, 2] or null, which is what
+// a REPL answers most. Measured on 0.61; see docs/clients.md.
+func (r *request) keepText(result *mcp.CallToolResult) {
+	info := r.sdk.ClientInfo()
+	if info == nil || !strings.HasPrefix(info.Name, "gemini-cli-mcp-client") || len(result.Content) == 0 {
+		return
+	}
+	if first, ok := result.Content[0].(*mcp.TextContent); ok && json.Valid([]byte(first.Text)) {
+		first.Text += endOfText
+	}
+}

@@ -1,0 +1,13 @@
+package mcpserver_test
+
+import "testing"
+
+func TestReply_IsNoJSONForGemini(t *testing.T) {
+	c := connect(t, nil)
+	c.name = "gemini-cli-mcp-client-repl"
+	c.initialize("2025-06-18")
+	wantText(t, c.repl("print 2"), "2\n[end]")
+	wantText(t, c.repl("print [1,2]"), "[1,2]\n[end]")
+	wantText(t, c.repl("print two"), "two")
+	wantText(t, c.repl("print two\nprint 2"), "two\n2")
+}
