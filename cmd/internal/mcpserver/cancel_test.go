@@ -45,7 +45,11 @@ func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
 			t.Errorf("the turn ended %s after the cancel, want less than a second", took)
 		}
 		// What the cancelled call would have said opens the next reply.
-		wantPart(t, c.repl("print 2"), "begun\nInterrupted", "2")
+		got := c.repl("print 2")
+		wantPart(t, got, "its code interrupted]\nbegun\nInterrupted", "2")
+		if !strings.HasPrefix(got, "[the call before was cancelled after 0.") {
+			t.Errorf("got %q", got)
+		}
 		wantText(t, c.repl("print 3"), "3")
 		c.neverAnswered(id)
 	})
@@ -61,7 +65,7 @@ func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 		if strings.Contains(got, "not used") {
 			t.Fatalf("got %q", got)
 		}
-		wantPart(t, got, "begun\nInterrupted", "next")
+		wantPart(t, got, "[the call before was cancelled after 0.", "begun\nInterrupted", "next")
 	}
 }
 

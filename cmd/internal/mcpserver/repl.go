@@ -83,6 +83,7 @@ type asker struct {
 	view     *view
 	session  *supervisor.Session
 	deadline time.Time
+	opening  string      // of the reply; may be ""
 	notes    []string    // for the state line
 	ran      bool        // the call started or fed a turn
 	resumed  *resumption // nil when no answer of a person came with the call
@@ -196,15 +197,30 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 func (a *asker) follow(ctx context.Context, turn *supervisor.Turn, o *owner) *mcp.CallToolResult {
 	defer a.view.disown(o)
 	a.ran = true
+	start := time.Now()
 	result := a.await(ctx, turn.Wait)
 	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
-		defer cancel()
-		if _, err := a.session.Interrupt(bounded, turn.ID()); err != nil {
-			a.sessions.logger.Error("a cancelled call was not interrupted", "session", a.view.name, "error", err)
-		}
+		a.giveUp(ctx, turn, time.Since(start))
 	}
 	return result
+}
+
+// giveUp interrupts the turn of a call that was cancelled, and leaves word of that
+// for the next reply: the client shows its model nothing of this call.
+func (a *asker) giveUp(ctx context.Context, turn *supervisor.Turn, after time.Duration) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
+	defer cancel()
+	result, err := a.session.Interrupt(bounded, turn.ID())
+	word := "the call before was cancelled"
+	switch {
+	case err != nil:
+		a.sessions.logger.Error("a cancelled call was not interrupted", "session", a.view.name, "error", err)
+	case result == supervisor.InterruptPending:
+		word += fmt.Sprintf(" after %.1f s, and its code does not react yet", after.Seconds())
+	case result == supervisor.InterruptIdle, result == supervisor.InterruptWaiting:
+		word += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
+	}
+	a.view.leaveWord(word)
 }
 
 // poll waits for whatever is active, without owning it.
@@ -284,10 +300,12 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 			return nil
 		}
 	}
+	a.opening = a.view.leftWord()
 	result := a.render(r)
 	a.call.whenSettled(func(given bool) {
 		if given {
 			a.view.told(r)
+			a.view.passedOn(a.opening)
 		}
 		a.view.endReport()
 	})

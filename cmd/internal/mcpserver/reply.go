@@ -16,6 +16,9 @@ import (
 func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 	rendering := a.rendering(r)
 	var c content
+	if a.opening != "" {
+		c.line("[" + a.opening + "]")
+	}
 	for _, p := range rendering.Parts {
 		if p.Image != nil {
 			c.image(p.Image, a.imageSide, a.view.gallery())

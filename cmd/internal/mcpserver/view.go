@@ -40,6 +40,7 @@ type view struct {
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
 	owner  *owner       // guarded by mu; nil when no call follows a turn
+	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
 }
 
 // An owner is the call that follows a turn, because it started or fed it.
@@ -137,6 +138,28 @@ func (v *view) told(r supervisor.Reply) {
 	v.shown = 0
 	if r.Wait != nil {
 		v.shown = r.Wait.ID
+	}
+}
+
+// leaveWord has the next reply open with a sentence.
+func (v *view) leaveWord(word string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.word = word
+}
+
+func (v *view) leftWord() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.word
+}
+
+// passedOn forgets a sentence that the caller has been told.
+func (v *view) passedOn(word string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.word == word {
+		v.word = ""
 	}
 }
 

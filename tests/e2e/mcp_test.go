@@ -1,0 +1,177 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An agent is a client of one MCP server, in the version without a handshake.
+type agent struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+	n   int
+}
+
+func newAgent(t *testing.T, h home, args ...string) *agent {
+	t.Helper()
+	cmd := h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
+}
+
+func (a *agent) send(input string) {
+	a.t.Helper()
+	text, err := json.Marshal(input)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.n++
+	_, err = fmt.Fprintf(a.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%s},`+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", a.n, text)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// repl is the text of the reply to one input.
+func (a *agent) repl(input string) string {
+	a.t.Helper()
+	a.send(input)
+	if !a.out.Scan() {
+		a.t.Fatalf("no answer: %v", a.out.Err())
+	}
+	var answer struct {
+		Result struct{ Content []struct{ Text string } }
+	}
+	if err := json.Unmarshal(a.out.Bytes(), &answer); err != nil || len(answer.Result.Content) == 0 {
+		a.t.Fatalf("got %q, %v", a.out.Text(), err)
+	}
+	return answer.Result.Content[0].Text
+}
+
+// However a client leaves, in the middle of a call, nothing that the call has
+// started is left a second later; one more is for a busy machine.
+func TestMCP_LeavesNoProcessWhenItsClientLeavesInACall(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		leave  func(*agent) error
+		status int
+	}{
+		{"by the end of its input", func(a *agent) error { return a.in.Close() }, 0},
+		{"by SIGINT", func(a *agent) error { return a.cmd.Process.Signal(syscall.SIGINT) }, 130},
+		{"by SIGTERM", func(a *agent) error { return a.cmd.Process.Signal(syscall.SIGTERM) }, 143},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHome(t)
+			a := newAgent(t, h)
+			a.send(`import os, subprocess, time
+child = subprocess.Popen(["sleep", "1000"])
+with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
+os.rename("new", "pids")
+time.sleep(1000)`)
+			var pids []int
+			eventually(t, "the code says its processes", func() bool {
+				text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
+				for _, word := range strings.Fields(string(text)) {
+					pid, _ := strconv.Atoi(word)
+					pids = append(pids, pid)
+				}
+				return err == nil
+			})
+			start := time.Now()
+			if err := test.leave(a); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range pids {
+				gone(t, pid)
+			}
+			if a.out.Scan() {
+				t.Errorf("it wrote %q", a.out.Text())
+			}
+			_ = a.cmd.Wait()
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if got := status(t, a.cmd); got != test.status {
+				t.Errorf("got status %d, want %d", got, test.status)
+			}
+			h.leavesNothing(t)
+		})
+	}
+}
+
+func TestMCP_KeepsTheSecretsOfItsClientFromTheCode(t *testing.T) {
+	h := newHome(t)
+	h.env = append(h.env, "CLAUDE_CODE_MESSAGING_TOKEN=a", "CLAUDE_CODE_OAUTH_TOKEN=b", "GEMINI_CLI_IDE_AUTH_TOKEN=c",
+		"CODEX_ACCESS_TOKEN=d", "OPENAI_API_KEY=mine")
+	a := newAgent(t, h)
+	got := a.repl(`import os; sorted(v for k, v in os.environ.items() if v in ("a", "b", "c", "d", "mine"))`)
+	if got != "['mine']" {
+		t.Errorf("got %s, want the user's own key only", got)
+	}
+	_ = a.in.Close()
+	_ = a.cmd.Wait()
+}
+
+func TestMCP_WorksInTheProjectOfItsClient(t *testing.T) {
+	h := newHome(t)
+	project, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		dir, want string
+		args      []string
+	}{
+		{project, project, nil},
+		{"/does/not/exist", h.dir, nil},
+		{project, h.tmp, []string{"--dir", h.tmp}},
+	} {
+		h := h
+		h.env = append(h.env, "CLAUDE_PROJECT_DIR="+test.dir)
+		a := newAgent(t, h, test.args...)
+		want, err := filepath.EvalSymlinks(test.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.repl(`import os; print(os.getcwd())`); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		_ = a.in.Close()
+		_ = a.cmd.Wait()
+	}
+}
+
+func TestMCP_RefusesWrongOptions(t *testing.T) {
+	h := newHome(t)
+	for flag, word := range map[string]string{"--stdin=nobody": "auto model ask deny", "--image-size=5": "at least 64 pixels"} {
+		if got := h.run(t, "", "mcp", flag); got.status != 2 || !strings.Contains(got.stderr, word) {
+			t.Errorf("%s: got %v", flag, got)
+		}
+	}
+}
