@@ -32,7 +32,7 @@ var mayImport = map[string]string{
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
-	"tests/e2e":        "supervisor workers/python",
+	"tests/e2e":        "supervisor workers/python workers/r",
 	"tests/python":     "timeline workers workers/python supervisor",
 	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/fakeworker": "ipc workers",

@@ -1,0 +1,121 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+// newRHome is a home in which the system's R has no profiles but the test's.
+func newRHome(t *testing.T) home {
+	t.Helper()
+	found, _, err := r.Find(r.FindOptions{})
+	if err != nil {
+		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)
+	}
+	h := newHome(t)
+	h.env = append(h.env, "HOME="+h.dir, "R_HOME=", "R_PROFILE=", "R_TESTS=", "R_ENVIRON=", "PATH="+filepath.Dir(found.Path)+":"+os.Getenv("PATH"))
+	return h
+}
+
+func (h home) file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
+	h := newRHome(t)
+	for _, test := range []struct {
+		name, code string
+		want       result
+	}{
+		{"values", "6 * 7; invisible(1)\nletters[1:2]", result{"[1] 42\n[1] \"a\" \"b\"\n", "", 0}},
+		{"both streams", `cat("out\n"); message("err")`, result{"out\n", "err\n", 0}},
+		{"a child's output, in order", "cat('1\\n'); system('echo 2'); cat('3\\n')", result{"1\n2\n3\n", "", 0}},
+		{"an error", "cat('before\\n')\nstop('no')\ncat('after\\n')", result{"before\n", "Error: no\n", 1}},
+		{"what does not parse", "cat('before\\n')\nif )", result{"before\n", "Error: unexpected ')' in \"if )\"\n", 1}},
+		{"an exit", "quit(status = 7)", result{"", "", 7}},
+		{"an exit handler", ".Last <- function() cat('bye\\n')", result{"bye\n", "", 0}},
+		{"killed", "tools::pskill(Sys.getpid(), 9)", result{"", "repl: killed by SIGKILL\n", 137}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want(t, h.run(t, "", "--lang", "r", "-e", test.code), test.want)
+		})
+	}
+	want(t, h.run(t, "x <- 20\nx * 2.1\n", "--lang", "r"), result{"[1] 42\n", "", 0})
+	want(t, h.run(t, "a\nb\n", "--lang", "r", "-e", "rev(readLines(file('stdin')))"), result{"[1] \"b\" \"a\"\n", "", 0})
+	h.leavesNothing(t)
+}
+
+// Rscript is the judge of how a file runs.
+func TestR_FileRunsAsWithRscript(t *testing.T) {
+	h := newRHome(t)
+	path := h.file(t, "a script.R", "#!/usr/bin/env Rscript\ncommandArgs(trailingOnly = TRUE)\nx <- 1\nx\nf <- function(n) {\n  n + 1\n}\nprint(f(x))\nreadLines(stdin(), 1)\nwhat it reads\nwarning('careful')\nquit(status = 4)\n")
+	args := []string{path, "a", "b c", "--lang", "", "-e"}
+	got := h.run(t, "", append([]string{"--lang", "r"}, args...)...)
+	rscript := h.command(t)
+	rscript.Path, rscript.Args = filepath.Join(rHome(t), "bin", "Rscript"), append([]string{"Rscript"}, args...)
+	out, _ := rscript.Output()
+	if got.stdout != string(out) || got.status != status(t, rscript) || !strings.Contains(got.stderr, "careful") {
+		t.Errorf("got %v, want what Rscript prints: %q, status %d", got, out, status(t, rscript))
+	}
+}
+
+// rHome is the home of the system's R, which has Rscript.
+func rHome(t *testing.T) string {
+	t.Helper()
+	got := newRHome(t).run(t, "", "--lang", "r", "-e", "cat(R.home())")
+	if got.status != 0 {
+		t.Fatalf("got %v", got)
+	}
+	return got.stdout
+}
+
+// Each is one line that names what was given.
+func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
+	h := newRHome(t)
+	old := h.file(t, "old/bin/R", "#!/bin/sh\nR_HOME_DIR="+h.dir+"/old\n")
+	h.file(t, "old/library/base/DESCRIPTION", "Version: 3.6.3\n")
+	for _, test := range []struct {
+		args, env []string
+		status    int
+		words     []string
+	}{
+		{[]string{"--r", "/nowhere/R"}, nil, 2, []string{`"/nowhere/R"`, "does not exist"}},
+		{[]string{"--r", "1.0"}, nil, 2, []string{`"1.0"`, "is R "}},
+		{[]string{"--r", old}, nil, 2, []string{"R 3.6.3", "4.0 or newer"}},
+		{[]string{"--lang", "python", "--r", "4"}, nil, 2, []string{"--r 4", "--lang python"}},
+		{[]string{"--lang", "r", "--python", "3"}, nil, 2, []string{"--python 3", "--lang r"}},
+		{[]string{"--lang", "r"}, []string{"R_HOME=/nowhere"}, 1, []string{"R_HOME=/nowhere", "unset"}},
+		{[]string{"--lang", "r"}, []string{"R_HOME=" + filepath.Dir(filepath.Dir(old))}, 1, []string{"R_HOME", "R 3.6.3", "4.0"}},
+	} {
+		h := h
+		h.env = append(h.env, test.env...)
+		got := h.run(t, "", append(test.args, "-e", "1")...)
+		if got.status != test.status || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%q: got %v, want status %d and one line", test.args, got, test.status)
+		}
+		for _, word := range test.words {
+			if !strings.Contains(got.stderr, word) {
+				t.Errorf("%q: %q is not in %q", test.args, word, got.stderr)
+			}
+		}
+	}
+}
+
+func TestR_NamedRSettlesTheLanguage(t *testing.T) {
+	h := newRHome(t)
+	want(t, h.run(t, "", "--r", rHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
+}
