@@ -1,0 +1,178 @@
+# Completion, mostly by what R's own terminal uses. Of the text only what belongs to the
+# call at the cursor matters, and comments and strings in it would only mislead.
+
+MAX_MATCHES <- 200L
+CONTEXT <- 4000L  # characters before the cursor that are looked at
+
+# What may replace text[start:cursor], in bytes of UTF-8: list(start, matches).
+complete <- function(text, cursor) {
+  text <- enc2utf8(text)
+  before <- rawToChar(charToRaw(text)[seq_len(min(cursor, nchar(text, "bytes")))])
+  Encoding(before) <- "UTF-8"
+  found <- silently(candidates(before))
+  matches <- unique(found$matches)
+  matches <- matches[!is.na(matches) & nzchar(matches) & matches != found$token]
+  list(start = nchar(before, "bytes") - nchar(found$token, "bytes"), matches = enc2utf8(matches[seq_len(min(length(matches), MAX_MATCHES))]))
+}
+
+# Methods of user code may print, and fail.
+silently <- function(action) {
+  sink(nowhere <- base::file(nullfile(), "w"))
+  on.exit({
+    sink()
+    close(nowhere)
+  })
+  nothing <- list(token = "", matches = character())
+  tryCatch(suppressWarnings(suppressMessages(action)), error = function(e) nothing)
+}
+
+# list(token, matches): what the text ends with, and what it may become.
+candidates <- function(before) {
+  pieces <- scan_code(before)
+  if (pieces$within == "comment") return(list(token = "", matches = character()))
+  if (pieces$within == "string") return(list(token = pieces$open, matches = in_string(pieces$code, pieces$open)))
+  code <- substring(pieces$code, max(1L, nchar(pieces$code) - CONTEXT + 1L))
+  package <- regmatches(code, regexec("(^|[^[:alnum:]._])(library|require|requireNamespace|loadNamespace)[[:space:]]*\\([[:space:]]*([[:alnum:].]*)$", code))[[1L]]
+  if (length(package)) return(list(token = package[4L], matches = beginning_with(package[4L], installed_packages())))
+  export <- regmatches(code, regexec("([[:alpha:]][[:alnum:].]*)(:::?)([[:alnum:]._]*)$", code))[[1L]]
+  if (length(export) && !isNamespaceLoaded(export[2L]))
+    return(list(token = export[1L], matches = sprintf("%s%s%s", export[2L], export[3L],
+      beginning_with(export[4L], names_in_package(export[2L], export[3L] == ":::")))))
+  in_code(code)
+}
+
+# ---------------------------------------------------------------- the text
+
+# Raw strings, strings, quoted names and comments, whole or cut off by the end.
+LITERAL <- paste0("(?s)[rR][\"'](-*)[(\\[{].*?[)\\]}]\\1[\"']", "|\"(?:[^\"\\\\]|\\\\.)*+(?:\"|$)", "|'(?:[^'\\\\]|\\\\.)*+(?:'|$)", "|`[^`]*+(?:`|$)", "|#[^\n]*")
+
+# Takes comments and the insides of strings out of code, and tells what its end is within.
+scan_code <- function(text) {
+  at <- gregexpr(LITERAL, text, perl = TRUE)[[1L]]
+  if (at[1L] < 0L) return(list(code = text, within = "", open = ""))
+  literal <- regmatches(text, list(at))[[1L]]
+  last <- literal[length(literal)]
+  at_end <- at[length(at)] + attr(at, "match.length")[length(at)] - 1L == nchar(text)
+  kind <- substr(last, 1L, 1L)
+  cut <- at_end && (nchar(last) == 1L || substring(last, nchar(last)) != kind || grepl("(^|[^\\\\])(\\\\\\\\)*\\\\.$", last))
+  within <- if (at_end && kind == "#") "comment" else if (cut && kind %in% c("\"", "'")) "string" else ""
+  new <- ifelse(startsWith(literal, "#"), "", ifelse(startsWith(literal, "`"), literal, "NULL"))
+  if (within == "string") new[length(new)] <- ""
+  regmatches(text, list(at)) <- list(new)
+  list(code = text, within = within, open = if (within == "string") substring(last, 2L) else "")
+}
+
+beginning_with <- function(prefix, names) sort(unique(names[startsWith(names, prefix)]))
+
+# ---------------------------------------------------------------- strings
+
+in_string <- function(code, open) {
+  if (grepl("(library|require|requireNamespace|loadNamespace)[[:space:]]*\\([[:space:]]*$", code)) return(beginning_with(open, installed_packages()))
+  of <- regmatches(code, regexec("([[:alpha:].][[:alnum:]._$@]*)(\\[\\[|\\$)[[:space:]]*$", code))[[1L]]
+  if (length(of)) {
+    value <- look_up(of[2L])
+    return(beginning_with(open, if (is.environment(value)) ls(value, all.names = TRUE) else names(value)))
+  }
+  paths(open)
+}
+
+# Files and directories, the latter with a slash.
+paths <- function(open) {
+  directory <- sub("[^/]*$", "", open)
+  where <- path.expand(if (directory == "") "." else directory)
+  names <- list.files(where, all.files = startsWith(basename(paste0(open, "x")), "."), no.. = TRUE)
+  prefix <- substring(open, nchar(directory) + 1L)
+  names <- beginning_with(prefix, names)
+  names <- names[seq_len(min(length(names), MAX_MATCHES))]
+  sprintf("%s%s%s", directory, names, ifelse(dir.exists(file.path(where, names)), "/", ""))
+}
+
+# ---------------------------------------------------------------- packages
+
+installed_packages <- function()
+  unlist(lapply(.libPaths(), function(library) {
+    names <- list.files(library)
+    names[file.exists(file.path(library, names, "DESCRIPTION"))]
+  }))
+
+# The names of a package that is not loaded, and is not loaded for this.
+names_in_package <- function(package, all) {
+  home <- find.package(package, quiet = TRUE)
+  if (!length(home)) return(character())
+  index <- function(...) {
+    file <- file.path(home[1L], ...)
+    if (file.exists(file)) readRDS(file)
+  }
+  namespace <- index("Meta", "nsInfo.rds")
+  defined <- names(index("R", paste0(package, ".rdx"))$variables)
+  exported <- c(unlist(namespace$exports), unlist(lapply(namespace$exportPatterns, function(p) grep(p, defined, value = TRUE))))
+  c(if (all) defined, exported, names(index("data", "Rdata.rdx")$variables))
+}
+
+# ---------------------------------------------------------------- code
+
+in_code <- function(code) {
+  utils <- asNamespace("utils")
+  code <- gsub("[\n\t]", " ", code)
+  state <- utils$.CompletionEnv
+  utils$.assignLinebuffer(code)
+  utils$.assignEnd(nchar(code))
+  utils$.guessTokenFromLine()
+  token <- state[["token"]]
+  if (runs_code(token)) return(list(token = token, matches = character()))
+
+  # R looks for each method of a generic everywhere, which takes a second for print().
+  methods_too <- state$settings[["S3"]]
+  state$settings[["S3"]] <- FALSE
+  on.exit(state$settings[["S3"]] <- methods_too)
+  utils$.completeToken()
+  matches <- state[["comps"]]
+  if (methods_too) matches <- c(matches, beginning_with(token, arguments_of_methods(state[["fguess"]])))
+  own <- endsWith(matches, "=")
+  matches <- c(matches[own], matches[!own])
+  list(token = token, matches = quote_names(matches[!endsWith(matches, "<-")]))
+}
+
+arguments_of_methods <- function(generic) {
+  if (length(generic) != 1L || !nzchar(generic) || !exists(generic, mode = "function")) return(character())
+  classes <- substring(tryCatch(asNamespace("utils")$.S3methods(generic), error = function(e) ""), nchar(generic) + 2L)
+  found <- unlist(lapply(classes, function(class)
+    names(formals(tryCatch(utils::getS3method(generic, class, optional = TRUE), error = function(e) NULL)))))
+  sprintf("%s=", setdiff(as.character(found), "..."))
+}
+
+# Whether the names of a$b$ can be had without running what an active binding runs.
+runs_code <- function(token) {
+  first <- sub("[$@[].*$", "", token)
+  if (first == token || grepl(":", first, fixed = TRUE)) return(FALSE)
+  place <- where_is(first)
+  !is.null(place) && bindingIsActive(first, place)
+}
+
+where_is <- function(name) {
+  place <- globalenv()
+  while (!identical(place, emptyenv())) {
+    if (exists(name, envir = place, inherits = FALSE)) return(place)
+    place <- parent.env(place)
+  }
+}
+
+# The value of a$b, where looking at it runs nothing.
+look_up <- function(path) {
+  names <- strsplit(path, "[$@]")[[1L]]
+  place <- where_is(names[1L])
+  if (is.null(place) || bindingIsActive(names[1L], place)) return()
+  value <- get(names[1L], envir = place)
+  for (name in names[-1L]) value <- if (is.list(value) || is.environment(value)) .subset2(value, name)
+  value
+}
+
+# Names that are none in R's syntax get their backquotes.
+quote_names <- function(matches) {
+  name <- sub("^.*[$@:]", "", matches)
+  odd <- nzchar(name) & !grepl("^([[:alpha:]]|[.]([^0-9]|$))[[:alnum:]._]*( ?=)?$", name) & !grepl("^[`\"'?(\\[]|[]()/]|::$", name)
+  matches[odd] <- paste0(substr(matches[odd], 1L, nchar(matches[odd]) - nchar(name[odd])), "`", name[odd], "`")
+  matches
+}
+
+list(complete = complete)

@@ -1,0 +1,269 @@
+# Plots. A screen device of this session is a png() device that writes one file for each
+# page: when the next page begins, or when the device is closed. Such a file is a finished
+# page, and is sent as it is. The page that is still open is in no file yet: before the
+# session waits for input, its display list is replayed into a second device.
+#
+# The replay of an unchanged page is the same to the byte as the file that its own device
+# writes later, so bytes tell what is new. Each page has a source of its own; what changes a
+# page that was sent is an update of that source.
+
+MAX_PAGES <- 50L     # that are sent between one wait for input and the next
+MAX_BYTES <- 60e6    # of a picture: it has to fit a frame
+MAX_PIXELS <- 16384  # of a side: cairo ends at twice that
+MAX_DEVICES <- 62L   # R's own bound
+
+owner <- Sys.getpid()  # a forked child never sends
+directory <- ""
+devices <- list()      # ours: environments with
+                       #   number, entry  what .Devices holds for it, which tells it from one that takes its number over
+                       #   files          the pattern of its pages' files
+                       #   size, look     what it was opened with; asked: whether a size was
+                       #   page           the number of the page that it draws, and of that page
+                       #   length         how much of the display list has been looked at
+                       #   drawn, title   what was found there
+                       #   empty          whether it ended with nothing drawn
+                       #   last           its bytes when it was last sent
+                       #   source         once it was sent
+opened <- 0L
+pages <- 0L
+sent <- 0L             # since the last wait for input
+withheld <- 0L
+no_device <- FALSE
+
+# ---------------------------------------------------------------- devices
+
+# Opens a device of ours and makes it the current one.
+open <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsize = 12, bg = "white") {
+  if (Sys.getpid() != owner || no_device) return(grDevices::pdf(NULL))
+  if (length(grDevices::dev.list()) >= MAX_DEVICES) stop("too many open devices", call. = FALSE)
+  size <- size_of_plots(width, height, units, res)
+  if (!dir.exists(directory)) {
+    directory <<- tempfile("plots")
+    dir.create(directory, recursive = TRUE)
+  }
+  files <- file.path(directory, paste0("device", opened <<- opened + 1L, "-%05d.png"))
+  look <- list(pointsize = pointsize, bg = bg)
+  if (!open_png(files, size, look)) {
+    no_device <<- TRUE
+    note("plots are not shown: this R cannot draw into PNG files here; it needs cairo, or an X server (see capabilities())")
+    return(grDevices::pdf(NULL))
+  }
+  grDevices::dev.control("enable")
+  number <- grDevices::dev.cur()
+  device <- list2env(list(number = number, entry = .Devices[[number]], files = files, size = size, look = look,
+    asked = !is.null(width) || !is.null(height) || !is.null(res), page = 0L))
+  next_page(device)
+  if (opened == 1L) start_watching()
+  devices <<- c(devices, device)
+  invisible()
+}
+
+open_png <- function(files, size, look) {
+  for (type in unique(c(if (capabilities("cairo")) "cairo", getOption("bitmapType")))) {
+    done <- tryCatch(suppressWarnings({
+      grDevices::png(files, size[1L], size[2L], res = size[3L], pointsize = look$pointsize, bg = look$bg, type = type)
+      TRUE
+    }), error = function(e) FALSE)
+    if (done) return(TRUE)
+  }
+  FALSE
+}
+
+is_open <- function(device)
+  device$number <= length(.Devices) && identical(.Devices[[device$number]], device$entry)
+
+# The current device, if it is ours.
+current_device <- function() {
+  number <- grDevices::dev.cur()
+  for (device in devices) if (device$number == number && is_open(device)) return(device)
+}
+
+# ---------------------------------------------------------------- sizes
+
+# What a plot is to be: c(width, height, res), in pixels and pixels per inch. As in other
+# front ends, the options repr.plot.width and .height are in inches, and .res goes with them.
+size_of_plots <- function(width = NULL, height = NULL, units = "in", res = NULL) {
+  dpi <- first_size(res, getOption("repr.plot.res"), settings$res)
+  per_inch <- switch(units, "in" = 1, cm = 2.54, mm = 25.4, px = dpi, stop("units must be in, cm, mm or px", call. = FALSE))
+  inches <- c(
+    first_size(if (!is.null(width)) width / per_inch, getOption("repr.plot.width"), settings$width / settings$res),
+    first_size(if (!is.null(height)) height / per_inch, getOption("repr.plot.height"), settings$height / settings$res))
+  pixels <- round(inches * dpi)
+  if (any(pixels > MAX_PIXELS))
+    stop(sprintf("a plot of %.0f x %.0f pixels is too large: a side has at most %.0f; lengths are in inches unless units = \"px\"",
+      pixels[1L], pixels[2L], MAX_PIXELS), call. = FALSE)
+  c(pixels, dpi)
+}
+
+first_size <- function(...)
+  for (x in list(...)) if (is.numeric(x) && length(x) == 1L && is.finite(x) && x > 0) return(x)
+
+settings <- list(width = 800, height = 600, res = 96)
+for (pair in strsplit(strsplit(shim("turnstone_options", "")[[1L]], " ", fixed = TRUE)[[1L]], "=", fixed = TRUE))
+  if (length(pair) == 2L && pair[1L] %in% names(settings)) settings[[pair[1L]]] <- as.numeric(pair[2L])
+
+# A new size takes effect with the next page, as far as a page can tell: layout() is lost.
+resize <- function(device) {
+  size <- if (!device$asked) tryCatch(size_of_plots(), error = function(e) note(conditionMessage(e)))
+  if (is.null(size) || identical(device$size, size)) return()
+  keep <- graphics::par(no.readonly = TRUE)
+  keep[c("fig", "fin", "mai", "mfcol", "mfg", "new", "omd", "omi", "pin", "plt", "usr", "xaxp", "yaxp", "xlog", "ylog")] <- NULL
+  grDevices::dev.off(device$number)
+  open(pointsize = device$look$pointsize, bg = device$look$bg)
+  graphics::par(keep)
+}
+
+# ---------------------------------------------------------------- pages
+
+start_watching <- function() {
+  shim("turnstone_drawing")
+  setHook("before.plot.new", function(...) page_ends(graphics::par("page")))
+  setHook("before.grid.newpage", function(...) page_ends(TRUE))
+  setHook("plot.new", function(...) collect())
+  setHook("grid.newpage", function(...) collect())
+}
+
+# A page may be about to end: its display list goes with it.
+page_ends <- function(ends) {
+  device <- current_device()
+  if (is.null(device)) return()
+  if (Sys.getpid() != owner) return(grDevices::pdf(NULL))  # the file that the device writes is the parent's
+  contain({
+    inspect(device)
+    if (ends) {
+      device$empty <- !device$drawn
+      keep_going_without_its_files(device)
+      resize(device)
+    }
+  })
+}
+
+# Where a user has emptied tempdir(), the page that ends has gone with its file.
+keep_going_without_its_files <- function(device) {
+  if (dir.exists(directory)) return()
+  dir.create(directory, recursive = TRUE)
+  if (device$length > 0L) next_page(device)
+}
+
+# Looks at what is new in the display list of a device, which is made the current one.
+# Returns the recorded page, or NULL when nothing was drawn.
+inspect <- function(device) {
+  page <- grDevices::recordPlot()
+  operations <- page[[1L]]
+  from <- device$length
+  device$length <- length(operations)
+  if (from == length(operations)) return()
+  new <- FALSE
+  seen <- 0L
+  for (operation in operations[(from + 1L):length(operations)]) {
+    arguments <- operation[[2L]]
+    name <- if (length(arguments) && is.list(arguments[[1L]])) arguments[[1L]]$name else ""
+    new <- new || !any(name == NOTHING_DRAWN)
+    if (name == "C_title" && device$title == "") device$title <- title_of(arguments)
+    if (new && (seen <- seen + 1L) > 100L) break
+  }
+  if (!new) return()
+  device$drawn <- TRUE
+  page
+}
+
+# Operations after which a page looks as before.
+NOTHING_DRAWN <- c("C_par", "C_layout", "C_plot_new", "C_plot_window", "C_strWidth", "C_strHeight", "palette", "palette2",
+  "gridDirty", "setGPar", "setviewport", "downviewport", "downvppath", "unsetviewport", "upviewport", "initGPar", "initViewportStack",
+  "L_gridDirty", "L_setGPar", "L_setviewport", "L_downviewport", "L_downvppath", "L_unsetviewport", "L_upviewport", "L_initGPar", "L_initViewportStack")
+
+title_of <- function(arguments) {
+  main <- if (length(arguments) > 1L) arguments[[2L]]
+  if (is.list(main) && length(main)) main <- main[[1L]]
+  if (is.atomic(main) && length(main)) substr(gsub("[[:space:]]+", " ", as.character(main[1L])), 1L, 200L) else ""
+}
+
+# The bytes of a recorded page.
+picture_of <- function(device, page) {
+  current <- grDevices::dev.cur()
+  file <- file.path(directory, "picture.png")
+  if (!open_png(file, device$size, device$look)) return(raw())
+  second <- grDevices::dev.cur()
+  on.exit(unlink(file))
+  close <- function() {
+    grDevices::dev.off(second)
+    grDevices::dev.set(current)
+  }
+  # What fails here has failed before, when it was drawn.
+  tryCatch(suppressWarnings(grDevices::replayPlot(page)), error = function(e) NULL, finally = close())
+  if (file.exists(file)) readBin(file, "raw", file.size(file)) else raw()
+}
+
+# Sends the pages that their devices have finished, and forgets devices that were closed.
+collect <- function() {
+  if (Sys.getpid() != owner) return()
+  contain({
+    for (device in devices) repeat {
+      file <- sprintf(device$files, device$page)
+      if (!isTRUE(file.size(file) > 0)) break  # a device makes the file when a page begins, and fills it when it ends
+      bytes <- readBin(file, "raw", file.size(file))
+      if (!device$empty && !identical(bytes, device$last)) {
+        if (sent < MAX_PAGES) send(device, file, bytes) else withheld <<- withheld + 1L
+      }
+      unlink(file)
+      next_page(device)
+    }
+    devices <<- devices[vapply(devices, is_open, NA)]
+  })
+}
+
+next_page <- function(device) {
+  device$page <- device$page + 1L
+  device$length <- 0L
+  device$drawn <- FALSE
+  device$empty <- FALSE
+  device$title <- ""
+  device$last <- raw()
+  device$source <- ""
+}
+
+send <- function(device, file, bytes) {
+  sent <<- sent + 1L
+  device$last <- bytes
+  if (length(bytes) > MAX_BYTES) {
+    note(sprintf("a plot of %.0f MB is not shown: the limit is %.0f MB", length(bytes) / 1e6, MAX_BYTES / 1e6))
+    return()
+  }
+  update <- device$source != ""
+  if (!update) device$source <- paste0("plot-", pages <<- pages + 1L)
+  shim("turnstone_image", file, "image/png", device$source, as.integer(update), device$title)
+}
+
+# Called before the session waits for input.
+finish <- function() {
+  if (!length(devices) || Sys.getpid() != owner) return(invisible())
+  collect()
+  for (device in devices) contain(send_open_page(device))
+  if (withheld > 0L)
+    note(sprintf("%d more finished plots are not shown: the limit is %d at a time", withheld, MAX_PAGES))
+  sent <<- withheld <<- 0L
+  invisible()
+}
+
+# The open page is sent beyond the bound, too: it is the last.
+send_open_page <- function(device) {
+  current <- grDevices::dev.cur()
+  if (current != device$number) {
+    grDevices::dev.set(device$number)
+    on.exit(grDevices::dev.set(current))
+  }
+  page <- inspect(device)
+  if (is.null(page)) return()
+  bytes <- picture_of(device, page)
+  if (!length(bytes) || identical(bytes, device$last)) return()
+  file <- file.path(directory, "open.png")
+  on.exit(unlink(file), add = TRUE)
+  writeBin(bytes, file)
+  send(device, file, bytes)
+}
+
+# A plot that cannot be shown is no error of the user's code.
+contain <- function(action)
+  tryCatch(action, error = function(e) note("a plot could not be shown: ", conditionMessage(e)))
+
+list(open = open, finish = finish)

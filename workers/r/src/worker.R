@@ -1,0 +1,92 @@
+# What the R worker does in R itself: plots, help as text, completion.
+#
+# The shim evaluates this file at the first prompt, in an environment of its own below
+# the base namespace, with `files` bound to the directory that it lies in. So nothing of it
+# is on the search path or in the workspace, and what a user calls `c` or `cat` is never
+# met here. Its value is what the shim calls.
+#
+# The other files are read now, since a directory of temporary files may be cleaned up
+# while a session lasts, but parsed when they are first needed.
+
+part <- function(name) {
+  path <- file.path(files, name)
+  source <- readChar(path, file.size(path), useBytes = TRUE)
+  function() eval(parse(text = source, keep.source = FALSE), new.env(parent = worker))
+}
+
+worker <- environment()
+parse_plots <- part("plots.R")
+parse_help <- part("help.R")
+parse_complete <- part("complete.R")
+delayedAssign("plots", parse_plots())
+delayedAssign("help", parse_help())
+delayedAssign("completion", parse_complete())
+
+# Calls a function of the shim.
+shim <- function(name, ...) .C(getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address, ...)
+
+# One line about what is not as the user expects.
+note <- function(...) cat(paste0("[", ..., "]\n"), file = stderr())
+
+# The device of plots that go to no device of the user's own.
+screen_device <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsize = 12, bg = "white", ...)
+  plots$open(width, height, units, res, pointsize, bg)
+
+# A device that a profile chose by the name of a kind of file stands. Anything else is a
+# screen that nobody looks at here, unless options(turnstone.device = FALSE) says otherwise.
+settle_device <- function() {
+  chosen <- getOption("device")
+  file_kinds <- c("bitmap", "bmp", "cairo_pdf", "cairo_ps", "jpeg", "pdf", "pictex", "png", "postscript", "svg", "tiff", "xfig")
+  if (is.character(chosen) && chosen[1L] %in% file_kinds) return()
+  if (!isFALSE(getOption("turnstone.device"))) options(device = screen_device)
+}
+
+# A program that a session cannot show or hand the terminal to is replaced, also when a
+# profile has chosen it; an R function that it has chosen stands. A pager needs nothing: R
+# leaves showing files to the shim, unless the pager is a function.
+settle_programs <- function() {
+  if (!is.function(getOption("browser"))) options(browser = function(url) help$browse(url))
+  if (!is.function(getOption("editor"))) options(editor = function(...) help$no_editor())
+  options(help_type = "text", menu.graphics = FALSE, pdfviewer = "echo")
+}
+
+# What opens windows and editors whatever the options are; other front ends replace View in
+# the same way. Straight code, since R compiles what has loops or is called twice, and
+# compiling would be most of the time that a start takes.
+settle_utils <- function(...) {
+  utils <- asNamespace("utils")
+  registerS3method("print", "vignette", function(x, ...) help$print_vignette(x), envir = utils)
+  registerS3method("print", "browseVignettes", function(x, ...) help$print_vignettes(x), envir = utils)
+  registerS3method("edit", "data.frame", function(name, ...) help$no_editor(), envir = utils)
+  registerS3method("edit", "matrix", function(name, ...) help$no_editor(), envir = utils)
+
+  unlockBinding("edit.default", utils)  # vi() and its like call it with a program of their own
+  utils$edit.default <- function(name = NULL, file = "", title = NULL, editor = getOption("editor"), ...) {
+    if (!is.function(editor)) help$no_editor()
+    invisible(editor(name = name, file = file, title = if (is.null(title)) deparse1(substitute(name)) else title))
+  }
+  lockBinding("edit.default", utils)
+
+  unlockBinding("dataentry", utils)
+  utils$dataentry <- function(data, modes) help$no_editor()
+  lockBinding("dataentry", utils)
+
+  attached <- if ("package:utils" %in% search()) as.environment("package:utils") else new.env()
+  unlockBinding("View", utils)
+  utils$View <- function(x, title) help$no_viewer()
+  lockBinding("View", utils)
+  if (exists("View", envir = attached, inherits = FALSE)) {
+    unlockBinding("View", attached)
+    attached$View <- utils$View
+    lockBinding("View", attached)
+  }
+}
+
+settle_device()
+settle_programs()
+if (isNamespaceLoaded("utils")) settle_utils() else setHook(packageEvent("utils", "attach"), settle_utils)
+
+list(
+  finish = function() plots$finish(),
+  complete = function(text, cursor) completion$complete(text, cursor)
+)
