@@ -23,7 +23,9 @@ var mayImport = map[string]string{
 
 	"supervisor": "ipc timeline workers supervisor/internal/host",
 
-	"cmd/internal/rpc":      "",
+	"client":                 "timeline",
+	"cmd/internal/daemon":    "supervisor timeline workers client cmd/internal/rpc",
+	"cmd/internal/rpc":       "",
 	"cmd/internal/terminal":  "supervisor timeline",
 	"cmd/internal/mcpserver": "supervisor timeline workers",
 	"cmd/internal/install":   "",

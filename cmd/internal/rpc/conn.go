@@ -256,7 +256,10 @@ func (c *Conn) notification(method string, params json.RawMessage) {
 }
 
 func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage) {
-	handler := c.server.Methods[method]
+	handler, quick := c.server.Quick[method]
+	if !quick {
+		handler = c.server.Methods[method]
+	}
 	if handler == nil {
 		c.answer(id, nil, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(method, 100)))
 		return
@@ -280,7 +283,11 @@ func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage
 	}
 	c.server.calls.Add(1)
 	c.server.worked()
-	c.wg.Go(func() { c.call(r, handler) })
+	if quick {
+		c.call(r, handler)
+	} else {
+		c.wg.Go(func() { c.call(r, handler) })
+	}
 }
 
 // call runs one handler, unless the call was cancelled before, and answers.

@@ -24,6 +24,8 @@ type Request struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	after []func() // of the handler's goroutine
+
 	mu       sync.Mutex
 	answered bool      // guarded by mu
 	reported float64   // guarded by mu: the last progress
@@ -88,12 +90,19 @@ func (r *Request) Progress(progress, total float64, message string) error {
 	return r.Conn.Notify("notifications/progress", p)
 }
 
+// AfterAnswer has f called once the call's answer is queued: what f sends comes
+// behind it. It is for the handler, before it returns; f must not wait.
+func (r *Request) AfterAnswer(f func()) { r.after = append(r.after, f) }
+
 // finish answers, and ends progress.
 func (r *Request) finish(result any, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.answered = true
 	r.Conn.answer(r.id, result, err)
+	r.mu.Unlock()
+	for _, f := range r.after {
+		f()
+	}
 }
 
 // progressToken is params._meta.progressToken if that is a string or a number.

@@ -18,8 +18,12 @@ type Handler func(ctx context.Context, r *Request) (any, error)
 
 // A Server dispatches. Its fields are set before the first Serve, and not after.
 type Server struct {
-	// Methods are what can be called.
+	// Methods are what can be called, each call in a goroutine of its own.
 	Methods map[string]Handler
+
+	// Quick are methods that the reader itself runs, in the order of the requests:
+	// they must not wait for anything.
+	Quick map[string]Handler
 
 	// Control answers a line of the control plane, which must not take long: it
 	// queues what it is asked for. kind is the line's type. nil answers that there

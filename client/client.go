@@ -1,0 +1,492 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// dialTime bounds connecting.
+	dialTime = 5 * time.Second
+
+	// maxLine bounds what the daemon may send in one line, in bytes. It keeps to 16 MiB.
+	maxLine = 20 << 20
+
+	// maxHeld bounds the notifications that wait for a reader, for each
+	// subscription. What comes beyond them ends it with an error: its reader can
+	// subscribe again behind the last event that it has seen.
+	maxHeld = 10_000
+)
+
+// An Error is the daemon's answer to a call that it could not carry out. Kind
+// tells which; programs go by it.
+type Error struct {
+	Code    int
+	Kind    string
+	Message string
+	Data    map[string]any
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// IsKind reports whether err is an *Error of this kind.
+func IsKind(err error, kind string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == kind
+}
+
+// codeUnreachable is for calls whose daemon is gone.
+const codeUnreachable = -32002
+
+// A Client is a connection to a daemon. It is safe for concurrent use.
+type Client struct {
+	conn net.Conn
+	done chan struct{} // closed when the connection has ended
+
+	writing sync.Mutex // one line at a time
+
+	mu       sync.Mutex
+	last     uint64                   // guarded by mu: the last id
+	calls    map[string]chan answer   // guarded by mu
+	watches  map[string]*Subscription // guarded by mu
+	early    map[string][]message     // guarded by mu: for subscriptions whose answer is not read yet
+	progress func(HostProgress)       // guarded by mu
+	err      error                    // guarded by mu: why the connection ended
+}
+
+type answer struct {
+	result json.RawMessage
+	err    error
+}
+
+// message is any line of the daemon's.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int            `json:"code"`
+		Message string         `json:"message"`
+		Data    map[string]any `json:"data"`
+	} `json:"error"`
+}
+
+// Dial connects to the daemon at a socket, within 5 s. It never starts one. An
+// error is of [KindUnreachable].
+func Dial(ctx context.Context, socket string) (*Client, error) {
+	d := net.Dialer{Timeout: dialTime}
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, errors.Unwrap(err))}
+	}
+	return New(conn), nil
+}
+
+// New speaks with the daemon over a connection.
+func New(conn net.Conn) *Client {
+	c := &Client{
+		conn: conn, done: make(chan struct{}),
+		calls:   make(map[string]chan answer),
+		watches: make(map[string]*Subscription),
+		early:   make(map[string][]message),
+	}
+	go c.read()
+	return c
+}
+
+// Close ends the connection. The sessions live on.
+func (c *Client) Close() error {
+	err := c.conn.Close()
+	<-c.done
+	return err
+}
+
+// Done is closed when the connection has ended, by whomever.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// OnProgress has f called for each notification of a preparation's progress. It
+// is called by the reader, and must not call the client.
+func (c *Client) OnProgress(f func(HostProgress)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progress = f
+}
+
+// Call calls a method. When ctx ends, so does the call: the daemon is told, and
+// what it was to do is interrupted or given up, as the method has it.
+func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	answered := make(chan answer, 1)
+	c.mu.Lock()
+	if c.err != nil {
+		defer c.mu.Unlock()
+		return c.err
+	}
+	c.last++
+	id := strconv.FormatUint(c.last, 10)
+	c.calls[id] = answered
+	c.mu.Unlock()
+
+	if err := c.write(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": method, "params": json.RawMessage(raw)}); err != nil {
+		c.end(err)
+	}
+	select {
+	case a := <-answered:
+		return decode(a, result)
+	case <-ctx.Done():
+	}
+	_ = c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": json.RawMessage(id)}})
+	// The daemon answers a cancelled call at once, but it may just have answered
+	// with what was asked for.
+	a := <-answered
+	if a.err != nil {
+		return ctx.Err()
+	}
+	return decode(a, result)
+}
+
+func decode(a answer, result any) error {
+	if a.err != nil || result == nil {
+		return a.err
+	}
+	return json.Unmarshal(a.result, result)
+}
+
+func (c *Client) write(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err = c.conn.Write(append(line, '\n'))
+	return err
+}
+
+// read takes in the daemon's lines until the connection ends.
+func (c *Client) read() {
+	defer close(c.done)
+	lines := bufio.NewScanner(c.conn)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		var m message
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			c.end(fmt.Errorf("the daemon sent what is not JSON-RPC: %.100q", lines.Text()))
+			return
+		}
+		c.take(m)
+	}
+	err := lines.Err()
+	if err == nil {
+		err = io.EOF
+	}
+	c.end(err)
+}
+
+func (c *Client) take(m message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch m.Method {
+	case "":
+		answered := c.calls[string(m.ID)]
+		delete(c.calls, string(m.ID))
+		if answered == nil {
+			return
+		}
+		a := answer{result: m.Result}
+		if e := m.Error; e != nil {
+			kind, _ := e.Data["kind"].(string)
+			a.err = &Error{Code: e.Code, Kind: kind, Message: e.Message, Data: e.Data}
+		}
+		answered <- a
+	case MethodSnapshot, MethodEvent, MethodEnded:
+		var p struct {
+			Subscription string `json:"subscription"`
+		}
+		if json.Unmarshal(m.Params, &p) != nil {
+			return
+		}
+		if w := c.watches[p.Subscription]; w != nil {
+			w.put(m)
+		} else if len(c.early) < 64 && len(c.early[p.Subscription]) < maxHeld {
+			c.early[p.Subscription] = append(c.early[p.Subscription], m)
+		}
+	case MethodProgress:
+		var p HostProgress
+		if json.Unmarshal(m.Params, &p) == nil && c.progress != nil {
+			c.progress(p)
+		}
+	}
+}
+
+// end fails everything that is under way.
+func (c *Client) end(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
+	_ = c.conn.Close()
+	for id, answered := range c.calls {
+		delete(c.calls, id)
+		answered <- answer{err: c.err}
+	}
+	for _, w := range c.watches {
+		w.fail(c.err)
+	}
+}
+
+// ---- the methods
+
+// Info describes the daemon.
+func (c *Client) Info(ctx context.Context) (i Info, err error) {
+	err = c.Call(ctx, MethodInfo, struct{}{}, &i)
+	return i, err
+}
+
+// Create opens a session.
+func (c *Client) Create(ctx context.Context, p CreateParams) (s Session, err error) {
+	err = c.Call(ctx, MethodCreate, p, &s)
+	return s, err
+}
+
+// List describes all sessions, by name.
+func (c *Client) List(ctx context.Context) ([]Session, error) {
+	var r struct {
+		Sessions []Session `json:"sessions"`
+	}
+	err := c.Call(ctx, MethodList, struct{}{}, &r)
+	return r.Sessions, err
+}
+
+// Get describes a session.
+func (c *Client) Get(ctx context.Context, session string) (s Session, err error) {
+	err = c.Call(ctx, MethodGet, NameParams{session}, &s)
+	return s, err
+}
+
+// Reset ends a session's worker, whatever it does, and starts a new one.
+func (c *Client) Reset(ctx context.Context, session string) (s Session, err error) {
+	err = c.Call(ctx, MethodReset, NameParams{session}, &s)
+	return s, err
+}
+
+// CloseSession ends a session for good.
+func (c *Client) CloseSession(ctx context.Context, session string) error {
+	return c.Call(ctx, MethodClose, NameParams{session}, nil)
+}
+
+// Start runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
+// over, the turn is interrupted.
+func (c *Client) Start(ctx context.Context, p StartParams) (r Reply, err error) {
+	err = c.Call(ctx, MethodStart, p, &r)
+	return r, err
+}
+
+// Input answers a wait, and waits for what follows if p.WaitMS says so.
+func (c *Client) Input(ctx context.Context, p InputParams) (r Reply, err error) {
+	err = c.Call(ctx, MethodInput, p, &r)
+	return r, err
+}
+
+// Wait waits until the active turn ends or asks for input. If ctx ends, the turn
+// goes on.
+func (c *Client) Wait(ctx context.Context, p WaitParams) (r Reply, err error) {
+	err = c.Call(ctx, MethodWait, p, &r)
+	return r, err
+}
+
+// Interrupt interrupts a turn, if it is still that one.
+func (c *Client) Interrupt(ctx context.Context, p InterruptParams) (r Interrupted, err error) {
+	err = c.Call(ctx, MethodInterrupt, p, &r)
+	return r, err
+}
+
+// Complete asks how text could go on.
+func (c *Client) Complete(ctx context.Context, p QueryParams) (r Completion, err error) {
+	err = c.Call(ctx, MethodComplete, p, &r)
+	return r, err
+}
+
+// Parse asks whether text is a whole input.
+func (c *Client) Parse(ctx context.Context, p QueryParams) (r Parsed, err error) {
+	err = c.Call(ctx, MethodParse, p, &r)
+	return r, err
+}
+
+// Output looks into the rendered output.
+func (c *Client) Output(ctx context.Context, p OutputParams) (r Output, err error) {
+	err = c.Call(ctx, MethodOutput, p, &r)
+	return r, err
+}
+
+// Take takes a session's keyboard: nobody else may write until Release, or until
+// this connection ends.
+func (c *Client) Take(ctx context.Context, session, author string) error {
+	return c.Call(ctx, MethodTake, WriterParams{session, author}, nil)
+}
+
+// Release gives the keyboard back.
+func (c *Client) Release(ctx context.Context, session, author string) error {
+	return c.Call(ctx, MethodRelease, WriterParams{session, author}, nil)
+}
+
+// ---- subscriptions
+
+// A Subscription is a way through a session's timeline. Next is for one goroutine,
+// the rest for any.
+type Subscription struct {
+	ID  string
+	Seq timeline.Seq // the snapshot reaches up to it
+
+	client *Client
+
+	mu    sync.Mutex
+	held  []message // guarded by mu
+	err   error     // guarded by mu: why there is no more
+	wake  chan struct{}
+	ahead []timeline.Event // of the goroutine that calls Next
+}
+
+// ErrEnded says that a subscription's session was closed.
+var ErrEnded = errors.New("client: the session was closed")
+
+// Subscribe watches a session from a cursor, 0 being its beginning.
+func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
+	var r Subscribed
+	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
+		return nil, err
+	}
+	w := &Subscription{ID: r.Subscription, Seq: r.Seq, client: c, wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watches[w.ID] = w
+	for _, m := range c.early[w.ID] {
+		w.put(m)
+	}
+	delete(c.early, w.ID)
+	if c.err != nil {
+		w.fail(c.err)
+	}
+	return w, nil
+}
+
+// Next is the next event, once there is one. The error is ctx's, ErrEnded, or the
+// connection's.
+func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
+	for len(w.ahead) == 0 {
+		m, err := w.next(ctx)
+		if err != nil {
+			return timeline.Event{}, err
+		}
+		switch m.Method {
+		case MethodSnapshot:
+			var s Snapshot
+			if err := json.Unmarshal(m.Params, &s); err != nil {
+				return timeline.Event{}, err
+			}
+			for _, e := range s.Events {
+				w.ahead = append(w.ahead, e.Timeline())
+			}
+		case MethodEvent:
+			var l Live
+			if err := json.Unmarshal(m.Params, &l); err != nil {
+				return timeline.Event{}, err
+			}
+			return l.Event.Timeline(), nil
+		case MethodEnded:
+			w.fail(ErrEnded)
+		}
+	}
+	e := w.ahead[0]
+	w.ahead = w.ahead[1:]
+	return e, nil
+}
+
+func (w *Subscription) next(ctx context.Context) (message, error) {
+	for {
+		w.mu.Lock()
+		if len(w.held) > 0 {
+			m := w.held[0]
+			w.held = w.held[1:]
+			w.mu.Unlock()
+			return m, nil
+		}
+		err := w.err
+		w.mu.Unlock()
+		if err != nil {
+			return message{}, err
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return message{}, ctx.Err()
+		}
+	}
+}
+
+// put holds a notification for Next.
+func (w *Subscription) put(m message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	if len(w.held) >= maxHeld {
+		w.err = fmt.Errorf("client: %d notifications wait: subscribe again behind the last event that you have seen", maxHeld)
+	} else {
+		w.held = append(w.held, m)
+	}
+	w.nudge()
+}
+
+func (w *Subscription) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.nudge()
+}
+
+func (w *Subscription) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Pause stops the stream. Events go on to be recorded.
+func (w *Subscription) Pause(ctx context.Context) error {
+	return w.client.Call(ctx, MethodPause, SubscriptionParams{w.ID}, nil)
+}
+
+// Resume goes on where the stream was paused.
+func (w *Subscription) Resume(ctx context.Context) error {
+	return w.client.Call(ctx, MethodResume, SubscriptionParams{w.ID}, nil)
+}
+
+// Cancel ends the subscription.
+func (w *Subscription) Cancel(ctx context.Context) error {
+	err := w.client.Call(ctx, MethodUnsubscribe, SubscriptionParams{w.ID}, nil)
+	w.client.mu.Lock()
+	delete(w.client.watches, w.ID)
+	w.client.mu.Unlock()
+	w.fail(ErrEnded)
+	return err
+}

@@ -1,0 +1,20 @@
+// Package client talks to a daemon that "repl serve" runs: sessions that outlive
+// whoever uses them, watched and driven by several clients at once.
+//
+//	c, err := client.Dial(ctx, client.DefaultSocket(os.Getenv))
+//	...
+//	defer c.Close()
+//	session, err := c.Create(ctx, client.CreateParams{Name: "main", Language: "python"})
+//	reply, err := c.Start(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
+//	fmt.Print(reply.Render(nil).Text())
+//
+// The types with JSON tags are what goes over the wire, which docs/daemon.md
+// describes; the daemon uses the same.
+//
+// # Goroutines
+//
+//	name    started by   ends when               owns
+//	reader  Dial         the connection ends     answers and notifications
+//
+// Close waits for it. A subscription has no goroutine of its own.
+package client

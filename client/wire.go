@@ -1,0 +1,290 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// The methods of the daemon.
+const (
+	MethodInfo = "server/info"
+
+	MethodCreate = "session/create"
+	MethodList   = "session/list"
+	MethodGet    = "session/get"
+	MethodReset  = "session/reset"
+	MethodClose  = "session/close"
+
+	MethodStart     = "turn/start"
+	MethodInput     = "turn/input"
+	MethodWait      = "turn/wait"
+	MethodInterrupt = "turn/interrupt"
+
+	MethodComplete = "query/complete"
+	MethodParse    = "query/parse"
+	MethodOutput   = "output/query"
+
+	MethodTake    = "writer/take"
+	MethodRelease = "writer/release"
+
+	MethodSubscribe   = "stream/subscribe"
+	MethodPause       = "stream/pause"
+	MethodResume      = "stream/resume"
+	MethodUnsubscribe = "stream/unsubscribe"
+
+	// Notifications, from the daemon.
+	MethodSnapshot = "stream/snapshot"
+	MethodEvent    = "stream/event"
+	MethodEnded    = "stream/ended"
+	MethodProgress = "root/progress"
+)
+
+// The kinds of errors that the daemon makes, besides those of any JSON-RPC server.
+const (
+	KindBusy        = "busy"          // a turn is active
+	KindWaiting     = "waiting"       // the active turn asks for input
+	KindStale       = "stale"         // that wait or turn is over
+	KindNoSession   = "no_session"    // there is no session of that name
+	KindExists      = "exists"        // there is one
+	KindLimit       = "limit"         // too many
+	KindTooLarge    = "too_large"     // an input, or an answer
+	KindStart       = "start_failed"  // a worker could not be started
+	KindUnsupported = "unsupported"   // its worker does not offer this
+	KindWriter      = "writer"        // somebody else has the keyboard
+	KindDraining    = "draining"      // the daemon takes no new work
+	KindNoOutput    = "no_output"     // there is no output file
+	KindUnreachable = "unreachable"   // made by this package: the daemon is gone
+	KindCancelled   = "cancelled"     // the call was
+	KindUnknown     = "unknown_lang"  // there is no such language
+	KindSubscribed  = "no_such_watch" // there is no such subscription
+)
+
+// Info describes the daemon.
+type Info struct {
+	Version     string    `json:"version"`
+	Protocol    int       `json:"protocol"` // 1
+	PID         int       `json:"pid"`
+	Started     time.Time `json:"started"`
+	Languages   []string  `json:"languages"`
+	Sessions    int       `json:"sessions"`
+	Connections int64     `json:"connections"`
+	Draining    bool      `json:"draining,omitempty"`
+	Paused      bool      `json:"paused,omitempty"`
+}
+
+// CreateParams open a session. The answer comes at once when something has to be
+// prepared first: the session is provisional then, input for it is held, and
+// progress goes to Token.
+type CreateParams struct {
+	Name     string          `json:"name,omitempty"`     // "" makes one up
+	Language string          `json:"language,omitempty"` // "" is the daemon's default
+	Dir      string          `json:"dir,omitempty"`      // absolute; "" is the daemon's own
+	Runtime  string          `json:"runtime,omitempty"`  // which interpreter, as --python has it
+	With     []string        `json:"with,omitempty"`     // packages to prepare
+	Token    json.RawMessage `json:"progressToken,omitempty"`
+}
+
+// A Session describes a session at one moment.
+type Session struct {
+	Name        string       `json:"name"`
+	Language    string       `json:"language"`
+	State       string       `json:"state"` // "starting", "idle", "running", "waiting", "stopping", "ended"
+	Since       time.Time    `json:"since"` // when the state was reached
+	Provisional bool         `json:"provisional,omitempty"`
+	Generation  uint64       `json:"generation"`
+	Turn        uint64       `json:"turn"` // the active one, or the last
+	RunningMS   int64        `json:"running_ms,omitempty"`
+	Wait        *Wait        `json:"wait,omitempty"`
+	Prompt      string       `json:"prompt,omitempty"`
+	Opened      time.Time    `json:"opened"`
+	PID         int          `json:"pid,omitempty"`
+	MemoryBytes int64        `json:"memory_bytes,omitempty"`
+	Runtime     string       `json:"runtime,omitempty"` // its version
+	Executable  string       `json:"executable,omitempty"`
+	Why         string       `json:"why,omitempty"` // how it was chosen
+	Dir         string       `json:"dir,omitempty"`
+	OutputPath  string       `json:"output_path,omitempty"`
+	LastSeq     timeline.Seq `json:"last_seq"`
+	Watchers    int          `json:"watchers"`
+	Writer      string       `json:"writer,omitempty"` // who has the keyboard
+}
+
+// A Wait says that the active turn asks for standard input.
+type Wait struct {
+	ID       timeline.Seq `json:"id"`
+	Turn     uint64       `json:"turn"`
+	Prompt   string       `json:"prompt"`
+	Kind     string       `json:"kind"` // "line", "secret", "continue", "debugger"
+	Secret   bool         `json:"secret,omitempty"`
+	Terminal bool         `json:"terminal,omitempty"`
+	Reader   string       `json:"reader,omitempty"`
+}
+
+// NameParams name a session.
+type NameParams struct {
+	Session string `json:"session"`
+}
+
+// StartParams run code. With WaitMS the answer is that of a wait.
+type StartParams struct {
+	Session string       `json:"session"`
+	Input   string       `json:"input"`
+	Author  string       `json:"author,omitempty"`
+	WaitMS  int64        `json:"wait_ms,omitempty"`
+	After   timeline.Seq `json:"after,omitempty"`
+}
+
+// InputParams answer a wait.
+type InputParams struct {
+	Session string       `json:"session"`
+	Wait    timeline.Seq `json:"wait"`
+	Input   string       `json:"input"`
+	EOF     bool         `json:"eof,omitempty"`
+	Author  string       `json:"author,omitempty"`
+	WaitMS  int64        `json:"wait_ms,omitempty"`
+	After   timeline.Seq `json:"after,omitempty"`
+}
+
+// WaitParams wait until the active turn ends or asks for input, for WaitMS at
+// most; 0 does not wait.
+type WaitParams struct {
+	Session string       `json:"session"`
+	WaitMS  int64        `json:"wait_ms,omitempty"`
+	After   timeline.Seq `json:"after,omitempty"`
+}
+
+// InterruptParams interrupt a turn. Its number is required: a late interrupt must
+// not hit the next turn.
+type InterruptParams struct {
+	Session string `json:"session"`
+	Turn    uint64 `json:"turn"`
+	Author  string `json:"author,omitempty"`
+}
+
+// An Interrupted says what came of an interrupt: "idle", "waiting", "pending",
+// "stale", "not running".
+type Interrupted struct {
+	Result string `json:"result"`
+}
+
+// QueryParams ask about text, while the session is idle.
+type QueryParams struct {
+	Session string `json:"session"`
+	Text    string `json:"text"`
+	Cursor  int    `json:"cursor,omitempty"` // bytes
+}
+
+// A Completion says what may stand in place of text[Start:cursor].
+type Completion struct {
+	Start   int      `json:"start"`
+	Matches []string `json:"matches"`
+}
+
+// A Parsed says whether text is a whole input: "complete", "incomplete",
+// "invalid", "unknown".
+type Parsed struct {
+	Status string `json:"status"`
+}
+
+// OutputParams look into the rendered output: lines that match Grep, or those
+// from From to To, numbered from 1.
+type OutputParams struct {
+	Session string `json:"session"`
+	Grep    string `json:"grep,omitempty"`
+	Max     int    `json:"max,omitempty"` // matches; 0 means 200
+	From    int    `json:"from,omitempty"`
+	To      int    `json:"to,omitempty"`
+}
+
+// Output is lines of the rendered output.
+type Output struct {
+	Lines []Line `json:"lines"`
+	Total int    `json:"total"` // finished lines that there are
+}
+
+// A Line is one line of the rendered output.
+type Line struct {
+	Number int    `json:"number"`
+	Text   string `json:"text"`
+}
+
+// WriterParams take the keyboard, or give it back.
+type WriterParams struct {
+	Session string `json:"session"`
+	Author  string `json:"author"`
+}
+
+// SubscribeParams watch a session from a cursor; 0 is its beginning.
+type SubscribeParams struct {
+	Session string       `json:"session"`
+	After   timeline.Seq `json:"after,omitempty"`
+}
+
+// A Subscribed names a subscription. A snapshot of everything up to Seq follows.
+type Subscribed struct {
+	Subscription string       `json:"subscription"`
+	Seq          timeline.Seq `json:"seq"`
+}
+
+// SubscriptionParams name a subscription.
+type SubscriptionParams struct {
+	Subscription string `json:"subscription"`
+}
+
+// A Snapshot is what had happened when a subscription began. A large one comes in
+// parts, of which the last has More false.
+type Snapshot struct {
+	Subscription string       `json:"subscription"`
+	Session      Session      `json:"session"`
+	Events       []Event      `json:"events"`
+	Seq          timeline.Seq `json:"seq"` // all up to it; live events follow behind it
+	More         bool         `json:"more,omitempty"`
+}
+
+// A Live is one event as it happens.
+type Live struct {
+	Subscription string `json:"subscription"`
+	Session      string `json:"session"`
+	Event        Event  `json:"event"`
+}
+
+// An Ended says that a subscription is over, and why: its session was closed.
+type Ended struct {
+	Subscription string `json:"subscription"`
+	Session      string `json:"session"`
+	Reason       string `json:"reason"`
+}
+
+// A Reply is what happened between a caller's cursor and now.
+type Reply struct {
+	Session     string       `json:"session"`
+	Generation  uint64       `json:"generation"`
+	Turn        uint64       `json:"turn"`
+	State       string       `json:"state"`
+	Outcome     string       `json:"outcome,omitempty"` // "ok", "error", "interrupted", "ended"; "" while the turn runs
+	Wait        *Wait        `json:"wait,omitempty"`
+	Prompt      string       `json:"prompt,omitempty"`
+	ElapsedMS   int64        `json:"elapsed_ms"`
+	OutputBytes int64        `json:"output_bytes"`
+	Events      []Event      `json:"events"`
+	Next        timeline.Seq `json:"next"` // the caller's new cursor
+}
+
+// Render makes the reply readable, as timeline.Render does.
+func (r *Reply) Render(o *timeline.RenderOptions) timeline.Rendering {
+	events := make([]timeline.Event, 0, len(r.Events))
+	for _, e := range r.Events {
+		events = append(events, e.Timeline())
+	}
+	return timeline.Render(events, o)
+}
+
+// HostProgress tells how far the preparation of sessions is.
+type HostProgress struct {
+	Token    json.RawMessage `json:"progressToken"`
+	Progress int64           `json:"progress"`
+	Total    int64           `json:"total,omitempty"` // 0: not known; equal to Progress: over
+	Message  string          `json:"message,omitempty"`
+}

@@ -1,0 +1,245 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Protocol is the version of the methods.
+const Protocol = 1
+
+const (
+	// drainLimit is how long a drain waits for turns that run.
+	drainLimit = 60 * time.Second
+
+	// maxCommands bounds the control lines that wait for the owner.
+	maxCommands = 16
+)
+
+// Options are what a daemon needs. Supervisor, Languages and Spec are required.
+type Options struct {
+	// Supervisor opens the sessions. The daemon does not close it.
+	Supervisor *supervisor.Supervisor
+
+	// Languages are the names that session/create takes; the first is the default.
+	Languages []string
+
+	// Spec finds the runtime for a new session. It may search.
+	Spec func(p client.CreateParams) (workers.Spec, error)
+
+	// IdleExit ends the daemon when nobody has wanted anything of it for so long,
+	// nothing runs, and nobody watches. Probes and mere connections are no activity.
+	// 0 means never.
+	IdleExit time.Duration
+
+	// Logger gets what no client is told; nil means none.
+	Logger *slog.Logger
+
+	// Version is the program's, for display.
+	Version string
+}
+
+// A Daemon serves clients.
+type Daemon struct {
+	o       Options
+	log     *slog.Logger
+	rpc     *rpc.Server
+	started time.Time
+
+	commands chan command
+	wg       sync.WaitGroup // clients, subscriptions, openings
+
+	mu       sync.Mutex
+	ctx      context.Context     // guarded by mu: of everything; nil before Serve
+	entries  map[string]*entry   // guarded by mu: sessions, provisional ones included
+	watches  map[string]*watch   // guarded by mu: subscriptions, by name
+	counter  uint64              // guarded by mu: names of sessions and subscriptions
+	draining bool                // guarded by mu
+	paused   bool                // guarded by mu
+	writers  map[string]*baton   // guarded by mu: who has a session's keyboard
+	lines    map[*rpc.Conn]*line // guarded by mu: what belongs to a connection
+	lastUse  time.Time           // guarded by mu: when somebody last wanted something
+}
+
+// A line is what belongs to one connection.
+type line struct {
+	watches map[string]*watch
+	batons  map[*baton]bool
+}
+
+// A command is a control line that waits for the owner.
+type command string
+
+const (
+	commandPause  command = "pause"
+	commandResume command = "resume"
+	commandDrain  command = "drain"
+	commandStop   command = "stop"
+)
+
+// New makes a daemon. It starts nothing.
+func New(o *Options) (*Daemon, error) {
+	if o.Supervisor == nil || o.Spec == nil || len(o.Languages) == 0 {
+		return nil, errors.New("daemon: Supervisor, Languages and Spec are required")
+	}
+	d := &Daemon{
+		o: *o, log: o.Logger, started: time.Now(), lastUse: time.Now(),
+		commands: make(chan command, maxCommands),
+		entries:  make(map[string]*entry),
+		watches:  make(map[string]*watch),
+		writers:  make(map[string]*baton),
+		lines:    make(map[*rpc.Conn]*line),
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.rpc = &rpc.Server{Methods: d.methods(), Quick: d.quickMethods(), Control: d.control, Logger: d.log}
+	return d, nil
+}
+
+// Serve serves the clients that l accepts until it is told to stop, drained, idle
+// for too long, or ctx ends. Then it closes l, every connection, and the sessions
+// that it opened.
+func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.mu.Lock()
+	d.ctx = ctx
+	d.mu.Unlock()
+
+	accepted := make(chan error, 1)
+	d.wg.Go(func() { accepted <- d.accept(ctx, l) })
+	err := d.own(ctx, accepted)
+	_ = l.Close()
+	cancel()
+	d.closeSessions()
+	d.wg.Wait()
+	return err
+}
+
+// accept takes clients in until l is closed.
+func (d *Daemon) accept(ctx context.Context, l net.Listener) error {
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			if isTemporary(err) { // out of file descriptors, say: those who are here go on
+				d.log.Warn("cannot accept a client", "error", err)
+				select {
+				case <-time.After(100 * time.Millisecond):
+					continue
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			return fmt.Errorf("daemon: accept: %w", err)
+		}
+		if err := authorize(conn); err != nil {
+			d.log.Warn("a client was refused", "error", err)
+			_ = conn.Close()
+			continue
+		}
+		d.wg.Go(func() {
+			if err := d.rpc.Serve(ctx, conn); err != nil {
+				d.log.Info("a connection ended", "error", err)
+			}
+		})
+	}
+}
+
+// own is the daemon's life: it alone starts and stops things.
+func (d *Daemon) own(ctx context.Context, accepted <-chan error) error {
+	var idle <-chan time.Time
+	if d.o.IdleExit > 0 {
+		ticker := time.NewTicker(max(d.o.IdleExit/4, time.Millisecond))
+		defer ticker.Stop()
+		idle = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-accepted:
+			return err
+		case <-idle:
+			if d.idleFor() >= d.o.IdleExit {
+				d.log.Info("nobody has used the daemon for long: it ends", "after", d.o.IdleExit)
+				return nil
+			}
+		case c := <-d.commands:
+			switch c {
+			case commandPause, commandResume:
+				d.mu.Lock()
+				d.paused = c == commandPause
+				d.mu.Unlock()
+			case commandDrain:
+				d.drain(ctx)
+				return nil
+			case commandStop:
+				return nil
+			}
+		}
+	}
+}
+
+// drain refuses new work and waits for what runs, for drainLimit at most.
+func (d *Daemon) drain(ctx context.Context) {
+	d.mu.Lock()
+	d.draining = true
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	for _, s := range d.open() {
+		// A session that waits for input is not waited for: nobody may answer it.
+		if _, err := s.Wait(ctx, &supervisor.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1}); err != nil {
+			return
+		}
+	}
+}
+
+// idleFor is how long nobody has wanted anything; 0 while something goes on.
+func (d *Daemon) idleFor() time.Duration {
+	for _, s := range d.open() {
+		if i := s.Info(); i.State == supervisor.StateRunning || i.State == supervisor.StateStarting {
+			return 0
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.watches) > 0 {
+		return 0
+	}
+	return time.Since(d.lastUse)
+}
+
+// used notes that somebody wanted something.
+func (d *Daemon) used() {
+	d.mu.Lock()
+	d.lastUse = time.Now()
+	d.mu.Unlock()
+}
+
+// info describes the daemon.
+func (d *Daemon) info() client.Info {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return client.Info{
+		Version: d.o.Version, Protocol: Protocol, PID: os.Getpid(), Started: d.started,
+		Languages: slices.Clone(d.o.Languages), Sessions: len(d.entries),
+		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused,
+	}
+}

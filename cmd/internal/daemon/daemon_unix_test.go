@@ -1,0 +1,637 @@
+//go:build unix
+
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait for a process.
+const patience = 30 * time.Second
+
+// A rig is a daemon under test.
+type rig struct {
+	t      testing.TB
+	socket string
+	served chan error
+	cancel context.CancelFunc
+}
+
+func start(t testing.TB, change func(*daemon.Options)) *rig {
+	t.Helper()
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &daemon.Options{
+		Supervisor: sup,
+		Languages:  []string{"fake"},
+		Spec:       func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
+		Version:    "test",
+	}
+	if change != nil {
+		change(o)
+	}
+	d, err := daemon.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "d") // a test's own directory has too long a name for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rig{t: t, socket: filepath.Join(dir, "s"), served: make(chan error, 1)}
+	l, err := daemon.Listen(r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.served <- d.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-r.served:
+			if err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the daemon does not end")
+		}
+	})
+	return r
+}
+
+func (r *rig) dial() *client.Client {
+	r.t.Helper()
+	c, err := client.Dial(r.t.Context(), r.socket)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// session makes a session "main" and waits until it is idle.
+func (r *rig) session(c *client.Client) {
+	r.t.Helper()
+	if _, err := c.Create(r.t.Context(), client.CreateParams{Name: "main"}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.run(c, "print ready", "ready\n")
+}
+
+func (r *rig) run(c *client.Client, code, want string) client.Reply {
+	r.t.Helper()
+	reply, err := c.Start(r.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: patience.Milliseconds()})
+	if err != nil {
+		r.t.Fatalf("%s: %v", code, err)
+	}
+	if got := reply.Render(nil).Text(); got != want {
+		r.t.Fatalf("%s: got %q, want %q", code, got, want)
+	}
+	return reply
+}
+
+func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
+	r := start(t, nil)
+	first := r.dial()
+	r.session(first)
+	if _, err := first.Start(t.Context(), client.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := first.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	if err != nil || waiting.Wait == nil {
+		t.Fatalf("got %+v, %v", waiting, err)
+	}
+	_ = first.Close()
+
+	second := r.dial()
+	s, err := second.Get(t.Context(), "main")
+	if err != nil || s.Wait == nil || s.Wait.ID != waiting.Wait.ID || s.Wait.Prompt != "name? " {
+		t.Fatalf("the wait is not re-delivered: %+v, %v", s, err)
+	}
+	reply, err := second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.Wait.ID, Input: "bob\n", WaitMS: patience.Milliseconds(), After: waiting.Next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reply.Render(nil).Text(); !strings.Contains(got, "bob\nafter\n") {
+		t.Errorf("got %q", got)
+	}
+	_, err = second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.Wait.ID, Input: "eve\n"})
+	if !client.IsKind(err, client.KindStale) {
+		t.Errorf("a second answer: got %v, want it to be stale", err)
+	}
+}
+
+func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	for _, test := range []struct {
+		name, kind string
+		call       func() error
+	}{
+		{"no such session", client.KindNoSession, func() error {
+			_, err := c.Start(t.Context(), client.StartParams{Session: "nope", Input: "x"})
+			return err
+		}},
+		{"no session named", "invalid_params", func() error {
+			_, err := c.Start(t.Context(), client.StartParams{Input: "x"})
+			return err
+		}},
+		{"the name is taken", client.KindExists, func() error {
+			_, err := c.Create(t.Context(), client.CreateParams{Name: "main"})
+			return err
+		}},
+		{"a bad name", "invalid_params", func() error {
+			_, err := c.Create(t.Context(), client.CreateParams{Name: "../x"})
+			return err
+		}},
+		{"no such language", client.KindUnknown, func() error {
+			_, err := c.Create(t.Context(), client.CreateParams{Language: "cobol"})
+			return err
+		}},
+		{"an interrupt without a turn", "invalid_params", func() error {
+			_, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main"})
+			return err
+		}},
+		{"a misspelt param", "invalid_params", func() error {
+			return c.Call(t.Context(), client.MethodGet, map[string]string{"sesion": "main"}, nil)
+		}},
+	} {
+		if err := test.call(); !client.IsKind(err, test.kind) {
+			t.Errorf("%s: got %v, want the kind %s", test.name, err, test.kind)
+		}
+	}
+	turn, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Start(t.Context(), client.StartParams{Session: "main", Input: "print no"})
+	if !client.IsKind(err, client.KindBusy) {
+		t.Errorf("got %v, want busy", err)
+	}
+	stale, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
+	if err != nil || stale.Result != "stale" {
+		t.Errorf("an interrupt of the turn before: %+v, %v", stale, err)
+	}
+	done, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn})
+	if err != nil || done.Result != "idle" {
+		t.Errorf("the interrupt: %+v, %v", done, err)
+	}
+}
+
+func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		_, err := c.Start(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: patience.Milliseconds()})
+		over <- err
+	}()
+	for {
+		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == "running" {
+			break
+		}
+	}
+	poll, stop := context.WithCancel(t.Context())
+	polled := make(chan error, 1)
+	go func() {
+		_, err := r.dial().Wait(poll, client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+		polled <- err
+	}()
+	stop()
+	if err := <-polled; !errors.Is(err, context.Canceled) {
+		t.Errorf("the poll ended with %v", err)
+	}
+	if s, err := c.Get(t.Context(), "main"); err != nil || s.State != "running" {
+		t.Errorf("after the poll was cancelled: %+v, %v", s, err)
+	}
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.State != "idle" || reply.Outcome != "interrupted" {
+		t.Errorf("after the call was cancelled: %+v, %v", reply, err)
+	}
+}
+
+// collect reads a subscription until an event satisfies last.
+func collect(t testing.TB, w *client.Subscription, last func(timeline.Event) bool) []timeline.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var events []timeline.Event
+	for {
+		e, err := w.Next(ctx)
+		if err != nil {
+			t.Errorf("after %d events: %v", len(events), err)
+			return events
+		}
+		events = append(events, e)
+		if last(e) {
+			return events
+		}
+	}
+}
+
+func endOfTurn(n uint64) func(timeline.Event) bool {
+	return func(e timeline.Event) bool {
+		_, ended := e.Body.(timeline.TurnEnded)
+		return ended && e.Turn == n
+	}
+}
+
+// unbroken fails when events are not numbered from first without a hole.
+func unbroken(t testing.TB, events []timeline.Event, first timeline.Seq) {
+	t.Helper()
+	for i, e := range events {
+		if e.Seq != first+timeline.Seq(i) {
+			t.Fatalf("event %d has the number %d, want %d", i, e.Seq, first+timeline.Seq(i))
+		}
+	}
+}
+
+func TestStream_ASnapshotThenLiveNothingTwiceNothingMissing(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	turn := r.run(c, "print one", "one\n").Turn
+	w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(c, "print two", "two\n")
+	events := collect(t, w, endOfTurn(turn+1))
+	unbroken(t, events, 1)
+	if got := timeline.Render(events, nil).Text(); !strings.Contains(got, "one\n") || !strings.Contains(got, "two\n") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestStream_ManyWatchersThatPauseAndResumeSeeAllOfIt(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	const turns, watchers = 40, 16
+	last := r.run(c, "print begin", "begin\n").Turn + turns
+	var wg sync.WaitGroup
+	for range watchers {
+		wg.Go(func() {
+			own := r.dial()
+			w, err := own.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			stop := make(chan struct{})
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					err := w.Pause(t.Context())
+					if err == nil && rand.IntN(2) == 0 {
+						err = own.Call(t.Context(), client.MethodInfo, struct{}{}, nil)
+					}
+					if err == nil {
+						err = w.Resume(t.Context())
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			unbroken(t, collect(t, w, endOfTurn(last)), 1)
+			close(stop)
+		})
+	}
+	for range turns {
+		r.run(c, "print a\nerr b\nprint c", "a\n[stderr] b\nc\n")
+	}
+	wg.Wait()
+}
+
+func TestStream_NothingComesWhilePausedAndResumeGoesOnBehindIt(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := r.run(c, "print one", "one\n").Turn
+	events := collect(t, w, endOfTurn(turn))
+	if err := w.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.run(c, "print two", "two\n") // its answer is behind what a stream would have sent
+	short, cancel := context.WithCancel(t.Context())
+	cancel()
+	if e, err := w.Next(short); err == nil {
+		t.Errorf("while paused came %+v", e)
+	}
+	if err := w.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unbroken(t, append(events, collect(t, w, endOfTurn(turn+1))...), 1)
+}
+
+func TestStream_FromACursor(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	next := r.run(c, "print one", "one\n").Next
+	turn := r.run(c, "print two", "two\n").Turn
+	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unbroken(t, collect(t, w, endOfTurn(turn)), next+1)
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); !client.IsKind(err, "invalid_params") {
+		t.Errorf("from the future: %v", err)
+	}
+}
+
+func TestStream_EndsWithItsSession(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CloseSession(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := w.Next(t.Context()); err != nil {
+			if !errors.Is(err, client.ErrEnded) {
+				t.Errorf("got %v", err)
+			}
+			break
+		}
+	}
+}
+
+func TestStream_ASecretIsNowhere(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	if err != nil || waiting.Wait == nil || !waiting.Wait.Secret {
+		t.Fatalf("got %+v, %v", waiting, err)
+	}
+	reply, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: waiting.Wait.ID, Input: "hunter2\n", WaitMS: patience.Milliseconds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := json.Marshal(collect(t, w, endOfTurn(reply.Turn)))
+	if err != nil || strings.Contains(string(all), "hunter2") {
+		t.Errorf("the secret is in the stream: %s, %v", all, err)
+	}
+}
+
+func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
+	r := start(t, nil)
+	agent, person := r.dial(), r.dial()
+	r.session(agent)
+	if err := person.Take(t.Context(), "main", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"})
+	if !client.IsKind(err, client.KindWriter) || !strings.Contains(err.Error(), "ada") {
+		t.Errorf("got %v, want to learn that ada writes", err)
+	}
+	if err := agent.Take(t.Context(), "main", "bot"); !client.IsKind(err, client.KindWriter) {
+		t.Errorf("got %v", err)
+	}
+	if s, err := agent.Get(t.Context(), "main"); err != nil || s.Writer != "ada" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if _, err := person.Start(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: patience.Milliseconds()}); err != nil {
+		t.Error(err)
+	}
+	_ = person.Close()
+	for {
+		s, err := agent.Get(t.Context(), "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Writer == "" {
+			break
+		}
+	}
+	reply, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "print by bot", Author: "bot", WaitMS: patience.Milliseconds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reply.Render(&timeline.RenderOptions{Self: "bot"}).Text(); got != "by bot\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// say sends one raw line and returns the next one that comes.
+func say(t testing.TB, socket, line string) string {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintln(conn, line); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64<<10)
+	n, err := conn.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(buf[:n]))
+}
+
+func TestControl_OnlyQueuesAndTheOwnerCarriesOut(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	if got := say(t, r.socket, `{"type":"status"}`); !strings.Contains(got, `"ok":true`) || !strings.Contains(got, `"sessions":1`) {
+		t.Errorf("status: %s", got)
+	}
+	if got := say(t, r.socket, `{"type":"sleep"}`); !strings.Contains(got, "unknown_message_type") {
+		t.Errorf("an unknown one: %s", got)
+	}
+	if got := say(t, r.socket, `{"type":"pause"}`); got != `{"ok":true,"data":{"queued":"pause"}}` {
+		t.Errorf("pause: %s", got)
+	}
+	for paused := false; !paused; {
+		i, err := c.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		paused = i.Paused
+	}
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"}); !client.IsKind(err, client.KindDraining) {
+		t.Errorf("while paused: %v", err)
+	}
+	say(t, r.socket, `{"type":"resume"}`)
+	for paused := true; paused; {
+		i, err := c.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		paused = i.Paused
+	}
+	r.run(c, "print x", "x\n")
+}
+
+func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
+	r := start(t, nil)
+	c, idle := r.dial(), r.dial()
+	r.session(c)
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := idle.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, r.socket, `{"type":"drain"}`)
+	var text strings.Builder
+	for {
+		e, err := w.Next(t.Context())
+		if err != nil {
+			break
+		}
+		if b, ok := e.Body.(timeline.Text); ok {
+			text.Write(b.Data)
+		}
+	}
+	if !strings.Contains(text.String(), "over\n") {
+		t.Errorf("the turn was cut: %q", text.String())
+	}
+	if err := <-r.served; err != nil {
+		t.Error(err)
+	}
+	r.served <- nil
+	if _, err := os.Lstat(r.socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+	if _, err := client.Dial(t.Context(), r.socket); !client.IsKind(err, client.KindUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	over := make(chan error, 2)
+	go func() {
+		_, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep", WaitMS: patience.Milliseconds()})
+		over <- err
+	}()
+	go func() {
+		_, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+		over <- err
+	}()
+	for {
+		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == "running" {
+			break
+		}
+	}
+	r.cancel()
+	for range 2 {
+		if err := <-over; err == nil {
+			continue // it ended with what the session said last
+		} else if !client.IsKind(err, client.KindUnreachable) && !client.IsKind(err, "shutting_down") && !client.IsKind(err, "internal") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
+	r := start(t, func(o *daemon.Options) { o.IdleExit = 300 * time.Millisecond })
+	c := r.dial()
+	r.session(c)
+	begun := time.Now()
+	for { // probes go on until it ends
+		if _, err := c.List(t.Context()); err != nil {
+			break
+		}
+	}
+	if time.Since(begun) > patience/2 {
+		t.Error("the probes kept it alive")
+	}
+	if err := <-r.served; err != nil {
+		t.Error(err)
+	}
+	r.served <- nil
+}
+
+func TestDaemon_TenClientsAtOnce(t *testing.T) {
+	r := start(t, nil)
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			c := r.dial()
+			name := fmt.Sprintf("s%d", i)
+			if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+				t.Error(err)
+				return
+			}
+			for range 5 {
+				reply, err := c.Start(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: patience.Milliseconds()})
+				if err != nil || !strings.Contains(reply.Render(nil).Text(), "hello") {
+					t.Errorf("got %+v, %v", reply, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

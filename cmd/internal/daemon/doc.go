@@ -1,0 +1,17 @@
+// Package daemon keeps sessions alive for many clients, over a unix socket:
+// JSON-RPC in lines, as docs/daemon.md has it. It maps methods to the supervisor
+// and streams to its timelines; what a client may see, and in which order, is
+// decided there.
+//
+// # Goroutines
+//
+//	name          started by       ends when                             owns
+//	owner         Serve; is it     it was told to stop, or ctx ended     the daemon's state
+//	acceptor      Serve            the listener is closed                accepting
+//	client        the acceptor     its connection ends                   one rpc connection
+//	subscription  stream/subscribe its connection or its session ends,   one client's way through
+//	              and resume       or it is paused or unsubscribed       one timeline
+//	opening       session/create   the session is open, or failed        a provisional session
+//
+// Serve waits for all of them.
+package daemon

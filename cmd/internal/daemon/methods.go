@@ -1,0 +1,317 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// maxWait bounds how long a call may wait for a turn.
+	maxWait = 24 * time.Hour
+
+	// interruptLimit is how long the interrupt of a cancelled call may take.
+	interruptLimit = 2 * time.Second
+
+	// maxImage bounds a picture in an answer, in bytes: what is larger is named only.
+	maxImage = 8 << 20
+
+	defaultMatches, maxMatches = 200, 5000
+)
+
+// method makes a handler of a function of typed params.
+func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error)) rpc.Handler {
+	return func(ctx context.Context, r *rpc.Request) (any, error) {
+		var p P
+		if err := r.Decode(&p); err != nil {
+			return nil, err
+		}
+		result, err := f(ctx, r, p)
+		if err != nil {
+			return nil, failure(err)
+		}
+		return result, nil
+	}
+}
+
+// nothing is a result that says no more than that it was done.
+type nothing struct{}
+
+func (d *Daemon) methods() map[string]rpc.Handler {
+	return map[string]rpc.Handler{
+		client.MethodInfo:      method(d.handleInfo),
+		client.MethodCreate:    method(d.handleCreate),
+		client.MethodList:      method(d.handleList),
+		client.MethodGet:       method(d.handleGet),
+		client.MethodReset:     method(d.handleReset),
+		client.MethodClose:     method(d.handleClose),
+		client.MethodStart:     method(d.handleStart),
+		client.MethodInput:     method(d.handleInput),
+		client.MethodWait:      method(d.handleWait),
+		client.MethodInterrupt: method(d.handleInterrupt),
+		client.MethodComplete:  method(d.handleComplete),
+		client.MethodParse:     method(d.handleParse),
+		client.MethodOutput:    method(d.handleOutput),
+	}
+}
+
+// handleInfo is a probe: no activity.
+func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info, error) {
+	return d.info(), nil
+}
+
+func (d *Daemon) handleCreate(ctx context.Context, _ *rpc.Request, p client.CreateParams) (client.Session, error) {
+	d.used()
+	e, err := d.create(ctx, p)
+	if err != nil {
+		return client.Session{}, err
+	}
+	return d.describe(e), nil
+}
+
+// handleList is a probe: no activity.
+func (d *Daemon) handleList(context.Context, *rpc.Request, nothing) (struct {
+	Sessions []client.Session `json:"sessions"`
+}, error) {
+	var result struct {
+		Sessions []client.Session `json:"sessions"`
+	}
+	result.Sessions = []client.Session{}
+	for _, e := range d.all() {
+		result.Sessions = append(result.Sessions, d.describe(e))
+	}
+	return result, nil
+}
+
+func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParams) (client.Session, error) {
+	d.mu.Lock()
+	e := d.entries[p.Session]
+	d.mu.Unlock()
+	if e == nil {
+		return client.Session{}, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", p.Session, d.names())
+	}
+	return d.describe(e), nil
+}
+
+func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameParams) (client.Session, error) {
+	d.used()
+	e, err := d.session(ctx, p.Session)
+	if err == nil {
+		err = d.mayWrite(e, r.Conn)
+	}
+	if err == nil {
+		err = e.session.Reset(ctx)
+	}
+	if err != nil {
+		return client.Session{}, err
+	}
+	return d.describe(e), nil
+}
+
+func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameParams) (nothing, error) {
+	d.used()
+	e, err := d.session(ctx, p.Session)
+	if err == nil {
+		err = d.mayWrite(e, r.Conn)
+	}
+	if err != nil {
+		return nothing{}, err
+	}
+	return nothing{}, d.remove(ctx, e)
+}
+
+func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (client.Reply, error) {
+	d.used()
+	e, err := d.session(ctx, p.Session)
+	if err == nil {
+		err = d.admits()
+	}
+	if err == nil {
+		err = d.mayWrite(e, r.Conn)
+	}
+	if err != nil {
+		return client.Reply{}, err
+	}
+	turn, err := e.session.SubmitAs(ctx, p.Author, p.Input)
+	if err != nil {
+		return client.Reply{}, err
+	}
+	return d.follow(ctx, e, turn, p.WaitMS, p.After)
+}
+
+func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (client.Reply, error) {
+	d.used()
+	e, err := d.session(ctx, p.Session)
+	if err == nil {
+		err = d.mayWrite(e, r.Conn)
+	}
+	if err != nil {
+		return client.Reply{}, err
+	}
+	if p.Wait == 0 {
+		return client.Reply{}, rpc.InvalidParams("wait is required: the id of the wait that is answered")
+	}
+	turn := e.session.Current()
+	if turn == nil {
+		return client.Reply{}, supervisor.ErrStale
+	}
+	if err := turn.Answer(ctx, p.Wait, supervisor.Input{Data: []byte(p.Input), EOF: p.EOF, Author: p.Author}); err != nil {
+		return client.Reply{}, err
+	}
+	return d.follow(ctx, e, turn, p.WaitMS, p.After)
+}
+
+// follow waits for a turn that a call has started or fed. When the call is
+// cancelled, the turn is interrupted; when its client only goes away, the turn
+// goes on.
+func (d *Daemon) follow(ctx context.Context, e *entry, turn *supervisor.Turn, waitMS int64, after timeline.Seq) (client.Reply, error) {
+	o, err := waitOptions(waitMS, after)
+	if err != nil {
+		return client.Reply{}, err
+	}
+	reply, err := turn.Wait(ctx, o)
+	if errors.Is(context.Cause(ctx), rpc.ErrCancelled) {
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
+		defer stop()
+		if _, err := e.session.Interrupt(bounded, turn.ID()); err != nil {
+			return client.Reply{}, err
+		}
+	}
+	if err != nil {
+		return client.Reply{}, err
+	}
+	return wireReply(reply), nil
+}
+
+func (d *Daemon) handleWait(ctx context.Context, _ *rpc.Request, p client.WaitParams) (client.Reply, error) {
+	d.used()
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Reply{}, err
+	}
+	o, err := waitOptions(p.WaitMS, p.After)
+	if err != nil {
+		return client.Reply{}, err
+	}
+	reply, err := e.session.Wait(ctx, o)
+	if err != nil {
+		return client.Reply{}, err
+	}
+	return wireReply(reply), nil
+}
+
+func waitOptions(ms int64, after timeline.Seq) (*supervisor.WaitOptions, error) {
+	wait := time.Duration(ms) * time.Millisecond
+	if ms < 0 || wait > maxWait {
+		return nil, rpc.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWait.Milliseconds())
+	}
+	return &supervisor.WaitOptions{Until: wait, Poll: ms == 0, After: after}, nil
+}
+
+func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
+	d.used()
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Interrupted{}, err
+	}
+	if p.Turn == 0 {
+		return client.Interrupted{}, rpc.InvalidParams("turn is required: a late interrupt must not hit the next turn")
+	}
+	result, err := e.session.Interrupt(ctx, p.Turn)
+	return client.Interrupted{Result: string(result)}, err
+}
+
+func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.Completion, error) {
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Completion{}, err
+	}
+	c, err := e.session.Complete(ctx, p.Text, p.Cursor)
+	if c.Matches == nil {
+		c.Matches = []string{}
+	}
+	return client.Completion{Start: c.Start, Matches: c.Matches}, err
+}
+
+func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.Parsed, error) {
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Parsed{}, err
+	}
+	status, err := e.session.Parse(ctx, p.Text)
+	return client.Parsed{Status: string(status)}, err
+}
+
+func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.OutputParams) (client.Output, error) {
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Output{}, err
+	}
+	log := e.session.Log()
+	log.Sync()
+	out := client.Output{Lines: []client.Line{}, Total: log.LineCount()}
+	if p.Grep != "" {
+		re, err := regexp.Compile(p.Grep)
+		if err != nil {
+			return out, rpc.InvalidParams("grep: %v", err)
+		}
+		if p.Max == 0 {
+			p.Max = defaultMatches
+		}
+		if p.Max < 0 || p.Max > maxMatches {
+			return out, rpc.InvalidParams("max is %d: use 1 to %d", p.Max, maxMatches)
+		}
+		lines, err := log.Grep(re, p.Max)
+		for _, l := range lines {
+			out.Lines = append(out.Lines, client.Line(l))
+		}
+		return out, noOutput(err)
+	}
+	if p.From < 1 || p.To < p.From {
+		return out, rpc.InvalidParams("give grep, or from and to with 1 <= from <= to")
+	}
+	lines, err := log.Lines(p.From, p.To)
+	for i, l := range lines {
+		out.Lines = append(out.Lines, client.Line{Number: p.From + i, Text: l})
+	}
+	return out, noOutput(err)
+}
+
+func noOutput(err error) error {
+	if errors.Is(err, timeline.ErrNoOutput) {
+		return rpc.Errorf(rpc.CodeFailed, client.KindNoOutput, "%v", err)
+	}
+	return err
+}
+
+func wireReply(r supervisor.Reply) client.Reply {
+	return client.Reply{
+		Session: r.Session, Generation: r.Generation, Turn: r.Turn, State: r.State.String(), Outcome: r.Outcome,
+		Wait: wireWait(r.Wait), Prompt: r.Prompt, ElapsedMS: r.Elapsed.Milliseconds(), OutputBytes: r.OutputBytes,
+		Events: wireEvents(r.Events), Next: r.Next,
+	}
+}
+
+func wireEvents(events []timeline.Event) []client.Event {
+	wire := make([]client.Event, 0, len(events))
+	for _, e := range events {
+		wire = append(wire, wireEvent(e))
+	}
+	return wire
+}
+
+// wireEvent is an event for the wire, where a picture must fit a line.
+func wireEvent(e timeline.Event) client.Event {
+	w := client.FromTimeline(e)
+	if w.Type == client.TypeImage && len(w.Data) > maxImage {
+		w.Bytes, w.Data = int64(len(w.Data)), nil
+		w.Message = "the picture is too large to be sent"
+	}
+	return w
+}

@@ -1,0 +1,277 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// An entry is a session, also before it is open.
+type entry struct {
+	name, language string
+
+	opened  chan struct{} // closed when the rest is set
+	session *supervisor.Session
+	err     error
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// create opens a session. One whose runtime has to be prepared first is
+// provisional: the call returns, and who uses the session waits for it.
+func (d *Daemon) create(ctx context.Context, p client.CreateParams) (*entry, error) {
+	if p.Name != "" && !goodName.MatchString(p.Name) {
+		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
+	}
+	if p.Language == "" {
+		p.Language = d.o.Languages[0]
+	}
+	if !slices.Contains(d.o.Languages, p.Language) {
+		return nil, rpc.Errorf(rpc.CodeInvalidParams, client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages, ", "))
+	}
+	if err := d.admits(); err != nil {
+		return nil, err
+	}
+	spec, err := d.o.Spec(p)
+	if err == nil {
+		err = spec.Err
+	}
+	if err != nil {
+		return nil, rpc.Errorf(rpc.CodeFailed, client.KindStart, "%v", err)
+	}
+	e, err := d.reserve(p)
+	if err != nil {
+		return nil, err
+	}
+	d.wg.Go(func() { d.openEntry(e, spec) })
+	if spec.Prepare == nil {
+		select {
+		case <-e.opened:
+			return e, e.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return e, nil
+}
+
+// admits says why no new work is taken.
+func (d *Daemon) admits() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.draining:
+		return rpc.Errorf(rpc.CodeFailed, client.KindDraining, "the daemon is about to end and takes no new work")
+	case d.paused:
+		return rpc.Errorf(rpc.CodeFailed, client.KindDraining, "the daemon is paused: resume it first")
+	}
+	return nil
+}
+
+// reserve takes the name of a session.
+func (d *Daemon) reserve(p client.CreateParams) (*entry, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := p.Name
+	for name == "" {
+		d.counter++
+		if made := fmt.Sprintf("%s-%d", p.Language, d.counter); d.entries[made] == nil {
+			name = made
+		}
+	}
+	if d.entries[name] != nil {
+		return nil, rpc.Errorf(rpc.CodeFailed, client.KindExists, "a session %q is open already", name)
+	}
+	e := &entry{name: name, language: p.Language, opened: make(chan struct{})}
+	d.entries[name] = e
+	return e, nil
+}
+
+// openEntry opens the session of an entry. One that fails is forgotten: who waits
+// for it is told.
+func (d *Daemon) openEntry(e *entry, spec workers.Spec) {
+	d.mu.Lock()
+	ctx := d.ctx
+	d.mu.Unlock()
+	e.session, e.err = d.o.Supervisor.Open(ctx, e.name, spec)
+	if e.err != nil {
+		e.err = failure(e.err)
+		d.mu.Lock()
+		delete(d.entries, e.name)
+		d.mu.Unlock()
+	}
+	close(e.opened)
+}
+
+// session finds a session, and waits for one that is provisional.
+func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
+	if name == "" {
+		return nil, rpc.InvalidParams("session is required")
+	}
+	d.mu.Lock()
+	e := d.entries[name]
+	d.mu.Unlock()
+	if e == nil {
+		return nil, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", name, d.names())
+	}
+	select {
+	case <-e.opened:
+		return e, e.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// names says which sessions there are.
+func (d *Daemon) names() string {
+	var names []string
+	for _, e := range d.all() {
+		names = append(names, e.name)
+	}
+	if len(names) == 0 {
+		return "none is open"
+	}
+	return "open are " + strings.Join(names, ", ")
+}
+
+// all is the entries by name.
+func (d *Daemon) all() []*entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]*entry, 0, len(d.entries))
+	for _, e := range d.entries {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// open is the sessions that are open.
+func (d *Daemon) open() []*supervisor.Session {
+	var open []*supervisor.Session
+	for _, e := range d.all() {
+		if s, ok := e.isOpen(); ok {
+			open = append(open, s)
+		}
+	}
+	return open
+}
+
+func (e *entry) isOpen() (*supervisor.Session, bool) {
+	select {
+	case <-e.opened:
+		return e.session, e.err == nil
+	default:
+		return nil, false
+	}
+}
+
+// remove closes a session for good.
+func (d *Daemon) remove(ctx context.Context, e *entry) error {
+	err := e.session.Close(ctx)
+	d.mu.Lock()
+	if d.entries[e.name] == e {
+		delete(d.entries, e.name)
+	}
+	delete(d.writers, e.name)
+	d.mu.Unlock()
+	return err
+}
+
+// closeSessions closes all of them at once, when the daemon ends.
+func (d *Daemon) closeSessions() {
+	done := make(chan struct{})
+	all := d.all()
+	for _, e := range all {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			<-e.opened // what opens it ends with the daemon
+			if e.err != nil {
+				return
+			}
+			if err := d.remove(context.Background(), e); err != nil {
+				d.log.Warn("a session did not end cleanly", "session", e.name, "error", err)
+			}
+		}()
+	}
+	for range all {
+		<-done
+	}
+}
+
+// describe is a session for the wire.
+func (d *Daemon) describe(e *entry) client.Session {
+	s, ok := e.isOpen()
+	if !ok {
+		return client.Session{Name: e.name, Language: e.language, State: "starting", Provisional: true}
+	}
+	i := s.Info()
+	w := client.Session{
+		Name: i.Name, Language: e.language, State: i.State.String(), Since: i.Since, Generation: i.Generation, Turn: i.Turn,
+		RunningMS: i.Running.Milliseconds(), Wait: wireWait(i.Wait), Prompt: i.Prompt, Opened: i.Opened, PID: i.PID,
+		MemoryBytes: i.MemoryBytes, Runtime: i.Worker.RuntimeVersion, Executable: i.Executable, Why: i.Why, Dir: i.Dir,
+		OutputPath: i.OutputPath, LastSeq: i.LastSeq,
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, watch := range d.watches {
+		if watch.entry == e {
+			w.Watchers++
+		}
+	}
+	if b := d.writers[e.name]; b != nil {
+		w.Writer = b.author
+	}
+	return w
+}
+
+func wireWait(w *supervisor.Wait) *client.Wait {
+	if w == nil {
+		return nil
+	}
+	return &client.Wait{ID: w.ID, Turn: w.Turn, Prompt: w.Prompt, Kind: w.Kind, Secret: w.Secret, Terminal: w.Terminal, Reader: w.Reader}
+}
+
+// failure is an error of the supervisor's for the wire.
+func failure(err error) error {
+	kind := ""
+	data := map[string]any{}
+	var busy *supervisor.BusyError
+	var waiting *supervisor.WaitingError
+	var start *supervisor.StartError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &busy):
+		kind = client.KindBusy
+		data["turn"], data["state"] = busy.Turn, busy.State.String()
+	case errors.As(err, &waiting):
+		kind = client.KindWaiting
+		data["wait"] = wireWait(&waiting.Wait)
+	case errors.Is(err, supervisor.ErrStale):
+		kind = client.KindStale
+	case errors.Is(err, supervisor.ErrExists):
+		kind = client.KindExists
+	case errors.Is(err, supervisor.ErrLimit):
+		kind = client.KindLimit
+	case errors.Is(err, supervisor.ErrTooLarge):
+		kind = client.KindTooLarge
+	case errors.Is(err, supervisor.ErrUnsupported):
+		kind = client.KindUnsupported
+	case errors.Is(err, supervisor.ErrClosed):
+		kind = client.KindNoSession
+	case errors.As(err, &start):
+		kind = client.KindStart
+	default:
+		return err
+	}
+	return &rpc.Error{Code: rpc.CodeFailed, Kind: kind, Message: strings.TrimPrefix(err.Error(), "supervisor: "), Data: data}
+}

@@ -1,0 +1,163 @@
+//go:build unix
+
+package daemon_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+)
+
+// place is a short directory of mode 0700.
+func place(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestListen_TheSocketIsTheUsersOwn(t *testing.T) {
+	path := filepath.Join(place(t), "new", "s")
+	l, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		if i, err := os.Lstat(name); err != nil || i.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want mode %04o", name, i.Mode(), err, want)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket was left behind: %v", err)
+	}
+}
+
+func TestListen_ALiveSocketIsNeverTaken(t *testing.T) {
+	path := filepath.Join(place(t), "s")
+	l, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := os.Remove(path + ".lock"); err != nil { // somebody tidied up
+		t.Fatal(err)
+	}
+	if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
+		t.Errorf("a second one, without the lock: %v", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the live socket is gone: %v", err)
+	}
+}
+
+func TestListen_ADeadSocketIsReplacedAndOtherFilesAreNot(t *testing.T) {
+	path := filepath.Join(place(t), "s")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	_ = dead.Close()
+	l, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("got %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
+		t.Errorf("the file is gone: %q, %v", b, err)
+	}
+}
+
+func TestListen_SaysWhatIsWrongWithAPath(t *testing.T) {
+	dir := place(t)
+	open := filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, strings.Repeat("x", 200)): "the system allows",
+		filepath.Join(open, "s"):                     "others can reach",
+	} {
+		if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q in it", path, err, want)
+		}
+	}
+}
+
+// activationRole makes the test binary a daemon that was handed a socket, or not.
+const activationRole = "DAEMON_TEST_ACTIVATION"
+
+func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
+	if path := os.Getenv(activationRole); path != "" {
+		if os.Getenv("DAEMON_TEST_PID") == "own" {
+			_ = os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+		}
+		l, err := daemon.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, fds := os.LookupEnv("LISTEN_FDS")
+		out, err := exec.Command("sh", "-c", "ls -l /proc/self/fd | grep -c socket:").CombinedOutput()
+		t.Logf("addr=%s scrubbed=%t sockets-in-child=%s%v", l.Addr(), !fds, out, err)
+		_ = l.Close()
+		return
+	}
+	dir := place(t)
+	given, own := filepath.Join(dir, "given"), filepath.Join(dir, "own")
+	handed, err := net.ListenUnix("unix", &net.UnixAddr{Name: given, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handed.Close()
+	file, err := handed.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, test := range []struct{ name, pid, fds, want string }{
+		{"ours", "own", "1", given},
+		{"of another process", "1", "1", own},
+		{"no number", "x", "1", own},
+		{"none", "own", "0", own},
+		{"no count", "own", "", own},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), activationRole+"="+own, "DAEMON_TEST_PID="+test.pid, "LISTEN_PID="+test.pid, "LISTEN_FDS="+test.fds)
+		cmd.ExtraFiles = []*os.File{file}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "addr="+test.want+" scrubbed=true") {
+			t.Errorf("%s: %v\n%s", test.name, err, out)
+		}
+		if test.want == given && !strings.Contains(string(out), "sockets-in-child=0") {
+			t.Errorf("%s: children inherit the socket\n%s", test.name, out)
+		}
+		if _, err := os.Lstat(given); err != nil {
+			t.Errorf("%s: the manager's socket is gone: %v", test.name, err)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// maxWatches bounds the subscriptions of one connection.
+	maxWatches = 64
+
+	// snapshotBytes is about how large one part of a snapshot is, encoded.
+	snapshotBytes = 2 << 20
+)
+
+// A watch is a subscription: a place in a session's timeline, and while it is not
+// paused a goroutine that sends what lies behind it. What it sends it has sent once;
+// the place moves with it.
+type watch struct {
+	id    string
+	entry *entry
+	conn  *rpc.Conn
+
+	place atomic.Uint64 // a timeline.Seq: everything up to it was sent
+
+	// The rest belongs to the goroutine that runs the connection's stream methods.
+	stop    context.CancelFunc // nil while paused
+	stopped chan struct{}      // closed when the goroutine has ended
+}
+
+func (w *watch) seq() timeline.Seq { return timeline.Seq(w.place.Load()) }
+
+// quickMethods are those that act in the order of the requests.
+func (d *Daemon) quickMethods() map[string]rpc.Handler {
+	return map[string]rpc.Handler{
+		client.MethodSubscribe:   method(d.handleSubscribe),
+		client.MethodPause:       method(d.handlePause),
+		client.MethodResume:      method(d.handleResume),
+		client.MethodUnsubscribe: method(d.handleUnsubscribe),
+		client.MethodTake:        method(d.handleTake),
+		client.MethodRelease:     method(d.handleRelease),
+	}
+}
+
+// ready finds a session that is open, without waiting.
+func (d *Daemon) ready(name string) (*entry, error) {
+	d.mu.Lock()
+	e := d.entries[name]
+	d.mu.Unlock()
+	if e == nil {
+		return nil, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", name, d.names())
+	}
+	if _, ok := e.isOpen(); !ok {
+		return nil, rpc.Errorf(rpc.CodeFailed, client.KindBusy, "the session %q is being prepared: try again", name)
+	}
+	return e, nil
+}
+
+// lineLocked is what belongs to a connection; d.mu is held. It goes with it.
+func (d *Daemon) lineLocked(conn *rpc.Conn) *line {
+	l := d.lines[conn]
+	if l == nil {
+		l = &line{watches: make(map[string]*watch), batons: make(map[*baton]bool)}
+		d.lines[conn] = l
+		d.wg.Go(func() {
+			<-conn.Context().Done()
+			d.hangUp(conn)
+		})
+	}
+	return l
+}
+
+// hangUp ends what belongs to a connection.
+func (d *Daemon) hangUp(conn *rpc.Conn) {
+	d.mu.Lock()
+	l := d.lines[conn]
+	delete(d.lines, conn)
+	for id := range l.watches {
+		delete(d.watches, id) // its goroutine ends with the connection
+	}
+	d.mu.Unlock()
+	for b := range l.batons {
+		d.release(b)
+	}
+}
+
+func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.Subscribed, error) {
+	d.used()
+	e, err := d.ready(p.Session)
+	if err != nil {
+		return client.Subscribed{}, err
+	}
+	last := e.session.Log().Last()
+	if p.After > last {
+		return client.Subscribed{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
+	}
+	d.mu.Lock()
+	l := d.lineLocked(r.Conn)
+	if len(l.watches) >= maxWatches {
+		d.mu.Unlock()
+		return client.Subscribed{}, rpc.Errorf(rpc.CodeFailed, client.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
+	}
+	d.counter++
+	w := &watch{id: fmt.Sprintf("watch-%d", d.counter), entry: e, conn: r.Conn}
+	w.place.Store(uint64(p.After))
+	d.watches[w.id], l.watches[w.id] = w, w
+	d.mu.Unlock()
+	r.AfterAnswer(func() { d.start(w, last) })
+	return client.Subscribed{Subscription: w.id, Seq: last}, nil
+}
+
+// ownWatch is a watch of this connection.
+func (d *Daemon) ownWatch(conn *rpc.Conn, id string) (*watch, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.lines[conn]; l != nil && l.watches[id] != nil {
+		return l.watches[id], nil
+	}
+	return nil, rpc.Errorf(rpc.CodeFailed, client.KindSubscribed, "this connection has no subscription %q", id)
+}
+
+func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
+	w, err := d.ownWatch(r.Conn, p.Subscription)
+	if err != nil {
+		return client.Subscribed{}, err
+	}
+	w.pause()
+	return client.Subscribed{Subscription: w.id, Seq: w.seq()}, nil
+}
+
+func (d *Daemon) handleResume(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
+	d.used()
+	w, err := d.ownWatch(r.Conn, p.Subscription)
+	if err != nil {
+		return client.Subscribed{}, err
+	}
+	if w.stop == nil {
+		r.AfterAnswer(func() { d.start(w, 0) })
+	}
+	return client.Subscribed{Subscription: w.id, Seq: w.seq()}, nil
+}
+
+func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (nothing, error) {
+	w, err := d.ownWatch(r.Conn, p.Subscription)
+	if err != nil {
+		return nothing{}, err
+	}
+	w.pause()
+	d.mu.Lock()
+	delete(d.watches, w.id)
+	delete(d.lines[r.Conn].watches, w.id)
+	d.mu.Unlock()
+	return nothing{}, nil
+}
+
+// pause ends the goroutine, and returns when it sends nothing any more. That is
+// at once: what waits for room gives up.
+func (w *watch) pause() {
+	if w.stop == nil {
+		return
+	}
+	w.stop()
+	<-w.stopped
+	w.stop = nil
+}
+
+// start sends what lies behind the watch's place: everything up to snapshot as
+// one, if that is not 0, and then each event as it comes.
+func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
+	ctx, stop := context.WithCancel(w.conn.Context())
+	stopped := make(chan struct{})
+	w.stop, w.stopped = stop, stopped
+	d.wg.Go(func() {
+		defer close(stopped)
+		defer stop()
+		if d.send(ctx, w, snapshot) == nil && ctx.Err() == nil {
+			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.entry.name, Reason: "the session was closed"})
+		}
+	})
+}
+
+// send runs until ctx ends, the session is closed, or nobody listens.
+func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) error {
+	part := newPart()
+	sendPart := func(more bool) error {
+		err := w.conn.NotifyWhenRoom(ctx, client.MethodSnapshot, client.Snapshot{
+			Subscription: w.id, Session: d.describe(w.entry), Events: part.events, Seq: snapshot, More: more,
+		})
+		if err == nil && part.last > 0 {
+			w.place.Store(uint64(part.last))
+		}
+		part = newPart()
+		return err
+	}
+	inSnapshot := snapshot > 0
+	if inSnapshot && w.seq() >= snapshot {
+		if err := sendPart(false); err != nil {
+			return err
+		}
+		inSnapshot = false
+	}
+	for e := range w.entry.session.Events(ctx, w.seq()) {
+		if !inSnapshot {
+			live := client.Live{Subscription: w.id, Session: w.entry.name, Event: wireEvent(e)}
+			if err := w.conn.NotifyWhenRoom(ctx, client.MethodEvent, live); err != nil {
+				return err
+			}
+			w.place.Store(uint64(e.Seq))
+			continue
+		}
+		full := part.add(wireEvent(e))
+		over := e.Seq >= snapshot
+		if over || full {
+			if err := sendPart(!over); err != nil {
+				return err
+			}
+		}
+		inSnapshot = !over
+	}
+	return ctx.Err()
+}
+
+// A part collects events of a snapshot.
+type part struct {
+	events []client.Event
+	bytes  int
+	last   timeline.Seq
+}
+
+func newPart() *part { return &part{events: []client.Event{}} }
+
+// add reports whether the part is large enough to be sent.
+func (p *part) add(e client.Event) (full bool) {
+	p.events = append(p.events, e)
+	p.last = e.Seq
+	p.bytes += len(e.Text) + len(e.Input) + len(e.Data)*4/3 + 200
+	return p.bytes >= snapshotBytes
+}
