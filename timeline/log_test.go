@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -379,6 +380,37 @@ func TestLog_ManyAppendersAndFollowersAgree(t *testing.T) {
 			next[e.Turn]++
 		}
 	})
+}
+
+func TestLog_GrepReadsLongLinesToTheirEnd(t *testing.T) {
+	l, err := timeline.New(&timeline.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	long := strings.Repeat("語", 100_000) // its runes lie across every border
+	l.Append(timeline.Event{Body: timeline.Text{Data: []byte("first\n" + long + "needle" + long + " end\nneedle\n" + long + "\nlast needle\n")}})
+	for pattern, want := range map[string][]int{
+		"needle": {2, 3, 5}, "^needle": {3}, "needle$": {3, 5}, " end$": {2}, "^first$": {1}, "語needle語": {2}, "^語+$": {4}, "nothing": nil,
+	} {
+		found, err := l.Grep(regexp.MustCompile(pattern), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var numbers []int
+		for _, line := range found {
+			numbers = append(numbers, line.Number)
+			if line.Number == 2 && pattern == "needle" && (!strings.HasPrefix(line.Text, "…") || strings.Count(line.Text, "needle") != 1 || len(line.Text) > 5000) {
+				t.Errorf("got %d bytes, want the text around the match", len(line.Text))
+			}
+			if line.Number == 2 && pattern == " end$" && !strings.HasSuffix(line.Text, " end") {
+				t.Errorf("got %q, want the end of the line", line.Text)
+			}
+		}
+		if !slices.Equal(numbers, want) {
+			t.Errorf("%s: got lines %v, want %v", pattern, numbers, want)
+		}
+	}
 }
 
 func TestLog_LinesAndGrepReadTheOutputAsRendered(t *testing.T) {

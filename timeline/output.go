@@ -2,12 +2,14 @@ package timeline
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"sort"
+	"unicode/utf8"
 )
 
 const (
@@ -40,7 +42,7 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 	}
 	var lines []string
 	left := maxReadBytes
-	err := l.scan(from, func(n int, text []byte) bool {
+	err := l.scan(from, func(n int, text []byte, _ *longLine) bool {
 		if n > to || left < len(text) {
 			return false
 		}
@@ -52,26 +54,115 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 }
 
 // Grep returns the lines of the output file that match, the first max of them,
-// about 1 MiB at most. Only the first 64 KiB of a line are looked at.
+// about 1 MiB at most. Of a line with more than 64 KiB it returns what stands
+// around the match, behind "…" if that is not its beginning.
 func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 	var lines []Line
 	left := maxReadBytes
-	err := l.scan(1, func(n int, text []byte) bool {
+	err := l.scan(1, func(n int, text []byte, rest *longLine) bool {
 		if len(lines) >= max || left <= 0 {
 			return false
 		}
-		if re.Match(text) {
-			left -= len(text) + 1
-			lines = append(lines, Line{n, string(text)})
+		if rest != nil {
+			var found bool
+			if text, found = rest.around(re); !found {
+				return true
+			}
+		} else if !re.Match(text) {
+			return true
 		}
+		left -= len(text) + 1
+		lines = append(lines, Line{n, string(text)})
 		return true
 	})
 	return lines, err
 }
 
+const (
+	aroundBytes = 4 << 10 // what is shown of a long line, about
+	beforeBytes = 200     // of them, before the match
+)
+
+// A longLine is a line that is too long to be handed over whole. It reads itself,
+// from its beginning, rune by rune.
+type longLine struct {
+	head   []byte        // what has been read of it from the file
+	file   *bufio.Reader // the rest
+	ended  bool          // its newline has been read
+	err    error         // of the file
+	random io.ReaderAt
+	offset int64 // of its beginning in random
+}
+
+// ReadRune implements io.RuneReader.
+func (r *longLine) ReadRune() (rune, int, error) {
+	for !utf8.FullRune(r.head) && r.next() { // the rest of it is in the file
+	}
+	if len(r.head) == 0 {
+		return 0, 0, io.EOF
+	}
+	c, n := utf8.DecodeRune(r.head)
+	r.head = r.head[n:]
+	return c, n, nil
+}
+
+// next reads one more byte of the line into head.
+func (r *longLine) next() bool {
+	if r.ended || r.err != nil {
+		return false
+	}
+	b, err := r.file.ReadByte()
+	switch {
+	case err != nil:
+		r.err = err
+		return false
+	case b == '\n':
+		r.ended = true
+		return false
+	}
+	r.head = append(r.head, b)
+	return true
+}
+
+// around is the text around the first match. The line has not been read before.
+func (r *longLine) around(re *regexp.Regexp) (text []byte, found bool) {
+	at := re.FindReaderIndex(r)
+	if at == nil {
+		return nil, false
+	}
+	from := max(0, at[0]-beforeBytes)
+	text = make([]byte, aroundBytes)
+	n, err := r.random.ReadAt(text, r.offset+int64(from))
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	text = text[:n]
+	if end := bytes.IndexByte(text, '\n'); end >= 0 {
+		text = text[:end]
+	}
+	if from > 0 {
+		text = append([]byte("…"), text...)
+	}
+	return text, true
+}
+
+// skip reads to the end of the line.
+func (r *longLine) skip() error {
+	for !r.ended && r.err == nil {
+		_, err := r.file.ReadSlice('\n')
+		if err == nil {
+			r.ended = true
+		} else if err != bufio.ErrBufferFull {
+			r.err = err
+		}
+	}
+	return r.err
+}
+
 // scan hands over the finished lines of the output file from one on, each up to
-// maxCutBytes. The text is valid during the call only.
-func (l *Log) scan(from int, line func(number int, text []byte) bool) error {
+// maxCutBytes; one that has more comes as rest too. Both are valid during the call
+// only.
+func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) bool) error {
 	l.Sync()
 	l.mu.Lock()
 	path, last, marks := l.outputPathLocked(), l.lines, l.marks
@@ -91,23 +182,43 @@ func (l *Log) scan(from int, line func(number int, text []byte) bool) error {
 	if _, err := f.Seek(start.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("timeline: output file: %w", err)
 	}
-	r := bufio.NewReaderSize(f, maxCutBytes+1)
+	position := &position{r: f, at: start.offset}
+	r := bufio.NewReaderSize(position, maxCutBytes+1)
 	for n := start.line; n <= last; n++ {
+		offset := position.at - int64(r.Buffered())
 		text, err := r.ReadSlice('\n')
-		if err == nil {
+		var rest *longLine
+		switch err {
+		case nil:
 			text = text[:len(text)-1]
-		} else if err == bufio.ErrBufferFull {
-			text = append([]byte(nil), text[:maxCutBytes]...)
-			for err == bufio.ErrBufferFull {
-				_, err = r.ReadSlice('\n')
-			}
+		case bufio.ErrBufferFull:
+			text = append([]byte(nil), text...)
+			rest = &longLine{head: text, file: r, random: f, offset: offset}
+			text, err = text[:maxCutBytes:maxCutBytes], nil
 		}
 		if err != nil {
 			return fmt.Errorf("timeline: output file: line %d: %w", n, err)
 		}
-		if n >= from && !line(n, text) {
+		if n >= from && !line(n, text, rest) {
 			return nil
+		}
+		if rest != nil {
+			if err := rest.skip(); err != nil {
+				return fmt.Errorf("timeline: output file: line %d: %w", n, err)
+			}
 		}
 	}
 	return nil
+}
+
+// A position knows how far a file has been read.
+type position struct {
+	r  io.Reader
+	at int64
+}
+
+func (p *position) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.at += int64(n)
+	return n, err
 }

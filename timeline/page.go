@@ -95,7 +95,7 @@ func gapLabel(g Gap) string {
 	if g.Bytes == 0 {
 		return fmt.Sprintf("gap: %s lost", count(int(g.To-g.From)+1, "event"))
 	}
-	return fmt.Sprintf("gap: %s lost", sizeText(g.Bytes))
+	return fmt.Sprintf("gap: %s lost", ByteCount(g.Bytes))
 }
 
 func imageLabel(i *Image) string {
@@ -106,7 +106,7 @@ func imageLabel(i *Image) string {
 	if c, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
 		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
 	}
-	return fmt.Sprintf("image: %s, %s", what, sizeText(int64(len(i.Data))))
+	return fmt.Sprintf("image: %s, %s", what, ByteCount(int64(len(i.Data))))
 }
 
 // deathReport says why a worker ended and what is known about it, to be put
@@ -121,17 +121,17 @@ func deathReport(g GenerationEnded) string {
 		s += "; last line: " + strings.TrimSpace(g.LastLine)
 	}
 	if g.PeakRSS > 0 {
-		s += "; peak memory " + sizeText(g.PeakRSS)
+		s += "; peak memory " + ByteCount(g.PeakRSS)
 	}
 	return s
 }
 
-// sizeText is a number of bytes for people, in decimal units.
-func sizeText(bytes int64) string {
-	if bytes < 1000 {
-		return fmt.Sprintf("%d bytes", bytes)
+// ByteCount is a number of bytes for people, in decimal units: "117 KB".
+func ByteCount(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d bytes", n)
 	}
-	v, unit := float64(bytes)/1000, "KB"
+	v, unit := float64(n)/1000, "KB"
 	for _, next := range []string{"MB", "GB", "TB"} {
 		if v < 999.5 {
 			break

@@ -530,7 +530,7 @@ func (e *elision) count() int {
 
 // text says what is missing and where it is.
 func (e *elision) text(path string) string {
-	what := sizeText(e.bytes)
+	what := ByteCount(e.bytes)
 	if n := e.count(); n > 0 {
 		what = fmt.Sprintf("%s (%s)", count(n, "line"), what)
 	}

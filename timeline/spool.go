@@ -250,5 +250,5 @@ const maxGrowth = maxColumn / 6
 // seal says at the end of output.txt that it is the end.
 func (s *spool) seal() {
 	s.page.endTurn()
-	s.page.label(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", sizeText(s.limit)))
+	s.page.label(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", ByteCount(s.limit)))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // interrupt is the tool repl_interrupt.
@@ -98,7 +99,7 @@ func (s *server) list(_ context.Context, _ *request, arguments json.RawMessage) 
 		}
 		memory, pid := "-", "-"
 		if i.PID != 0 {
-			memory, pid = byteCount(i.MemoryBytes), fmt.Sprint(i.PID)
+			memory, pid = timeline.ByteCount(i.MemoryBytes), fmt.Sprint(i.PID)
 		}
 		age := time.Since(i.Opened).Round(time.Second)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", v.name, language, state, i.Generation, age, memory, pid)

@@ -68,7 +68,7 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	case c.images >= maxImages:
 		why = fmt.Sprintf("a reply holds %d", maxImages)
 	case c.bytes+len(shown.Data) > maxImageBytes:
-		why = byteCount(int64(len(shown.Data))) + " are too much for this reply"
+		why = timeline.ByteCount(int64(len(shown.Data))) + " are too much for this reply"
 	}
 	file := ""
 	if why != "" || shown != i {

@@ -86,6 +86,9 @@ func (a *asker) grep(pattern string) *mcp.CallToolResult {
 	if len(found) == 0 {
 		return plain(fmt.Sprintf("[no line of %d matches]", log.LineCount()))
 	}
+	for i := range found {
+		found[i].Text = around(found[i].Text, re)
+	}
 	shown := listing(found[:min(len(found), maxLines)], a.call.budget())
 	if shown.count < len(found) {
 		last := found[shown.count-1].Number
@@ -143,6 +146,16 @@ func listing(lines []timeline.Line, most budget) listed {
 		b.WriteString(text)
 	}
 	return listed{b.String(), len(lines)}
+}
+
+// around is a very long line from shortly before what matches.
+func around(s string, re *regexp.Regexp) string {
+	const before = 200 // bytes
+	at := re.FindStringIndex(s)
+	if at == nil || at[0] <= before || len(s) <= maxLineChars {
+		return s
+	}
+	return "…" + strings.ToValidUTF8(s[at[0]-before:], "")
 }
 
 // shorten cuts a very long line.

@@ -223,21 +223,9 @@ func lastRunes(s string, most int) string {
 func progressText(r supervisor.Reply) string {
 	sofar := "no output so far"
 	if r.OutputBytes > 0 {
-		sofar = byteCount(r.OutputBytes) + " so far"
+		sofar = timeline.ByteCount(r.OutputBytes) + " so far"
 	}
 	return fmt.Sprintf("%.1f s, %s", r.Elapsed.Seconds(), sofar)
-}
-
-// byteCount is a size as people write it.
-func byteCount(n int64) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 1000*1000:
-		return fmt.Sprintf("%.1f KB", float64(n)/1000)
-	default:
-		return fmt.Sprintf("%.1f MB", float64(n)/1000/1000)
-	}
 }
 
 // plain is a result of one text.

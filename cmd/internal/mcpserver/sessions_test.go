@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +116,18 @@ func TestOutput_LookIsBounded(t *testing.T) {
 		t.Errorf("got %d bytes", len(got))
 	}
 	wantPart(t, c.call("repl_output", map[string]any{"grep": "0"}).text(), "more lines match after line")
+}
+
+func TestOutput_GrepShowsTheMatchOfALongLine(t *testing.T) {
+	c := greet(t, nil)
+	for _, size := range []int{10_000, 200_000} {
+		c.repl(fmt.Sprintf("sh head -c %d /dev/zero | tr '\\0' x; echo needle%d", size, size))
+		got := c.call("repl_output", map[string]any{"grep": fmt.Sprint("needle", size)}).text()
+		wantPart(t, got, ": …xxx", fmt.Sprint("xneedle", size))
+		if len(got) > 400 {
+			t.Errorf("got %d bytes", len(got))
+		}
+	}
 }
 
 func TestOutput_AfterShowsThingsAgain(t *testing.T) {
