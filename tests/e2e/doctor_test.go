@@ -164,6 +164,25 @@ func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 	}
 }
 
+// A project is other people's: looking at it must not run what is in it.
+func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
+	h := alone(t)
+	evil := filepath.Join(h.dir, "repl")
+	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, ".mcp.json"), []byte(`{"mcpServers": {"turnstone": {"command": "./repl", "args": ["mcp"]}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := h.run(t, "", "doctor", "--lang", "python")
+	if !strings.Contains(got.stdout, "not run here") {
+		t.Errorf("got %v", got)
+	}
+	if _, err := os.Stat(filepath.Join(h.dir, "ran")); err == nil {
+		t.Error("the project's program ran")
+	}
+}
+
 func TestDoctor_EndsAtCtrlC(t *testing.T) {
 	h := alone(t)
 	started := filepath.Join(h.dir, "started")

@@ -46,9 +46,26 @@ func TestInstall_TheEntryStartsAServer(t *testing.T) {
 	}
 	server := exec.CommandContext(t.Context(), entry.Command, entry.Args...)
 	server.Env = h.env
-	server.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n")
-	if out, err := server.Output(); err != nil || !strings.Contains(string(out), `"protocolVersion":"2025-06-18"`) {
-		t.Errorf("got %q, %v", out, err)
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(t, out, `"protocolVersion":"2025-06-18"`)
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("the server ended badly: %v", err)
 	}
 	want(t, h.run(t, "", "install", "cursor", "--lang", "python", "--dir", "bin"), result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.home(), ".cursor", "mcp.json") + "\n", "", 0})
 }

@@ -69,7 +69,7 @@ func examineClients(ctx context.Context) []clientReport {
 				report.Problem = oneLine(err)
 			}
 			for _, e := range entries {
-				report.Entries = append(report.Entries, examineEntry(ctx, e))
+				report.Entries = append(report.Entries, examineEntry(ctx, e, !project))
 			}
 			if len(entries) > 0 || err != nil || !project && r.Found != "" {
 				r.Files = append(r.Files, report)
@@ -83,9 +83,9 @@ func examineClients(ctx context.Context) []clientReport {
 // versionTime bounds another version of this program that is asked which it is.
 const versionTime = 2 * time.Second
 
-func examineEntry(ctx context.Context, e install.Entry) clientEntry {
+func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntry {
 	r := clientEntry{Name: e.Name, Command: e.Command, Args: e.Args}
-	r.Detail, r.OK = examineCommand(ctx, e.Command)
+	r.Detail, r.OK = examineCommand(ctx, e.Command, trusted)
 	if seconds, set := e.Seconds(); set && seconds < 60 {
 		r.Notes = append(r.Notes, fmt.Sprintf("its timeout of %g s ends calls: a call may wait 45 s for code, and more when it is told to", seconds))
 	}
@@ -95,8 +95,9 @@ func examineEntry(ctx context.Context, e install.Entry) clientEntry {
 	return r
 }
 
-// examineCommand says what a command is, against this program.
-func examineCommand(ctx context.Context, command string) (detail string, ok bool) {
+// examineCommand says what a command is, against this program. One that is not
+// trusted is not run: a project's file is written by whoever wrote the project.
+func examineCommand(ctx context.Context, command string, trusted bool) (detail string, ok bool) {
 	path, err := exec.LookPath(command)
 	if err != nil {
 		return "it does not exist, so the client cannot start it: repl install writes it anew", false
@@ -108,6 +109,9 @@ func examineCommand(ctx context.Context, command string) (detail string, ok bool
 		if errMine == nil && errIts == nil && os.SameFile(mine, its) {
 			return "this program", true
 		}
+	}
+	if !trusted {
+		return "another file, which is not run here because the project names it", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()

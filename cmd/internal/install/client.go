@@ -23,6 +23,7 @@ type Client struct {
 	servers  func(tree map[string]any) []string // the keys of the table of servers
 	settings func(Server) []setting
 	own      func(*change) []step // its own command, where that is the better way
+	state    bool                 // it writes its file all the time itself
 	approves string               // the setting that lets tools run unasked; "" when it has none
 	reload   string               // what makes it read the file again
 }
@@ -83,7 +84,7 @@ func Clients() []Client {
 		settings: func(s Server) []setting {
 			return append(typed("stdio", s), setting{key: "alwaysLoad", value: true})
 		},
-		own: claudeCommands, reload: "its next session",
+		own: claudeCommands, state: true, reload: "its next session",
 	}, {
 		Name: "codex", Title: "Codex", programs: []string{"codex"},
 		file: func(p Places) string {

@@ -33,17 +33,17 @@ func readFile(path string) (snapshot, error) {
 		}
 		return s, nil
 	}
+	if s.info, err = os.Stat(s.target); err != nil {
+		return s, err
+	}
+	if !s.info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		return s, fmt.Errorf("%s is no regular file", s.target)
+	}
 	f, err := os.Open(s.target)
 	if err != nil {
 		return s, err
 	}
 	defer f.Close()
-	if s.info, err = f.Stat(); err != nil {
-		return s, err
-	}
-	if !s.info.Mode().IsRegular() {
-		return s, fmt.Errorf("%s is no regular file", s.target)
-	}
 	s.there = true
 	s.text, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(s.text) > maxFileBytes {

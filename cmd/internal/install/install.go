@@ -121,8 +121,11 @@ func (c Client) attempt(ctx context.Context, ch *change, o Options, plan func(*c
 			return ch.run(ctx, r, steps, o.DryRun)
 		}
 	}
-	if r.Diff = changedLines(ch.was.text, ch.text); ch.gone {
+	switch r.Diff = changedLines(ch.was.text, ch.text); {
+	case ch.gone:
 		r.Note = "the file held nothing else, and is removed"
+	case c.state && !o.Project:
+		r.Note = fmt.Sprintf("%s is not on PATH, so its file is edited: one that runs now may undo this", c.programs[0])
 	}
 	if o.DryRun {
 		return r, nil

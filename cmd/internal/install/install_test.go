@@ -124,7 +124,7 @@ func TestInstall_KeepsWhatAPersonWrote(t *testing.T) {
 			"{\"mcp\\u0053ervers\": {}}",
 			`{"mcp\u0053ervers": {"turnstone": {"command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"]}}}`,
 		},
-		{"white space alone", " \n", "{\n  \"mcpServers\": {\n    \"turnstone\": {\n      \"command\": \"/opt/bin/repl\",\n      \"args\": [\n        \"mcp\",\n        \"--lang\",\n        \"python\"\n      ]\n    }\n  }\n}"},
+		{"white space alone", " \n", "{\n  \"mcpServers\": {\n    \"turnstone\": {\n      \"command\": \"/opt/bin/repl\",\n      \"args\": [\n        \"mcp\",\n        \"--lang\",\n        \"python\"\n      ]\n    }\n  }\n}\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestInstall_RefusesWhatItCannotReadAndSaysWhere(t *testing.T) {
 		{"cursor", `{"mcpServers": {"turnstone": {"command": "npx", "args": ["other"]}}}`, "--name"},
 		{"cursor", `{"mcpServers": {"turnstone": {"url": "https://x"}}}`, "another one (https://x)"},
 		{"codex", "a = 1\nb 2\n", "line 2, column 3"},
-		{"codex", "mcp_servers = { other = { command = 'x' } }\n", "cannot be edited safely"},
+		{"codex", "mcp_servers = { other = { command = 'x' } }\n", "line 1, column 1: mcp_servers is one inline table"},
 		{"codex", "[[mcp_servers]]\n", `"mcp_servers" is no table`},
 		{"codex", "[mcp_servers]\nturnstone = { command = '/x/repl', args = ['mcp'] }\n", "change it by hand"},
 		{"codex", "a = " + strings.Repeat("[", 20_000), "nested deeper"},
@@ -303,6 +303,23 @@ func TestInstall_FollowsASymbolicLinkAndKeepsIt(t *testing.T) {
 	}
 	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "which is not there") {
 		t.Errorf("a link that leads nowhere: got %v", err)
+	}
+}
+
+func TestInstall_RefusesWhatIsNoFile(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	if err := os.MkdirAll(c.file(p), 0o755); err != nil { // a directory stands for whatever is no file
+		t.Fatal(err)
+	}
+	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInstall_SaysThatARunningClaudeMayUndoAnEdit(t *testing.T) {
+	p, c := machine(t), client(t, "claude")
+	if r := do(t, Added, c.Install, p, turnstone); !strings.Contains(r.Note, "claude is not on PATH") {
+		t.Errorf("got note %q", r.Note)
 	}
 }
 

@@ -48,7 +48,7 @@ func jsonRoot(text []byte) (rest []byte, root hujson.Value, err error) {
 		return nil, root, err
 	}
 	if len(bytes.TrimSpace(rest)) == 0 { // clients take an empty file for {}
-		rest = []byte("{}")
+		rest = []byte("{}\n")
 	}
 	root, err = hujson.Parse(rest)
 	if err != nil {

@@ -110,6 +110,9 @@ func (t tomlText) put(text []byte, at []string, settings []setting) ([]byte, err
 	}
 	nl := newline(rest)
 	if _, there := lookup(tree, at); !there {
+		if err := extensible(rest, at[:len(at)-1]); err != nil {
+			return nil, err
+		}
 		var b strings.Builder
 		switch {
 		case len(rest) == 0:
@@ -206,6 +209,22 @@ func tomlEntry(text []byte, at []string) (tomlTable, error) {
 		return tomlTable{}, handwritten(at)
 	}
 	return tables[i], nil
+}
+
+// extensible refuses a table that is written as a value, which is closed.
+func extensible(text []byte, at []string) error {
+	tables, err := tomlTables(text)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		for _, v := range t.values {
+			if slices.Equal(slices.Concat(t.keys, v.keys), at) {
+				return unreadablef("%s: %s is one inline table, which takes no more: write each server as a table, [%[2]s.NAME]", place(text, v.begin), tomlKey(at))
+			}
+		}
+	}
+	return nil
 }
 
 func handwritten(at []string) error {
