@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -39,13 +41,77 @@ func BenchmarkStdio_PollOfAnIdleSession(b *testing.B) {
 }
 
 func BenchmarkStdio_OnePlusOneInPython(b *testing.B) {
-	if spec := python.Spec(python.Options{}); spec.Err != nil {
-		b.Skipf("no Python here: %v", spec.Err)
-	}
+	pythonSpec(b)
 	benchmarkStdio(b, "python", `{"name":"repl","arguments":{"input":"1+1"}}`)
 }
 
-func benchmarkStdio(b *testing.B, role, params string) {
+// What a client waits for when it starts: the tools, which need no interpreter, and
+// the first result, which should need little more than BenchmarkStart_Session.
+func BenchmarkStart_ToolsList(b *testing.B) {
+	benchmarkStart(b, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+}
+
+func BenchmarkStart_FirstResult(b *testing.B) {
+	benchmarkStart(b, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"1+1"}}}`)
+}
+
+func BenchmarkStart_Session(b *testing.B) {
+	spec := pythonSpec(b)
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sup.Close()
+	for b.Loop() {
+		s, err := sup.Open(b.Context(), "main", spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		turn, err := s.Submit(b.Context(), "1+1")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := turn.Wait(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := s.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+func pythonSpec(b *testing.B) workers.Spec {
+	spec := python.Spec(python.Options{})
+	if spec.Err != nil {
+		b.Skipf("no Python here: %v", spec.Err)
+	}
+	return spec
+}
+
+// benchmarkStart starts a server, shakes hands and asks once.
+func benchmarkStart(b *testing.B, request string) {
+	pythonSpec(b)
+	for b.Loop() {
+		p := startPeer(b, "python")
+		p.greet()
+		p.ask(request)
+		b.StopTimer()
+		p.end()
+		b.StartTimer()
+	}
+}
+
+// A peer is a server in a process of its own.
+type peer struct {
+	b   *testing.B
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startPeer(b *testing.B, role string) *peer {
 	cmd := exec.Command(self())
 	cmd.Env = append(os.Environ(), serveRole+"="+role)
 	cmd.Stderr = os.Stderr
@@ -60,29 +126,38 @@ func benchmarkStdio(b *testing.B, role, params string) {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	defer func() {
-		_ = in.Close()
-		if err := cmd.Wait(); err != nil {
-			b.Error(err)
-		}
-	}()
-	lines := bufio.NewReader(out)
-	ask := func(line string) string {
-		if _, err := io.WriteString(in, line+"\n"); err != nil {
-			b.Fatal(err)
-		}
-		answer, err := lines.ReadString('\n')
-		if err != nil {
-			b.Fatal(err)
-		}
-		return answer
+	return &peer{b, cmd, in, bufio.NewReader(out)}
+}
+
+func (p *peer) ask(line string) {
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.b.Fatal(err)
 	}
-	ask(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
-	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
-		b.Fatal(err)
+	if _, err := p.out.ReadString('\n'); err != nil {
+		p.b.Fatal(err)
 	}
-	call := func(n int) string {
-		return ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, n, params))
+}
+
+func (p *peer) greet() {
+	p.ask(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
+	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+		p.b.Fatal(err)
+	}
+}
+
+func (p *peer) end() {
+	_ = p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		p.b.Error(err)
+	}
+}
+
+func benchmarkStdio(b *testing.B, role, params string) {
+	p := startPeer(b, role)
+	defer p.end()
+	p.greet()
+	call := func(n int) {
+		p.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, n, params))
 	}
 	call(1) // the interpreter has started
 	n := 1
