@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
@@ -74,6 +76,53 @@ func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 	r := await(t, turn)
 	if n := strings.Count(r.Text(), "3 lines after the interrupt were not run"); n != 1 || r.Outcome != "interrupted" {
 		t.Errorf("got %q, %q", r.Outcome, r.Text())
+	}
+}
+
+func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
+	spec := fake(nil)
+	starts := 0
+	spec.Prepare = func(_ context.Context, progress func(string)) (map[string][]byte, error) {
+		starts++
+		progress(fmt.Sprintf("making it for start %d", starts))
+		return map[string][]byte{"made": []byte("by hand\n")}, nil
+	}
+	spec.Files = map[string][]byte{"given": []byte("before\n")}
+	spec.Env = append(spec.Env, "FILES="+workers.FilesDir)
+	s := open(t, nil, spec)
+	for start := 1; start <= 2; start++ {
+		if got, want := settle(t, s).Text(), fmt.Sprintf("making it for start %d", start); strings.Count(got, want) != 1 {
+			t.Errorf("start %d: got %q, want %q", start, got, want)
+		}
+		_, r := submit(t, s, `sh cat "$FILES/given" "$FILES/made"`)
+		if got := text(r.Events); got != "before\nby hand\n" {
+			t.Errorf("start %d: got %q", start, got)
+		}
+		if err := s.Reset(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOpen_FailsWithWhatCannotBePrepared(t *testing.T) {
+	spec := fake(nil)
+	spec.Prepare = func(context.Context, func(string)) (map[string][]byte, error) { return nil, errors.New("no compiler") }
+	sup := newSupervisor(t, nil)
+	var start *supervisor.StartError
+	if _, err := sup.Open(t.Context(), "main", spec); !errors.As(err, &start) || !strings.Contains(err.Error(), "no compiler") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	spec.Prepare = func(ctx context.Context, _ func(string)) (map[string][]byte, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if _, err := sup.Open(ctx, "main", spec); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: got %v", err)
+	}
+	if _, err := sup.Open(t.Context(), "main", fake(nil)); err != nil {
+		t.Errorf("the name is not free again: %v", err)
 	}
 }
 

@@ -92,7 +92,7 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 		}
 	}
 	if command == "" {
-		return nil, fmt.Errorf("R's part of the worker has to be compiled on this system, once, and there is no C compiler (%s): %s",
+		return nil, fmt.Errorf("no C compiler (%s), which R's part of the worker needs on this system, once: %s",
 			strings.Join(compilerNames, ", "), howToInstallCompiler)
 	}
 	progress(fmt.Sprintf("compiling R's part of the worker with %s, once", command))
