@@ -14,8 +14,13 @@
 // else once there is structured content. At most one bracketed line about the
 // state follows; facts for programs are in the result's _meta under turnstone/.
 //
-// A call never outlives its timeout, a turn may. Nothing waits behind a running
-// turn: a second input is refused at once, and says what to do.
+// A call outlives its timeout only while a person is asked, by personTime; a turn
+// may. Nothing waits behind a running turn: a second input is refused at once, and
+// says what to do.
+//
+// What the model may not answer, secrets above all, is asked of a person through the
+// client: within the call where the protocol lets a server ask, and else by a result
+// that makes the client call again, while the turn waits under a handle.
 //
 // The SDK keeps the protocol, in every version from 2024-11-05 on; the wire below
 // it keeps the promises that the SDK does not: a cancelled call is never answered,
@@ -32,6 +37,9 @@
 //	open     a call      the worker's process exists, 10 s  the start of one session
 //	calls    the SDK     the call is answered or cancelled  nothing
 //	asides   lines       its messages are written           errors that answer no call
+//	ask      a call      the answer, or the end of the call  one question to the client
+//	over     a call      the wait or the call is over       nothing
+//	pages    a call      Run ends                           the listener of pages, see page.go
 //	last     Run         calls and asides have ended        nothing
 //
 // Run waits for open, and for half a second for calls and asides: no longer,
