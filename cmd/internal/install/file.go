@@ -57,7 +57,8 @@ var errChanged = errors.New("another program changes it at this moment: try agai
 
 // replace puts text in the place of what was read, at once or not at all. Between
 // the last look at the file and the rename are microseconds in which a change would
-// be lost: no rename is conditional on what the file holds.
+// be lost, unless it is one of another repl install: no rename is conditional on
+// what the file holds.
 func (s snapshot) replace(text []byte) error {
 	if s.there && s.info.Mode()&0o200 == 0 {
 		return fmt.Errorf("%s is read-only: whatever made it so may write it anew", s.target)
@@ -114,6 +115,11 @@ func writeFile(path string, text []byte, like fs.FileInfo, check func() error) (
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if check != nil {
 		if err = check(); err != nil {
 			return err

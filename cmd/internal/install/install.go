@@ -51,7 +51,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func ValidName(name string) bool { return validName.MatchString(name) }
 
 // tries is how often a file that others change is read anew.
-const tries = 5
+const tries = 10
 
 // Install makes a client start a server. A server that is there is brought up to
 // date in what it starts; what else its entry says is the person's. An entry of the

@@ -392,6 +392,29 @@ func TestInstall_TriesAgainWhenAnotherProgramWrote(t *testing.T) {
 	}
 }
 
+func TestInstall_ManyAtOnceLoseNothing(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	write(t, c.file(p), "{}", 0o600)
+	const many = 6
+	errs := make(chan error, many)
+	for i := range many {
+		go func() {
+			s := turnstone
+			s.Name = fmt.Sprintf("n%d", i)
+			_, err := c.Install(t.Context(), p, s, Options{})
+			errs <- err
+		}()
+	}
+	for range many {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Count(text(t, c.file(p)), `"command"`); got != many {
+		t.Errorf("%d of %d entries are there", got, many)
+	}
+}
+
 func TestOpenCode_AFileKeepsItsForm(t *testing.T) {
 	p, c := machine(t), client(t, "opencode")
 	file := filepath.Join(p.XDG, "opencode", "opencode.jsonc")
