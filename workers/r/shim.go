@@ -120,7 +120,11 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 		return nil, fmt.Errorf("%s did not finish with R's part of the worker: %w", command, ctx.Err())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot compile R's part of the worker (%w): %s; %s", command, err, complaint(said), howToInstallCompiler)
+		why := complaint(said)
+		if lacksHeaders(why) {
+			why += "; " + howToInstallCompiler
+		}
+		return nil, fmt.Errorf("%s cannot compile R's part of the worker (%w): %s", command, err, why)
 	}
 	return os.ReadFile(filepath.Join(dir, shimName))
 }
@@ -139,6 +143,17 @@ func complaint(said []byte) string {
 		text = strings.ToValidUTF8(text[:maxComplaint], "") + "…"
 	}
 	return text
+}
+
+// lacksHeaders tells from a complaint, in the words of gcc or clang or of a Mac
+// without its tools, whether something has to be installed.
+func lacksHeaders(complaint string) bool {
+	for _, words := range []string{"No such file", "file not found", "xcrun", "xcode-select"} {
+		if strings.Contains(complaint, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // shimSources are the files that the shim is made of, by name.

@@ -231,6 +231,14 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without headers: got %v", err)
 	}
+	script = "#!/bin/sh\necho 'shim.c:1:1: warning: odd' >&2\necho 'shim.c:7:9: error: unknown type name' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err = compiled(t.Context(), "-", func(string) {})
+	if err == nil || !strings.HasSuffix(err.Error(), ": shim.c:7:9: error: unknown type name") {
+		t.Errorf("a compiler that is too old: got %v", err)
+	}
 }
 
 func TestCompiled_GivesUpWithItsContext(t *testing.T) {
