@@ -30,7 +30,7 @@ var mayImport = map[string]string{
 	"cmd/internal/mcpserver": "supervisor timeline workers",
 	"cmd/internal/install":   "",
 	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
-		"cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install",
+		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",

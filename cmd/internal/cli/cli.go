@@ -33,6 +33,15 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"mcp", mcp},
+		{"serve", serve},
+		{"list", listSessions},
+		{"exec", execIn},
+		{"input", inputTo},
+		{"events", showEvents},
+		{"interrupt", interruptIn},
+		{"reset", resetIn},
+		{"close", closeIn},
+		{"ctl", ctl},
 		{"install", installInto},
 		{"doctor", doctor},
 		{"worker", worker},
@@ -91,7 +100,8 @@ func dispatch(s streams, args []string) int {
 
 // oneLine is an error's text without what repeats the program's name.
 func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "supervisor: "), "\n", "; ")
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // newFlags is a flag set that says nothing by itself.

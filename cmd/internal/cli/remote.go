@@ -1,0 +1,432 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// statusUnreachable is the exit status when no daemon answers.
+const statusUnreachable = 3
+
+// A remote is what the commands that speak with a daemon have in common.
+type remote struct {
+	flags  *flag.FlagSet
+	socket string
+	json   bool
+}
+
+func newRemote(name string) *remote {
+	r := &remote{flags: newFlags(name)}
+	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), "")
+	r.flags.BoolVar(&r.json, "json", false, "")
+	return r
+}
+
+// parse parses flags before and behind the arguments, of which there must be as
+// many as there are names.
+func (r *remote) parse(args []string, names ...string) ([]string, error) {
+	var given []string
+	for {
+		if err := parse(r.flags, args); err != nil {
+			return nil, err
+		}
+		if args = r.flags.Args(); len(args) == 0 {
+			break
+		}
+		given, args = append(given, args[0]), args[1:]
+	}
+	switch {
+	case len(given) < len(names):
+		return nil, misuse("repl %s wants %s (see repl help)", r.flags.Name(), strings.Join(names, " "))
+	case len(given) > len(names):
+		return nil, misuse("%q is one argument too many for repl %s", given[len(names)], r.flags.Name())
+	}
+	return given, nil
+}
+
+// use connects and calls do with a context that ends with the signals.
+func (r *remote) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	c, err := client.Dial(ctx, r.socket)
+	if err != nil {
+		return statusUnreachable, err
+	}
+	defer c.Close()
+	status, err := do(ctx, c)
+	if signalled, ok := statusOf(ctx); ok {
+		return signalled, nil
+	}
+	if client.IsKind(err, client.KindUnreachable) {
+		status = statusUnreachable
+	}
+	return status, err
+}
+
+// author is how this person's turns are recorded.
+func author() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}
+
+// listSessions shows the daemon's sessions.
+func listSessions(s streams, args []string) (int, error) {
+	r := newRemote("list")
+	if _, err := r.parse(args); err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		sessions, err := c.List(ctx)
+		if err != nil {
+			return statusFailed, err
+		}
+		if r.json {
+			return statusDone, printJSON(s.out, sessions)
+		}
+		if len(sessions) == 0 {
+			fmt.Fprintln(s.err, "no session is open")
+			return statusDone, nil
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tWATCHERS\tKEYBOARD")
+		for _, one := range sessions {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
+				time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, one.Writer)
+		}
+		return statusDone, w.Flush()
+	})
+}
+
+// stateOf is a session's state with what there is to know about it.
+func stateOf(s client.Session) string {
+	switch {
+	case s.Provisional:
+		return "being prepared"
+	case s.Wait != nil:
+		return fmt.Sprintf("waiting: %q", s.Wait.Prompt)
+	case s.RunningMS > 0:
+		return fmt.Sprintf("%s %s", s.State, (time.Duration(s.RunningMS) * time.Millisecond).Round(time.Second))
+	}
+	return s.State
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// execIn runs code in a session of the daemon's, which is made when it is not there.
+func execIn(s streams, args []string) (int, error) {
+	r := newRemote("exec")
+	code := r.flags.String("e", "", "")
+	wait := r.flags.Duration("wait", 24*time.Hour, "")
+	lang := r.flags.String("lang", "", "")
+	dir := r.flags.String("dir", "", "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	if *wait < 0 || *wait > 24*time.Hour {
+		return statusUsage, misuse("--wait %s: want 0 to 24h", *wait)
+	}
+	c := choice{dir: *dir}
+	if err := c.settleDir(); err != nil {
+		return statusUsage, err
+	}
+	if !isSet(r.flags, "e") {
+		text, err := io.ReadAll(s.in)
+		if err != nil {
+			return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
+		}
+		*code = string(text)
+	}
+	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
+		p := client.StartParams{Session: given[0], Input: *code, Author: author(), WaitMS: wait.Milliseconds()}
+		reply, err := conn.Start(ctx, p)
+		if client.IsKind(err, client.KindNoSession) {
+			_, err = conn.Create(ctx, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir})
+			if err == nil || client.IsKind(err, client.KindExists) { // somebody was faster
+				reply, err = conn.Start(ctx, p)
+			}
+		}
+		if err != nil {
+			return statusFailed, err
+		}
+		return showReply(s, r.json, reply)
+	})
+}
+
+// showReply prints what a turn printed, and says on standard error what else
+// there is to know.
+func showReply(s streams, asJSON bool, reply client.Reply) (int, error) {
+	if asJSON {
+		return replyStatus(reply), printJSON(s.out, reply)
+	}
+	for _, p := range reply.Render(&timeline.RenderOptions{Self: author()}).Parts {
+		if p.Image != nil {
+			fmt.Fprintf(s.err, "repl: a picture of %d bytes (%s)\n", len(p.Image.Data), p.Image.MIME)
+			continue
+		}
+		if _, err := io.WriteString(s.out, p.Text); err != nil {
+			return statusFailed, err
+		}
+	}
+	switch {
+	case reply.Wait != nil:
+		fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+	case reply.Outcome == "":
+		fmt.Fprintf(s.err, "repl: it goes on: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
+	}
+	return replyStatus(reply), nil
+}
+
+// replyStatus is the exit status for a reply: an error of the code's is a failure.
+func replyStatus(reply client.Reply) int {
+	switch reply.Outcome {
+	case "error", "ended":
+		return statusFailed
+	case "interrupted":
+		return 130
+	}
+	return statusDone
+}
+
+// inputTo answers what a session waits for.
+func inputTo(s streams, args []string) (int, error) {
+	r := newRemote("input")
+	text := r.flags.String("e", "", "")
+	eof := r.flags.Bool("eof", false, "")
+	wait := r.flags.Duration("wait", 24*time.Hour, "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	if !isSet(r.flags, "e") && !*eof {
+		line, err := bufio.NewReader(s.in).ReadString('\n')
+		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+			return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
+		}
+		*text = strings.TrimSuffix(line, "\n")
+	}
+	if *text != "" || isSet(r.flags, "e") || !*eof {
+		*text += "\n"
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		session, err := c.Get(ctx, given[0])
+		if err != nil {
+			return statusFailed, err
+		}
+		if session.Wait == nil {
+			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], session.State)
+		}
+		reply, err := c.Input(ctx, client.InputParams{
+			Session: given[0], Wait: session.Wait.ID, Input: *text, EOF: *eof, Author: author(),
+			WaitMS: wait.Milliseconds(), After: session.LastSeq,
+		})
+		if err != nil {
+			return statusFailed, err
+		}
+		return showReply(s, r.json, reply)
+	})
+}
+
+// isSet reports whether a flag was given.
+func isSet(f *flag.FlagSet, name string) bool {
+	given := false
+	f.Visit(func(one *flag.Flag) { given = given || one.Name == name })
+	return given
+}
+
+// showEvents prints a session's events as JSON lines, or its text.
+func showEvents(s streams, args []string) (int, error) {
+	r := newRemote("events")
+	after := r.flags.Uint64("after", 0, "")
+	follow := r.flags.Bool("follow", false, "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		w, err := c.Subscribe(ctx, client.SubscribeParams{Session: given[0], After: timeline.Seq(*after)})
+		if err != nil {
+			return statusFailed, err
+		}
+		out := json.NewEncoder(s.out)
+		for last := timeline.Seq(*after); *follow || last < w.Seq; {
+			e, err := w.Next(ctx)
+			if errors.Is(err, client.ErrEnded) || ctx.Err() != nil {
+				return statusDone, nil
+			}
+			if err != nil {
+				return statusFailed, err
+			}
+			last = e.Seq
+			if r.json {
+				err = out.Encode(client.FromTimeline(e))
+			} else {
+				err = printEvent(s.out, e)
+			}
+			if err != nil {
+				return statusFailed, err
+			}
+		}
+		return statusDone, nil
+	})
+}
+
+// printEvent prints an event for a person: text as it is, the rest as a line.
+func printEvent(w io.Writer, e timeline.Event) error {
+	var err error
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		_, err = w.Write(b.Data)
+	case timeline.TurnStarted:
+		by := ""
+		if b.Author != "" {
+			by = " by " + b.Author
+		}
+		_, err = fmt.Fprintf(w, "[turn %d%s]\n%s\n", e.Turn, by, strings.TrimRight(string(b.Input), "\n"))
+	case timeline.InputLine:
+		text := b.Text
+		if b.Secret {
+			text = "(a secret)"
+		}
+		_, err = fmt.Fprintf(w, "%s%s\n", b.Prompt, text)
+	case timeline.TurnEnded:
+		if b.Outcome != "ok" {
+			_, err = fmt.Fprintf(w, "[turn %d: %s]\n", e.Turn, b.Outcome)
+		}
+	case timeline.Image:
+		_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(b.Data))
+	case timeline.Notice:
+		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
+	case timeline.Wait:
+		_, err = fmt.Fprintf(w, "[it waits for input: %q]\n", b.Prompt)
+	case timeline.Gap:
+		_, err = fmt.Fprintf(w, "[%d bytes are lost here]\n", b.Bytes)
+	case timeline.GenerationEnded:
+		_, err = fmt.Fprintf(w, "[it ended: %s]\n", b.Reason)
+	}
+	return err
+}
+
+// interruptIn interrupts what a session runs now.
+func interruptIn(s streams, args []string) (int, error) {
+	r := newRemote("interrupt")
+	turn := r.flags.Uint64("turn", 0, "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		if *turn == 0 {
+			session, err := c.Get(ctx, given[0])
+			if err != nil {
+				return statusFailed, err
+			}
+			if session.State != "running" && session.State != "waiting" {
+				fmt.Fprintf(s.err, "repl: nothing runs: %s is %s\n", session.Name, session.State)
+				return statusDone, nil
+			}
+			*turn = session.Turn
+		}
+		result, err := c.Interrupt(ctx, client.InterruptParams{Session: given[0], Turn: *turn, Author: author()})
+		if err != nil {
+			return statusFailed, err
+		}
+		if result.Result == "pending" {
+			return statusFailed, errors.New("it goes on: a second interrupt is harder to ignore, and repl reset always works")
+		}
+		return statusDone, nil
+	})
+}
+
+// resetIn restarts a session's runtime.
+func resetIn(_ streams, args []string) (int, error) {
+	return onSession("reset", args, func(ctx context.Context, c *client.Client, name string) error {
+		_, err := c.Reset(ctx, name)
+		return err
+	})
+}
+
+// closeIn ends a session.
+func closeIn(_ streams, args []string) (int, error) {
+	return onSession("close", args, func(ctx context.Context, c *client.Client, name string) error {
+		return c.CloseSession(ctx, name)
+	})
+}
+
+func onSession(command string, args []string, do func(context.Context, *client.Client, string) error) (int, error) {
+	r := newRemote(command)
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		if err := do(ctx, c, given[0]); err != nil {
+			return statusFailed, err
+		}
+		return statusDone, nil
+	})
+}
+
+// ctl sends a line to the daemon's control plane and prints the answer.
+func ctl(s streams, args []string) (int, error) {
+	r := newRemote("ctl")
+	given, err := r.parse(args, "status|pause|resume|drain|stop")
+	if err != nil {
+		return statusUsage, err
+	}
+	conn, err := net.DialTimeout("unix", r.socket, 5*time.Second)
+	if err != nil {
+		return statusUnreachable, fmt.Errorf("no daemon answers at %s", r.socket)
+	}
+	defer conn.Close()
+	line, err := json.Marshal(map[string]string{"type": given[0]})
+	if err != nil {
+		return statusFailed, err
+	}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		return statusFailed, err
+	}
+	answer, err := bufio.NewReader(conn).ReadBytes('\n')
+	if err != nil {
+		return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
+	}
+	var reply struct {
+		OK    bool           `json:"ok"`
+		Error string         `json:"error"`
+		Data  map[string]any `json:"data"`
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return statusFailed, err
+	}
+	if !reply.OK {
+		return statusFailed, errors.New(reply.Error)
+	}
+	if given[0] == "status" || r.json {
+		return statusDone, printJSON(s.out, reply.Data)
+	}
+	return statusDone, nil
+}
