@@ -30,23 +30,51 @@ func (c *client) progress() []progress {
 }
 
 func TestProgress_FirstComesAfterASecondAndNoneNearTheAnswer(t *testing.T) {
-	c := greet(t, nil)
-	id := c.send("tools/call", map[string]any{
-		"name": "repl", "arguments": map[string]any{"input": "print so far\nsleep 1050ms\nprint done"},
-		"_meta": map[string]any{"progressToken": "t"},
+	eras(t, func(t *testing.T, c *client) {
+		id := c.send("tools/call", map[string]any{
+			"name": "repl", "arguments": map[string]any{"input": "print so far\nsleep 1050ms\nprint done"},
+			"_meta": map[string]any{"progressToken": "t"},
+		})
+		wantText(t, c.resultOf(id).text(), "so far\ndone")
+		answered := c.answerTo(id).At
+		all := c.progress()
+		if len(all) != 1 {
+			t.Fatalf("got %d progress notifications, want 1", len(all))
+		}
+		if all[0].Progress < 1 {
+			t.Errorf("the first came after %v s, want 1", all[0].Progress)
+		}
+		wantPart(t, all[0].Message, "7 bytes so far")
+		if gap := answered.Sub(all[0].at); gap < 90*time.Millisecond { // the clock runs on the other side
+			t.Errorf("the answer came %s after a progress, want 100 ms", gap)
+		}
 	})
-	wantText(t, c.resultOf(id).text(), "so far\ndone")
-	answered := c.answerTo(id).At
-	all := c.progress()
-	if len(all) != 1 {
-		t.Fatalf("got %d progress notifications, want 1", len(all))
+}
+
+// The two eras at the same time, because it takes so long.
+func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
+	clients := []*client{greet(t, nil), connect(t, nil)}
+	clients[1].modern()
+	var ids []string
+	for _, c := range clients {
+		ids = append(ids, c.send("tools/call", map[string]any{
+			"name": "repl", "arguments": map[string]any{"input": "sleep", "timeout_ms": 6200},
+			"_meta": map[string]any{"progressToken": "t"},
+		}))
 	}
-	if all[0].Progress < 1 {
-		t.Errorf("the first came after %v s, want 1", all[0].Progress)
-	}
-	wantPart(t, all[0].Message, "7 bytes so far")
-	if gap := answered.Sub(all[0].at); gap < 90*time.Millisecond { // the clock runs on the other side
-		t.Errorf("the answer came %s after a progress, want 100 ms", gap)
+	for i, c := range clients {
+		wantPart(t, c.resultOf(ids[i]).text(), "[running 6.")
+		answered := c.answerTo(ids[i]).At
+		c.call("repl_interrupt", nil)
+		all := c.progress()
+		if len(all) != 2 || all[0].Progress < 1 || all[1].Progress <= all[0].Progress {
+			t.Errorf("got %+v, want two that increase", all)
+		}
+		for _, p := range all {
+			if p.at.After(answered) {
+				t.Error("a progress came after the answer")
+			}
+		}
 	}
 }
 

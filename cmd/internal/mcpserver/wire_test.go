@@ -3,37 +3,58 @@ package mcpserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime"
 	"strings"
 	"testing"
 )
 
-func TestWire_IDsComeBackAsSent(t *testing.T) {
-	c := greet(t, nil)
-	ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
-	for _, id := range ids {
-		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
-		if a := c.answerTo(id); a.Error != nil {
-			t.Errorf("%s: got %s", id, a.Line)
+// sendRaw sends a request with an id as it stands.
+func (c *client) sendRaw(id, method string, params map[string]any) {
+	c.t.Helper()
+	if c.meta != nil {
+		meta := maps.Clone(c.meta)
+		if own, ok := params["_meta"].(map[string]any); ok {
+			maps.Copy(meta, own)
 		}
+		params["_meta"] = meta
 	}
+	text, err := json.Marshal(params)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + string(text) + `}`)
+}
+
+func TestWire_IDsComeBackAsSent(t *testing.T) {
+	eras(t, func(t *testing.T, c *client) {
+		ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
+		for _, id := range ids {
+			c.sendRaw(id, "tools/list", map[string]any{})
+			if a := c.answerTo(id); a.Error != nil {
+				t.Errorf("%s: got %s", id, a.Line)
+			}
+		}
+	})
 }
 
 func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
-	c := greet(t, nil)
-	start := func(id, session string) {
-		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep","session":"` + session + `"}}}`)
-	}
-	start(`-500`, "number")
-	start(`"-500"`, "string")
-	for _, session := range []string{"number", "string"} {
-		c.untilPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
-	}
-	c.cancel(`"-500"`)
-	wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
-	wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
-	c.call("repl_interrupt", map[string]any{"session": "number"})
-	c.answerTo(`-500`)
+	eras(t, func(t *testing.T, c *client) {
+		start := func(id, session string) {
+			c.sendRaw(id, "tools/call", map[string]any{"name": "repl", "arguments": in(session, "sleep")})
+		}
+		start(`-500`, "number")
+		start(`"-500"`, "string")
+		for _, session := range []string{"number", "string"} {
+			c.untilPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
+		}
+		c.cancel(`"-500"`)
+		wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
+		wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
+		c.call("repl_interrupt", map[string]any{"session": "number"})
+		c.answerTo(`-500`)
+		c.neverAnswered(`"-500"`)
+	})
 }
 
 func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
@@ -105,7 +126,10 @@ func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
 
 // A client may cancel what it never called, by mistake or by malice.
 func TestWire_UnknownCancelsLeaveNoTrace(t *testing.T) {
-	c := greet(t, nil)
+	eras(t, unknownCancels)
+}
+
+func unknownCancels(t *testing.T, c *client) {
 	c.repl("print 1")
 	heap := func() uint64 {
 		var m runtime.MemStats
