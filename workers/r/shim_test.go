@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -79,7 +80,7 @@ func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
 }
 
 // checkELF fails the test unless a shim needs no library and no version of any,
-// and exports what boot.R and worker.R call.
+// and exports what R code calls, and nothing else.
 func checkELF(t *testing.T, f *elf.File) {
 	t.Helper()
 	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
@@ -111,9 +112,40 @@ func checkELF(t *testing.T, f *elf.File) {
 		}
 	}
 	slices.Sort(exported)
-	if want := []string{"turnstone_drawing", "turnstone_files", "turnstone_image", "turnstone_options", "turnstone_start"}; !slices.Equal(exported, want) {
-		t.Errorf("it exports %v, want %v", exported, want)
+	if want := entryPoints(t); !slices.Equal(exported, want) {
+		t.Errorf("it exports %v, want what the source marks with EXPORT: %v", exported, want)
 	}
+	scripts, err := scripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, code := range scripts {
+		for _, called := range regexp.MustCompile(`"(turnstone_\w+)"`).FindAllSubmatch(code, -1) {
+			if !slices.Contains(exported, string(called[1])) {
+				t.Errorf("%s calls %s, which it does not export", name, called[1])
+			}
+		}
+	}
+}
+
+// entryPoints are the functions that the source marks with EXPORT.
+func entryPoints(t *testing.T) []string {
+	t.Helper()
+	sources, err := shimSources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, code := range sources {
+		for _, marked := range regexp.MustCompile(`(?m)^EXPORT void (turnstone_\w+)\(`).FindAllSubmatch(code, -1) {
+			names = append(names, string(marked[1]))
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		t.Fatal("no function is marked")
+	}
+	return names
 }
 
 // needCompiler skips the test where there is nothing to compile with.
