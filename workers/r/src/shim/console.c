@@ -56,6 +56,7 @@ static bool ended;            /* session_end has been sent */
 static bool reset;            /* in this turn R went back to its top level */
 static bool evaluated = true; /* since the last line that R got: evaluation, or a jump */
 static bool blank;            /* that line had nothing to evaluate */
+static bool resting;          /* in select(), at the top level */
 static bool keep_going;
 static const char *end_reason = "shutdown";
 static int end_status;
@@ -333,6 +334,8 @@ static int take_line(asker who, const char *prompt, unsigned char *to, size_t ro
 			n--; /* between characters */
 	memcpy(to, at, n);
 	to[n] = 0;
+	if (!state.started && !state.interrupted)
+		R_interrupts_pending = 0; /* a SIGINT from before the turn */
 	if ((who == READER || who == BROWSER) && !state.midline) {
 		size_t length = line_length();
 		if (length > 0 && at[length - 1] == '\n')
@@ -421,7 +424,9 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		int timeout = R_wait_usec > 0 ? R_wait_usec : -1;
 		if (&Rg_wait_usec != NULL && Rg_wait_usec > 0 && (timeout < 0 || Rg_wait_usec < timeout))
 			timeout = Rg_wait_usec;
+		resting = who == TOP;
 		fd_set *active = R_checkActivity(timeout, 1);
+		resting = false;
 		pthread_mutex_lock(&state.lock);
 		state.waiting = NOBODY;
 		pthread_mutex_unlock(&state.lock);
@@ -447,21 +452,22 @@ enum { BULK = 4096 }; /* bytes from which on a write goes to the channel: a pipe
 
 static atomic_bool unfinished; /* the last line */
 
-/* console_tick writes out a line that stays unfinished. It returns in how many ms it wants
- * to be called again; -1: not before the next frame. For the reader thread, with fresh
- * after a frame. */
+/* console_tick writes out a line that stays unfinished, and follows an interrupt up. It
+ * returns in how many ms it wants to be called again; -1: not before the next frame. For
+ * the reader thread, with fresh after a frame. */
 int console_tick(bool fresh) {
 	static int delay;
 	pthread_mutex_lock(&state.lock);
 	bool busy = state.active && !state.asked;
+	int chase = interrupt_chase(); /* with the lock: no turn ends meanwhile */
 	pthread_mutex_unlock(&state.lock);
 	if (!busy)
-		return -1;
+		return chase;
 	if (!fresh)
 		fflush(stdout);
 	bool some = atomic_exchange(&unfinished, false);
 	delay = fresh || some ? 10 : delay < 80 ? 2 * delay : delay;
-	return delay;
+	return chase >= 0 && chase < delay ? chase : delay;
 }
 
 static void write_output(const char *text, size_t n) {
@@ -486,7 +492,7 @@ static void write_output(const char *text, size_t n) {
 }
 
 static void write_console(const char *text, int n, int type) {
-	if (n <= 0 || code_running())
+	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
 		return;
 	if (type == 0) {
 		write_output(text, (size_t)n);
@@ -567,10 +573,11 @@ static void reset_console(void) {
 	evaluated = true;
 	if (forked || code_running())
 		return;
+	resting = false;
 	pthread_mutex_lock(&state.lock);
 	state.asked = false;
 	state.waiting = NOBODY;
-	if (state.active) {
+	if (state.active && (state.started || state.interrupted)) { /* else a SIGINT from before the turn */
 		reset = true;
 		if (!keep_going || state.interrupted)
 			drop_lines();

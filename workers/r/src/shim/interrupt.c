@@ -81,21 +81,104 @@ static void harden(void) {
 static void harden(void) {}
 #endif
 
-void interrupt_install(void) {
-	others_events = R_PolledEvents;
-	R_PolledEvents = events;
-	harden();
+/* An interrupt is not always taken when SIGINT has been sent:
+ *
+ *  - In system() R ignores SIGINT, from a moment before there is a child to take it,
+ *    and goes on behind it, maybe to the next child.
+ *  - It may be on its way to start a child, and wait for that first.
+ *  - A read() of the terminal or a pipe is begun again behind R's handler.
+ *
+ * So the reader thread looks again until R has taken it, for a while. */
+enum { CHASE_EVERY = 5, CHASE_FOR = 3000 }; /* ms */
+
+static int chases;            /* left; only the reader thread uses it, as all below */
+static bool spared;           /* R itself has not had SIGINT yet */
+static char children[1024];   /* that had SIGINT, as the kernel lists them */
+static char main_state[64];   /* paths below /proc of the main thread */
+static char main_children[64];
+
+static size_t read_file(const char *path, char *to, size_t room) {
+	FILE *f = *path != 0 ? fopen(path, "re") : NULL;
+	size_t n = f != NULL ? fread(to, 1, room - 1, f) : 0;
+	to[n] = 0;
+	if (f != NULL)
+		fclose(f);
+	return n;
 }
 
-/* interrupt_raise is what Ctrl-C does at a terminal: R and its children get SIGINT. */
-void interrupt_raise(bool force) {
-	harden();
-	if (force)
-		atomic_store(&forced, true);
+/* is_deaf reports whether SIGINT is ignored: R waits for a child in system(). */
+static bool is_deaf(void) {
+	struct sigaction now;
+	return sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static void signal_all(void) {
+	read_file(main_children, children, sizeof children); /* before: better twice than never */
 	if (getpgrp() == getpid())
 		kill(0, SIGINT);
 	else
 		pthread_kill(main_thread, SIGINT);
+	spared = false;
+}
+
+#ifdef __linux__
+static void nothing(int sig) { (void)sig; }
+
+/* wake_reader makes a read() in which the main thread sits return, with EINTR. */
+static void wake_reader(void) {
+	char state[64], read_call[16];
+	snprintf(read_call, sizeof read_call, "%d ", (int)SYS_read);
+	read_file(main_state, state, sizeof state);
+	if (strncmp(state, read_call, strlen(read_call)) != 0)
+		return;
+	struct sigaction ours = {.sa_handler = nothing}, before; /* no SA_RESTART */
+	sigaction(SIGURG, &ours, &before);
+	pthread_kill(main_thread, SIGURG);
+	struct timespec moment = {0, 200000};
+	nanosleep(&moment, NULL);
+	sigaction(SIGURG, &before, NULL);
+}
+#else
+static void wake_reader(void) {}
+#endif
+
+void interrupt_install(void) {
+	others_events = R_PolledEvents;
+	R_PolledEvents = events;
+	snprintf(main_state, sizeof main_state, "/proc/self/task/%d/syscall", (int)getpid());
+	snprintf(main_children, sizeof main_children, "/proc/self/task/%d/children", (int)getpid());
+	harden();
+}
+
+/* interrupt_raise is what Ctrl-C does at a terminal: R and its children get SIGINT.
+ * With force, R is first left to find out by itself: SIGINT would call handlers. */
+void interrupt_raise(bool force) {
+	harden();
+	chases = CHASE_FOR / CHASE_EVERY;
+	spared = force;
+	if (force)
+		atomic_store(&forced, true);
+	else
+		signal_all();
+	if (is_deaf())
+		R_interrupts_pending = 1; /* for when it is back */
+}
+
+/* interrupt_chase does what is left to do for the last interrupt. It returns after how
+ * many milliseconds to come again; -1: all is done. */
+int interrupt_chase(void) {
+	if (chases == 0)
+		return -1;
+	if (chases-- == CHASE_FOR / CHASE_EVERY)
+		return CHASE_EVERY; /* R has its moment */
+	if (!R_interrupts_pending && !atomic_load(&forced))
+		return chases = 0, -1;
+	char now[sizeof children];
+	if (spared || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
+		signal_all();
+	else
+		wake_reader();
+	return CHASE_EVERY;
 }
 
 void interrupt_settle(void) {

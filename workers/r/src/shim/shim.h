@@ -108,7 +108,8 @@ void console_answered(void);         /* an interrupt of the query would be stale
 /* ---- interrupt.c */
 
 void interrupt_install(void);
-void interrupt_raise(bool force);
+void interrupt_raise(bool force); /* for the reader thread, with the lock, as interrupt_chase */
+int interrupt_chase(void);
 void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
 
