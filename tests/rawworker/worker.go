@@ -410,6 +410,19 @@ func (w *Worker) Finish(answers ...string) Result {
 	}
 }
 
+// UntilWait returns the turn's next wait.
+func (w *Worker) UntilWait() ipc.StdinWait {
+	w.t.Helper()
+	for {
+		switch e := w.Next().(type) {
+		case ipc.StdinWait:
+			return e
+		case ipc.Idle, Ended:
+			w.t.Fatalf("%+v came before a wait", e)
+		}
+	}
+}
+
 // Answer answers a wait with a line, or with "" for end of file.
 func (w *Worker) Answer(wait ipc.StdinWait, answer string) {
 	w.t.Helper()

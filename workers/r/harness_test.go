@@ -59,7 +59,7 @@ func specOf(t testing.TB, s setup) workers.Spec {
 		path := os.DevNull
 		if text != "" {
 			path = filepath.Join(t.TempDir(), name)
-			write(t, path, text)
+			write(t, path, text+"\n") // R skips a last line without an end
 		}
 		env = append(env, name+"="+path)
 	}

@@ -1,0 +1,342 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+)
+
+// rounds is how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
+func rounds(few int) int {
+	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
+		return n
+	}
+	return few
+}
+
+// spin passes a time too short for a timer.
+func spin(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
+	}
+}
+
+func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("f <- function(n) { cat('up\\n'); repeat n <- n + 1 }")
+	for _, c := range []struct{ name, code string }{
+		{"a loop", "cat('up\\n'); repeat {}"},
+		{"a function", "f(1)"},
+		{"compiled code", "g <- compiler::cmpfun(function() repeat {}); cat('up\\n'); g()"},
+		{"sleep", "cat('up\\n'); Sys.sleep(100)"},
+		{"short sleeps", "cat('up\\n'); repeat Sys.sleep(0.001)"},
+		{"a child", "cat('up\\n'); system('sleep 100')"},
+		{"a captured child", "cat('up\\n'); x <- system('sleep 100', intern = TRUE)"},
+		{"a child of system2", "cat('up\\n'); system2('sleep', '100')"},
+		{"children again and again", "cat('up\\n'); repeat system('sleep 0.01')"},
+		{"a pipe", "cat('up\\n'); readLines(pipe('sleep 100; echo x'))"},
+		{"mclapply", "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))"},
+		{"a reading child", "cat('up\\n'); system('cat')"},
+		{"the terminal", "cat('up\\n'); readLines(file('stdin'), 1)"},
+		{"a flood", "cat('up\\n'); repeat cat('xxxxxxxxx\\n')"},
+		{"a flood of errors", "cat('up\\n'); repeat message('xxxxxxxxx')"},
+		{"a flood of bulk", "cat('up\\n'); x <- strrep('x', 1e5); repeat cat(x, '\\n')"},
+		{"a flood without lines", "cat('up\\n'); repeat cat('x')"},
+		{"linear algebra", "cat('up\\n'); m <- matrix(runif(250000), 500); repeat solve(m, m)"},
+		{"vectors", "cat('up\\n'); repeat x <- sort(runif(1e5))"},
+		{"a regular expression", "cat('up\\n'); repeat grepl('a+b', strrep('a', 1000))"},
+		{"warnings", "cat('up\\n'); repeat warning('w')"},
+		{"try in a loop", "cat('up\\n'); repeat try(log('x'), silent = TRUE)"},
+		{"finally", "tryCatch({ cat('up\\n'); Sys.sleep(100) }, finally = cat('done\\n'))"},
+		{"on.exit", "(function() { on.exit(cat('exit\\n')); cat('up\\n'); Sys.sleep(100) })()"},
+		{"readRDS of a fifo", "p <- tempfile(); system(paste('mkfifo', p)); cat('up\\n'); repeat { f <- fifo(p, 'r'); close(f) }"},
+		{"garbage collection", "cat('up\\n'); repeat gc()"},
+		{"a socket", "s <- serverSocket(0L); cat('up\\n'); socketAccept(s, timeout = 100)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if strings.Contains(c.name, "socket") {
+				w.Run("serverSocket <- function(p) for (i in 1:50) { s <- try(base::serverSocket(sample(20000:60000, 1)), silent = TRUE); if (!inherits(s, 'try-error')) return(s) }")
+			}
+			w.Begin(c.code + "\n'not run'\n'nor this'")
+			w.Await("up")
+			r := insist(t, w, 1, 1, nil)
+			if got := outcome(r); got != "interrupted, 2 unrun" {
+				t.Errorf("got … %.1000q, %s", r.Script()[max(0, len(r.Script())-1000):], got)
+			}
+			if strings.Contains(r.Out(), "not run") {
+				t.Errorf("a later line was run: %.500q", r.Script())
+			}
+			if want := map[string]string{"finally": "done\n", "on.exit": "exit\n"}[c.name]; !strings.Contains(r.Out(), want) {
+				t.Errorf("got %q, want %q in it", r.Script(), want)
+			}
+			w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		})
+	}
+}
+
+func TestInterrupt_EndsEveryWait(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("f <- function() { browser(); 1 }")
+	for _, code := range []string{
+		"readline('? ')", "scan()", "readLines(stdin())", "menu(c('a', 'b'))", "browser()", "f()",
+		"browser(); browser()", "repeat readline('? ')", "askYesNo('?')", "for (i in 1:3) f()",
+		"tryCatch(readline('? '), error = function(e) 'no')", "q('ask')", "suppressWarnings(readline('? '))",
+	} {
+		for _, level := range []uint8{1, 2} {
+			w.OnWait = func(m ipc.StdinWait) bool {
+				w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: level})
+				return true
+			}
+			if r := w.Run(code); outcome(r) != "interrupted" {
+				t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+			}
+			w.OnWait = nil
+			w.Run("'code'").Wants(t, "[1] \"code\"\n")
+		}
+	}
+}
+
+// In a nested browser one interrupt ends all of it, as Q does.
+func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
+	w := start(t, setup{})
+	waits := 0
+	w.OnWait = func(m ipc.StdinWait) bool {
+		if waits++; waits < 3 {
+			w.Answer(m, "browser()")
+		} else {
+			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		}
+		return true
+	}
+	if r := w.Run("browser()"); outcome(r) != "interrupted" || waits != 3 {
+		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	}
+	w.OnWait = nil
+	w.Run("'code'").Wants(t, "[1] \"code\"\n")
+}
+
+func TestInterrupt_OfWhatTheBrowserRunsLeadsBackToIt(t *testing.T) {
+	w := start(t, setup{})
+	w.Begin("browser()")
+	m := w.UntilWait()
+	w.Answer(m, "cat('up\\n'); Sys.sleep(100)")
+	w.Await("up")
+	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+	m = w.UntilWait()
+	if m.Kind != ipc.WaitDebugger {
+		t.Fatalf("got %+v", m)
+	}
+	w.Answer(m, "c")
+	w.Finish()
+	w.Run("'code'").Wants(t, "[1] \"code\"\n")
+}
+
+func TestInterrupt_HandlersOfTheUserCount(t *testing.T) {
+	w := start(t, setup{})
+	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('caught\\n'))")
+	w.Await("up")
+	if r := insist(t, w, 1, 1, nil); r.Out() != "caught\n" || outcome(r) != "ok" {
+		t.Errorf("tryCatch: got %q, %s", r.Script(), outcome(r))
+	}
+	w.Begin("withCallingHandlers({ cat('up\\n'); Sys.sleep(0.3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
+	w.Await("up")
+	if r := insist(t, w, 1, 1, nil); r.Out() != "seen\nrest\n" || outcome(r) != "ok" {
+		t.Errorf("resume: got %q, %s", r.Script(), outcome(r))
+	}
+	w.Begin("suspendInterrupts({ cat('up\\n'); for (i in 1:5e6) i; cat('safe\\n') }); Sys.sleep(100)")
+	w.Await("up")
+	if r := insist(t, w, 1, 1, nil); r.Out() != "safe\n\n" && r.Out() != "safe\n" || outcome(r) != "interrupted" {
+		t.Errorf("suspendInterrupts: got %q, %s", r.Script(), outcome(r))
+	}
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+}
+
+func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
+	w := start(t, setup{})
+	swallow := func(e any) bool {
+		x, ok := e.(rawworker.Text)
+		return ok && strings.Contains(x.Data, "no\n")
+	}
+	for _, code := range []string{
+		"repeat tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('no\\n'))",
+		"repeat tryCatch({ cat('up\\n'); repeat {} }, interrupt = function(e) cat('no\\n'))",
+		"repeat tryCatch({ cat('up\\n'); readline('? ') }, interrupt = function(e) cat('no\\n'))",
+	} {
+		w.OnWait = func(ipc.StdinWait) bool { return true }
+		w.Begin(code)
+		w.Await("up")
+		insist(t, w, 1, 1, swallow)
+		if r := insist(t, w, 2, 2, nil); outcome(r) != "interrupted" || strings.Contains(r.Out(), "no\n") {
+			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+		}
+		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	}
+}
+
+func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
+	w := start(t, setup{})
+	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('once\\n')); Sys.sleep(0.1); cat('end\\n')")
+	w.Await("up")
+	insist(t, w, 1, 1, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
+	for range 5 {
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+	}
+	if r := w.Finish(); r.Out() != "end\n" || outcome(r) != "ok" {
+		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	}
+}
+
+// A SIGINT of which no frame tells strikes R as it strikes any R; while R is idle it
+// is of no consequence.
+func TestInterrupt_AtIdleDoesNothing(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("1")
+	for range 20 {
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 2})
+		if ack, ok := w.Next().(ipc.InterruptAck); !ok || ack.Result != ipc.InterruptStale {
+			t.Fatalf("got %+v, want stale", ack)
+		}
+		syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
+		if e, ok := w.NextWithin(5 * time.Millisecond); ok {
+			t.Fatalf("got %+v at idle", e)
+		}
+		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	}
+}
+
+// An interrupt at a random moment around the end of a turn: the turn is interrupted
+// or not, and nothing of it reaches the next one.
+func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i", "message('m')", "1 +", "invisible(readline())\nfed"}
+	w := start(t, setup{})
+	seen := map[ipc.Outcome]int{}
+	for i := range rounds(1200) {
+		w.Begin(cells[i%len(cells)])
+		spin(time.Duration(rand.IntN(300)) * time.Microsecond)
+		w.OnWait = func(ipc.StdinWait) bool { return true }
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i%2)})
+		r := w.Finish()
+		if r.Idle == nil {
+			t.Fatalf("round %d: the worker ended: %q %v", i, r.Script(), w.Status())
+		}
+		seen[r.Idle.Outcome]++
+		if i%3 == 0 {
+			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
+		}
+		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" || outcome(r) != "ok" {
+			t.Fatalf("round %d, behind %q: got %q, %s", i, cells[i%len(cells)], r.Script(), outcome(r))
+		}
+	}
+	if seen[ipc.OutcomeOK] == 0 || seen[ipc.OutcomeInterrupted] == 0 {
+		t.Errorf("the race was not one: %v", seen)
+	}
+}
+
+func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
+	w := start(t, setup{})
+	for i := range rounds(1200) {
+		w.Begin([]string{"Sys.sleep(100)", "repeat {}", "readline()", "x <- 1; Sys.sleep(100)\n2"}[i%4])
+		w.OnWait = func(ipc.StdinWait) bool { return true }
+		spin(time.Duration(rand.IntN(300)) * time.Microsecond)
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i/4%2)})
+		r := w.Finish()
+		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+		}
+	}
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+}
+
+func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
+	w := start(t, setup{})
+	for i := range rounds(400) {
+		seq := uint64(0)
+		w.OnWait = func(m ipc.StdinWait) bool {
+			seq++
+			w.Answer(m, "old")
+			spin(time.Duration(rand.IntN(200)) * time.Microsecond)
+			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: 1})
+			return true
+		}
+		w.Run([]string{"x <- readline()", "browser()", "x <- scan(quiet = TRUE)"}[i%3])
+		w.OnWait = nil
+		if r := w.Run("cat(readline(), '\\n')", "new"); r.Out() != "new \n" {
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+		}
+	}
+}
+
+// Two interrupts close together once ended the process, by a thread of OpenBLAS.
+func TestInterrupt_TwoCloseTogetherDoNotKillR(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("m <- matrix(runif(40000), 200)")
+	for i := range rounds(200) {
+		w.Begin([]string{"repeat m %*% m", "repeat crossprod(m)", "Sys.sleep(100)", "readline()", "repeat try(solve(m), silent = TRUE)"}[i%5])
+		w.OnWait = func(ipc.StdinWait) bool { return true }
+		spin(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		for seq := range uint64(3) {
+			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq + 1, Level: 1})
+			syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
+			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
+		}
+		r := w.Finish()
+		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
+			t.Fatalf("round %d: got %q, %s, %v", i, r.Script(), outcome(r), r.End)
+		}
+		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" {
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+		}
+	}
+}
+
+func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
+	for name, code := range map[string]string{
+		"sleep": "cat('up\\n'); Sys.sleep(100); x <- 1",
+		"loop":  "cat('up\\n'); repeat {}",
+		"wait":  "cat('up\\n'); readline('? ')",
+	} {
+		for _, s := range []setup{{rprofile: code}, {site: code}} {
+			t.Run(name, func(t *testing.T) {
+				s.NoTurn0 = true
+				w := start(t, s)
+				w.Ready()
+				w.OnWait = func(ipc.StdinWait) bool { return true }
+				w.Await("up")
+				if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" || r.Idle.Turn != 0 {
+					t.Fatalf("got %q, %s", r.Script(), outcome(r))
+				}
+				w.Run("'next'").Wants(t, "[1] \"next\"\n")
+				w.Run("search()[1]; exists('lm')").Wants(t, "[1] \".GlobalEnv\"\n[1] TRUE\n")
+			})
+		}
+	}
+}
+
+func TestInterrupt_OfAQueryAnswersIt(t *testing.T) {
+	w := start(t, setup{})
+	deep := strings.Repeat("(", 40) + strings.Repeat("f(1, ", 3000)
+	for i := range 60 {
+		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 20000) + deep})
+		spin(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		w.Tell(ipc.Interrupt{Turn: 0, Seq: uint64(i) + 1, Level: 1})
+		for answered, acked := false, false; !answered || !acked; {
+			switch m := w.Next().(type) {
+			case ipc.QueryResult:
+				answered = m.ID == uint64(i)
+			case ipc.InterruptAck:
+				acked = true
+			default:
+				t.Fatalf("round %d: got %+v", i, m)
+			}
+		}
+		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	}
+}
