@@ -16,6 +16,19 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
+func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
+	if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
+		t.Skipf("this system does not show who reads the terminal: %v", err)
+	}
+	spec := fake(&fakeworker.Options{Start: "early"})
+	spec.EarlyInput = "it was kept out"
+	s := open(t, nil, spec)
+	r := settle(t, s)
+	if ended := find[timeline.GenerationEnded](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.Wait != nil {
+		t.Errorf("got %+v, wait %v", ended, r.Wait)
+	}
+}
+
 // TestSession_WorkerThatFailsIsReportedAndReplaced drives every way a worker
 // can go wrong in a turn; each time the reply says why, and the next input runs
 // in a fresh generation.

@@ -1,6 +1,9 @@
 package supervisor
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 const (
 	// A program that reads the terminal is looked for after the worker has said
@@ -12,6 +15,10 @@ const (
 	// eagerLooks is how often a reader is looked for without a pause while there
 	// is input for it; a look takes about 0.1 ms.
 	eagerLooks = 20
+
+	// earlyInput is how long worker_ready may be on its way when a worker that must
+	// not read the terminal before it seems to do so.
+	earlyInput = 2 * time.Second
 )
 
 // watchTerminal looks out for terminal readers from now on; s.mu is held.
@@ -74,6 +81,13 @@ func (w *worker) look() {
 			w.lookLaterLocked(quiet) // for the turn that began meanwhile
 		}
 		return
+	}
+	if len(readers) > 0 && !w.isReady && s.spec.EarlyInput != "" {
+		if time.Since(turn.started) > earlyInput {
+			w.failLocked(errors.New(s.spec.EarlyInput))
+			return
+		}
+		readers = nil
 	}
 	for _, r := range readers {
 		if !w.known[r.Key] && !s.fed[r.Key] {

@@ -42,6 +42,11 @@ type Spec struct {
 	// sentences for a person, and returns more Files. It gives up when ctx ends.
 	Prepare func(ctx context.Context, progress func(message string)) (map[string][]byte, error)
 
+	// EarlyInput says what must be wrong when the worker reads its terminal before it
+	// is ready, for a runtime that has no business doing so. The worker is ended with
+	// this sentence, where the system shows such readers. "" means that it may ask.
+	EarlyInput string
+
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	Why string
 

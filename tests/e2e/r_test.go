@@ -119,3 +119,17 @@ func TestR_NamedRSettlesTheLanguage(t *testing.T) {
 	h := newRHome(t)
 	want(t, h.run(t, "", "--r", rHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
 }
+
+// R would sit at its own prompt, which only we cannot see.
+func TestR_KeptOutSaysSo(t *testing.T) {
+	if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
+		t.Skipf("this system does not show who reads the terminal: %v", err)
+	}
+	h := newRHome(t)
+	other := h.file(t, "other.R", "")
+	h.file(t, ".Renviron", "R_TESTS="+other+"\nR_PROFILE="+other+"\nR_PROFILE_USER="+other+"\n")
+	got := h.run(t, "", "--lang", "r", "-e", "1")
+	if got.status != 1 || !strings.Contains(got.stderr, ".Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER") {
+		t.Errorf("got %v", got)
+	}
+}

@@ -73,6 +73,7 @@ type Options struct {
 	//	ttyprompt     has a child process read a line from the terminal
 	//	sleep         waits until interrupted
 	//	silent        worker_ready never comes
+	//	early         the terminal is read instead
 	//	garbage       a frame that is no message comes instead
 	//	wrongfirst    an idle comes instead
 	//	wrongversion  worker_ready names another version

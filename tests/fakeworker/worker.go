@@ -158,6 +158,9 @@ func (w *worker) greet(start string) (status int, ended bool) {
 	switch name {
 	case "silent":
 		forever()
+	case "early":
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		forever()
 	case "garbage":
 		w.write(frameOf("garbage"))
 	case "wrongfirst":

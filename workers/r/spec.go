@@ -62,6 +62,9 @@ type Options struct {
 // back what they were.
 var waysIn = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
 
+// keptOut is why an R asks at its own prompt: nothing led to boot.R.
+const keptOut = "R started without its part of the worker: .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
+
 // Spec says how to start an R worker. When there is no R to be found, or an
 // option is out of its bounds, the returned Spec's Err says so.
 func Spec(o Options) workers.Spec {
@@ -80,7 +83,7 @@ func fill(s *workers.Spec, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.Path, s.Why = found.Path, found.Why
+	s.Path, s.Why, s.EarlyInput = found.Path, found.Why, keptOut
 	s.Args = []string{"--no-save", "--no-restore", "--quiet"}
 	if len(o.Args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, o.Args)
@@ -91,6 +94,10 @@ func fill(s *workers.Spec, o Options) error {
 	}
 	// The front end sets R_HOME itself, and warns on standard output when it was another.
 	s.Env = slices.Concat(o.Env, []string{"R_HOME", "TURNSTONE_R=" + setting})
+	if around.Env["LC_ALL"]+around.Env["LC_CTYPE"]+around.Env["LANG"] == "" {
+		// R would take every byte above 127 for a character of its own.
+		s.Env = append(s.Env, "LC_CTYPE="+utf8Locale)
+	}
 	for _, name := range waysIn {
 		kept := "TURNSTONE_" + name
 		if users, ok := around.Env[name]; ok {
