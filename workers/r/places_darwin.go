@@ -1,6 +1,7 @@
 package r
 
 const (
+	utf8Locale   = "en_US.UTF-8"
 	unsupported  = ""
 	howToInstall = "https://cran.r-project.org/bin/macosx, or brew install r"
 )

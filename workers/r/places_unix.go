@@ -3,6 +3,7 @@
 package r
 
 const (
+	utf8Locale   = "C.UTF-8"
 	unsupported  = ""
 	howToInstall = "Debian and Ubuntu: apt install r-base-core; Fedora: dnf install R-core; others: https://cran.r-project.org"
 )

@@ -1,6 +1,7 @@
 package r
 
 const (
+	utf8Locale   = ""
 	unsupported  = "r: there is no R worker for Windows yet; run repl inside WSL"
 	howToInstall = ""
 )
