@@ -34,6 +34,7 @@ func TestSpec_StartsTheUsersOwnFrontEnd(t *testing.T) {
 
 // The worker gives each variable back what it was: a value, an empty one, or none.
 func TestSpec_RemembersTheUsersVariables(t *testing.T) {
+	t.Setenv("LANG", "C.UTF-8")
 	t.Setenv("R_TESTS", "inherited")
 	t.Setenv("R_PROFILE", "hidden")
 	s := specIn(t, Options{Env: []string{"R_PROFILE", "R_PROFILE_USER=", "OTHER=x"}})
@@ -46,6 +47,16 @@ func TestSpec_RemembersTheUsersVariables(t *testing.T) {
 	}
 	if !slices.Equal(s.Env, want) {
 		t.Errorf("got  %q,\nwant %q", s.Env, want)
+	}
+}
+
+func TestSpec_NamesALocaleWhereThereIsNone(t *testing.T) {
+	none := []string{"LC_ALL", "LC_CTYPE", "LANG"}
+	if s := specIn(t, Options{Env: none}); !slices.Contains(s.Env, "LC_CTYPE="+utf8Locale) {
+		t.Errorf("without one: got %q", s.Env)
+	}
+	if s := specIn(t, Options{Env: append(none, "LANG=C")}); slices.Contains(s.Env, "LC_CTYPE="+utf8Locale) {
+		t.Errorf("with one of the user's: got %q", s.Env)
 	}
 }
 
