@@ -1,7 +1,8 @@
 # Plots. A screen device of this session is a png() device that writes one file for each
 # page: when the next page begins, or when the device is closed. Such a file is a finished
 # page, and is sent as it is. The page that is still open is in no file yet: before the
-# session waits for input, its display list is replayed into a second device.
+# session waits for input, and before text that is printed behind it, its display list is
+# replayed into a second device.
 #
 # The replay of an unchanged page is the same to the byte as the file that its own device
 # writes later, so bytes tell what is new. Each page has a source of its own; what changes a
@@ -10,6 +11,7 @@
 MAX_PAGES <- 50L     # that are sent between one wait for input and the next
 MAX_BYTES <- 60e6    # of a picture: it has to fit a frame
 MAX_PIXELS <- 16384  # of a side: cairo ends at twice that
+MAX_COMPLAINTS <- 3L # likewise
 MAX_DEVICES <- 62L   # R's own bound
 
 owner <- Sys.getpid()  # a forked child never sends
@@ -28,6 +30,7 @@ opened <- 0L
 pages <- 0L
 sent <- 0L             # since the last wait for input
 withheld <- 0L
+complaints <- 0L
 no_device <- FALSE
 
 # ---------------------------------------------------------------- devices
@@ -54,6 +57,7 @@ open <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsiz
     asked = !is.null(width) || !is.null(height) || !is.null(res), page = 0L))
   next_page(device)
   if (opened == 1L) start_watching()
+  shim("turnstone_drawing")
   devices <<- c(devices, device)
   invisible()
 }
@@ -104,7 +108,7 @@ for (pair in strsplit(strsplit(shim("turnstone_options", "")[[1L]], " ", fixed =
 
 # A new size takes effect with the next page, as far as a page can tell: layout() is lost.
 resize <- function(device) {
-  size <- if (!device$asked) tryCatch(size_of_plots(), error = function(e) note(conditionMessage(e)))
+  size <- if (!device$asked) tryCatch(size_of_plots(), error = function(e) complain(conditionMessage(e)))
   if (is.null(size) || identical(device$size, size)) return()
   keep <- graphics::par(no.readonly = TRUE)
   keep[c("fig", "fin", "mai", "mfcol", "mfg", "new", "omd", "omi", "pin", "plt", "usr", "xaxp", "yaxp", "xlog", "ylog")] <- NULL
@@ -116,11 +120,16 @@ resize <- function(device) {
 # ---------------------------------------------------------------- pages
 
 start_watching <- function() {
-  shim("turnstone_drawing")
   setHook("before.plot.new", function(...) page_ends(graphics::par("page")))
   setHook("before.grid.newpage", function(...) page_ends(TRUE))
-  setHook("plot.new", function(...) collect())
-  setHook("grid.newpage", function(...) collect())
+  setHook("plot.new", function(...) page_begins())
+  setHook("grid.newpage", function(...) page_begins())
+}
+
+page_begins <- function() {
+  collect()
+  if (Sys.getpid() != owner || is.null(current_device())) return()
+  shim("turnstone_drawing")
 }
 
 # A page may be about to end: its display list goes with it.
@@ -131,7 +140,7 @@ page_ends <- function(ends) {
   contain({
     inspect(device)
     if (ends) {
-      device$empty <- !device$drawn
+      device$empty <- !device$drawn && file.exists(page_file(device))  # else it has not begun
       keep_going_without_its_files(device)
       resize(device)
     }
@@ -157,7 +166,8 @@ inspect <- function(device) {
   seen <- 0L
   for (operation in operations[(from + 1L):length(operations)]) {
     arguments <- operation[[2L]]
-    name <- if (length(arguments) && is.list(arguments[[1L]])) arguments[[1L]]$name else ""
+    first <- if (length(arguments)) arguments[[1L]]
+    name <- if (is.list(first)) first$name else if (is.call(first)) as.character(first[[1L]])[1L] else ""
     new <- new || !any(name == NOTHING_DRAWN)
     if (name == "C_title" && device$title == "") device$title <- title_of(arguments)
     if (new && (seen <- seen + 1L) > 100L) break
@@ -169,7 +179,7 @@ inspect <- function(device) {
 
 # Operations after which a page looks as before.
 NOTHING_DRAWN <- c("C_par", "C_layout", "C_plot_new", "C_plot_window", "C_strWidth", "C_strHeight", "palette", "palette2",
-  "gridDirty", "setGPar", "setviewport", "downviewport", "downvppath", "unsetviewport", "upviewport", "initGPar", "initViewportStack",
+  "requireNamespace", "gridDirty", "setGPar", "setviewport", "downviewport", "downvppath", "unsetviewport", "upviewport", "initGPar", "initViewportStack",
   "L_gridDirty", "L_setGPar", "L_setviewport", "L_downviewport", "L_downvppath", "L_unsetviewport", "L_upviewport", "L_initGPar", "L_initViewportStack")
 
 title_of <- function(arguments) {
@@ -199,7 +209,7 @@ collect <- function() {
   if (Sys.getpid() != owner) return()
   contain({
     for (device in devices) repeat {
-      file <- sprintf(device$files, device$page)
+      file <- page_file(device)
       if (!isTRUE(file.size(file) > 0)) break  # a device makes the file when a page begins, and fills it when it ends
       bytes <- readBin(file, "raw", file.size(file))
       if (!device$empty && !identical(bytes, device$last)) {
@@ -211,6 +221,8 @@ collect <- function() {
     devices <<- devices[vapply(devices, is_open, NA)]
   })
 }
+
+page_file <- function(device) sprintf(device$files, device$page)
 
 next_page <- function(device) {
   device$page <- device$page + 1L
@@ -236,14 +248,31 @@ send <- function(device, file, bytes) {
 
 # Called before the session waits for input.
 finish <- function() {
-  if (!length(devices) || Sys.getpid() != owner) return(invisible())
+  if (Sys.getpid() != owner) return()
   collect()
   for (device in devices) contain(send_open_page(device))
   if (withheld > 0L)
     note(sprintf("%d more finished plots are not shown: the limit is %d at a time", withheld, MAX_PAGES))
-  sent <<- withheld <<- 0L
-  invisible()
+  sent <<- withheld <<- complaints <<- 0L
 }
+
+# Called before text, so that pictures and text are in order: for the first text after
+# something was drawn, and then less and less often. Returns what it has found.
+before_text <- function() {
+  if (Sys.getpid() != owner) return(PAGE_NONE)
+  before <- sent
+  tryCatch({
+    collect()
+    device <- current_device()
+    if (!is.null(device) && sent < MAX_PAGES) contain(send_open_page(device))
+    if (sent > before) PAGE_SENT else if (length(devices) || sent > 0L || withheld > 0L) PAGE_UNCHANGED else PAGE_NONE
+  }, interrupt = function(i) PAGE_INTERRUPTED)
+}
+
+PAGE_NONE <- 0L  # nor will there be one before a device is opened; the shim knows these numbers
+PAGE_UNCHANGED <- 1L
+PAGE_SENT <- 2L
+PAGE_INTERRUPTED <- 3L  # it was not meant for this
 
 # The open page is sent beyond the bound, too: it is the last.
 send_open_page <- function(device) {
@@ -264,6 +293,9 @@ send_open_page <- function(device) {
 
 # A plot that cannot be shown is no error of the user's code.
 contain <- function(action)
-  tryCatch(action, error = function(e) note("a plot could not be shown: ", conditionMessage(e)))
+  tryCatch(action, error = function(e) complain("a plot could not be shown: ", conditionMessage(e)))
 
-list(open = open, finish = finish)
+complain <- function(...)
+  if ((complaints <<- complaints + 1L) <= MAX_COMPLAINTS) note(...)
+
+list(open = open, finish = finish, before_text = before_text)

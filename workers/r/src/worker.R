@@ -26,7 +26,10 @@ delayedAssign("completion", parse_complete())
 shim <- function(name, ...) .C(getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address, ...)
 
 # One line about what is not as the user expects.
-note <- function(...) cat(paste0("[", ..., "]\n"), file = stderr())
+note <- function(...) {
+  shim("turnstone_note", paste0("[", ..., "]\n"))
+  invisible()
+}
 
 # The device of plots that go to no device of the user's own.
 screen_device <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsize = 12, bg = "white", ...)
@@ -88,5 +91,6 @@ if (isNamespaceLoaded("utils")) settle_utils() else setHook(packageEvent("utils"
 
 list(
   finish = function() plots$finish(),
+  page = function() plots$before_text(),
   complete = function(text, cursor) completion$complete(text, cursor)
 )

@@ -4,19 +4,31 @@
 
 #include <string.h>
 
-static SEXP finish_call, complete_function;
-static bool drawing;
+static SEXP finish_call, page_call, complete_function;
+static bool drawing;                /* a device of ours has been opened */
+static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
 
 bool code_running(void) { return running > 0; }
-void code_drawing(void) { drawing = true; }
 
-/* eval evaluates, and returns NULL after an error or an interrupt. Nothing is printed. */
+void code_drawing(void) {
+	drawing = true;
+	texts = 0;
+	look_at = 1;
+}
+
+/* eval evaluates, and returns NULL after an error or an interrupt. Nothing is printed, and
+ * R's last error stays what it was: a turn may have ended with it. */
 static SEXP eval(SEXP call, SEXP env) {
 	int failed = 0;
+	char *error = R_curErrorBuf != NULL ? (char *)R_curErrorBuf() : NULL, kept[8192]; /* as large as R's */
+	if (error != NULL)
+		snprintf(kept, sizeof kept, "%s", error);
 	running++;
 	SEXP value = R_tryEvalSilent(call, env, &failed);
 	running--;
+	if (error != NULL && strcmp(error, kept) != 0)
+		strcpy(error, kept);
 	return failed ? NULL : value;
 }
 
@@ -67,6 +79,9 @@ void code_load(void) {
 			complete_function = element(functions, "complete");
 			if (finish != NULL)
 				R_PreserveObject(finish_call = Rf_lang1(finish));
+			SEXP page = element(functions, "page");
+			if (page != NULL)
+				R_PreserveObject(page_call = Rf_lang1(page));
 			R_PreserveObject(functions);
 			Rf_unprotect(1);
 		}
@@ -80,8 +95,30 @@ void code_load(void) {
 }
 
 void code_finish(void) {
-	if (drawing && finish_call != NULL)
-		eval(finish_call, R_BaseEnv);
+	if (!drawing || finish_call == NULL)
+		return;
+	eval(finish_call, R_BaseEnv);
+	code_drawing();
+}
+
+/* What looking at a page has found; the values are worker.R's, too. */
+enum { PAGE_NONE, PAGE_UNCHANGED, PAGE_SENT, PAGE_INTERRUPTED };
+
+void code_page(bool midline) {
+	if (!drawing || page_call == NULL || running > 0 || ++texts < look_at || (midline && look_at > 1))
+		return;
+	look_at = 2 * texts; /* much text costs few looks */
+	SEXP found = eval(page_call, R_BaseEnv);
+	switch (found != NULL && TYPEOF(found) == R_INTSXP ? INTEGER(found)[0] : PAGE_NONE) {
+	case PAGE_NONE:
+		drawing = false;
+		break;
+	case PAGE_SENT:
+		code_drawing();
+		break;
+	case PAGE_INTERRUPTED:
+		R_interrupts_pending = 1; /* it was meant for the user's code */
+	}
 }
 
 static void answer_completion(const message *q) {

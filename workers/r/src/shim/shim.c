@@ -90,6 +90,12 @@ EXPORT void turnstone_files(char **to) { *to = files; }
 EXPORT void turnstone_options(char **to) { *to = options; }
 EXPORT void turnstone_drawing(void) { code_drawing(); }
 
+/* turnstone_note writes to standard error what is said while finish runs. */
+EXPORT void turnstone_note(char **text) {
+	fflush(stdout);
+	terminal_error(*text, strlen(*text));
+}
+
 /* turnstone_image sends a file as a picture, here. It must fit a frame: the caller sees to it. */
 EXPORT void turnstone_image(char **path, char **mime, char **source, int *update, char **title) {
 	FILE *file = forked ? NULL : fopen(*path, "re");

@@ -117,7 +117,8 @@ bool interrupt_forced(void); /* reports once that a raise with force is due */
 
 void code_load(void);
 void code_finish(void);
-void code_drawing(void); /* from now on finish has something to do */
+void code_drawing(void); /* from now on there are pages to look at */
+void code_page(bool midline); /* text comes: what was drawn is sent before it */
 void code_answer(const message *query);
 bool code_running(void); /* on the main thread: what R prints and resets is ours */
 

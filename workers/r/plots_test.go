@@ -1,0 +1,329 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+// story is a turn in words, with the pictures in their places: [plot-1 "its title"],
+// and [plot-1 again] for an update. Every picture has to be one that shows something.
+func story(t *testing.T, r result) string {
+	t.Helper()
+	var b strings.Builder
+	for _, e := range r.Events {
+		switch e := e.(type) {
+		case rawworker.Text:
+			b.WriteString(e.Data)
+		case ipc.StdinWait:
+			fmt.Fprintf(&b, "[wait %s]", e.Kind)
+		case ipc.Image:
+			if colours(decoded(t, e)) < 2 {
+				t.Errorf("%s shows nothing", e.Source)
+			}
+			what := e.Source
+			if e.Update {
+				what += " again"
+			}
+			if e.Title != "" {
+				what += fmt.Sprintf(" %q", e.Title)
+			}
+			b.WriteString("[" + what + "]")
+		}
+	}
+	return b.String()
+}
+
+func decoded(t *testing.T, i ipc.Image) image.Image {
+	t.Helper()
+	picture, err := png.Decode(bytes.NewReader(i.Data))
+	if err != nil || i.MIME != "image/png" {
+		t.Fatalf("a picture of type %s: %v", i.MIME, err)
+	}
+	return picture
+}
+
+func colours(p image.Image) int {
+	seen := map[any]bool{}
+	for y := p.Bounds().Min.Y; y < p.Bounds().Max.Y; y++ {
+		for x := p.Bounds().Min.X; x < p.Bounds().Max.X; x++ {
+			seen[p.At(x, y)] = true
+		}
+	}
+	return len(seen)
+}
+
+func images(r result) []ipc.Image {
+	var all []ipc.Image
+	for _, e := range r.Events {
+		if i, ok := e.(ipc.Image); ok {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+type told struct{ code, story string }
+
+// tell runs one turn after the other in one session.
+func tell(t *testing.T, w *worker, turns []told) {
+	t.Helper()
+	for _, c := range turns {
+		if got := story(t, w.Run(c.code)); got != c.story {
+			t.Errorf("%s\ngot  %q\nwant %q", c.code, got, c.story)
+		}
+	}
+}
+
+func TestPlots_EachPageOnce(t *testing.T) {
+	w := start(t, setup{})
+	tell(t, w, []told{
+		{"plot(1:3, main = 'one')", `[plot-1 "one"]`},
+		{"1", "[1] 1\n"},
+		{"lines(3:1)", `[plot-1 again "one"]`},
+		{"op <- par(mar = c(4, 4, 1, 1)); par(op)", ""},
+		{"plot(2)", "[plot-2]"},
+		{"for (i in 1:3) plot(i)", "[plot-3][plot-4][plot-5]"},
+		{"par(mfrow = c(1, 2))", ""},
+		{"plot(1, main = 'left')", `[plot-6 "left"]`},
+		{"plot(2)", `[plot-6 again "left"]`},
+		{"par(mfrow = c(1, 1)); plot(lm(dist ~ speed, cars))", "[plot-7][plot-8][plot-9][plot-10]"},
+		{"plot.new()", ""},
+		{"plot(1)", "[plot-11]"},
+		{"plot(1:3); stop('after it')", "[plot-12]Error: after it\n"},
+		{"r <- recordPlot()", ""},
+		{"plot(4, main = 'closed'); invisible(dev.off())", "[plot-13]"},
+		{"plot(1:2); invisible(dev.off()); plot(2:1)", "[plot-14][plot-15]"},
+		{"invisible(dev.off())", ""},
+		{"replayPlot(r)", "[plot-16]"},
+		{"graphics.off()", ""},
+		{"layout(matrix(1:2, 1)); hist(c(1, 2, 2), main = 'h')", `[plot-17 "h"]`},
+		{"boxplot(1:3)", `[plot-17 again "h"]`},
+		{"dev.new(); plot(5)", "[plot-18]"},
+		{"invisible(dev.set(2)); abline(h = 1)", `[plot-17 again "h"]`},
+		{"graphics.off(); rm(list = ls(all.names = TRUE))\nplot(1)", "[plot-19]"},
+		{"setHook('plot.new', NULL, 'replace'); for (i in 1:2) plot(i, col = i)", "[plot-20][plot-21]"},
+	})
+}
+
+func TestPlots_OfGrid(t *testing.T) {
+	w := start(t, setup{})
+	tell(t, w, []told{
+		{"library(grid)\ngrid.newpage(); grid.circle(name = 'c')", "[plot-1]"},
+		{"grid.newpage(); grid.newpage(); grid.rect(gp = gpar(fill = 'red'))", "[plot-2]"},
+		{"pushViewport(viewport(width = 0.5)); popViewport()", ""},
+		{"grid.lines()", "[plot-2 again]"},
+		{"grid.newpage()", ""},
+		{"if (requireNamespace('lattice', quietly = TRUE)) lattice::xyplot(1 ~ 1) else plot(1)", "[plot-3]"},
+	})
+	if w.Run("requireNamespace('ggplot2', quietly = TRUE)").Out() != "[1] TRUE\n" {
+		t.Skip("ggplot2 is not installed: install it with apt-get install r-cran-ggplot2")
+	}
+	w.Run("suppressPackageStartupMessages(library(ggplot2)); p <- ggplot(mtcars, aes(wt, mpg)) + geom_point()")
+	tell(t, w, []told{
+		{"p", "[plot-4]"},
+		{"g <- ggplotGrob(p)", ""},
+		{"for (i in 1:2) { print(p + ggtitle(i)); cat('done', i, '\\n') }", "[plot-5]done 1 \n[plot-6]done 2 \n"},
+		{"f <- tempfile(fileext = '.png'); ggsave(f, p, width = 4, height = 3); file.exists(f)", "[1] TRUE\n"},
+		{"print(p + geom_smooth(method = 'lm')); cat('done\\n')", "`geom_smooth()` using formula = 'y ~ x'\n[plot-7]done\n"},
+	})
+}
+
+func TestPlots_AreInOrderWithText(t *testing.T) {
+	w := start(t, setup{})
+	tell(t, w, []told{
+		{"plot(1:2); cat('between\\n'); plot(2:1); cat('after\\n')", "[plot-1]between\n[plot-2]after\n"},
+		{"for (i in 1:2) { cat('round', i, '\\n'); plot(i, main = i) }", "round 1 \n[plot-3 \"1\"]round 2 \n[plot-4 \"2\"]"},
+		{"plot(1:2); message('m'); lines(2:1); cat('x\\n')", "[plot-5]m\n[plot-5 again]x\n"},
+		{"plot(3); invisible(dev.off()); cat('closed\\n')", "[plot-6]closed\n"},
+		{"plot(1:3)\nprint('a')\nlines(3:1)\nprint('b')", "[plot-7][1] \"a\"\n[plot-7 again][1] \"b\"\n"},
+		{"plot(1:4); x <- readline('? ')\ny <- 1", "[plot-8]"}, // y <- 1 answers
+	})
+	if got, want := story(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-9][wait line][plot-9 again]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := story(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-10][wait debugger][plot-10 again]"; strings.Replace(got, "[plot-10]Called from: f()\n", "Called from: f()\n[plot-10]", 1) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What looks at pages runs R code within a turn's output: it must leave no trace.
+func TestPlots_LookingLeavesNoTrace(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("set.seed(1); a <- runif(3); set.seed(1)")
+	for _, c := range []struct{ code, out, outcome string }{
+		{"plot(1); stop('own')", "Error: own\n", "error: own"},
+		{"plot(1); f <- function() { cat('x\\n'); invisible(5) }; f()", "x\n", "ok"},
+		{"plot(1); cat(1/3, pi, 1e-20, TRUE, 3L, 'z', fill = 12)", "0.3333333 \n3.141593 \n1e-20 TRUE \n3 z\n", "ok"},
+		{"identical(a, runif(3))", "[1] TRUE\n", "ok"},
+		{"plot(1); print(c(a = 1.5, b = 2)); 7", "  a   b \n1.5 2.0 \n[1] 7\n", "ok"},
+		{".Last.value", "[1] 7\n", "ok"},
+		{"plot(1); warning('late')", "Warning message:\nlate \n", "ok"},
+		{"options(warn = 2, error = quote(cat('handler\\n'))); plot(1); plot(2)", "", "ok"},
+		{"options(warn = 0, error = NULL); plot(1); capture.output(print(1))", "[1] \"[1] 1\"\n", "ok"},
+		{"plot(1); try(stop('caught')); 'on'", "Error in try(stop(\"caught\")) : caught\n[1] \"on\"\n", "ok"},
+		{"plot(1); tail(strsplit(capture.output(traceback()), '')[[1]], 0)", "character(0)\n", "ok"},
+		{"ls(all.names = TRUE)", "[1] \".Random.seed\" \"a\"            \"f\"           \n", "ok"},
+	} {
+		r := w.Run(c.code)
+		if got := outcome(r); r.Out() != c.out || got != c.outcome {
+			t.Errorf("%s\ngot  %q, %s\nwant %q, %s", c.code, r.Out(), got, c.out, c.outcome)
+		}
+	}
+}
+
+// An interrupt that comes while a page is looked at belongs to the user's code.
+func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("x <- rnorm(20000)")
+	w.Begin("plot(x); cat('up\\n'); repeat { points(x[1:20000]); cat('.\\n') }")
+	w.Await(".")
+	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" {
+		t.Errorf("got %s", outcome(r))
+	}
+	w.Run("1").Wants(t, "[1] 1\n")
+}
+
+func TestPlots_UsersDevicesAreTheirs(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
+	tell(t, w, []told{
+		{"png('own.png'); plot(1); invisible(dev.off())", ""},
+		{"pdf('own.pdf'); plot(1)", ""},
+		{"cat('text\\n'); plot(2)", "text\n"},
+		{"invisible(dev.off())", ""},
+		{"plot(1:3)", "[plot-1]"},
+		{"invisible(dev.copy(png, 'copy.png')); invisible(dev.off())", ""},
+		{"pdf(NULL); plot(1); cat(names(dev.cur()), '\\n')", "pdf \n"},
+		{"invisible(dev.off()); lines(3:1)", "[plot-1 again]"},
+		{"graphics.off(); options(device = 'pdf'); plot(1); cat(names(dev.cur()), '\\n')", "pdf \n"},
+		{"graphics.off(); sort(list.files())", "[1] \"copy.png\"   \"own.pdf\"    \"own.png\"    \"Rplots.pdf\"\n"},
+	})
+}
+
+func TestPlots_DeviceOfAProfile(t *testing.T) {
+	for _, c := range []struct{ name, profile, story string }{
+		{"a kind of file stands", `options(device = "pdf")`, "pdf \n"},
+		{"a screen is replaced", `options(device = "X11")`, "png \n[plot-1]"},
+		{"a function is replaced", `options(device = function(...) pdf(NULL))`, "png \n[plot-1]"},
+		{"it stands when asked for", `options(device = function(...) pdf(NULL), turnstone.device = FALSE)`, "pdf \n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, setup{rprofile: c.profile, Setup: rawworker.Setup{Dir: t.TempDir()}})
+			if got := story(t, w.Run("dev.new(); cat(names(dev.cur()), '\\n'); plot(1)")); got != c.story {
+				t.Errorf("got %q, want %q", got, c.story)
+			}
+		})
+	}
+}
+
+func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
+	w := start(t, setup{options: r.Options{Width: 640, Height: 400, Resolution: 80}})
+	for _, c := range []struct {
+		code   string
+		bounds image.Point
+	}{
+		{"plot(1)", image.Pt(640, 400)},
+		{"options(repr.plot.width = 5, repr.plot.height = 4); plot(1)", image.Pt(400, 320)},
+		{"options(repr.plot.res = 160); par(mfrow = c(1, 2)); plot(1); plot(2)", image.Pt(800, 640)},
+		{"options(repr.plot.width = NULL, repr.plot.height = NULL, repr.plot.res = NULL); grid::grid.newpage(); grid::grid.rect(width = 0.5)", image.Pt(640, 400)},
+		{"dev.new(width = 3, height = 2); plot(1)", image.Pt(240, 160)},
+		{"dev.new(width = 300, height = 200, units = 'px'); plot(1)", image.Pt(300, 200)},
+		{"options(repr.plot.width = 'wide'); graphics.off(); plot(1)", image.Pt(640, 400)},
+	} {
+		shown := images(w.Run(c.code))
+		if len(shown) != 1 {
+			t.Errorf("%s: %d pictures", c.code, len(shown))
+		} else if got := decoded(t, shown[0]).Bounds().Size(); got != c.bounds {
+			t.Errorf("%s: %v, want %v", c.code, got, c.bounds)
+		}
+	}
+	r := w.Run("graphics.off(); options(repr.plot.width = 1000); plot(1)")
+	if want := "Error: a plot of 80000 x 400 pixels is too large: a side has at most 16384; lengths are in inches unless units = \"px\"\n"; r.ErrText() != want {
+		t.Errorf("got %q, want %q", r.ErrText(), want)
+	}
+}
+
+func TestPlots_AreBounded(t *testing.T) {
+	w := start(t, setup{})
+	for _, code := range []string{
+		"for (i in 1:60) plot(i)",
+		"for (i in 1:60) { plot(i); cat('.') }",
+	} {
+		r := w.Run(code)
+		if n := len(images(r)); n != 51 || !strings.Contains(r.ErrText(), "[9 more finished plots are not shown: the limit is 50 at a time]\n") {
+			t.Errorf("%s: %d pictures and %q", code, n, r.ErrText())
+		}
+	}
+	r := w.Run("for (i in 1:52) { plot(i); invisible(dev.off()) }")
+	if n := len(images(r)); n != 50 || !strings.Contains(r.ErrText(), "[2 more finished plots") {
+		t.Errorf("%d pictures and %q", n, r.ErrText())
+	}
+	tell(t, w, []told{{"plot(1); invisible(dev.off())", fmt.Sprintf("[plot-%d]", 51+51+50+1)}})
+}
+
+func TestPlots_ForkedChildrenSendNone(t *testing.T) {
+	w := start(t, setup{})
+	child := "x <- parallel::mclapply(1:2, function(i) { plot(i); lines(1:2); invisible(dev.off()); names(dev.cur()) }); unlist(x)"
+	tell(t, w, []told{
+		{child, "[1] \"null device\" \"null device\"\n"},
+		{"plot(1:3)", "[plot-1]"},
+		{child, "[1] \"png\" \"png\"\n"},
+		{"lines(3:1)", "[plot-1 again]"},
+		{"plot(2)", "[plot-2]"},
+	})
+}
+
+func TestPlots_OutliveTheirDirectory(t *testing.T) {
+	w := start(t, setup{})
+	tell(t, w, []told{
+		{"plot(1)", "[plot-1]"},
+		{"unlink(tempdir(), recursive = TRUE); plot(2)", "[plot-2]"},
+		{"plot(3)", "[plot-3]"},
+		{"graphics.off(); unlink(tempdir(), recursive = TRUE); plot(4)", "[plot-4]"},
+	})
+}
+
+// An R that cannot draw PNG files says so once, and code that plots goes on.
+func TestPlots_WithoutAPNGDevice(t *testing.T) {
+	w := start(t, setup{rprofile: `
+local({
+  env <- asNamespace("grDevices")
+  unlockBinding("png", env)
+  assign("png", function(...) stop("unable to start png() device"), envir = env)
+})`})
+	r := w.Run("plot(1)\ncat('on\\n')")
+	if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.Out(), "on\n") || outcome(r) != "ok" {
+		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	}
+	tell(t, w, []told{{"lines(1); graphics.off(); plot(2); dev.new(); plot(3); cat('quiet\\n')", "quiet\n"}})
+}
+
+// Nothing is opened or looked at in a session that does not draw, and little in one that does.
+func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
+	w := start(b, setup{})
+	run := func(b *testing.B) {
+		for b.Loop() {
+			w.Run("1+1")
+		}
+	}
+	b.Run("before", run)
+	w.Run("plot(1)")
+	b.Run("open", run)
+	w.Run("graphics.off()")
+	b.Run("closed", run)
+	b.Run("plot", func(b *testing.B) {
+		for b.Loop() {
+			w.Run("plot(1)")
+		}
+	})
+}
