@@ -35,6 +35,7 @@ func commands() []command {
 		{"mcp", mcp},
 		{"serve", serve},
 		{"list", listSessions},
+		{"attach", attach},
 		{"exec", execIn},
 		{"input", inputTo},
 		{"events", showEvents},

@@ -30,7 +30,7 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		{[]string{"--dir", filepath.Join(dir, "missing"), "-e", "1"}, "not a directory"},
 		{[]string{"--python", filepath.Join(dir, "missing"), "-e", "1"}, "does not exist"},
 		{[]string{"docter"}, "did you mean repl doctor?"},
-		{[]string{"serve"}, `"serve" is neither a command nor a file`},
+		{[]string{"frobnicate"}, `"frobnicate" is neither a command nor a file`},
 		{[]string{dir}, "is a directory"},
 		{[]string{"mcp", "extra"}, "one argument too many"},
 		{[]string{"mcp", "--lang", "cobol"}, "no language"},
@@ -48,7 +48,7 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		{[]string{"install", "codex", "--dir", filepath.Join(dir, "missing")}, "not a directory"},
 		{[]string{"install", "--approve", "cursor"}, "no such setting"},
 		{[]string{"version", "extra"}, "one argument too many"},
-		{[]string{"help", "mcp"}, "one page"},
+		{[]string{"help", "mcp"}, "repl help sessions"},
 		{[]string{"worker"}, "repl worker check"},
 		{[]string{"worker", "chek"}, "repl worker check"},
 		{[]string{"worker", "check"}, "which command?"},
@@ -71,19 +71,24 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 
 func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 	_, text, _ := runLine(t, "help")
+	all := ""
+	for _, topic := range []string{"repl", "commands", "sessions"} {
+		_, page, _ := runLine(t, "help", topic)
+		all += page
+		lines := strings.Split(strings.TrimSuffix(page, "\n"), "\n")
+		for i, line := range lines {
+			if len(line) > 80 {
+				t.Errorf("%s: line %d has %d characters, want at most 80: %q", topic, i+1, len(line), line)
+			}
+		}
+		if len(lines) > 60 {
+			t.Errorf("%s has %d lines, want a page of 60", topic, len(lines))
+		}
+	}
 	for _, c := range commands() {
-		if !strings.Contains(text, "\n  repl "+c.name) {
+		if !strings.Contains(all, "\n  repl "+c.name) {
 			t.Errorf("help does not show repl %s", c.name)
 		}
-	}
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	for i, line := range lines {
-		if len(line) > 80 {
-			t.Errorf("line %d has %d characters, want at most 80: %q", i+1, len(line), line)
-		}
-	}
-	if len(lines) > 60 {
-		t.Errorf("help has %d lines, want a page of 60", len(lines))
 	}
 	for _, way := range []string{"-h", "-help", "--help"} {
 		if status, out, _ := runLine(t, way); status != 0 || out != text {
@@ -122,7 +127,7 @@ func TestExitStatus_IsWhatAShellReports(t *testing.T) {
 
 func TestNearest_IsAtMostTwoSlipsAway(t *testing.T) {
 	names := []string{"mcp", "doctor", "worker"}
-	for name, want := range map[string]string{"docter": "doctor", "wroker": "worker", "mpc": "mcp", "serve": "", "script.py": ""} {
+	for name, want := range map[string]string{"docter": "doctor", "wroker": "worker", "mpc": "mcp", "frobnicate": "", "script.py": ""} {
 		if got := nearest(name, names); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}

@@ -1,18 +1,23 @@
 package cli
 
 import (
-	_ "embed"
-	"fmt"
+	"embed"
+	"strings"
 )
 
-//go:embed help.txt
-var helpText string
+//go:embed help/*.txt
+var helpPages embed.FS
 
-// help teaches the command line.
+// help teaches the command line: one page for most, and one for each topic.
 func help(s streams, args []string) (int, error) {
+	topic := "repl"
 	if len(args) > 0 {
-		return statusUsage, misuse("%q: repl help is one page for everything", args[0])
+		topic = args[0]
 	}
-	_, err := fmt.Fprint(s.out, helpText)
+	page, err := helpPages.ReadFile("help/" + topic + ".txt")
+	if err != nil || len(args) > 1 {
+		return statusUsage, misuse("%q: there are repl help, repl help commands and repl help sessions", strings.Join(args, " "))
+	}
+	_, err = s.out.Write(page)
 	return statusDone, err
 }

@@ -261,38 +261,22 @@ func isSet(f *flag.FlagSet, name string) bool {
 func showEvents(s streams, args []string) (int, error) {
 	r := newRemote("events")
 	after := r.flags.Uint64("after", 0, "")
-	follow := r.flags.Bool("follow", false, "")
+	live := r.flags.Bool("follow", false, "")
 	given, err := r.parse(args, "NAME")
 	if err != nil {
 		return statusUsage, err
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		w, err := c.Subscribe(ctx, client.SubscribeParams{Session: given[0], After: timeline.Seq(*after)})
-		if err != nil {
-			return statusFailed, err
+		show := printEvent
+		if r.json {
+			show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(client.FromTimeline(e)) }
 		}
-		out := json.NewEncoder(s.out)
-		for last := timeline.Seq(*after); *follow || last < w.Seq; {
-			e, err := w.Next(ctx)
-			if errors.Is(err, client.ErrEnded) || ctx.Err() != nil {
-				return statusDone, nil
-			}
-			if err != nil {
-				return statusFailed, err
-			}
-			last = e.Seq
-			if r.json {
-				err = out.Encode(client.FromTimeline(e))
-			} else {
-				err = printEvent(s.out, e)
-			}
-			if err != nil {
-				return statusFailed, err
-			}
-		}
-		return statusDone, nil
+		return follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
 	})
 }
+
+// An eventPrinter shows an event.
+type eventPrinter = func(w io.Writer, e timeline.Event) error
 
 // printEvent prints an event for a person: text as it is, the rest as a line.
 func printEvent(w io.Writer, e timeline.Event) error {

@@ -18,7 +18,7 @@ import (
 
 // A conversation is what goes on between the person and the session.
 type conversation struct {
-	session *supervisor.Session
+	session Session
 	o       Options
 	editor  *editor
 	printer *printer
@@ -102,8 +102,7 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.session.Submit(ctx, code)
-	return err
+	return c.session.Submit(ctx, code)
 }
 
 // input reads lines until they are a whole input.
@@ -170,10 +169,6 @@ func (c *conversation) complete(ctx context.Context, line string) supervisor.Com
 // answer reads what a wait asks for, behind the question, which is output and
 // on the screen already.
 func (c *conversation) answer(ctx context.Context, w supervisor.Wait) error {
-	turn := c.session.Current()
-	if turn == nil {
-		return nil
-	}
 	prompt := w.Prompt
 	if c.editor.screen.shows(prompt) {
 		prompt = ""
@@ -191,7 +186,7 @@ func (c *conversation) answer(ctx context.Context, w supervisor.Wait) error {
 	case err != nil:
 		return err
 	}
-	if err := turn.Answer(ctx, w.ID, input); !errors.Is(err, supervisor.ErrStale) {
+	if err := c.session.Answer(ctx, w.ID, input); !errors.Is(err, supervisor.ErrStale) {
 		return err
 	}
 	return nil // its wait ended by itself at the same moment

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -18,6 +17,8 @@ type printer struct {
 	freshLine func()             // puts the cursor into the first column
 	pictures  *album             // shows and keeps pictures
 	over      func(timeline.Seq) // is told about each wait that is over
+	self      string             // whose inputs stand on the screen already,
+	replay    timeline.Seq       // if they came behind this
 
 	mu      sync.Mutex
 	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
@@ -25,7 +26,7 @@ type printer struct {
 }
 
 // run shows events until ctx ends or the session is closed.
-func (p *printer) run(ctx context.Context, s *supervisor.Session) {
+func (p *printer) run(ctx context.Context, s Session) {
 	for e := range s.Events(ctx, 0) {
 		p.show(e)
 		p.advance(e)
@@ -43,6 +44,14 @@ func (p *printer) show(e timeline.Event) {
 	case timeline.Image:
 		p.freshLine()
 		_, _ = io.WriteString(p.out, p.pictures.add(b))
+	case timeline.TurnStarted:
+		p.input(e.Seq, b.Author, "> ", string(b.Input))
+	case timeline.InputLine:
+		text := b.Text
+		if b.Secret {
+			text = "(a secret)"
+		}
+		p.input(e.Seq, b.Author, ": ", text)
 	case timeline.WaitEnded:
 		p.over(b.Wait)
 	case timeline.Notice:
@@ -53,6 +62,17 @@ func (p *printer) show(e timeline.Event) {
 		if !b.Clean && e.Turn > 0 { // else it never was ready, which ends Run
 			p.note(obituary(b))
 		}
+	}
+}
+
+// input shows what somebody else typed.
+func (p *printer) input(seq timeline.Seq, author, mark, text string) {
+	if author == "" || author == p.self && seq > p.replay {
+		return
+	}
+	p.freshLine()
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		_, _ = io.WriteString(p.out, author+mark+line)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -35,6 +34,11 @@ type Options struct {
 	// Plain means a terminal that knows no bracketed paste.
 	Plain bool
 
+	// Self is the author of what is typed here, and Replay the last event before
+	// that. The inputs of others, and all up to Replay, are shown with their authors.
+	Self   string
+	Replay timeline.Seq
+
 	// ExitStatus turns a worker's end into an exit status for Run to return. nil
 	// means 0 for all.
 	ExitStatus func(timeline.GenerationEnded) int
@@ -44,7 +48,7 @@ type Options struct {
 // must be a terminal, and standard error. It returns when they end it with
 // Ctrl-D, when the runtime ends itself in a turn (status says how), or when ctx
 // ends. The terminal is as it was before. It does not close s.
-func Run(ctx context.Context, s *supervisor.Session, opts *Options) (status int, err error) {
+func Run(ctx context.Context, s Session, opts *Options) (status int, err error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -79,6 +83,8 @@ func Run(ctx context.Context, s *supervisor.Session, opts *Options) (status int,
 		err:       os.Stderr,
 		freshLine: ed.freshLine,
 		pictures:  pictures,
+		self:      o.Self,
+		replay:    o.Replay,
 		over:      ed.cancel,
 		changed:   make(chan struct{}),
 	}
