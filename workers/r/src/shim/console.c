@@ -370,6 +370,8 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		code_load();
 		ready = true;
 	}
+	if (who == READER || who == BROWSER)
+		fflush(stdout); /* before its input_line */
 	for (;;) {
 		pthread_mutex_lock(&state.lock);
 		state.waiting = NOBODY;
@@ -573,8 +575,8 @@ static void reset_console(void) {
 	evaluated = true;
 	if (forked || code_running())
 		return;
-	resting = false;
 	pthread_mutex_lock(&state.lock);
+	resting = false;
 	state.asked = false;
 	state.waiting = NOBODY;
 	if (state.active && (state.started || state.interrupted)) { /* else a SIGINT from before the turn */
