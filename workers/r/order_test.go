@@ -1,0 +1,227 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+)
+
+// native compiles C code, and returns what loads it: a statement of R.
+func native(t testing.TB, source string) string {
+	t.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("cc is not installed: install it with apt-get install gcc")
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "native.c"), source)
+	shared := filepath.Join(dir, "native.so")
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", shared, filepath.Join(dir, "native.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return "dyn.load('" + shared + "')"
+}
+
+func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+	w := start(t, setup{})
+	w.Run(native(t, `
+#include <stdio.h>
+#include <unistd.h>
+void say(char **what) { printf("%s", *what); }
+void complain(char **what) { fprintf(stderr, "%s", *what); }
+void bare(void) { write(1, "bare\n", 5); }
+`))
+	bulk := strings.Repeat("z", 100_000)
+	w.Run("z <- strrep('z', 100000); say <- function(x) invisible(.C('say', x)); library(parallel)")
+	for _, c := range []struct {
+		name, code, want string
+		rounds           int
+	}{
+		{"system", "cat('A\\n'); system('echo B'); cat('C\\n')", "A\nB\nC\n", 1000},
+		{"a line that goes on", "cat('A'); system('printf B'); cat('C\\n')", "ABC\n", 100},
+		{"system2", "cat('A\\n'); system2('sh', c('-c', shQuote('echo B; echo C >&2'))); cat('D\\n')", "A\nB\nC\nD\n", 100},
+		{"message", "cat('A\\n'); message('B'); cat('C\\n'); system('echo D'); message('E'); cat('F\\n')", "A\n<err>B\n</err>C\nD\n<err>E\n</err>F\n", 200},
+		{"partial lines and errors", "cat('A'); cat('B', file = stderr()); cat('C'); message('D', appendLF = FALSE); cat('E\\n')", "A<err>B</err>C<err>D</err>E\n", 200},
+		{"a pipe", "p <- pipe('cat', 'w'); cat('A\\n'); writeLines('B', p); close(p); cat('C\\n')", "A\nB\nC\n", 50},
+		{"C", "cat('A\\n'); say('B\\n'); cat('C'); say('D'); cat('E\\n'); say('no newline')", "A\nB\nCDE\nno newline", 200},
+		{"C's standard error", "cat('A\\n'); invisible(.C('complain', 'B\\n')); cat('C\\n')", "A\nB\nC\n", 100},
+		{"lines and write()", "cat('A\\n'); invisible(.C('bare')); cat('C\\n')", "A\nbare\nC\n", 100},
+		{"mclapply", "cat('A\\n'); x <- mclapply(1:2, function(i) if (i == 1) { cat('B\\n'); print(1) }); cat('C\\n')", "A\nB\n[1] 1\nC\n", 20},
+		{"children of a fork", "cat('A'); x <- mclapply(1:2, function(i) if (i == 1) system('echo B')); cat('C\\n')", "AB\nC\n", 20},
+		{"bulk", "system('echo A'); cat(z, '\\n', sep = ''); system('echo B'); cat('C\\n')", "A\n" + bulk + "\nB\nC\n", 20},
+		{"an error", "cat('A'); try(stop('B')); system('echo C')", "A<err>Error in try(stop(\"B\")) : B\n</err>C\n", 50},
+		{"print and stdout()", "print(1); writeLines('A', stdout()); system('echo B'); write('C', stderr()); print('D')", "[1] 1\nA\nB\n<err>C\n</err>[1] \"D\"\n", 100},
+		{"a question", "cat('A'); x <- readline('? ')\nanswer\nsystem('echo B')", "A[line \"answer\"]B\n", 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i := range c.rounds {
+				if r := w.Run(c.code); r.Script() != c.want || outcome(r) != "ok" {
+					t.Fatalf("round %d: got %.500q, %s; want %.500q", i, r.Script(), outcome(r), c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestOrder_OfManyRoundsInOneTurn(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("for (i in 1:1000) { cat('A', i, '\\n'); system('echo B'); cat('C\\n'); if (i %% 100 == 0) message(i) }")
+	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
+	n := 0
+	for i := 1; i <= 1000; i++ {
+		want := []string{"A " + strconv.Itoa(i) + " ", "B", "C"}
+		if i%100 == 0 {
+			want = append(want, strconv.Itoa(i))
+		}
+		for _, x := range want {
+			if n >= len(lines) || lines[n] != x {
+				t.Fatalf("line %d: got %q, want %q", n, lines[min(n, len(lines)-1)], x)
+			}
+			n++
+		}
+	}
+}
+
+func TestOutput_BytesAreUnchanged(t *testing.T) {
+	w := start(t, setup{})
+	for _, c := range []struct{ code, want string }{
+		{"cat('a\\xff\\xfeb\\n')", "a\xff\xfeb\n"},
+		{"cat('\\x1b[31mred\\x1b[0m\\n')", "\x1b[31mred\x1b[0m\n"},
+		{"cat('\\a\\b\\f\\v\\r\\n')", "\a\b\f\v\r\n"},
+		{"writeBin(as.raw(1:255), stdout())", ""}, // R refuses: not a binary connection
+		{"cat(rawToChar(as.raw(c(1:255)[-10])))", allBytes()},
+		{"system('printf \"\\\\377\\\\000\\\\001\"')", "\xff\x00\x01"},
+		{"message('m\\xff')", "m\xff\n"},
+		{"cat('\\x1b_0123456789abcde;O\\x1b\\\\')", "\x1b_0123456789abcde;O\x1b\\"}, // nearly a marker
+		{"cat('half \\xf0\\x9f'); cat('\\x98\\x80\\n')", "half 😀\n"},
+		{"cat(sprintf('%5d', 1:3), sep = '\\r\\n')", "    1\r\n    2\r\n    3\n"},
+	} {
+		r := w.Run(c.code)
+		if got := r.Out(); c.want != "" && got != c.want {
+			t.Errorf("%s: got %q, want %q", c.code, got, c.want)
+		}
+	}
+}
+
+func allBytes() string {
+	var b []byte
+	for i := 1; i < 256; i++ {
+		if i != 10 {
+			b = append(b, byte(i))
+		}
+	}
+	return string(b)
+}
+
+// What was printed without a newline shows while the turn still runs.
+func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
+	w := start(t, setup{})
+	for _, code := range []string{
+		"cat('working...'); Sys.sleep(100)",
+		"cat('working...'); repeat {}",
+		"for (i in 1:3) { cat('.'); Sys.sleep(0.01) }; cat('working...'); repeat {}",
+	} {
+		w.Begin(code)
+		w.Await("working...")
+		insist(t, w, 1, 1, nil)
+	}
+}
+
+func TestOutput_LargeOneArrivesWhole(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("x <- strrep('x', 1e8); cat(x)")
+	if n := len(r.Out()); n != 100_000_000 || outcome(r) != "ok" {
+		t.Errorf("cat of 100 MB: got %d bytes, %s", n, outcome(r))
+	}
+	r = w.Run("for (i in 1:20000) cat('line', i, '\\n')")
+	if n := strings.Count(r.Out(), "\n"); n != 20_000 {
+		t.Errorf("got %d lines", n)
+	}
+	r = w.Run("options(max.print = 1e6); print(rnorm(1e5))")
+	if n := len(strings.Fields(r.Out())); n < 100_000 || outcome(r) != "ok" {
+		t.Errorf("print of 1e5 numbers: got %d words, %s", n, outcome(r))
+	}
+	r = w.Run("for (i in 1:20000) message('line ', i)")
+	if n := strings.Count(r.ErrText(), "\n"); n != 20_000 {
+		t.Errorf("got %d lines of standard error", n)
+	}
+}
+
+func TestOutput_LargeOneTakesNoMemoryOfTheWorkers(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("x <- strrep('x', 1e6)\nrss <- function() if (file.exists('/proc/self/status')) as.numeric(gsub('[^0-9]', '', grep('VmRSS', readLines('/proc/self/status'), value = TRUE))) else 0")
+	w.Run("cat(x, '\\n'); before <- rss()")
+	w.Run("for (i in 1:100) cat(x, '\\n')")
+	w.Run("rss() - before < 20000").Wants(t, "[1] TRUE\n") // KB
+}
+
+func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("library(parallel); p <- mcparallel({ Sys.sleep(0.2); cat('late\\n'); 5 })")
+	if r.Out() != "" {
+		t.Fatalf("got %q", r.Script())
+	}
+	if e, ok := w.Next().(rawworker.Text); !ok || e.Data != "late\n" {
+		t.Fatalf("got %+v", e)
+	}
+	w.Run("mccollect(p)[[1]]").Wants(t, "[1] 5\n")
+}
+
+func TestEnvironment_OfChildrenIsClean(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("Sys.getenv(c('REPL_IPC', 'R_TESTS', 'TURNSTONE_R', 'TURNSTONE_R_PROFILE', 'TURNSTONE_R_TESTS'), NA, names = FALSE)").Wants(t, "[1] NA NA NA NA NA\n")
+	if r := w.Run("system('env | grep -E \"^(REPL_IPC|R_TESTS|TURNSTONE)\"')"); r.Out() != "" {
+		t.Errorf("a child sees %q", r.Out())
+	}
+	r := w.Run("system2(file.path(R.home('bin'), 'Rscript'), c('-e', shQuote('cat(commandArgs()[-1], is.loaded(paste0(\"turn\", \"stone_start\")), nchar(Sys.getenv(\"R_PROFILE\")), \"\\n\")')))")
+	if !strings.Contains(r.Out(), "FALSE") || strings.Contains(r.Out(), "turnstone") {
+		t.Errorf("a child R: got %q", r.Script())
+	}
+	// An R that a package starts to work for it, as callr and parallel do.
+	r = w.Run("cl <- parallel::makeCluster(1); x <- parallel::clusterEvalQ(cl, c(is.loaded('turnstone_start'), nzchar(Sys.getenv('R_TESTS')))); parallel::stopCluster(cl); x[[1]]")
+	if r.Out() != "[1] FALSE FALSE\n" {
+		t.Errorf("a cluster: got %q", r.Script())
+	}
+}
+
+func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
+	if _, err := os.Stat("/proc/self/fd"); err != nil {
+		t.Skip("this system has no /proc")
+	}
+	w := start(t, setup{})
+	w.Run("ours <- Sys.readlink(file.path('/proc/self/fd', 200:210)); ours <- ours[grepl('pipe:', ours)]\n" +
+		"has <- function(list) any(vapply(ours, function(o) any(grepl(o, list, fixed = TRUE)), NA))")
+	w.Run("length(ours) >= 3").Wants(t, "[1] TRUE\n") // or this test looks at nothing
+	w.Run("has(system('ls -l /proc/self/fd', intern = TRUE))").Wants(t, "[1] FALSE\n")
+	w.Run("has(system2('ls', '-l /proc/self/fd', stdout = TRUE))").Wants(t, "[1] FALSE\n")
+	w.Run("has(readLines(p <- pipe('ls -l /proc/self/fd'))); close(p)").Wants(t, "[1] FALSE\n")
+	w.Run("has(parallel::mclapply(1:2, function(i) system('ls -l /proc/self/fd', intern = TRUE))[[1]])").Wants(t, "[1] FALSE\n")
+	// A fork without exec has lost the channel as well.
+	w.Run("parallel::mclapply(1:2, function(i) any(c('200', '201') %in% list.files('/proc/self/fd')))[[1]]").Wants(t, "[1] FALSE\n")
+}
+
+func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
+	s := setup{}
+	s.options.Env = []string{"LANG", "LC_ALL", "LC_CTYPE"}
+	w := start(t, s)
+	w.Run("l10n_info()[['UTF-8']]").Wants(t, "[1] TRUE\n")
+	w.Run("nchar('é日')").Wants(t, "[1] 2\n")
+	w.Run("'é'").Wants(t, "[1] \"é\"\n")
+}
+
+func TestEnvironment_LocaleOfTheUserCounts(t *testing.T) {
+	s := setup{}
+	s.options.Env = []string{"LC_ALL=C"}
+	w := start(t, s)
+	w.Run("l10n_info()[['UTF-8']]").Wants(t, "[1] FALSE\n")
+	if r := w.Run("x <- 'é'; cat(x, '\\n')"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Out() != "é \n" {
+		t.Errorf("got %q", r.Script())
+	}
+}
