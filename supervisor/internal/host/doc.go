@@ -30,19 +30,28 @@
 // # What a system can promise
 //
 //	                          Linux            macOS                  Windows
-//	start                     yes              yes                    not yet
-//	end of the whole tree     yes: subreaper   best effort: ancestry, –
+//	start without a stage     yes              yes                    no
+//	end of the whole tree     yes: subreaper   best effort: ancestry, yes: job
 //	                                           session, tag
 //	empty signal mask         yes              as inherited           –
-//	readers of the terminal   yes: /proc       not seen               –
-//	out of memory             cgroup v1, v2    not seen               –
-//	memory of the tree        yes              unknown                –
+//	signals                   all              all                    interrupt, kill
+//	readers of the terminal   yes: /proc       not seen               not seen
+//	out of memory             cgroup v1, v2    not seen               not seen
+//	memory of the tree        yes              unknown                yes
+//
+// On Windows the terminal is a pseudo console, and the private channel two named
+// pipes, to which the worker connects. The stage shares the console, through
+// which it interrupts, and waits for a go-ahead before it starts anything; by
+// then the supervisor has put it into a job, which ends with its last handle.
+// staged_windows.go and stage_windows.go have the steps in order.
 //
 // # Goroutines
 //
 //	name    started by   ends when                          owns
 //	run     Start        nothing of the tree is left        the reports, Exited, Gone
 //	wait    run          the worker is reaped               the call to Wait; without a stage only
+//	accept  Start        the worker has connected, or ended the pipes until then; Windows only
+//	pump    Start        the pseudo console has ended       reading it; Windows only
 //
 // Close waits for them. In the stage: one that serves, and one that reads
 // orders until the supervisor is gone.

@@ -21,6 +21,8 @@ type Exit struct {
 // "killed by SIGKILL (out of memory)".
 func (e Exit) String() string {
 	switch {
+	case e.Signal == "" && e.Code > maxStatus:
+		return fmt.Sprintf("exit status %#x", e.Code) + statusName(e.Code)
 	case e.Signal == "":
 		return fmt.Sprintf("exit status %d", e.Code)
 	case e.OOM:
@@ -29,4 +31,29 @@ func (e Exit) String() string {
 		return "killed by " + e.Signal + " (its stage was killed)"
 	}
 	return "killed by " + e.Signal
+}
+
+// maxStatus is the largest exit status that a program would choose; on Windows
+// a crash leaves the number of the error, which is above.
+const maxStatus = 0x3fffffff
+
+// statusName says what the usual ones of them mean.
+func statusName(code int) string {
+	switch uint32(code) {
+	case 0xC0000005:
+		return " (access violation)"
+	case 0xC0000017:
+		return " (out of memory)"
+	case 0xC00000FD:
+		return " (stack overflow)"
+	case 0xC0000135:
+		return " (a DLL was not found)"
+	case 0xC000013A:
+		return " (interrupted)"
+	case 0xC0000142:
+		return " (a DLL failed to start)"
+	case 0xC0000409:
+		return " (it aborted)"
+	}
+	return ""
 }

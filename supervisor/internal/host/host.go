@@ -1,6 +1,11 @@
 package host
 
-import "sync/atomic"
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sync/atomic"
+	"time"
+)
 
 // Size is the size of a terminal in character cells. The zero value means
 // 40 rows and 120 columns.
@@ -30,6 +35,12 @@ type Command struct {
 // Otherwise it is started directly, with weaker promises: see Process.Staged.
 func Start(c *Command) (*Process, error) { return start(c) }
 
+// startLimit bounds Start.
+const startLimit = 10 * time.Second
+
+// channelName is the variable that tells a worker its channel and nonce.
+const channelName = "REPL_IPC"
+
 // stageCalled is the one variable of this package: whether main called
 // StageMain cannot be known in any other way.
 var stageCalled atomic.Bool
@@ -46,3 +57,10 @@ func StageMain() {
 
 // StageAvailable reports whether this program called StageMain.
 func StageAvailable() bool { return stageCalled.Load() }
+
+// randomName is 16 hexadecimal digits.
+func randomName() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

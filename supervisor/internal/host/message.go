@@ -1,8 +1,7 @@
-//go:build linux || darwin
-
 package host
 
-// The supervisor and the stage speak JSON lines over two pipes.
+// The supervisor and the stage speak JSON lines over two pipes. What a system
+// has no use for it does not say.
 
 // An order goes down, to the stage. End of file on that pipe is an order, too:
 // the supervisor is gone, end everything.
@@ -17,6 +16,7 @@ const (
 	doStart      = "start"      // the first order, once: start the worker
 	doSignal     = "signal"     // send Signal to To
 	doForeground = "foreground" // give the terminal to the worker's group; answered
+	doRestore    = "restore"    // of a console: its modes and no unread input; answered
 	doKill       = "kill"       // end everything
 )
 
@@ -28,6 +28,7 @@ type plan struct {
 	Env  [][]byte
 	Dir  []byte // "" is where the stage is
 	Tag  string // in Env as well; finds processes where ancestry is lost
+	Wake string // the name of the event that interrupts the worker alone
 }
 
 // A report comes up, from the stage.
@@ -48,6 +49,23 @@ const (
 	whatFailed     = "failed"     // it does not, and the stage has ended
 	whatStopped    = "stopped"    // a signal stopped it; the stage continued it
 	whatForeground = "foreground" // the answer to that order
+	whatRestored   = "restored"   // the answer to that order
 	whatExited     = "exited"     // the worker was reaped
 	whatEmpty      = "empty"      // nothing is left but Remains; the stage has ended
 )
+
+func stringsOf(b [][]byte) []string {
+	s := make([]string, len(b))
+	for i := range b {
+		s[i] = string(b[i])
+	}
+	return s
+}
+
+func bytesOf(s []string) [][]byte {
+	b := make([][]byte, len(s))
+	for i := range s {
+		b[i] = []byte(s[i])
+	}
+	return b
+}

@@ -11,6 +11,13 @@ import (
 // without case.
 const FoldEnv = false
 
+// What a start may fail of.
+const (
+	errNotDirectory = syscall.ENOTDIR
+	errNoProgram    = syscall.ENOEXEC
+	errTooLong      = syscall.E2BIG
+)
+
 // OwnedByUs reports whether the file belongs to the user of this process.
 func OwnedByUs(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -1,10 +1,21 @@
 package host
 
-import "os"
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
 
 // FoldEnv says whether the names of environment variables are compared
 // without case.
 const FoldEnv = true
+
+// What a start may fail of.
+const (
+	errNotDirectory = windows.ERROR_DIRECTORY
+	errNoProgram    = windows.ERROR_BAD_EXE_FORMAT
+	errTooLong      = windows.ERROR_FILENAME_EXCED_RANGE
+)
 
 // OwnedByUs reports whether the file belongs to the user of this process. The
 // temporary directory of Windows is the user's own.

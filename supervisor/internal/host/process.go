@@ -3,9 +3,7 @@ package host
 import (
 	"errors"
 	"io"
-	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -162,30 +160,4 @@ func (p *Process) Close() error {
 		p.closed = errors.Join(p.channel.Close(), p.term.tty.close())
 	})
 	return p.closed
-}
-
-// Channel is the supervisor's end of the worker's private channel.
-type Channel struct {
-	in, out *os.File // from the worker, to the worker; both nonblocking
-	raw     syscall.RawConn
-	closing sync.Once
-	closed  error
-}
-
-// newChannel takes over both files.
-func newChannel(in, out *os.File) (*Channel, error) {
-	raw, err := out.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	return &Channel{in: in, out: out, raw: raw}, nil
-}
-
-func (c *Channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
-func (c *Channel) Write(b []byte) (int, error) { return c.out.Write(b) }
-
-// Close closes both directions and ends a Read or Write in progress.
-func (c *Channel) Close() error {
-	c.closing.Do(func() { c.closed = errors.Join(c.out.Close(), c.in.Close()) })
-	return c.closed
 }

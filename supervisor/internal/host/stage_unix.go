@@ -325,19 +325,3 @@ func exitOf(status syscall.WaitStatus, u *syscall.Rusage) Exit {
 	}
 	return e
 }
-
-func stringsOf(b [][]byte) []string {
-	s := make([]string, len(b))
-	for i := range b {
-		s[i] = string(b[i])
-	}
-	return s
-}
-
-func bytesOf(s []string) [][]byte {
-	b := make([][]byte, len(s))
-	for i := range s {
-		b[i] = []byte(s[i])
-	}
-	return b
-}

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 )
 
@@ -29,19 +30,19 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 // hint is what a person can do about it, or "".
 func (e *StartError) hint() string {
-	is := func(step string, no syscall.Errno) bool { return e.Step == step && errors.Is(e.Err, no) }
+	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
 	switch {
-	case is("chdir", syscall.ENOENT), is("chdir", syscall.ENOTDIR):
+	case is("chdir", fs.ErrNotExist), is("chdir", errNotDirectory):
 		return "create the directory or choose another one"
-	case is("chdir", syscall.EACCES):
+	case is("chdir", fs.ErrPermission):
 		return "choose a directory that may be entered"
-	case is("exec", syscall.ENOENT):
+	case is("exec", fs.ErrNotExist):
 		return "the program, or the interpreter that its first line names, does not exist; install it or correct the path"
-	case is("exec", syscall.EACCES):
+	case is("exec", fs.ErrPermission):
 		return "it is not an executable file; correct the path or make it executable"
-	case is("exec", syscall.ENOEXEC):
+	case is("exec", errNoProgram):
 		return "it is not a program for this system; a script needs a #! line"
-	case is("exec", syscall.E2BIG):
+	case is("exec", errTooLong):
 		return "arguments and environment are too large together; shorten them"
 	case is("exec", syscall.EAGAIN), is("stage", syscall.EAGAIN):
 		return "the limit of processes is reached; end some or raise it"

@@ -3,18 +3,9 @@
 package host
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"os"
 	"strings"
-	"time"
 )
-
-// startLimit bounds Start.
-const startLimit = 10 * time.Second
-
-// channelName is the variable that tells a worker its descriptors and nonce.
-const channelName = "REPL_IPC"
 
 // A launch is what both ways to start a worker begin with.
 type launch struct {
@@ -101,11 +92,4 @@ next:
 		kept = append(kept, v)
 	}
 	return kept
-}
-
-// randomName is 16 hexadecimal digits.
-func randomName() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }

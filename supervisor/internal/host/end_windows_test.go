@@ -1,0 +1,180 @@
+package host_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// relatives is what the role "family" prints, by name.
+func relatives(t *testing.T, o *output) map[string]int {
+	t.Helper()
+	o.line(t, "complete")
+	text, _ := o.now()
+	found := make(map[string]int)
+	for l := range strings.Lines(text) {
+		if name, number, ok := strings.Cut(strings.TrimSpace(l), "="); ok {
+			if pid, err := strconv.Atoi(number); err == nil {
+				found[name] = pid
+			}
+		}
+	}
+	for _, name := range []string{"child", "detached", "group", "console", "orphan"} {
+		if found[name] == 0 {
+			t.Fatalf("got %q, want a relative %q", text, name)
+		}
+	}
+	if pid := found["breakaway"]; pid != 0 && !underWine() {
+		t.Errorf("process %d could break away from its job", pid)
+	}
+	return found
+}
+
+// gone waits for the end of processes, each of which must have been there.
+type gone struct {
+	names   []string
+	handles []windows.Handle
+}
+
+func watch(t *testing.T, relatives map[string]int) *gone {
+	t.Helper()
+	g := &gone{}
+	for name, pid := range relatives {
+		h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+		if err != nil {
+			t.Fatalf("%s (%d): %v", name, pid, err)
+		}
+		g.names, g.handles = append(g.names, name), append(g.handles, h)
+	}
+	return g
+}
+
+func (g *gone) wait(t *testing.T, limit uint32) {
+	t.Helper()
+	for i, h := range g.handles {
+		if got, err := windows.WaitForSingleObject(h, limit); err != nil || got != windows.WAIT_OBJECT_0 {
+			t.Errorf("%s is still there: %v", g.names[i], err)
+		}
+		windows.CloseHandle(h)
+	}
+}
+
+func TestClose_WholeFamilyIsGone(t *testing.T) {
+	p, err := host.Start(roleCommand("family"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := watch(t, relatives(t, collect(terminalReader{p})))
+	if err := p.Close(); err != nil || len(p.Remains()) > 0 {
+		t.Errorf("got %v, remaining %v, want a clean end", err, p.Remains())
+	}
+	g.wait(t, 0) // already
+	if got := p.Exit(); got.Signal != "SIGKILL" || got.Lost {
+		t.Errorf("got %+v, want one that we ended", got)
+	}
+}
+
+func TestWorkerEnds_WhatItLeftBehindIsGone(t *testing.T) {
+	w := startRole(t, "family")
+	g := watch(t, relatives(t, w.output))
+	if err := w.Signal(host.Kill, host.Worker); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "end of the family", w.Gone())
+	g.wait(t, 0)
+}
+
+func TestStageIsKilled_WorkerIsGoneAndSaidToBeLost(t *testing.T) {
+	w := startRole(t, "family")
+	g := watch(t, relatives(t, w.output))
+	if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.StagePID(w.Process))).Run(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "end of the family", w.Gone())
+	g.wait(t, 0)
+	if got := w.Exit(); !got.Lost {
+		t.Errorf("got %+v, want one that is lost", got)
+	}
+}
+
+// A supervisor that ends gives back its only handle of the job, however it ends.
+func testSupervisorEnds(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ Close() error }) error) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "family")
+	cmd.Env = append(os.Environ(), roleEnv+"=supervise")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := collect(stdout)
+	g := watch(t, relatives(t, out))
+	if err := end(cmd, stdin); err != nil {
+		t.Error(err)
+	}
+	within(t, "end of the supervisor's output", out.end)
+	cmd.Wait()
+	g.wait(t, uint32(patience.Milliseconds()))
+}
+
+func TestSupervisorExits_WholeFamilyIsGone(t *testing.T) {
+	testSupervisorEnds(t, func(_ *exec.Cmd, stdin interface{ Close() error }) error { return stdin.Close() })
+}
+
+func TestSupervisorIsTerminated_WholeFamilyIsGone(t *testing.T) {
+	testSupervisorEnds(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
+}
+
+func TestClose_HandlesAreGivenBack(t *testing.T) {
+	count := func() int {
+		runtime.GC() // files that the test has dropped
+		n, err := host.HandleCount()
+		if err != nil {
+			t.Skipf("this system does not count handles: %v", err)
+		}
+		return n
+	}
+	cycle := func() {
+		p, err := host.Start(roleCommand("answer"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := collect(terminalReader{p})
+		if _, err := p.Channel().Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		p.Channel().Read(make([]byte, 100))
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		within(t, "end of the terminal", out.end)
+	}
+	for range 3 {
+		cycle() // threads and pollers come and stay
+	}
+	before := count()
+	const cycles = 10
+	for range cycles {
+		cycle()
+	}
+	if after := count(); after > before+cycles/2 {
+		t.Errorf("got %d handles after %d starts, %d before", after, cycles, before)
+	}
+}

@@ -1,0 +1,388 @@
+package host_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// roleEnv names what a re-executed test binary plays instead of the tests: a
+// worker of one of roles, or a supervisor of one.
+const roleEnv = "HOST_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	host.StageMain()
+	role := os.Getenv(roleEnv)
+	os.Unsetenv(roleEnv) // a grandchild must not play the same part
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	play, ok := roles[role]
+	if !ok {
+		fmt.Println("no such role:", role)
+		os.Exit(1)
+	}
+	play(os.Args[1:])
+}
+
+var roles = map[string]func(args []string){
+	"supervise": supervise,
+	"forever":   func([]string) { forever() },
+	"exit":      func(args []string) { code, _ := strconv.ParseUint(args[0], 0, 32); windows.ExitProcess(uint32(code)) },
+	"lines":     lines,
+	"answer":    answer,
+	"family":    family,
+	"orphan":    orphan,
+	"interrupted": func(args []string) {
+		caught := make(chan os.Signal, 10)
+		signal.Notify(caught, os.Interrupt)
+		if len(args) > 0 {
+			child, _ := play(0, "interrupted")
+			child.Wait()
+		}
+		fmt.Println("ready", os.Getpid())
+		for range caught {
+			fmt.Println("interrupted", os.Getpid())
+		}
+	},
+	"parent": func([]string) {
+		caught := make(chan os.Signal, 10)
+		signal.Notify(caught, os.Interrupt)
+		if _, err := play(0, "interrupted"); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println("parent ready")
+		for range caught {
+			fmt.Println("parent interrupted")
+		}
+	},
+	"awake": awake,
+	"handle": func(args []string) {
+		h, _ := strconv.ParseUint(args[0], 10, 64)
+		kind, err := windows.GetFileType(windows.Handle(h))
+		fmt.Println("handle:", kind, err)
+	},
+	"read": func([]string) {
+		in := bufio.NewScanner(os.Stdin)
+		fmt.Println("ready")
+		for in.Scan() {
+			fmt.Printf("read %q\n", in.Text())
+		}
+		fmt.Println("end of input")
+	},
+	"modes": func([]string) {
+		var before, after uint32
+		in := windows.Handle(os.Stdin.Fd())
+		fmt.Println("before", windows.GetConsoleMode(in, &before), before&windows.ENABLE_ECHO_INPUT)
+		windows.SetConsoleMode(in, before|windows.ENABLE_ECHO_INPUT)
+		fmt.Println("changed")
+		_, c := connect()
+		c.Read(make([]byte, 1))
+		fmt.Println("after", windows.GetConsoleMode(in, &after), after == before)
+		forever()
+	},
+	"where": func([]string) {
+		dir, err := os.Getwd()
+		fmt.Println("in", dir, err)
+		for _, name := range []string{"PATH", "Second", "SYSTEMROOT"} {
+			fmt.Println(name, "=", os.Getenv(name))
+		}
+	},
+}
+
+func forever() {
+	for {
+		windows.SleepEx(windows.INFINITE, false)
+	}
+}
+
+func lines(args []string) {
+	n, _ := strconv.Atoi(args[0])
+	out := bufio.NewWriter(os.Stdout)
+	for i := range n {
+		fmt.Fprintln(out, "line", i)
+	}
+	out.Flush()
+	fmt.Fprintln(os.Stderr, "to stderr: größer")
+}
+
+// connect opens this worker's ends of the channel.
+func connect() (nonce string, channel io.ReadWriteCloser) {
+	parts := strings.Split(os.Getenv("REPL_IPC"), ",")
+	in, err := os.OpenFile(parts[0], os.O_RDONLY, 0)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	out, err := os.OpenFile(parts[1], os.O_WRONLY, 0)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	return parts[2], ends{in, out}
+}
+
+type ends struct{ in, out *os.File }
+
+func (e ends) Read(b []byte) (int, error)  { return e.in.Read(b) }
+func (e ends) Write(b []byte) (int, error) { return e.out.Write(b) }
+func (e ends) Close() error                { e.out.Close(); return e.in.Close() }
+
+func answer([]string) {
+	nonce, c := connect()
+	b := make([]byte, 100)
+	n, _ := c.Read(b)
+	c.Write([]byte(nonce + string(b[:n])))
+	forever()
+}
+
+// awake waits for the event that interrupts it alone, and counts what comes
+// through the console.
+func awake([]string) {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	nonce := strings.Split(os.Getenv("REPL_IPC"), ",")[2]
+	name, _ := windows.UTF16PtrFromString(`Local\turnstone-interrupt-` + nonce)
+	event, err := windows.OpenEvent(windows.SYNCHRONIZE, false, name)
+	fmt.Println("ready", err)
+	for {
+		if _, err := windows.WaitForSingleObject(event, windows.INFINITE); err != nil {
+			fmt.Println(err)
+			forever()
+		}
+		fmt.Println("woken")
+	}
+}
+
+// play starts this program again in a role.
+func play(flags uint32, role string, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: flags}
+	return cmd, cmd.Start()
+}
+
+// family starts every kind of relative that is known to outlive its parents, at
+// once, prints their pids, and stays.
+func family([]string) {
+	const breakaway = windows.CREATE_BREAKAWAY_FROM_JOB
+	for name, flags := range map[string]uint32{
+		"child":    0,
+		"detached": windows.DETACHED_PROCESS,
+		"group":    windows.CREATE_NEW_PROCESS_GROUP,
+		"console":  windows.CREATE_NO_WINDOW,
+	} {
+		cmd, err := play(flags, "forever")
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Printf("%s=%d\n", name, cmd.Process.Pid)
+	}
+	if cmd, err := play(breakaway, "forever"); err == nil {
+		fmt.Printf("breakaway=%d\n", cmd.Process.Pid)
+	}
+	if cmd, err := play(windows.DETACHED_PROCESS, "orphan"); err == nil {
+		cmd.Wait()
+	}
+	fmt.Println("complete")
+	forever()
+}
+
+// orphan leaves a process behind whose parent is gone.
+func orphan([]string) {
+	cmd, err := play(windows.DETACHED_PROCESS, "forever")
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Printf("orphan=%d\n", cmd.Process.Pid)
+}
+
+// supervise starts the role given by its arguments, shows what it says, and
+// obeys standard input: end of file ends this program without Close.
+func supervise(args []string) {
+	p, err := host.Start(roleCommand(args[0], args[1:]...))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Printf("worker=%d\n", p.PID())
+	go io.Copy(os.Stdout, terminalReader{p})
+	io.Copy(io.Discard, os.Stdin)
+	windows.ExitProcess(0) // like a crash: nothing is flushed or waited for
+}
+
+func roleCommand(role string, args ...string) *host.Command {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return &host.Command{Path: self, Args: args, Env: append(os.Environ(), roleEnv+"="+role)}
+}
+
+type terminalReader struct{ p *host.Process }
+
+func (r terminalReader) Read(b []byte) (n int, err error) {
+	closed := r.p.Terminal().Await(func() bool {
+		n, err = r.p.Terminal().TryRead(b)
+		return n > 0 || err != nil
+	})
+	if closed != nil {
+		return 0, closed
+	}
+	return n, err
+}
+
+// patience is the one deadline of these tests: no fact takes this long.
+const patience = 20 * time.Second
+
+func within(t testing.TB, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("got no %s within %s", what, patience)
+	}
+}
+
+// output collects text, without escape sequences and carriage returns.
+type output struct {
+	mu   sync.Mutex
+	text []byte        // guarded by mu
+	more chan struct{} // replaced when text grew; guarded by mu
+	end  chan struct{} // closed at end of file
+}
+
+func collect(r io.Reader) *output {
+	o := &output{more: make(chan struct{}), end: make(chan struct{})}
+	go func() {
+		defer close(o.end)
+		b := make([]byte, 4096)
+		for {
+			n, err := r.Read(b)
+			o.mu.Lock()
+			o.text = append(o.text, b[:n]...)
+			close(o.more)
+			o.more = make(chan struct{})
+			o.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return o
+}
+
+func (o *output) now() (string, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return plain(string(o.text)), o.more
+}
+
+// plain drops escape sequences: a pseudo console draws what it shows.
+func plain(s string) string {
+	var text strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case strings.HasPrefix(s[i:], "\x1b["):
+			for i += 2; i < len(s) && (s[i] < '@' || s[i] > '~'); i++ {
+			}
+		case s[i] != '\r':
+			text.WriteByte(s[i])
+		}
+	}
+	return text.String()
+}
+
+// line waits for a whole line that begins with prefix and returns its rest.
+func (o *output) line(t testing.TB, prefix string) string {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		text, more := o.now()
+		for l := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(l, prefix); ok && strings.HasSuffix(l, "\n") {
+				return strings.TrimSpace(rest)
+			}
+		}
+		select {
+		case <-more:
+		case <-o.end:
+			if again, _ := o.now(); again == text {
+				t.Fatalf("got end of file and %q, want a line %q", text, prefix+"…")
+			}
+		case <-limit:
+			t.Fatalf("got %q within %s, want a line %q", text, patience, prefix+"…")
+		}
+	}
+}
+
+func (o *output) all(t testing.TB) string {
+	t.Helper()
+	within(t, "end of file on the terminal", o.end)
+	text, _ := o.now()
+	return text
+}
+
+// worker is a started process with its output.
+type worker struct {
+	*host.Process
+	*output
+}
+
+func startCommand(t testing.TB, c *host.Command) worker {
+	t.Helper()
+	p, err := host.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := worker{p, collect(terminalReader{p})}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if r := p.Remains(); len(r) > 0 {
+			t.Errorf("got remaining processes %v, want none", r)
+		}
+	})
+	return w
+}
+
+func startRole(t testing.TB, role string, args ...string) worker {
+	t.Helper()
+	return startCommand(t, roleCommand(role, args...))
+}
+
+// alive reports whether a process exists and has not ended.
+func alive(pid int) bool {
+	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+	if err != nil {
+		return false
+	}
+	defer windows.CloseHandle(h)
+	got, err := windows.WaitForSingleObject(h, 0)
+	return err == nil && got == uint32(windows.WAIT_TIMEOUT)
+}
+
+// underWine reports whether this is not Windows itself.
+func underWine() bool {
+	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
+}

@@ -1,0 +1,200 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// pipeBytes is the room of each pipe.
+const pipeBytes = 64 << 10
+
+// errStopped ends an accept that is no longer wanted.
+var errStopped = errors.New("nobody connected")
+
+// A pipe is the supervisor's end of a one-way named pipe that exactly one
+// process may connect to. Only the user's own processes on this machine can, and
+// accept turns away those that are not meant.
+type pipe struct {
+	name   string
+	handle windows.Handle     // owned until file is set
+	file   *os.File           // set by accept; owns handle then
+	begun  windows.Overlapped // here, not on a stack: the kernel writes to it later
+}
+
+// listen makes a pipe; access is the direction as this side sees it.
+func listen(access uint32) (*pipe, error) {
+	owner, err := ownerOnly()
+	if err != nil {
+		return nil, err
+	}
+	p := &pipe{name: `\\.\pipe\turnstone-` + randomName() + randomName()}
+	name, err := windows.UTF16PtrFromString(p.name)
+	if err != nil {
+		return nil, err
+	}
+	p.handle, err = windows.CreateNamedPipe(name,
+		access|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
+		windows.PIPE_TYPE_BYTE|windows.PIPE_READMODE_BYTE|windows.PIPE_WAIT|windows.PIPE_REJECT_REMOTE_CLIENTS,
+		1, pipeBytes, pipeBytes, 0, owner)
+	if err != nil {
+		return nil, fmt.Errorf("create a named pipe: %w", err)
+	}
+	return p, nil
+}
+
+// ownerOnly lets nobody but the user of this process open a thing.
+func ownerOnly() (*windows.SecurityAttributes, error) {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return nil, fmt.Errorf("ask for the user of this process: %w", err)
+	}
+	descriptor, err := windows.SecurityDescriptorFromString("D:P(A;;GA;;;" + user.User.Sid.String() + ")")
+	if err != nil {
+		return nil, err
+	}
+	sa := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
+	sa.Length = uint32(unsafe.Sizeof(*sa))
+	return sa, nil
+}
+
+// accept waits until a process that belongs has connected. It gives up at the
+// deadline (zero: none) and when one of stops is signalled.
+func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...windows.Handle) error {
+	event, err := windows.CreateEvent(nil, 1, 0, nil)
+	if err != nil {
+		return err
+	}
+	defer windows.CloseHandle(event)
+	for {
+		p.begun = windows.Overlapped{HEvent: event}
+		err := windows.ConnectNamedPipe(p.handle, &p.begun)
+		switch {
+		case err == nil, errors.Is(err, windows.ERROR_PIPE_CONNECTED):
+		case errors.Is(err, windows.ERROR_IO_PENDING):
+			if err := p.await(event, deadline, stops); err != nil {
+				return err
+			}
+		case errors.Is(err, windows.ERROR_NO_DATA): // somebody came and went
+			_ = windows.DisconnectNamedPipe(p.handle)
+			continue
+		default:
+			return fmt.Errorf("wait for a client: %w", err)
+		}
+		var pid uint32
+		if windows.GetNamedPipeClientProcessId(p.handle, &pid) == nil && belongs(int(pid)) {
+			p.file = os.NewFile(uintptr(p.handle), p.name)
+			return nil
+		}
+		_ = windows.DisconnectNamedPipe(p.handle)
+	}
+}
+
+// await waits for the connection that has begun.
+func (p *pipe) await(event windows.Handle, deadline time.Time, stops []windows.Handle) error {
+	limit := uint32(windows.INFINITE)
+	if !deadline.IsZero() {
+		limit = uint32(max(0, time.Until(deadline).Milliseconds()))
+	}
+	got, err := windows.WaitForMultipleObjects(append([]windows.Handle{event}, stops...), false, limit)
+	var n uint32
+	if err == nil && got == windows.WAIT_OBJECT_0 {
+		return windows.GetOverlappedResult(p.handle, &p.begun, &n, false)
+	}
+	_ = windows.CancelIoEx(p.handle, &p.begun)
+	if windows.GetOverlappedResult(p.handle, &p.begun, &n, true) == nil {
+		return nil // it came in the last moment
+	}
+	switch {
+	case got == uint32(windows.WAIT_TIMEOUT):
+		return os.ErrDeadlineExceeded
+	case err != nil:
+		return err
+	}
+	return errStopped
+}
+
+func (p *pipe) close() error {
+	if p.file != nil {
+		return p.file.Close()
+	}
+	return windows.CloseHandle(p.handle)
+}
+
+// Channel is the supervisor's end of the worker's private channel. The worker
+// connects to it when it likes; until then reads and writes wait.
+type Channel struct {
+	in, out *pipe
+	opened  chan struct{} // closed when the worker has connected, or never will
+	failed  error         // valid once opened is closed
+	stop    windows.Handle
+	closing sync.Once
+	closed  error
+}
+
+// openChannel makes both pipes. Nobody is waited for before accept.
+func openChannel() (_ *Channel, err error) {
+	c := &Channel{opened: make(chan struct{})}
+	if c.stop, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
+		return nil, err
+	}
+	if c.in, err = listen(windows.PIPE_ACCESS_INBOUND); err == nil {
+		if c.out, err = listen(windows.PIPE_ACCESS_OUTBOUND); err == nil {
+			return c, nil
+		}
+		c.in.close()
+	}
+	windows.CloseHandle(c.stop)
+	return nil, err
+}
+
+// accept waits for the worker, until giveUp.
+func (c *Channel) accept(belongs func(pid int) bool) {
+	defer close(c.opened)
+	for _, p := range []*pipe{c.out, c.in} {
+		if err := p.accept(belongs, time.Time{}, c.stop); err != nil {
+			c.failed = io.EOF
+			if !errors.Is(err, errStopped) {
+				c.failed = fmt.Errorf("host: the worker's channel: %w", err)
+			}
+			return
+		}
+	}
+}
+
+// giveUp ends accept: there is nobody left who could connect.
+func (c *Channel) giveUp() { _ = windows.SetEvent(c.stop) }
+
+func (c *Channel) Read(b []byte) (int, error) {
+	if <-c.opened; c.failed != nil {
+		return 0, c.failed
+	}
+	n, err := c.in.file.Read(b)
+	if n == 0 && errors.Is(err, windows.ERROR_BROKEN_PIPE) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (c *Channel) Write(b []byte) (int, error) {
+	if <-c.opened; c.failed != nil {
+		return 0, io.ErrClosedPipe
+	}
+	return c.out.file.Write(b)
+}
+
+// Close closes both directions and ends a Read or Write in progress.
+func (c *Channel) Close() error {
+	c.closing.Do(func() {
+		c.giveUp()
+		<-c.opened
+		c.closed = errors.Join(c.out.close(), c.in.close(), windows.CloseHandle(c.stop))
+	})
+	return c.closed
+}

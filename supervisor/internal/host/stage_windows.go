@@ -1,0 +1,228 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+
+	"golang.org/x/sys/windows"
+)
+
+// stageName is the first argument of a stage; the names of its two pipes follow.
+// The worker comes over the first of them.
+const stageName = "turnstone-stage"
+
+// stageEnv keeps a stage small and quiet, and free of what users set for their
+// own Go programs.
+func stageEnv() []string {
+	return []string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + os.Getenv("SystemRoot")}
+}
+
+// wakeName is the name of the event that interrupts a worker and nobody else.
+func wakeName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
+
+func isStage() bool { return len(os.Args) == 4 && os.Args[1] == stageName }
+
+// A stage is the parent of one worker. It shares the worker's console, which is
+// the only way to interrupt what runs there, and says how the worker ended. The
+// end of everything is the job's.
+type stage struct {
+	up      *json.Encoder
+	in, out *os.File // the console
+	modes   [2]uint32
+	worker  *exec.Cmd
+	wake    windows.Handle
+	orders  <-chan order // closes when the supervisor is gone
+	exited  chan Exit
+}
+
+// runStage is the whole life of a stage. The order of its steps matters, and a
+// step that fails ends the start with its name.
+func runStage() {
+	s := &stage{exited: make(chan Exit, 1)}
+
+	// 1. The stage survives what is meant for the worker. A handler and not
+	// ignoring: that would be inherited, and it may have been, by us.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // nobody listens
+	procSetConsoleCtrlHandler.Call(0, 0)
+
+	// 2. The pipes, and the go-ahead: by now this process is in its job.
+	down, err := os.OpenFile(os.Args[2], os.O_RDONLY, 0)
+	if err != nil {
+		os.Exit(1) // no supervisor that would read a report
+	}
+	up, err := os.OpenFile(os.Args[3], os.O_WRONLY, 0)
+	if err != nil {
+		os.Exit(1)
+	}
+	s.up = json.NewEncoder(up)
+	decoder := json.NewDecoder(down)
+	var first order
+	if err := decoder.Decode(&first); err != nil || first.Do != doStart || first.Plan == nil {
+		os.Exit(1)
+	}
+	plan := first.Plan
+
+	// 3. The console: what programs write and read is UTF-8, and is not echoed.
+	s.must("terminal", "", s.openConsole())
+
+	// 4. The event that a worker may wait for. Before the worker, which opens it.
+	s.must("event", "", s.makeEvent(plan.Wake))
+
+	// 5. The directory: here, to tell it from the program.
+	dir := string(plan.Dir)
+	if dir != "" {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			err = windows.ERROR_DIRECTORY
+		}
+		s.must("chdir", dir, err)
+	}
+
+	// 6. The worker. It inherits its standard handles and nothing else.
+	path := string(plan.Path)
+	s.worker = &exec.Cmd{
+		Path: path, Args: append([]string{path}, stringsOf(plan.Args)...), Env: stringsOf(plan.Env), Dir: dir,
+		Stdin: s.in, Stdout: s.out, Stderr: s.out,
+	}
+	s.must("exec", path, s.worker.Start())
+	pid := s.worker.Process.Pid
+
+	// 7. Said, and served.
+	s.tell(report{What: whatStarted, PID: pid})
+	go s.wait() // ends with the worker
+	s.orders = receive(decoder)
+	s.serve()
+}
+
+// must ends the stage with a report if a step failed.
+func (s *stage) must(step, path string, err error) {
+	if err == nil {
+		return
+	}
+	r := report{What: whatFailed, Step: step, Path: []byte(path)}
+	if no, ok := errors.AsType[windows.Errno](err); ok {
+		r.Errno = int(no)
+	} else {
+		r.Text = err.Error()
+	}
+	s.tell(r)
+	os.Exit(1)
+}
+
+// tell ignores errors: without a supervisor, the job ends the stage.
+func (s *stage) tell(r report) { _ = s.up.Encode(r) }
+
+// openConsole opens the console by name: Wine gives a program in a pseudo
+// console no standard handles, and Windows gives what these names mean.
+func (s *stage) openConsole() (err error) {
+	if s.in, err = os.OpenFile("CONIN$", os.O_RDWR, 0); err != nil {
+		return err
+	}
+	if s.out, err = os.OpenFile("CONOUT$", os.O_RDWR, 0); err != nil {
+		return err
+	}
+	const utf8 = 65001
+	if err := errors.Join(windows.SetConsoleCP(utf8), windows.SetConsoleOutputCP(utf8)); err != nil {
+		return err
+	}
+	for i, f := range []*os.File{s.in, s.out} {
+		if err := windows.GetConsoleMode(windows.Handle(f.Fd()), &s.modes[i]); err != nil {
+			return err
+		}
+	}
+	s.modes[0] &^= windows.ENABLE_ECHO_INPUT
+	return s.restore()
+}
+
+// restore puts the console back to what a worker finds at its start.
+func (s *stage) restore() error {
+	in, out := windows.Handle(s.in.Fd()), windows.Handle(s.out.Fd())
+	return errors.Join(
+		windows.SetConsoleMode(in, s.modes[0]),
+		windows.SetConsoleMode(out, s.modes[1]),
+		windows.FlushConsoleInputBuffer(in))
+}
+
+func (s *stage) makeEvent(name string) error {
+	owner, err := ownerOnly()
+	if err != nil {
+		return err
+	}
+	p, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return err
+	}
+	s.wake, err = windows.CreateEvent(owner, 0, 0, p)
+	if errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
+		return fmt.Errorf("the event %s belongs to somebody else", name)
+	}
+	return err
+}
+
+// wait sees how the worker ends.
+func (s *stage) wait() {
+	_ = s.worker.Wait()
+	state := s.worker.ProcessState
+	s.exited <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
+}
+
+// serve ends the process when the supervisor is gone, whose end of the job is
+// about to end everything anyway. It stays when the worker is gone: there is
+// nothing left to do, and the supervisor ends it with the job.
+func (s *stage) serve() {
+	for {
+		select {
+		case e := <-s.exited:
+			s.tell(report{What: whatExited, Exit: &e})
+		case o, ok := <-s.orders:
+			if !ok {
+				os.Exit(0)
+			}
+			s.obey(o)
+		}
+	}
+}
+
+func (s *stage) obey(o order) {
+	switch {
+	case o.Do == doRestore:
+		_ = s.restore() // a console that is gone has nothing to restore
+		s.tell(report{What: whatRestored})
+	case Signal(o.Signal) == Kill:
+		_ = s.worker.Process.Kill()
+	case o.To == Worker && s.woken():
+	default:
+		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to everybody on this console
+	}
+}
+
+// woken interrupts the worker alone, if it waits for that now: an event that
+// nobody waited for is still set, and is taken back.
+func (s *stage) woken() bool {
+	if windows.SetEvent(s.wake) != nil {
+		return false
+	}
+	still, err := windows.WaitForSingleObject(s.wake, 0)
+	return err == nil && still != windows.WAIT_OBJECT_0
+}
+
+// receive forwards orders until the pipe ends. The goroutine ends with the
+// process.
+func receive(down *json.Decoder) <-chan order {
+	c := make(chan order)
+	go func() {
+		defer close(c)
+		for {
+			var o order
+			if down.Decode(&o) != nil {
+				return
+			}
+			c <- o
+		}
+	}()
+	return c
+}

@@ -1,0 +1,263 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage.exe")
+	if err := os.WriteFile(garbage, []byte("no program"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(dir, "missing.exe")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		command host.Command
+		step    string
+		path    string
+		cause   error
+		advice  string
+	}{
+		{"missing directory", host.Command{Path: self, Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
+		{"directory that is a file", host.Command{Path: self, Dir: garbage}, "chdir", garbage, windows.ERROR_DIRECTORY, "create the directory"},
+		{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
+		{"file in no known format", host.Command{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
+		{"environment with a zero byte", host.Command{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove that"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := host.Start(&c.command)
+			if err == nil {
+				p.Close()
+				t.Fatal("got a process, want an error")
+			}
+			e, ok := errors.AsType[*host.StartError](err)
+			if !ok || e.Step != c.step || e.Path != c.path || c.cause != nil && !errors.Is(err, c.cause) {
+				t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
+			}
+			for _, want := range []string{"host: start: " + c.step, c.advice} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestExit_NamesStatus(t *testing.T) {
+	for code, want := range map[string]string{
+		"0":          "exit status 0",
+		"3":          "exit status 3",
+		"255":        "exit status 255",
+		"0xC0000005": "exit status 0xc0000005 (access violation)",
+		"0xC000013A": "exit status 0xc000013a (interrupted)",
+		"0xC0001234": "exit status 0xc0001234",
+	} {
+		w := startRole(t, "exit", code)
+		within(t, "exit", w.Exited())
+		if got := w.Exit().String(); got != want {
+			t.Errorf("%s: got %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestExit_PeakMemoryIsReported(t *testing.T) {
+	if underWine() {
+		t.Skip("Wine's jobs do not count memory")
+	}
+	w := startRole(t, "exit", "0")
+	within(t, "exit", w.Exited())
+	if got := w.Exit().PeakRSS; got < 100<<10 {
+		t.Errorf("got a peak of %d bytes, want a program's", got)
+	}
+}
+
+func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
+	const count = 500
+	w := startRole(t, "lines", fmt.Sprint(count))
+	text := w.all(t)
+	for i := range count {
+		if line := fmt.Sprintf("line %d\n", i); !strings.Contains(text, line) {
+			t.Fatalf("got no %q in %d bytes", line, len(text))
+		}
+	}
+	if !strings.Contains(text, "to stderr: größer") {
+		t.Errorf("got %q at the end, want standard error in UTF-8", text[max(0, len(text)-100):])
+	}
+}
+
+func TestWorker_DirectoryAndEnvironment(t *testing.T) {
+	c := roleCommand("where")
+	c.Dir = t.TempDir()
+	c.Env = append(c.Env, "Path=first", "path=last", "second=x", "SECOND=größer")
+	text := startCommand(t, c).all(t)
+	for _, want := range []string{"in " + c.Dir + " <nil>\n", "PATH = last\n", "Second = größer\n", "SYSTEMROOT = " + os.Getenv("SYSTEMROOT")} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %q, want %q in it", text, want)
+		}
+	}
+}
+
+func TestWorker_InheritsNoHandleOfTheSupervisor(t *testing.T) {
+	var r, wr windows.Handle
+	sa := windows.SecurityAttributes{Length: 24, InheritHandle: 1}
+	if err := windows.CreatePipe(&r, &wr, &sa, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer windows.CloseHandle(r)
+	defer windows.CloseHandle(wr)
+	if got := startRole(t, "handle", fmt.Sprint(uint64(r))).line(t, "handle:"); strings.HasPrefix(got, "3") {
+		t.Errorf("got %q for a pipe of the supervisor, want that it is not there", got)
+	}
+}
+
+func TestChannel_WorkerAnswersOverIt(t *testing.T) {
+	w := startRole(t, "answer")
+	if _, err := w.Channel().Write([]byte(" hello")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	n, err := w.Channel().Read(b)
+	if got, want := string(b[:n]), w.Nonce()+" hello"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestChannel_WorkerNeverConnectsAndEndsThenReadsEndOfFile(t *testing.T) {
+	w := startRole(t, "exit", "0")
+	if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("got %d, %v, want end of file", n, err)
+	}
+}
+
+func TestSignal_InterruptToTheGroupThenEverybodyOnTheConsoleGetsItAndNobodyElse(t *testing.T) {
+	ours := make(chan os.Signal, 1)
+	signal.Notify(ours, os.Interrupt)
+	defer signal.Stop(ours)
+	w := startRole(t, "parent")
+	w.line(t, "parent ready")
+	w.line(t, "ready")
+	if err := w.Signal(host.Interrupt, host.Group); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "parent interrupted")
+	w.line(t, "interrupted")
+	select {
+	case <-ours:
+		t.Error("the supervisor got the interrupt, too")
+	default:
+	}
+}
+
+func TestSignal_InterruptToAWorkerThatWaitsForItThenTheConsoleIsLeftAlone(t *testing.T) {
+	w := startRole(t, "awake")
+	w.line(t, "ready <nil>")
+	if err := w.Signal(host.Interrupt, host.Worker); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "woken")
+}
+
+func TestSignal_InterruptToAWorkerThatDoesNotWaitThenItComesThroughTheConsole(t *testing.T) {
+	w := startRole(t, "interrupted")
+	w.line(t, "ready")
+	if err := w.Signal(host.Interrupt, host.Worker); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "interrupted")
+}
+
+func TestSignal_WhatWindowsDoesNotHaveThenUnsupported(t *testing.T) {
+	w := startRole(t, "forever")
+	for _, sig := range []host.Signal{host.Hangup, host.Terminate} {
+		if err := w.Signal(sig, host.Group); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: got %v, want ErrUnsupported", sig, err)
+		}
+	}
+}
+
+func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
+	w := startRole(t, "exit", "0")
+	within(t, "exit", w.Exited())
+	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
+		if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
+			t.Errorf("%s: got %v, want ErrEnded", to, err)
+		}
+	}
+}
+
+func TestSignal_KillToTheWorkerThenItsStatusIsReported(t *testing.T) {
+	w := startRole(t, "forever")
+	if err := w.Signal(host.Kill, host.Worker); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "exit", w.Exited())
+	if got := w.Exit().String(); got != "exit status 1" {
+		t.Errorf("got %q, want exit status 1", got)
+	}
+}
+
+func TestTerminal_FeedThenAReaderOfTheConsoleGetsIt(t *testing.T) {
+	w := startRole(t, "read")
+	w.line(t, "ready")
+	if err := w.Terminal().Feed([]byte("größer\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.line(t, "read "); got != `"größer"` {
+		t.Errorf("got %s, want the line that was fed", got)
+	}
+	if err := w.Terminal().Feed(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "end of input")
+}
+
+func TestTerminal_RestoreThenTheModesAreThoseOfTheStart(t *testing.T) {
+	w := startRole(t, "modes")
+	if got := w.line(t, "before "); got != "<nil> 0" {
+		t.Errorf("got %q, want no echo", got)
+	}
+	w.line(t, "changed")
+	if err := w.Terminal().Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Channel().Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.line(t, "after "); got != "<nil> true" {
+		t.Errorf("got %q, want the modes of the start", got)
+	}
+}
+
+func TestTerminal_Resize(t *testing.T) {
+	if underWine() {
+		t.Skip("Wine's ResizePseudoConsole is not implemented")
+	}
+	w := startRole(t, "forever")
+	if err := w.Terminal().Resize(host.Size{Rows: 30, Cols: 100}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMemoryBytes_IsAProgramsAndNotTheStages(t *testing.T) {
+	w := startRole(t, "read")
+	w.line(t, "ready")
+	if got := w.MemoryBytes(); got < 100<<10 || got > 1<<30 {
+		t.Errorf("got %d bytes, want those of a program", got)
+	}
+}
