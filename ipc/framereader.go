@@ -15,6 +15,10 @@ const (
 	// enough for a full output frame and half of the next.
 	keptBuffer = 128 << 10
 
+	// maxRead is the most that is asked for at once, in bytes: what pipes hold. Some
+	// systems take their time for more, whether it comes or not.
+	maxRead = 64 << 10
+
 	// maxEmptyReads is how often in a row a reader may return nothing at all.
 	maxEmptyReads = 100
 )
@@ -65,7 +69,7 @@ func (f *frameReader) fill(want int) {
 		f.makeRoom(want)
 	}
 	for range maxEmptyReads {
-		n, err := f.r.Read(f.buf[f.end:])
+		n, err := f.r.Read(f.buf[f.end:min(len(f.buf), f.end+maxRead)])
 		f.end += n
 		switch {
 		case n > 0:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -317,4 +318,28 @@ func tree(pid int) []int {
 		pids = append(pids, tree(child)...)
 	}
 	return pids
+}
+
+// alive reports whether a process exists and is not a zombie.
+func alive(pid int) bool {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// gone waits until none of the processes is left.
+func gone(t *testing.T, pids ...int) {
+	t.Helper()
+	start := time.Now()
+	for _, pid := range pids {
+		for alive(pid) {
+			if time.Since(start) > deadline {
+				t.Fatalf("process %d is still there", pid)
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
 }

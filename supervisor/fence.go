@@ -45,6 +45,7 @@ var markerEnd = []byte("\x1b\\")
 type fence struct {
 	prefix  []byte                    // ESC _ nonce ;
 	read    func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
+	settle  func()                    // until what was written can be read
 	onText  func(timeline.Stream, []byte)
 	onFrame func(ipc.Message)
 
@@ -62,6 +63,7 @@ func newFence(nonce string, read func([]byte) (int, error), onText func(timeline
 	return &fence{
 		prefix:  []byte("\x1b_" + nonce + ";"),
 		read:    read,
+		settle:  func() {},
 		onText:  onText,
 		onFrame: onFrame,
 		buf:     make([]byte, readBytes),
@@ -84,6 +86,7 @@ func (f *fence) frame(m ipc.Message) {
 		}
 		f.placed = max(f.placed, mark)
 	case endsText(m): // a worker without a fence: as far as one look goes
+		f.settle()
 		for drained, n := 0, 1; n > 0 && drained < drainBytes; drained += n {
 			n, _ = f.pull()
 			f.place(0)

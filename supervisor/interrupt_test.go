@@ -14,7 +14,7 @@ import (
 
 func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 	for _, mode := range []ipc.InterruptMode{ipc.InterruptBySignal, ipc.InterruptBySelf} {
-		for _, code := range []string{"sleep", "wait name? ", "readtty"} {
+		for _, code := range append(terminalReaders, "sleep", "wait name? ") {
 			t.Run(string(mode)+" "+code, func(t *testing.T) {
 				s := open(t, nil, fake(&fakeworker.Options{Mode: mode}))
 				settle(t, s)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -180,28 +178,4 @@ func notices(events []timeline.Event) string {
 		}
 	}
 	return b.String()
-}
-
-// descendants is every process whose ancestor is pid, or that carries its tag.
-func alive(pid int) bool {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	return !strings.HasPrefix(rest, "Z")
-}
-
-// gone waits until none of the processes is left.
-func gone(t *testing.T, pids ...int) {
-	t.Helper()
-	start := time.Now()
-	for _, pid := range pids {
-		for alive(pid) {
-			if time.Since(start) > deadline {
-				t.Fatalf("process %d is still there", pid)
-			}
-			<-time.After(time.Millisecond)
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -9,27 +10,31 @@ import (
 
 // stop climbs the stop ladder until the process has ended and returns the rung
 // that worked. grace is for the whole climb; busy says that code runs, which is
-// then interrupted at once. A rung that fails never ends the climb.
+// then interrupted at once. A rung that fails never ends the climb; one that the
+// system does not have is left out.
 func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
 	rungs := []struct {
 		name  string
 		share int // of grace, in percent
-		do    func()
+		do    func() error
 	}{
-		{"shutdown", 50, func() {
+		{"shutdown", 50, func() error {
 			_ = w.conn.Send(ipc.Shutdown{GraceMS: uint64(grace / 2 / time.Millisecond)})
 			if busy {
 				_ = w.proc.Signal(host.Interrupt, host.Foreground)
 				_ = w.proc.Signal(host.Interrupt, host.Worker)
 			}
+			return nil
 		}},
-		{"channel", 10, func() { _ = w.conn.Close() }},
-		{"SIGHUP", 10, func() { _ = w.proc.Signal(host.Hangup, host.Group) }},
-		{"SIGTERM", 10, func() { _ = w.proc.Signal(host.Terminate, host.Group) }},
-		{"SIGKILL", 20, w.proc.Kill},
+		{"channel", 10, w.conn.Close},
+		{"SIGHUP", 10, func() error { return w.proc.Signal(host.Hangup, host.Group) }},
+		{"SIGTERM", 10, func() error { return w.proc.Signal(host.Terminate, host.Group) }},
+		{"SIGKILL", 20, func() error { w.proc.Kill(); return nil }},
 	}
 	for _, r := range rungs {
-		r.do()
+		if errors.Is(r.do(), errors.ErrUnsupported) {
+			continue
+		}
 		rung = r.name
 		timer := time.NewTimer(grace * time.Duration(r.share) / 100)
 		select {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ func StageMain() { host.StageMain() }
 // Options configure a [Supervisor]. The zero value is ready to use.
 type Options struct {
 	// Dir is where each session's private directory is made. "" means
-	// turnstone-<uid> in os.TempDir, made with mode 0700.
+	// turnstone-<uid> in os.TempDir, or turnstone on Windows, made with mode 0700.
 	Dir string
 
 	// Env is what workers inherit, before Spec.Env is applied; nil means os.Environ.
@@ -104,7 +103,7 @@ func New(opts *Options) (*Supervisor, error) {
 		o.Env = os.Environ()
 	}
 	if o.Dir == "" {
-		o.Dir = filepath.Join(os.TempDir(), "turnstone-"+strconv.Itoa(os.Getuid()))
+		o.Dir = filepath.Join(os.TempDir(), host.PrivateName())
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
@@ -126,8 +125,8 @@ func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
 	for _, path := range locks {
 		if lock, err := host.Lock(path); err == nil {
+			_ = lock.Close() // first: Windows removes no open file
 			_ = os.RemoveAll(filepath.Dir(path))
-			_ = lock.Close()
 		}
 	}
 }
@@ -142,7 +141,7 @@ func checkPrivate(dir string) error {
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
 	case !host.OwnedByUs(info):
 		return fmt.Errorf("supervisor: %s belongs to somebody else; set Options.Dir", dir)
-	case info.Mode().Perm()&0o022 != 0:
+	case host.WritableByOthers(info):
 		return fmt.Errorf("supervisor: others may write to %s; take that right away (chmod go-w) or set Options.Dir", dir)
 	}
 	return nil
@@ -215,8 +214,8 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 	}
 	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
 	if err != nil {
-		_ = os.RemoveAll(dir)
 		_ = lock.Close()
+		_ = os.RemoveAll(dir)
 		return nil, &StartError{Session: name, Err: err}
 	}
 	s := &Session{
@@ -234,8 +233,8 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 	}
 	if err := s.start(ctx); err != nil {
 		_ = log.Close()
-		_ = os.RemoveAll(dir)
 		_ = lock.Close()
+		_ = os.RemoveAll(dir)
 		return nil, err
 	}
 	return s, nil

@@ -100,6 +100,7 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 		done:       make(chan struct{}),
 	}
 	w.fence = newFence(proc.Nonce(), proc.Terminal().TryRead, w.text, w.frame)
+	w.fence.settle = proc.Terminal().Settle
 	return w, nil
 }
 

@@ -108,6 +108,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 	owners := map[string]string{
 		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver",
 		"github.com/ergochat/readline":           "cmd/internal/terminal",
+		"github.com/UserExistsError/conpty":      "supervisor/internal/host",
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
 		"github.com/vmihailenco/msgpack":         "ipc",
 		"golang.org/x/image":                     "cmd/internal/mcpserver",

@@ -81,7 +81,7 @@ type Options struct {
 	//	leak          lets child processes inherit the channel
 	Start string
 
-	NoFence bool              // text comes in frames, and no frame has a mark
+	NoFence bool              // text comes in frames, and no frame has a mark; always so on Windows
 	NoQuery bool              // no queries
 	Mode    ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
 }
@@ -93,7 +93,7 @@ func Spec(self string, o *Options) workers.Spec {
 		o = &Options{}
 	}
 	var offer []string
-	if !o.NoFence {
+	if !o.NoFence && terminalKeepsMarkers {
 		offer = append(offer, "fence")
 	}
 	if !o.NoQuery {

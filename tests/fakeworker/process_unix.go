@@ -10,7 +10,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/ipc"
 )
+
+// terminalKeepsMarkers says whether what is written to the terminal arrives as it
+// was written. A pseudo console of Windows draws it anew.
+const terminalKeepsMarkers = true
 
 // openEnd takes over an inherited end of the channel, which children must not
 // inherit in their turn, unless leak is set.
@@ -65,3 +71,6 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGINT
 }
+
+// echo has a child process write a line to the terminal.
+func (w *worker) echo(t *turn, text string) *ipc.RuntimeError { return w.child(t, "echo", text) }

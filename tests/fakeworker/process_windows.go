@@ -4,7 +4,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+
+	"github.com/turnstone-repl/turnstone/ipc"
 )
+
+// terminalKeepsMarkers says whether what is written to the terminal arrives as it
+// was written. A pseudo console of Windows draws it anew.
+const terminalKeepsMarkers = false
 
 // openEnd opens an end of the channel, a named pipe.
 func openEnd(name string, flag int, _ bool) (*os.File, error) { return os.OpenFile(name, flag, 0) }
@@ -31,4 +37,9 @@ func detach(name string, args ...string) (pid int, err error) {
 func diedOfInterrupt(state *os.ProcessState) bool {
 	const controlCExit = 0xC000013A // STATUS_CONTROL_C_EXIT
 	return uint32(state.ExitCode()) == controlCExit
+}
+
+// echo has a child process write a line to the console.
+func (w *worker) echo(t *turn, text string) *ipc.RuntimeError {
+	return w.child(t, "cmd", "/c", "echo "+text)
 }

@@ -76,7 +76,7 @@ func commands() map[string]command {
 		"sigint":   sigint,
 		"progress": progress,
 		"error":    raise,
-		"child":    func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.child(t, "echo", a) },
+		"child":    func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.echo(t, a) },
 		"sh":       func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.child(t, "sh", "-c", a) },
 		"readtty":  func(w *worker, t *turn, _ string) *ipc.RuntimeError { return w.child(t, "head", "-n1") },
 		"fork":     leaveBehind,

@@ -114,8 +114,8 @@ func TestFind_EachPlaceCountsBeforeTheNext(t *testing.T) {
 		p.python(filepath.Join(conda, environmentPython)),
 		p.python(filepath.Join(p.project, ".venv", environmentPython)),
 		p.python(filepath.Join(pyenv, "versions", "3.12.1", environmentPython)),
-		p.python(filepath.Join(p.bin, "python3"+exeSuffix)),
-		p.python(filepath.Join(p.bin, "python"+exeSuffix)),
+		p.python(filepath.Join(p.bin, firstCommand+exeSuffix)),
+		p.python(filepath.Join(p.bin, secondCommand+exeSuffix)),
 		p.python(filepath.Join(pyenv, "versions", "3.11.7", environmentPython)),
 	} {
 		p.want("", path)

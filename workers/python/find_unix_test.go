@@ -12,6 +12,8 @@ const (
 	homeVariable      = "HOME"
 	exeSuffix         = ""
 	environmentPython = "bin/python"
+
+	firstCommand, secondCommand = "python3", "python"
 )
 
 // pyenv lays out a pyenv with its shims first on PATH, before what the system has.

@@ -9,6 +9,8 @@ const (
 	homeVariable      = "USERPROFILE"
 	exeSuffix         = ".exe"
 	environmentPython = `Scripts\python.exe`
+
+	firstCommand, secondCommand = "python", "python3"
 )
 
 func TestFind_StoreAliasCountsAfterEveryOtherPython(t *testing.T) {

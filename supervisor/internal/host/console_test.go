@@ -1,22 +1,35 @@
 package host
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-func TestWithoutToggles_OnlyWhenTheyStandAlone(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                                  "",
-		"\x1b[?9001h\x1b[?1004h":            "",
-		"\x1b[?1004h":                       "",
-		"\x1b[?9001l\x1b[?1004l":            "",
-		"\x1b[?9001h\x1b[?1004hhello":       "\x1b[?9001h\x1b[?1004hhello",
-		"hello\x1b[?1004h":                  "hello\x1b[?1004h",
-		"\x1b[?9001h\x1b[?25h":              "\x1b[?9001h\x1b[?25h",
-		"\x1b[?9001h\x1b[?1004h\x1b[?1004h": "",
-		"\x1b[?9001h\x1b[?100":              "\x1b[?9001h\x1b[?100",
+const (
+	keysAndFocus = "\x1b[?9001h\x1b[?1004h"
+	emptyScreen  = "\x1b[?25l\x1b[2J\x1b[m\x1b[H\x1b]0;C:\\repl.exe\x07\x1b[?25h"
+	cursor       = "\x1b[?25l\x1b[?25h"
+)
+
+func TestQuieter_DropsWhatStandsAloneOnly(t *testing.T) {
+	for name, c := range map[string]struct{ writes, want []string }{
+		"start-up":                        {[]string{keysAndFocus, emptyScreen, "a"}, []string{"", "", "a"}},
+		"start-up in one write":           {[]string{keysAndFocus + emptyScreen, "a"}, []string{"", "a"}},
+		"the cursor":                      {[]string{"a", cursor, "b"}, []string{"a", "", "b"}},
+		"the end":                         {[]string{"a", "\x1b[?9001l\x1b[?1004l"}, []string{"a", ""}},
+		"with text":                       {[]string{keysAndFocus + "a", cursor + "b"}, []string{keysAndFocus + "a", cursor + "b"}},
+		"a screen that a program empties": {[]string{"a", "\x1b[2J\x1b[H"}, []string{"a", "\x1b[2J\x1b[H"}},
+		"half of a sequence":              {[]string{"\x1b[?9001h\x1b[?100"}, []string{"\x1b[?9001h\x1b[?100"}},
+		"nothing":                         {[]string{""}, []string{""}},
 	} {
-		if got := string(withoutToggles([]byte(in))); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			var q quieter
+			for i, write := range c.writes {
+				if got := string(q.text([]byte(write))); got != c.want[i] {
+					t.Errorf("%q: got %q, want %q", write, got, c.want[i])
+				}
+			}
+		})
 	}
 }
 
@@ -25,5 +38,29 @@ func TestKeys_NewlineIsEnter(t *testing.T) {
 		if got := string(keys([]byte(in))); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
+	}
+}
+
+func TestMarks_AreTakenOffWhereverAWriteEnds(t *testing.T) {
+	const shown = "a\x1b]0;turnstone 5eed 1\x07b\x1b]0;mine\x07\x1b]0;turnstone 5eed 2\x1b\\c\x1b]0;turnstone other 9\x07\x1b]0;turnstone 5eed 3\x07d\x1b]"
+	const want = "ab\x1b]0;mine\x07c\x1b]0;turnstone other 9\x07d\x1b]"
+	for size := 1; size <= len(shown); size++ {
+		m := newMarks("5eed")
+		var got strings.Builder
+		for at := 0; at < len(shown); at += size {
+			got.Write(m.cut([]byte(shown[at:min(len(shown), at+size)])))
+		}
+		got.Write(m.held)
+		if got.String() != want || m.last != 3 {
+			t.Fatalf("writes of %d bytes: got %q and mark %d, want %q and 3", size, got.String(), m.last, want)
+		}
+	}
+}
+
+func TestMarks_TitleThatOnlyBeginsLikeOursIsText(t *testing.T) {
+	m := newMarks("5eed")
+	long := "\x1b]0;turnstone 5eed " + strings.Repeat("x", 100)
+	if got := string(m.cut([]byte(long))); got != long {
+		t.Errorf("got %q, want it all", got)
 	}
 }

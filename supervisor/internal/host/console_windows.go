@@ -17,17 +17,26 @@ const consoleHeld = 1 << 20
 // drainLimit bounds the end of a pseudo console.
 const drainLimit = time.Second
 
+// settleLimit bounds the wait for a mark. A console that has let it pass once is
+// not waited for again.
+const settleLimit = 100 * time.Millisecond
+
 // A console is the supervisor's side of a pseudo console. Its pipes know only
 // blocking reads, so a goroutine reads ahead, from the start to the end.
 type console struct {
 	pty    *conpty.ConPty
-	reset  func() error  // puts modes and unread input back; set once the stage is there
-	pumped chan struct{} // closed when pump has ended
+	reset  func() error       // puts modes and unread input back; set once the stage is there
+	mark   func(uint64) error // has the stage leave a mark; set with reset
+	marks  *marks             // pump only
+	pumped chan struct{}      // closed when pump has ended
 	ending sync.Once
 	ended  error
 
 	mu      sync.Mutex
 	text    []byte        // guarded by mu
+	marked  uint64        // the highest mark that was met; guarded by mu
+	asked   uint64        // the highest that settle has asked for; guarded by mu
+	unclear bool          // marks do not come through; guarded by mu
 	last    bool          // nobody is left to write, so that little can come; guarded by mu
 	over    bool          // pump has ended; guarded by mu
 	quit    bool          // nobody wants text any more; guarded by mu
@@ -35,13 +44,13 @@ type console struct {
 }
 
 // openConsole starts a program in a pseudo console of its own.
-func openConsole(commandLine string, env []string, s Size) (*console, error) {
+func openConsole(tag, commandLine string, env []string, s Size) (*console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
 	if err != nil {
 		return nil, err
 	}
-	c := &console{pty: pty, pumped: make(chan struct{}), changed: make(chan struct{})}
+	c := &console{pty: pty, marks: newMarks(tag), pumped: make(chan struct{}), changed: make(chan struct{})}
 	go c.pump()
 	return c, nil
 }
@@ -49,9 +58,10 @@ func openConsole(commandLine string, env []string, s Size) (*console, error) {
 func (c *console) pump() {
 	defer close(c.pumped)
 	b := make([]byte, 32<<10)
+	var quiet quieter
 	for {
 		n, err := c.pty.Read(b)
-		text := withoutToggles(b[:n])
+		text := quiet.text(c.marks.cut(b[:n]))
 		c.mu.Lock()
 		for len(c.text)+len(text) > consoleHeld && !c.last && !c.quit {
 			changed := c.changed
@@ -59,10 +69,13 @@ func (c *console) pump() {
 			<-changed
 			c.mu.Lock()
 		}
+		if err != nil {
+			text, c.over = append(text, c.marks.held...), true
+		}
 		if !c.quit {
 			c.text = append(c.text, text...)
 		}
-		c.over = err != nil
+		c.marked = c.marks.last
 		c.changedLocked()
 		c.mu.Unlock()
 		if err != nil {
@@ -128,6 +141,39 @@ func (c *console) restore() error {
 		return fmt.Errorf("host: restore the terminal: %w", err)
 	}
 	return nil
+}
+
+func (c *console) settle() {
+	c.mu.Lock()
+	c.asked++
+	mark := c.asked
+	c.mu.Unlock()
+	if c.mark(mark) == nil {
+		c.reach(mark)
+	}
+}
+
+// reach waits until the console has shown a mark, and what stands before it.
+func (c *console) reach(mark uint64) {
+	limit := time.NewTimer(settleLimit)
+	defer limit.Stop()
+	for {
+		c.mu.Lock()
+		changed := c.changed
+		done := c.marked >= mark || c.unclear || c.over || c.quit || len(c.text) > consoleHeld/2
+		c.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			c.mu.Lock()
+			c.unclear = true
+			c.mu.Unlock()
+			return
+		}
+	}
 }
 
 func (c *console) resize(s Size) error { return c.pty.Resize(int(s.Cols), int(s.Rows)) }

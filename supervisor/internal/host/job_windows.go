@@ -201,5 +201,6 @@ func workingSet(process windows.Handle) int64 {
 var (
 	kernel32                  = windows.NewLazySystemDLL("kernel32.dll")
 	procGetProcessMemoryInfo  = kernel32.NewProc("K32GetProcessMemoryInfo")
+	procSetConsoleTitle       = kernel32.NewProc("SetConsoleTitleW")
 	procSetConsoleCtrlHandler = kernel32.NewProc("SetConsoleCtrlHandler")
 )

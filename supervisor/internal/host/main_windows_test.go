@@ -70,6 +70,11 @@ var roles = map[string]func(args []string){
 		}
 	},
 	"awake": awake,
+	"late": func([]string) {
+		fmt.Println("pipe", strings.Split(os.Getenv("REPL_IPC"), ",")[0])
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		answer(nil)
+	},
 	"handle": func(args []string) {
 		h, _ := strconv.ParseUint(args[0], 10, 64)
 		kind, err := windows.GetFileType(windows.Handle(h))

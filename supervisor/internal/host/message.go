@@ -10,6 +10,7 @@ type order struct {
 	Plan   *plan  `json:",omitempty"` // of start
 	Signal int    `json:",omitempty"` // of signal: the system's number
 	To     Target `json:",omitempty"` // of signal
+	Mark   uint64 `json:",omitempty"` // of mark
 }
 
 const (
@@ -17,6 +18,7 @@ const (
 	doSignal     = "signal"     // send Signal to To
 	doForeground = "foreground" // give the terminal to the worker's group; answered
 	doRestore    = "restore"    // of a console: its modes and no unread input; answered
+	doMark       = "mark"       // of a console: leave Mark in what it shows
 	doKill       = "kill"       // end everything
 )
 
@@ -27,8 +29,7 @@ type plan struct {
 	Args [][]byte // with argv[0]
 	Env  [][]byte
 	Dir  []byte // "" is where the stage is
-	Tag  string // in Env as well; finds processes where ancestry is lost
-	Wake string // the name of the event that interrupts the worker alone
+	Tag  string // of this worker: finds processes where ancestry is lost, and marks
 }
 
 // A report comes up, from the stage.

@@ -186,7 +186,15 @@ func (c *Channel) Write(b []byte) (int, error) {
 	if <-c.opened; c.failed != nil {
 		return 0, io.ErrClosedPipe
 	}
-	return c.out.file.Write(b)
+	total := 0
+	for total < len(b) {
+		n, err := c.out.file.Write(b[total:min(len(b), total+pipeBytes)])
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // Close closes both directions and ends a Read or Write in progress.

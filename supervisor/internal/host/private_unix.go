@@ -4,6 +4,7 @@ package host
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -23,6 +24,12 @@ func OwnedByUs(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Getuid()
 }
+
+// WritableByOthers reports whether other users may write to the file.
+func WritableByOthers(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+
+// PrivateName is the name of this user's directory among the temporary ones.
+func PrivateName() string { return "turnstone-" + strconv.Itoa(os.Getuid()) }
 
 // Lock takes the lock of a file, which it makes, unless another process or
 // holder has it. Closing the file, or the end of this process, gives it back.

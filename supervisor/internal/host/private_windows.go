@@ -21,8 +21,32 @@ const (
 // temporary directory of Windows is the user's own.
 func OwnedByUs(os.FileInfo) bool { return true }
 
-// Lock opens a file, which it makes, unless somebody has it open: on Windows an
-// open file cannot be removed, which is all that the lock is for.
+// WritableByOthers reports whether other users may write to the file. The mode
+// of a file does not tell on Windows, where the directory decides: see OwnedByUs.
+func WritableByOthers(os.FileInfo) bool { return false }
+
+// PrivateName is the name of this user's directory among the temporary ones,
+// which are the user's own.
+func PrivateName() string { return "turnstone" }
+
+// Lock takes the lock of a file, which it makes, unless another process or
+// holder has it. Closing the file, or the end of this process, gives it back.
+// The file may be removed meanwhile.
 func Lock(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := windows.CreateFile(name, windows.GENERIC_READ|windows.GENERIC_WRITE,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil,
+		windows.OPEN_ALWAYS, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	err = windows.LockFileEx(h, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
+	if err != nil {
+		_ = windows.CloseHandle(h)
+		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(h), path), nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
@@ -35,6 +37,7 @@ type stage struct {
 	modes   [2]uint32
 	worker  *exec.Cmd
 	wake    windows.Handle
+	tag     string
 	orders  <-chan order // closes when the supervisor is gone
 	exited  chan Exit
 }
@@ -65,12 +68,13 @@ func runStage() {
 		os.Exit(1)
 	}
 	plan := first.Plan
+	s.tag = plan.Tag
 
 	// 3. The console: what programs write and read is UTF-8, and is not echoed.
 	s.must("terminal", "", s.openConsole())
 
 	// 4. The event that a worker may wait for. Before the worker, which opens it.
-	s.must("event", "", s.makeEvent(plan.Wake))
+	s.must("event", "", s.makeEvent(wakeName(plan.Tag)))
 
 	// 5. The directory: here, to tell it from the program.
 	dir := string(plan.Dir)
@@ -177,6 +181,7 @@ func (s *stage) serve() {
 	for {
 		select {
 		case e := <-s.exited:
+			s.mark(endMark)
 			s.tell(report{What: whatExited, Exit: &e})
 		case o, ok := <-s.orders:
 			if !ok {
@@ -189,6 +194,8 @@ func (s *stage) serve() {
 
 func (s *stage) obey(o order) {
 	switch {
+	case o.Do == doMark:
+		s.mark(o.Mark)
 	case o.Do == doRestore:
 		_ = s.restore() // a console that is gone has nothing to restore
 		s.tell(report{What: whatRestored})
@@ -197,6 +204,13 @@ func (s *stage) obey(o order) {
 	case o.To == Worker && s.woken():
 	default:
 		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to everybody on this console
+	}
+}
+
+// mark leaves a mark behind what was written to the console until now.
+func (s *stage) mark(n uint64) {
+	if title, err := windows.UTF16PtrFromString(titlePrefix(s.tag) + strconv.FormatUint(n, 10)); err == nil {
+		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(title)))
 	}
 }
 

@@ -73,7 +73,7 @@ func start(c *Command) (_ *Process, err error) {
 		return nil, err
 	}
 	step = "terminal"
-	if s.console, err = openConsole(
+	if s.console, err = openConsole(nonce,
 		windows.ComposeCommandLine([]string{self, stageName, s.orders.name, s.reports.name}),
 		stageEnv(), c.Size.orDefault()); err != nil {
 		return nil, err
@@ -88,12 +88,13 @@ func start(c *Command) (_ *Process, err error) {
 		return nil, err
 	}
 	pid, err := s.startWorker(&plan{
-		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(env), Dir: []byte(c.Dir), Wake: wakeName(nonce),
+		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(env), Dir: []byte(c.Dir), Tag: nonce,
 	}, deadline)
 	if err != nil {
 		return nil, err
 	}
 	s.console.reset = s.reset
+	s.console.mark = func(n uint64) error { return s.order(order{Do: doMark, Mark: n}) }
 	go s.channel.accept(s.job.has) // ends when the worker has connected, or with giveUp
 	return newProcess(pid, nonce, true, s, s.channel, &Terminal{s.console}), nil
 }
@@ -240,6 +241,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			exited = true
 			r.Exit.PeakRSS = s.job.peak()
 			ended(*r.Exit)
+			s.console.reach(endMark)
 		}
 	}
 	lost := !s.killed.Load()

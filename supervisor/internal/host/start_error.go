@@ -2,8 +2,9 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -17,7 +18,7 @@ type StartError struct {
 func (e *StartError) Error() string {
 	s := "host: start: " + e.Step
 	if e.Path != "" {
-		s += fmt.Sprintf(" %q", e.Path)
+		s += " " + strings.ReplaceAll(strconv.Quote(e.Path), `\\`, `\`) // as people write the paths of Windows
 	}
 	s += ": " + e.Err.Error()
 	if h := e.hint(); h != "" {

@@ -138,6 +138,29 @@ func TestChannel_WorkerAnswersOverIt(t *testing.T) {
 	}
 }
 
+func TestChannel_StrangerIsTurnedAway(t *testing.T) {
+	w := startRole(t, "late")
+	name := w.line(t, "pipe ")
+	stranger, err := os.OpenFile(name, os.O_RDONLY, 0) // from outside of the job
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if n, err := stranger.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a stranger read %d bytes, want an error", n)
+	}
+	if err := w.Terminal().Feed([]byte("now\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Channel().Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	if n, err := w.Channel().Read(b); err != nil || string(b[:n]) != w.Nonce()+"x" {
+		t.Errorf("got %q, %v, want that the worker can still connect", b[:n], err)
+	}
+}
+
 func TestChannel_WorkerNeverConnectsAndEndsThenReadsEndOfFile(t *testing.T) {
 	w := startRole(t, "exit", "0")
 	if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {

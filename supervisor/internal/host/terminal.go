@@ -10,6 +10,7 @@ type tty interface {
 	await(take func() bool) error
 	feed(b []byte, eof bool) error
 	queued() int
+	settle()
 	restore() error
 	resize(Size) error
 	close() error
@@ -32,6 +33,10 @@ func (t *Terminal) Feed(b []byte, eof bool) error { return t.tty.feed(b, eof) }
 
 // Queued is the number of input bytes that were fed and not read yet.
 func (t *Terminal) Queued() int { return t.tty.queued() }
+
+// Settle waits until what was written to the terminal before can be read: not at
+// all on Unix, at most 100 ms on Windows, where a pseudo console draws it first.
+func (t *Terminal) Settle() { t.tty.settle() }
 
 // Restore puts foreground group, modes and unread input back to what they
 // were at the start. It costs two system calls when nothing changed.

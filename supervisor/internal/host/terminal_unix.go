@@ -100,6 +100,8 @@ func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
 	return p, slave, nil
 }
 
+func (p *pseudo) settle() {}
+
 func (p *pseudo) close() error { return p.master.Close() }
 
 // control runs f on the master's descriptor, which stays open meanwhile.

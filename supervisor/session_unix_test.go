@@ -1,0 +1,80 @@
+//go:build unix
+
+package supervisor_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	var code, want strings.Builder
+	for range 50 {
+		code.WriteString("print A\nchild B\nraw C\nerr D\nbulk 70000\nchild E\n")
+		want.WriteString("A\nB\nC\nD\n" + "#" + "E\n")
+	}
+	_, r := submit(t, s, code.String())
+	var got strings.Builder
+	for e := range s.Events(limited(t), 0) {
+		if x, ok := e.Body.(timeline.Text); ok {
+			got.Write(x.Data)
+		}
+		if e.Seq >= r.Next {
+			break
+		}
+	}
+	out := got.String()
+	for _, part := range strings.Split(strings.TrimSuffix(want.String(), "E\n"), "#") {
+		i := strings.Index(out, part)
+		if i < 0 {
+			t.Fatalf("%q is not in place: %.200q", part, out)
+		}
+		out = out[i+len(part):]
+	}
+}
+
+func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "readtty\nprint done")
+	if r.Wait == nil || !r.Wait.Terminal {
+		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
+	}
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("to the child\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, turn); r.Outcome != "ok" || !strings.Contains(text(r.Events), "to the child\ndone\n") {
+		t.Errorf("got %q %q", r.Outcome, text(r.Events))
+	}
+}
+
+func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep 10s")
+	if r.Wait == nil || !r.Wait.Terminal || r.Wait.Reader != "cat" {
+		t.Fatalf("got %+v, want cat to be seen in its own turn", r.Wait)
+	}
+	// Only the interrupted turn ends: programs in the background ignore SIGINT.
+	if got, err := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle || err != nil {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for range 5 {
+		if _, r := submit(t, s, "sleep 60ms\nprint quiet"); r.Wait != nil || text(r.Events) != "quiet\n" {
+			t.Fatalf("got %+v, %q", r.Wait, text(r.Events))
+		}
+	}
+}
+
+func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := supervisor.New(&supervisor.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a directory that others may write to: got %v", err)
+	}
+}
