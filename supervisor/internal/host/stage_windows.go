@@ -20,7 +20,13 @@ const stageName = "turnstone-stage"
 // stageEnv keeps a stage small and quiet, and free of what users set for their
 // own Go programs.
 func stageEnv() []string {
-	return []string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + os.Getenv("SystemRoot")}
+	return []string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}
+}
+
+// systemRoot is the directory of Windows; "" when it does not say.
+func systemRoot() string {
+	dir, _ := windows.GetSystemWindowsDirectory()
+	return dir
 }
 
 // wakeName is the name of the event that interrupts a worker and nobody else.
@@ -55,17 +61,17 @@ func runStage() {
 	// 2. The pipes, and the go-ahead: by now this process is in its job.
 	down, err := os.OpenFile(os.Args[2], os.O_RDONLY, 0)
 	if err != nil {
-		os.Exit(1) // no supervisor that would read a report
+		exit(1) // no supervisor that would read a report
 	}
 	up, err := os.OpenFile(os.Args[3], os.O_WRONLY, 0)
 	if err != nil {
-		os.Exit(1)
+		exit(1)
 	}
 	s.up = json.NewEncoder(up)
 	decoder := json.NewDecoder(down)
 	var first order
 	if err := decoder.Decode(&first); err != nil || first.Do != doStart || first.Plan == nil {
-		os.Exit(1)
+		exit(1)
 	}
 	plan := first.Plan
 	s.tag = plan.Tag
@@ -114,8 +120,12 @@ func (s *stage) must(step, path string, err error) {
 		r.Text = err.Error()
 	}
 	s.tell(r)
-	os.Exit(1)
+	exit(1)
 }
+
+// exit ends the process without what a program does at its end: here that would
+// only be tools that write to the worker's console.
+func exit(code uint32) { windows.ExitProcess(code) }
 
 // tell ignores errors: without a supervisor, the job ends the stage.
 func (s *stage) tell(r report) { _ = s.up.Encode(r) }
@@ -185,7 +195,7 @@ func (s *stage) serve() {
 			s.tell(report{What: whatExited, Exit: &e})
 		case o, ok := <-s.orders:
 			if !ok {
-				os.Exit(0)
+				exit(0)
 			}
 			s.obey(o)
 		}

@@ -64,7 +64,7 @@ func start(c *Command) (_ *Process, err error) {
 	if s.reports, err = listen(windows.PIPE_ACCESS_INBOUND); err != nil {
 		return nil, err
 	}
-	env, err := windowsEnvironment(append(c.Env, channelName+"="+s.channel.out.name+","+s.channel.in.name+","+nonce), os.Getenv("SystemRoot"))
+	env, err := windowsEnvironment(append(c.Env, channelName+"="+s.channel.out.name+","+s.channel.in.name+","+nonce), systemRoot())
 	if err != nil {
 		return nil, &StartError{Step: "environment", Err: err}
 	}
