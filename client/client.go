@@ -336,14 +336,14 @@ func (c *Client) Output(ctx context.Context, p OutputParams) (r Output, err erro
 }
 
 // Take takes a session's keyboard: nobody else may write until Release, or until
-// this connection ends.
-func (c *Client) Take(ctx context.Context, session, author string) error {
-	return c.Call(ctx, MethodTake, WriterParams{session, author}, nil)
+// this connection ends. One that is taken for long is announced.
+func (c *Client) Take(ctx context.Context, session, author string, long bool) error {
+	return c.Call(ctx, MethodTake, WriterParams{Session: session, Author: author, Long: long}, nil)
 }
 
 // Release gives the keyboard back.
 func (c *Client) Release(ctx context.Context, session, author string) error {
-	return c.Call(ctx, MethodRelease, WriterParams{session, author}, nil)
+	return c.Call(ctx, MethodRelease, WriterParams{Session: session, Author: author}, nil)
 }
 
 // ---- subscriptions

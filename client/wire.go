@@ -210,10 +210,12 @@ type Line struct {
 	Text   string `json:"text"`
 }
 
-// WriterParams take the keyboard, or give it back.
+// WriterParams take the keyboard, or give it back. One that is taken for long is
+// announced in the session, one that is taken for a turn is not.
 type WriterParams struct {
 	Session string `json:"session"`
 	Author  string `json:"author"`
+	Long    bool   `json:"long,omitempty"`
 }
 
 // SubscribeParams watch a session from a cursor; 0 is its beginning.

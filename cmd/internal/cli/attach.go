@@ -43,7 +43,7 @@ func attach(s streams, args []string) (int, error) {
 		}
 		a := &attached{client: c, name: session.Name, author: author(), hold: *hold}
 		if *hold {
-			if err := c.Take(ctx, a.name, a.author); err != nil {
+			if err := c.Take(ctx, a.name, a.author, true); err != nil {
 				return statusFailed, err
 			}
 		}
@@ -176,7 +176,7 @@ func (a *attached) take(ctx context.Context) error {
 	if a.hold {
 		return nil
 	}
-	err := a.client.Take(ctx, a.name, a.author)
+	err := a.client.Take(ctx, a.name, a.author, false)
 	a.mu.Lock()
 	a.taken = err == nil
 	a.mu.Unlock()

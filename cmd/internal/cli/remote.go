@@ -78,6 +78,10 @@ func (r *remote) use(do func(ctx context.Context, c *client.Client) (int, error)
 	return status, err
 }
 
+// commandAuthor is how a command's turns are recorded: it may be run by a script
+// while the person that it belongs to looks on.
+func commandAuthor(command string) string { return author() + " (" + command + ")" }
+
 // author is how this person's turns are recorded.
 func author() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
@@ -161,7 +165,7 @@ func execIn(s streams, args []string) (int, error) {
 		*code = string(text)
 	}
 	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
-		p := client.StartParams{Session: given[0], Input: *code, Author: author(), WaitMS: wait.Milliseconds()}
+		p := client.StartParams{Session: given[0], Input: *code, Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
 		reply, err := conn.Start(ctx, p)
 		if client.IsKind(err, client.KindNoSession) {
 			_, err = conn.Create(ctx, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir})
@@ -172,17 +176,17 @@ func execIn(s streams, args []string) (int, error) {
 		if err != nil {
 			return statusFailed, err
 		}
-		return showReply(s, r.json, reply)
+		return showReply(s, r, reply)
 	})
 }
 
 // showReply prints what a turn printed, and says on standard error what else
 // there is to know.
-func showReply(s streams, asJSON bool, reply client.Reply) (int, error) {
-	if asJSON {
+func showReply(s streams, r *remote, reply client.Reply) (int, error) {
+	if r.json {
 		return replyStatus(reply), printJSON(s.out, reply)
 	}
-	for _, p := range reply.Render(&timeline.RenderOptions{Self: author()}).Parts {
+	for _, p := range reply.Render(&timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
 		if p.Image != nil {
 			fmt.Fprintf(s.err, "repl: a picture of %d bytes (%s)\n", len(p.Image.Data), p.Image.MIME)
 			continue
@@ -240,13 +244,13 @@ func inputTo(s streams, args []string) (int, error) {
 			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], session.State)
 		}
 		reply, err := c.Input(ctx, client.InputParams{
-			Session: given[0], Wait: session.Wait.ID, Input: *text, EOF: *eof, Author: author(),
+			Session: given[0], Wait: session.Wait.ID, Input: *text, EOF: *eof, Author: commandAuthor("input"),
 			WaitMS: wait.Milliseconds(), After: session.LastSeq,
 		})
 		if err != nil {
 			return statusFailed, err
 		}
-		return showReply(s, r.json, reply)
+		return showReply(s, r, reply)
 	})
 }
 

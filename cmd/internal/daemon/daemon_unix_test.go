@@ -442,14 +442,14 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 	r := start(t, nil)
 	agent, person := r.dial(), r.dial()
 	r.session(agent)
-	if err := person.Take(t.Context(), "main", "ada"); err != nil {
+	if err := person.Take(t.Context(), "main", "ada", true); err != nil {
 		t.Fatal(err)
 	}
 	_, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"})
 	if !client.IsKind(err, client.KindWriter) || !strings.Contains(err.Error(), "ada") {
 		t.Errorf("got %v, want to learn that ada writes", err)
 	}
-	if err := agent.Take(t.Context(), "main", "bot"); !client.IsKind(err, client.KindWriter) {
+	if err := agent.Take(t.Context(), "main", "bot", false); !client.IsKind(err, client.KindWriter) {
 		t.Errorf("got %v", err)
 	}
 	if s, err := agent.Get(t.Context(), "main"); err != nil || s.Writer != "ada" {

@@ -13,6 +13,7 @@ type baton struct {
 	entry  *entry
 	conn   *rpc.Conn
 	author string
+	long   bool // announced
 }
 
 // mayWrite says who else has the keyboard of a session.
@@ -43,11 +44,11 @@ func (d *Daemon) handleTake(ctx context.Context, r *rpc.Request, p client.Writer
 	}
 	d.mu.Lock()
 	before := d.writers[e.name]
-	b := &baton{e, r.Conn, p.Author}
+	b := &baton{e, r.Conn, p.Author, p.Long}
 	d.writers[e.name] = b
 	d.lineLocked(r.Conn).batons[b] = true
 	d.mu.Unlock()
-	if before == nil {
+	if p.Long && (before == nil || !before.long) {
 		e.session.Notify(p.Author + " has the keyboard")
 	}
 	return nothing{}, nil
@@ -74,7 +75,7 @@ func (d *Daemon) release(b *baton) {
 		delete(l.batons, b)
 	}
 	d.mu.Unlock()
-	if held {
+	if held && b.long {
 		b.entry.session.Notify(b.author + " has given the keyboard back")
 	}
 }

@@ -97,7 +97,10 @@ func Run(ctx context.Context, s Session, opts *Options) (status int, err error) 
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop() // before waiting
-	wg.Go(func() { p.run(ctx, s) })
+	wg.Go(func() {
+		p.run(ctx, s)
+		stop() // the session was closed, or cannot be reached any more
+	})
 	wg.Go(func() { c.signals(ctx) })
 	status, err = c.run(ctx)
 	if quit.Load() {
