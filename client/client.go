@@ -364,7 +364,7 @@ type Subscription struct {
 }
 
 // ErrEnded says that a subscription's session was closed.
-var ErrEnded = errors.New("client: the session was closed")
+var ErrEnded = errors.New("the session was closed")
 
 // Subscribe watches a session from a cursor, 0 being its beginning.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {

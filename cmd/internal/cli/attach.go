@@ -96,7 +96,7 @@ func (a *attached) ended() error {
 
 // lost remembers an error after which there is nothing to talk to.
 func (a *attached) lost(err error) error {
-	if client.IsKind(err, client.KindUnreachable) || client.IsKind(err, client.KindNoSession) {
+	if client.IsKind(err, client.KindUnreachable) || client.IsKind(err, client.KindNoSession) || errors.Is(err, client.ErrEnded) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.err == nil {
