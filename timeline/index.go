@@ -132,10 +132,14 @@ func payloadBytes(body Body) int64 {
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
 
 // cost is what an event takes of a Window. A picture is worth more than its bytes:
-// it counts little, so that it is shown whole beside much text.
+// it counts little, so that it is shown whole beside much text. An input counts
+// nothing: nobody is shown it, and a long one must not stand for the beginning.
 func cost(b Body) int64 {
-	if i, ok := b.(Image); ok {
-		return windowOverheadBytes + 2048 + int64(len(i.Data))/64
+	switch b := b.(type) {
+	case Image:
+		return windowOverheadBytes + 2048 + int64(len(b.Data))/64
+	case TurnStarted:
+		return windowOverheadBytes
 	}
 	return windowOverheadBytes + payloadBytes(b)
 }

@@ -19,12 +19,13 @@ const (
 
 // Window returns the events after the cursor, about headBytes of the oldest and
 // tailBytes of the newest. An event counts 16 bytes more than it has; a picture
-// counts 2 KiB and a 64th of its size, and is never cut.
+// counts 2 KiB and a 64th of its size, and is never cut. Inputs count nothing.
 //
 // What is between them becomes one Elided, and one Gap where it is not in the
 // files. Text is cut at the end of a line if there is one nearby. Structural
 // events of the middle, all but Text and Image, are kept behind the Elided: the
-// newest 200. The Seq of the last event returned is the new cursor. The time this takes does not depend on how much is left out.
+// newest 200. The Seq of the last event returned is the new cursor.
+// The time this takes does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	v := l.view(after, 0)
 	if v.empty() {

@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A question is what the server asks the client's user, in either era.
@@ -404,4 +408,48 @@ func body(t *testing.T, response *http.Response, err error) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// The SDK's own client asks its user by itself, in the newest era.
+func TestSecret_IsAskedByTheSDKsClient(t *testing.T) {
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- mcpserver.Run(t.Context(), &mcpserver.Options{
+			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fake(nil)}, In: inRead, Out: outWrite,
+		})
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	asked := 0
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			asked++
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "hunter2"}}, nil
+		},
+	})
+	session, err := c.Connect(ctx, &mcp.IOTransport{Reader: outRead, Writer: inWrite}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "print a\nsecret pw: \nsecret again: "}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, r.Content[0].(*mcp.TextContent).Text, "a\n7 bytes\n7 bytes")
+	if asked != 2 {
+		t.Errorf("the user was asked %d times, want 2", asked)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = inWrite.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

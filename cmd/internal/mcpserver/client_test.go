@@ -30,6 +30,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 			for what, args := range map[string]map[string]any{
 				"flood": {"input": "print first\nflood 1000000\nprint last"},
 				"wide":  {"input": "print first\n" + wide + "print last"},
+				"drawn": {"input": "print first\n" + wide + strings.Repeat("image\n", 40) + "print last"},
 			} {
 				text := c.call("repl", args).text()
 				wantPart(t, text, "first\n", "elided: lines ", "output.txt", "\nlast")

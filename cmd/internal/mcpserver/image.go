@@ -29,6 +29,10 @@ const (
 	maxImages     = 8
 	maxImageBytes = 5 << 20
 
+	// maxNamed bounds the pictures that are named without being shown; the others
+	// are counted.
+	maxNamed = 8
+
 	// maxPixels bounds the pictures that are decoded: four bytes each.
 	maxPixels = 64 << 20
 
@@ -82,13 +86,28 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	if file != "" {
 		about += "; whole in " + file
 	}
-	c.line("[" + about + "]")
 	if why != "" {
+		if c.named++; c.named <= maxNamed {
+			c.line("[" + about + "]")
+		}
 		return
 	}
+	c.line("[" + about + "]")
 	c.images++
 	c.bytes += len(shown.Data)
 	c.blocks = append(c.blocks, &mcp.ImageContent{Data: shown.Data, MIMEType: shown.MIME})
+}
+
+// morePictures tells of those that were not even named.
+func (c *content) morePictures(files *gallery) {
+	if c.named <= maxNamed {
+		return
+	}
+	where := ""
+	if files.dir != "" {
+		where = "; in " + filepath.Join(files.dir, "image-*")
+	}
+	c.line(fmt.Sprintf("[%d more pictures, not shown%s]", c.named-maxNamed, where))
 }
 
 // shrink makes a picture small enough.

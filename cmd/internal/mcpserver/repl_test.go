@@ -259,6 +259,15 @@ func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
 	}
 }
 
+func TestRepl_ManyImagesAreCounted(t *testing.T) {
+	c := greet(t, nil)
+	got := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 40) + "print last"}).text()
+	if n := strings.Count(got, "whole in /"); n != 8 {
+		t.Errorf("got %d that are named, want 8", n)
+	}
+	wantPart(t, got, "\nlast\n[24 more pictures, not shown; in /", "image-*]")
+}
+
 func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print first\nflood 1000000\nprint last"})
@@ -266,6 +275,12 @@ func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 	if r.Meta["turnstone/elided"] != true || len(r.text()) > 21_000 {
 		t.Errorf("got elided %v, %d bytes", r.Meta["turnstone/elided"], len(r.text()))
 	}
+}
+
+func TestRepl_LongInputDoesNotTakeTheBeginningOfItsOutput(t *testing.T) {
+	c := greet(t, nil)
+	input := "print first\nflood 1000000\n" + strings.Repeat("\n", 100_000)
+	wantPart(t, c.repl(input), "first\n", "elided: lines ")
 }
 
 func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {

@@ -26,6 +26,7 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 			c.line(p.Text)
 		}
 	}
+	c.morePictures(a.view.gallery())
 	if r.Wait != nil {
 		c.trim(r.Wait.Prompt) // the state line has it
 	}
@@ -62,14 +63,24 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 	return result
 }
 
-// stateChars is left of a budget for the lines about the state and about pictures.
-const stateChars = 1000
+// stateChars and pictureChars are left of a budget, for the lines about the state
+// and for that about each picture.
+const (
+	stateChars   = 1000
+	pictureChars = 160
+)
 
 // rendering is the text of a reply, within what the client lets through.
 func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
 	most := a.call.budget()
+	rest := stateChars
+	for _, e := range r.Events {
+		if _, ok := e.Body.(timeline.Image); ok {
+			rest = min(rest+pictureChars, stateChars+(maxImages+maxNamed)*pictureChars)
+		}
+	}
 	o := timeline.RenderOptions{
-		MaxChars:   most.chars - stateChars,
+		MaxChars:   most.chars - rest,
 		OutputPath: a.session.Log().OutputPath(),
 		Self:       author,
 	}
@@ -80,7 +91,7 @@ func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
 			size += len(p.Text)
 		}
 		// Characters have up to four bytes: at a quarter, nothing is left to do.
-		if most.bytes == 0 || size <= most.bytes-stateChars || o.MaxChars < most.bytes/4 {
+		if most.bytes == 0 || size <= most.bytes-rest || o.MaxChars < most.bytes/4 {
 			return rendering
 		}
 		o.MaxChars = o.MaxChars * 3 / 4
@@ -111,7 +122,8 @@ func unseenError(r supervisor.Reply, seen timeline.Rendering) string {
 type content struct {
 	blocks []mcp.Content
 	images int
-	bytes  int // of images
+	named  int // images that are not shown
+	bytes  int // of images that are
 }
 
 // line adds text that begins on a line of its own.
