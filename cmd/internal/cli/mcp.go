@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func projectDir() string {
 // minImageSize is below what a model can read anything on.
 const minImageSize = 64
 
-// mcp serves agents on standard input and output.
+// mcp serves agents, on standard input and output or over HTTP.
 func mcp(s streams, args []string) (int, error) {
 	f := newFlags("mcp")
 	var c choice
@@ -46,6 +47,8 @@ func mcp(s streams, args []string) (int, error) {
 	sessionDir := f.String("session-dir", "", "")
 	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "")
 	stdin := f.String("stdin", string(mcpserver.StdinAuto), "")
+	var web webChoice
+	web.define(f)
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
 	}
@@ -73,7 +76,7 @@ func mcp(s streams, args []string) (int, error) {
 		}
 		offered = []language{l}
 	}
-	if err := c.settleDir(); err != nil {
+	if err := errors.Join(c.settleDir(), web.settle(f)); err != nil {
 		return statusUsage, err
 	}
 	specs := make(map[string]func(dir string) workers.Spec)
@@ -95,7 +98,7 @@ func mcp(s streams, args []string) (int, error) {
 		return statusFailed, err
 	}
 	defer sup.Close()
-	err = mcpserver.Run(ctx, &mcpserver.Options{
+	options := &mcpserver.Options{
 		Supervisor: sup,
 		Specs:      specs,
 		Dir:        c.dir,
@@ -105,7 +108,12 @@ func mcp(s streams, args []string) (int, error) {
 		In:         s.in,
 		Out:        s.out,
 		Version:    programVersion(),
-	})
+	}
+	if web.address != "" {
+		err = web.serve(ctx, options, s.err)
+	} else {
+		err = mcpserver.Run(ctx, options)
+	}
 	if status, ok := statusOf(ctx); ok {
 		return status, nil
 	}

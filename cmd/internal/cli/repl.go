@@ -193,6 +193,15 @@ func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session)
 
 // historyPath is where a language's history is kept; "" when there is no place.
 func historyPath(lang string) string {
+	dir := stateDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "history-"+lang)
+}
+
+// stateDir is where the command keeps what outlives it; "" when there is no place.
+func stateDir() string {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) { // the specification wants relative ones ignored
 		home, err := os.UserHomeDir()
@@ -201,5 +210,5 @@ func historyPath(lang string) string {
 		}
 		dir = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(dir, "turnstone", "history-"+lang)
+	return filepath.Join(dir, "turnstone")
 }

@@ -33,14 +33,15 @@ type call struct {
 	cancelled bool             // guarded by mu
 	over      bool             // guarded by mu; settle was called
 	settled   func(given bool) // guarded by mu; nil when nobody wants to know
+	late      func(given bool) // guarded by mu; settled, when the answer was not given but may be yet
 }
 
 // cancel takes in that the client has given the call up. From here on nothing is
-// sent for it.
+// sent for it. It is too late when the answer is being written.
 func (c *call) cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled = true
+	c.cancelled = c.cancelled || !c.over
 }
 
 // isCancelled reports whether the client has given the call up.
@@ -50,8 +51,9 @@ func (c *call) isCancelled() bool {
 	return c.cancelled
 }
 
-// whenSettled has f called once it is certain whether the client is given the
-// answer: right before it is written, or when it is dropped.
+// whenSettled has f called when it is certain whether the client is given the
+// answer: right before it is written, or when it is dropped. It is called once more,
+// with true, when the client comes back and gets the answer after all.
 func (c *call) whenSettled(f func(given bool)) {
 	c.mu.Lock()
 	if !c.over {
@@ -70,12 +72,37 @@ func (c *call) settle(reachable bool) (write bool) {
 	c.mu.Lock()
 	given := reachable && !c.cancelled
 	f := c.settled
+	if !given && !c.cancelled {
+		c.late = f
+	}
 	c.over, c.settled = true, nil
 	c.mu.Unlock()
 	if f != nil {
 		f(given)
 	}
 	return given
+}
+
+// settleLate says that the client has come back for the answer.
+func (c *call) settleLate() {
+	c.mu.Lock()
+	f := c.late
+	c.late = nil
+	c.mu.Unlock()
+	if f != nil {
+		f(true)
+	}
+}
+
+// settleResult is settle for a transport that is about to write it knows not what.
+// A tool asks whenSettled last: what is written before that is progress.
+func (c *call) settleResult() {
+	c.mu.Lock()
+	ready := c.settled != nil
+	c.mu.Unlock()
+	if ready {
+		c.settle(true)
+	}
 }
 
 // progress tells the client how far the call is. It does nothing when the client

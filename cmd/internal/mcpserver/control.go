@@ -105,5 +105,8 @@ func (s *server) list(_ context.Context, _ *request, arguments json.RawMessage) 
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", v.name, language, state, i.Generation, age, memory, pid)
 	}
 	_ = table.Flush() // to memory
+	if s.sessions.idle > 0 {
+		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", spell(s.sessions.idle))
+	}
 	return plain(strings.TrimSuffix(b.String(), "\n"))
 }

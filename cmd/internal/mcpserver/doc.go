@@ -1,5 +1,6 @@
 // Package mcpserver offers REPL sessions to a model over the Model Context
-// Protocol, on one pair of streams: the caller's standard input and output.
+// Protocol: to one client on a pair of streams, the caller's standard input and
+// output (Run), or to any number over HTTP (RunHTTP).
 //
 //	err := mcpserver.Run(ctx, &mcpserver.Options{
 //		Supervisor: sup,
@@ -8,7 +9,7 @@
 //		Out:        os.Stdout,
 //	})
 //
-// The client is one caller: it has one cursor for each session, and every reply
+// A client is one caller: it has one cursor for each session, and every reply
 // begins with what happened since the last one that it got. What a reply holds is
 // content only, text and images in order, because clients show a model nothing
 // else once there is structured content. At most one bracketed line about the
@@ -28,7 +29,15 @@
 // costs an error and not the connection, and it is known whether the client is
 // given a reply. Only one that is moves the cursor.
 //
-// What it leaves out: signals, flags and languages (see cli), and other transports.
+// Over HTTP a front does the same before the SDK's handlers. What tools need of
+// either is a call; the way of a request is gate, front, exchange, the SDK, a tool:
+//
+//	gate      who may: token, Host, Origin, how many connections
+//	front     which era, whose: one server for each MCP session, one for all calls without
+//	exchange  the response: what is written for a cancelled call goes nowhere
+//	replay    messages for clients that come back; whether an answer is given
+//
+// What it leaves out: signals, flags, languages and where the token is (see cli).
 //
 // # Goroutines
 //
@@ -41,9 +50,12 @@
 //	over     a call      the wait or the call is over       nothing
 //	pages    a call      Run ends                           the listener of pages, see page.go
 //	last     Run         calls and asides have ended        nothing
+//	web      RunHTTP     the listener is closed             connections, with one goroutine each
+//	leaving  a request   its calls are answered, 0.5 s      a client that has ended
 //
 // Run waits for open, and for half a second for calls and asides: no longer,
 // because a client that does not read blocks them in a write. lines cannot be
 // ended from here while it reads, nor can such a write: they end with the streams,
-// or with the process.
+// or with the process. RunHTTP waits for web, and for half a second for leaving and
+// connections, which it then closes.
 package mcpserver

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -302,12 +303,13 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 	}
 	a.opening = a.view.leftWord()
 	result := a.render(r)
+	endReport := sync.OnceFunc(a.view.endReport)
 	a.call.whenSettled(func(given bool) {
 		if given {
 			a.view.told(r)
 			a.view.passedOn(a.opening)
 		}
-		a.view.endReport()
+		endReport()
 	})
 	return result
 }

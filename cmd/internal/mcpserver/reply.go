@@ -43,7 +43,7 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 		c.line("[" + r.State.String() + ", nothing new]")
 	}
 	result := &mcp.CallToolResult{Content: c.blocks, Meta: mcp.Meta{
-		"turnstone/session":     r.Session,
+		"turnstone/session":     a.view.name,
 		"turnstone/generation":  r.Generation,
 		"turnstone/turn":        r.Turn,
 		"turnstone/state":       r.State.String(),

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,9 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -33,12 +36,20 @@ type sessions struct {
 	languages  []string // sorted
 	main       string   // the language that is meant when none is named; "" when there are several
 	logger     *slog.Logger
-	opening    sync.WaitGroup // every goroutine that opens a session
+	prefix     string         // of the names that the supervisor knows them by
+	shared     bool           // by callers that cannot be told apart: each call names its session
+	idle       time.Duration  // how long one lives without a call; 0 is for ever
+	opening    sync.WaitGroup // every goroutine that opens a session, or ends an idle one
 
 	mu     sync.Mutex
 	views  map[string]*view // guarded by mu; those that failed to open are gone
+	ended  map[string]bool  // guarded by mu; names of idle ones that were ended, at most maxEnded
 	closed bool             // guarded by mu
 }
+
+// maxEnded bounds the names that are remembered to tell a caller that its session
+// is gone. A caller whose name is forgotten learns that its session is new.
+const maxEnded = 256
 
 func newSessions(o *Options) *sessions {
 	s := &sessions{
@@ -56,6 +67,14 @@ func newSessions(o *Options) *sessions {
 	s.here, _ = os.Getwd() // "" is no directory that a client names
 	return s
 }
+
+// share makes the sessions those of all callers that no connection identifies.
+// One that no call has named for the time idle is ended.
+func (s *sessions) share(idle time.Duration) {
+	s.shared, s.idle, s.ended = true, idle, make(map[string]bool)
+}
+
+var errUnnamed = errors.New(`session is required, because nothing else tells your calls from others: pass "new" to make a session, then the name that the reply gives in every call`)
 
 // openAhead opens the main session, so that the first call finds it ready.
 func (s *sessions) openAhead() {
@@ -80,6 +99,9 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 		return nil, nil, supervisor.ErrClosed
 	}
 	named := name != ""
+	if s.shared && !named {
+		return nil, nil, errUnnamed
+	}
 	switch {
 	case named:
 	case lang != "":
@@ -96,6 +118,7 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 			news = append(news, "it works in "+v.dir)
 		}
 		v.used = true
+		s.touchLocked(v)
 		return v, news, nil
 	}
 	if lang == "" {
@@ -109,7 +132,12 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	}
 	v = s.openLocked(name, lang, s.place(dir))
 	v.used = true
-	if named {
+	s.touchLocked(v)
+	switch {
+	case s.ended[name]:
+		delete(s.ended, name)
+		news = append(news, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", name, spell(s.idle)))
+	case named:
 		news = append(news, fmt.Sprintf("new session %q", name))
 	}
 	if v.dir != s.dir {
@@ -149,6 +177,9 @@ func (s *sessions) defaultName(lang string) string {
 }
 
 func (s *sessions) freeNameLocked(lang string) string {
+	if s.shared { // a caller must not meet another's by counting
+		return lang + "-" + strings.ToLower(rand.Text()[:8])
+	}
 	for n := 2; ; n++ {
 		if name := lang + "-" + strconv.Itoa(n); s.views[name] == nil {
 			return name
@@ -160,10 +191,14 @@ func (s *sessions) freeNameLocked(lang string) string {
 func (s *sessions) find(name string) (*view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.shared && name == "" {
+		return nil, errUnnamed
+	}
 	if name == "" {
 		name = s.meantLocked()
 	}
 	if v := s.views[name]; v != nil {
+		s.touchLocked(v)
 		return v, nil
 	}
 	there := "there is none yet: repl makes one"
@@ -208,11 +243,51 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 
 func (s *sessions) open(name, lang, dir string) (*supervisor.Session, error) {
 	spec := s.specs[lang](dir)
-	session, err := s.supervisor.Open(context.Background(), name, spec)
+	session, err := s.supervisor.Open(context.Background(), s.prefix+name, spec)
 	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
-		session, err = s.supervisor.Open(context.Background(), name, spec)
+		session, err = s.supervisor.Open(context.Background(), s.prefix+name, spec)
 	}
 	return session, err
+}
+
+// spell is a duration as people write it, without parts that are nothing.
+func spell(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// touchLocked has the idle time of a session begin again.
+func (s *sessions) touchLocked(v *view) {
+	if s.idle == 0 {
+		return
+	}
+	v.touched = time.Now()
+	if v.expiry == nil {
+		v.expiry = time.AfterFunc(s.idle, func() { s.expire(v) })
+	} else {
+		v.expiry.Reset(s.idle)
+	}
+}
+
+// expire ends a session that no call has named for long enough, whatever it runs.
+func (s *sessions) expire(v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.views[v.name] != v || time.Since(v.touched) < s.idle {
+		return // a call that came just now has begun the time again
+	}
+	delete(s.views, v.name)
+	if len(s.ended) >= maxEnded {
+		clear(s.ended)
+	}
+	s.ended[v.name] = true
+	s.opening.Go(func() { v.close(s.logger) })
 }
 
 // makeRoom closes one session that has no worker, and with it nothing to lose.

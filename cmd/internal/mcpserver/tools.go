@@ -51,9 +51,9 @@ func (s *server) addTools(to *mcp.Server) {
 	}
 
 	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.repl)
-	add("repl_output", "Read output", outputDescription, reads, outputSchema(), s.output)
-	add("repl_interrupt", "Interrupt", "Interrupt what a session runs, as Ctrl-C does. Its variables stay.", stops, sessionSchema(), s.interrupt)
-	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, sessionSchema(), s.reset)
+	add("repl_output", "Read output", outputDescription, reads, s.outputSchema(), s.output)
+	add("repl_interrupt", "Interrupt", "Interrupt what a session runs, as Ctrl-C does. Its variables stay.", stops, s.sessionSchema(), s.interrupt)
+	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, s.sessionSchema(), s.reset)
 	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory.", reads, schema{Type: "object"}, s.list)
 
 	to.AddReceivingMiddleware(nameTools(names))
@@ -88,7 +88,14 @@ const outputDescription = "Wait for the code that a session runs, and return its
 
 func (s *server) instructions() string {
 	return "Persistent " + s.languageNames() + " sessions: state stays between calls of repl. " +
-		"Sessions are independent; name one in session, or pass \"new\", to work beside another."
+		s.sessionInstructions()
+}
+
+func (s *server) sessionInstructions() string {
+	if s.sessions.shared {
+		return "Every call names its session: begin with \"new\", and go on with the name that the reply gives."
+	}
+	return "Sessions are independent; name one in session, or pass \"new\", to work beside another."
 }
 
 // languageNames is the languages as a person writes them.
@@ -123,18 +130,16 @@ func (s *server) replSchema() schema {
 		"input":      {Type: "string", Description: "code, or the answer to a wait"},
 		"timeout_ms": timeSchema("how long to wait for the code; default 45000"),
 		"eof":        {Type: "boolean", Description: "end of file after this answer"},
-		"session":    {Type: "string", Description: `an independent session, made on first use; "new" makes one; default: the main one`},
 	}
 	if len(s.sessions.languages) > 1 {
 		properties["lang"] = schema{Type: "string", Enum: s.sessions.languages, Description: "language of a new session"}
 	}
-	return object(properties, "input")
+	return s.withSession(`an independent session, made on first use; "new" makes one`, properties, "input")
 }
 
-func outputSchema() schema {
+func (s *server) outputSchema() schema {
 	zero := int64(0)
-	return object(map[string]schema{
-		"session": sessionProperty(),
+	return s.withSession("its name", map[string]schema{
 		"wait_ms": timeSchema("how long to wait for the code to end; default 45000, 0 does not wait"),
 		"after":   {Type: "integer", Minimum: &zero, Description: "show everything after this event once more; 0 is all"},
 		"grep":    {Type: "string", Description: "regular expression (RE2): show only lines that match, with their numbers"},
@@ -142,12 +147,19 @@ func outputSchema() schema {
 	})
 }
 
-func sessionSchema() schema {
-	return object(map[string]schema{"session": sessionProperty()})
+func (s *server) sessionSchema() schema {
+	return s.withSession("its name", map[string]schema{})
 }
 
-func sessionProperty() schema {
-	return schema{Type: "string", Description: "default: the main one"}
+// withSession is the arguments of a tool about a session.
+func (s *server) withSession(description string, properties map[string]schema, required ...string) schema {
+	if s.sessions.shared {
+		required = append(required, "session")
+	} else {
+		description += "; default: the main one"
+	}
+	properties["session"] = schema{Type: "string", Description: description}
+	return object(properties, required...)
 }
 
 func timeSchema(description string) schema {

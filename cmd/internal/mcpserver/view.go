@@ -18,6 +18,9 @@ type view struct {
 	dir  string // where it works, as chosen for it; may be ""
 	used bool   // guarded by sessions.mu; a call has named it
 
+	touched time.Time   // guarded by sessions.mu; when the last call named it
+	expiry  *time.Timer // guarded by sessions.mu; nil when it may stay
+
 	opened  chan struct{}       // closed when session or err is set
 	session *supervisor.Session // nil if opening failed
 	err     error
@@ -130,10 +133,14 @@ func (v *view) expectCode() {
 	v.shown = 0
 }
 
-// told moves the cursor to what the caller has read.
+// told moves the cursor to what the caller has read. A reply that a later one has
+// overtaken moves nothing.
 func (v *view) told(r supervisor.Reply) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if r.Next < v.cursor {
+		return
+	}
 	v.cursor = r.Next
 	v.shown = 0
 	if r.Wait != nil {

@@ -26,6 +26,7 @@ const maxAside = 1024
 const (
 	methodCancelled  = "notifications/cancelled"
 	methodInitialize = "initialize"
+	methodCallTool   = "tools/call"
 )
 
 // A wire is the connection to the client, one JSON-RPC message a line. It numbers
@@ -201,6 +202,9 @@ type message struct {
 	Method  *string         `json:"method"`
 	Params  json.RawMessage `json:"params"`
 }
+
+// isA reports whether the message is a request or a notification of that name.
+func (m *message) isA(method string) bool { return m.Method != nil && *m.Method == method }
 
 func (w *wire) acceptOne(text []byte, b *batch) {
 	var m message

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	minToken = 16  // characters; fewer can be guessed
+	maxToken = 512 // a header has room for more, a person has not
+)
+
+// tokenPath is where the token of repl mcp --http is kept when no file is named;
+// "" when there is no place. The directory holds nothing but secrets.
+func tokenPath() string {
+	dir := stateDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "private", "mcp-token")
+}
+
+// token is what the file of that path holds. If there is none, it is made, with its
+// directory, for this user alone; so a client is told its token only once. A file
+// that others may read is refused, since they may have.
+func token(path string) (string, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("no place for the token: %w", err)
+	}
+	if err := private(dir, 0o700); err != nil {
+		return "", err
+	}
+	text, err := readToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return text, err
+	}
+	if err := makeToken(path); err != nil {
+		return "", fmt.Errorf("the token cannot be kept: %w", err)
+	}
+	return readToken(path)
+}
+
+// makeToken makes the file whole or not at all. It leaves one alone that somebody
+// else has made meanwhile.
+func makeToken(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(rand.Text() + rand.Text() + "\n")
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func readToken(path string) (string, error) {
+	if err := private(path, 0o600); err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxToken+3)) // and the end of its line
+	if err != nil {
+		return "", err
+	}
+	t := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case len(t) < minToken || len(t) > maxToken:
+		return "", fmt.Errorf("%s must hold a token of %d to %d characters: remove it, and a new one is made", path, minToken, maxToken)
+	case strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", fmt.Errorf("%s must hold one line of printable characters without blanks: remove it, and a new one is made", path)
+	}
+	return t, nil
+}
+
+// private refuses what others than its owner have rights to.
+func private(path string, mode fs.FileMode) error {
+	i, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case !i.IsDir() && !i.Mode().IsRegular():
+		return fmt.Errorf("%s is no plain file: name another with --token-file", path)
+	case i.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("others have rights to %s, which keeps the token: take them away (chmod %o %s), or name another file with --token-file", path, mode, path)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+)
+
+// A webChoice is what the user says about serving over HTTP.
+type webChoice struct {
+	address   string // "" is not at all
+	tokenFile string
+	hosts     names
+	idle      time.Duration
+}
+
+// names is a flag that may be given several times.
+type names []string
+
+func (n *names) String() string { return strings.Join(*n, ",") }
+
+func (n *names) Set(name string) error {
+	*n = append(*n, name)
+	return nil
+}
+
+func (w *webChoice) define(f *flag.FlagSet) {
+	f.StringVar(&w.address, "http", "", "")
+	f.StringVar(&w.tokenFile, "token-file", "", "")
+	f.Var(&w.hosts, "allow-host", "")
+	f.DurationVar(&w.idle, "idle", mcpserver.DefaultIdle, "")
+}
+
+// settle checks the choice, as far as that needs no network.
+func (w *webChoice) settle(f *flag.FlagSet) error {
+	if w.address == "" {
+		var stray error
+		f.Visit(func(given *flag.Flag) {
+			switch given.Name {
+			case "token-file", "allow-host", "idle":
+				stray = misuse("--%s says how to serve over HTTP: it needs --http 127.0.0.1:PORT", given.Name)
+			}
+		})
+		return stray
+	}
+	host, _, err := net.SplitHostPort(w.address)
+	if err != nil {
+		return misuse("--http wants an address and a port, such as 127.0.0.1:8765, not %q", w.address)
+	}
+	if w.idle < mcpserver.MinIdle {
+		return misuse("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdle, w.idle)
+	}
+	for _, h := range w.hosts {
+		if h == "" || strings.ContainsAny(h, ":/ ") {
+			return misuse("--allow-host wants a host's name without a port, not %q", h)
+		}
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(w.hosts) == 0 {
+		return misuse("--http %s would let others on the network run code here, and read the token on its way: "+
+			"use 127.0.0.1, or say by which name they call this host with --allow-host NAME", w.address)
+	}
+	return nil
+}
+
+// serve serves over HTTP until ctx ends, and says where on standard error.
+func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
+	path := w.tokenFile
+	if path == "" {
+		path = tokenPath()
+	}
+	if path == "" {
+		return misuse("there is no home directory to keep the token in: name a file with --token-file")
+	}
+	secret, err := token(path)
+	if err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", w.address)
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", listener.Addr(), mcpserver.HTTPPath, path)
+	return mcpserver.RunHTTP(ctx, options, &mcpserver.HTTPOptions{
+		Listener: listener,
+		Token:    secret,
+		Hosts:    w.hosts,
+		Idle:     w.idle,
+	})
+}

@@ -1,0 +1,211 @@
+package mcpserver
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// A client is one MCP session over HTTP. It sees its own sessions and no others.
+type client struct {
+	front  *front
+	id     string // of the MCP session
+	server *server
+	sdk    *mcp.Server
+
+	requests int              // guarded by front.mu; that are being served
+	since    time.Time        // guarded by front.mu; when there were none any more
+	leave    *time.Timer      // guarded by front.mu; runs while there are none, and ends the client
+	numbers  map[string]int64 // guarded by front.mu; of the calls that are not answered, by the JSON of their ids
+	ended    bool             // guarded by front.mu
+	answered chan struct{}    // closed when the client has ended and no call is left to answer
+}
+
+// admit makes a client for a request, which releases it.
+func (f *front) admit() (*client, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, errEnding
+	}
+	if len(f.clients) >= maxClients && !f.makeRoomLocked() {
+		return nil, fmt.Errorf("%d clients are connected, which is as many as may be: end one", maxClients)
+	}
+	f.made++
+	c := &client{front: f, id: rand.Text(), requests: 1, numbers: make(map[string]int64), answered: make(chan struct{})}
+	c.server = newServer(f.options, f)
+	c.server.sessions.prefix = fmt.Sprintf("client%d-", f.made) // all are in one supervisor
+	c.sdk = c.server.sdk(f.options, func() string { return c.id })
+	c.leave = time.AfterFunc(f.idle, func() { f.endIfGone(c) })
+	c.leave.Stop()
+	f.clients[c.id] = c
+	return c, nil
+}
+
+// makeRoomLocked ends the client that has been gone for longest. It returns false
+// when none is gone.
+func (f *front) makeRoomLocked() bool {
+	var oldest *client
+	for _, c := range f.clients {
+		if c.requests == 0 && (oldest == nil || c.since.Before(oldest.since)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	f.endLocked(oldest)
+	return true
+}
+
+// find is the client of an MCP session, for a request, which releases it; nil when
+// there is none.
+func (f *front) find(id string) *client {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.clients[id]
+	if c != nil {
+		c.requests++
+		c.leave.Stop()
+	}
+	return c
+}
+
+// release ends a request of the client.
+func (c *client) release() {
+	f := c.front
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.requests--
+	if c.requests == 0 && !c.ended {
+		c.since = time.Now()
+		c.leave.Reset(f.idle)
+	}
+}
+
+// begun is called after the request that began the MCP session.
+func (c *client) begun() {
+	for range c.sdk.Sessions() {
+		c.server.sessions.openAhead()
+		return
+	}
+	c.front.end(c) // the SDK has refused it
+}
+
+func (f *front) endIfGone(c *client) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.requests == 0 {
+		f.endLocked(c)
+	}
+}
+
+// end ends a client without waiting for that.
+func (f *front) end(c *client) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.endLocked(c)
+}
+
+func (f *front) endLocked(c *client) {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.leave.Stop()
+	delete(f.clients, c.id)
+	c.checkAnsweredLocked()
+	f.ending.Go(c.close)
+}
+
+// close closes what the client has. Its calls are answered first, since the end of
+// the sessions is also theirs; a connection that takes no answer is not waited for.
+func (c *client) close() {
+	c.server.close()
+	timeout := time.NewTimer(lastWrites)
+	defer timeout.Stop()
+	select {
+	case <-c.answered:
+	case <-timeout.C:
+		for _, call := range c.open() { // somebody may wait to know
+			call.settle(false)
+		}
+	}
+	for session := range c.sdk.Sessions() {
+		_ = session.Close() // of no stream of ours: there is nothing to fail
+	}
+}
+
+// open is the calls that are not answered.
+func (c *client) open() []*call {
+	c.front.mu.Lock()
+	defer c.front.mu.Unlock()
+	var open []*call
+	for _, number := range c.numbers {
+		open = append(open, c.front.calls[number])
+	}
+	return open
+}
+
+func (c *client) checkAnsweredLocked() {
+	if c.ended && len(c.numbers) == 0 {
+		close(c.answered)
+	}
+}
+
+var (
+	errEnding = errors.New("the server is ending")
+	errTaken  = errors.New("the id is in use by a call that is not answered yet")
+)
+
+// begin takes in a call of the client.
+func (c *client) begin(x *exchange, m message) (number int64, err error) {
+	f := c.front
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := string(m.ID)
+	if _, taken := c.numbers[id]; taken {
+		return 0, errTaken
+	}
+	if len(c.numbers) >= maxCalls {
+		return 0, fmt.Errorf("%d calls of this client are not answered yet: wait for one", maxCalls)
+	}
+	if c.ended {
+		return 0, errEnding
+	}
+	x.call = &call{token: progressToken(m.Params)}
+	number, err = f.beginLocked(x.call)
+	if err != nil {
+		return 0, err
+	}
+	c.numbers[id] = number
+	x.answered = func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.calls, number)
+		delete(c.numbers, id)
+		c.checkAnsweredLocked()
+	}
+	return number, nil
+}
+
+// cancel takes in that the client has given up a call. What names none leaves no
+// trace.
+func (c *client) cancel(params json.RawMessage) {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	c.front.mu.Lock()
+	call := c.front.calls[c.numbers[string(p.ID)]]
+	c.front.mu.Unlock()
+	if call != nil {
+		call.cancel()
+	}
+}

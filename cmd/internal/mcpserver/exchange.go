@@ -1,0 +1,81 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// An exchange is one HTTP request and the response to it, in front of the SDK. The
+// SDK writes to it what belongs to the request; nothing of that leaves any more
+// once the client has cancelled.
+type exchange struct {
+	http.ResponseWriter
+	sdk      *mcp.Server // what serves the request
+	call     *call       // whose messages are written here; nil when the request is no call
+	answered func()      // called by the replay when it sees the answer of call
+	opened   bool        // the replay knows of it
+
+	// alone says that the answer has no way to the client but this one. Otherwise
+	// the replay knows whether the client gets it.
+	alone bool
+}
+
+// exchangeKey finds the exchange in the context of its request.
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// Write implements http.ResponseWriter. The SDK writes one message at once.
+func (x *exchange) Write(text []byte) (int, error) {
+	if x.call != nil {
+		if x.alone {
+			x.call.settleResult()
+		}
+		if x.call.isCancelled() {
+			return len(text), nil
+		}
+	}
+	x.hurry()
+	return x.ResponseWriter.Write(text)
+}
+
+// FlushError implements what http.ResponseController looks for.
+func (x *exchange) FlushError() error {
+	x.hurry()
+	return http.NewResponseController(x.ResponseWriter).Flush()
+}
+
+// Unwrap implements what http.ResponseController looks for.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// hurry bounds the next write to a client that may not read. A failure is none: the
+// write tells.
+func (x *exchange) hurry() {
+	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+}
+
+// receive reads the body of a request, in bounded time. When it returns false, it
+// has answered.
+func (x *exchange) receive(r *http.Request) (body []byte, ok bool) {
+	control := http.NewResponseController(x.ResponseWriter)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBody))
+	_ = control.SetReadDeadline(time.Time{}) // or it would end the request while it is served
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		http.Error(x, fmt.Sprintf("a message may have %d MiB", maxBody>>20), http.StatusRequestEntityTooLarge)
+	case err != nil:
+		http.Error(x, "the body did not come: "+err.Error(), http.StatusRequestTimeout)
+	}
+	return body, err == nil
+}

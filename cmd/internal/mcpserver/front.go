@@ -1,0 +1,247 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	versionHeader = "MCP-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+
+	// maxClients bounds the MCP sessions. One more ends the one that has been gone
+	// for longest.
+	maxClients = 32
+
+	// maxCalls bounds the calls of one MCP session that are not answered.
+	maxCalls = 64
+)
+
+// A front is the HTTP side of the transport, before the SDK's: it finds out which
+// era a request is of and whose it is, and knows the calls, so that a cancel counts
+// from when it has arrived.
+type front struct {
+	options *Options
+	idle    time.Duration
+
+	inSessions http.Handler // of the SDK, for the eras with MCP sessions
+	stateless  http.Handler // of the SDK, for the era without
+
+	shared    *server // for what belongs to no MCP session
+	sharedSDK *mcp.Server
+
+	ending sync.WaitGroup // one for each client that is being ended
+
+	mu      sync.Mutex
+	last    int64              // guarded by mu; the number of the last call
+	calls   map[int64]*call    // guarded by mu; those that are not answered
+	made    int                // guarded by mu; how many clients there have been
+	clients map[string]*client // guarded by mu; by the ids of their MCP sessions
+	closed  bool               // guarded by mu
+}
+
+func newFront(o *Options, idle time.Duration) *front {
+	f := &front{
+		options: o,
+		idle:    idle,
+		calls:   make(map[int64]*call),
+		clients: make(map[string]*client),
+	}
+	f.shared = newServer(o, f)
+	f.shared.sessions.share(idle)
+	f.sharedSDK = f.shared.sdk(o, nil)
+
+	serving := func(r *http.Request) *mcp.Server { return exchangeOf(r.Context()).sdk }
+	// The gate has checked the host, and receive the size.
+	f.inSessions = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
+		Logger:                     o.Logger,
+		EventStore:                 newReplay(),
+		DisableLocalhostProtection: true,
+		MaxRequestBodyBytes:        -1,
+	})
+	f.stateless = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
+		Logger:                       o.Logger,
+		Stateless:                    true,
+		PropagateRequestCancellation: true,
+		DisableLocalhostProtection:   true,
+		MaxRequestBodyBytes:          -1,
+	})
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{ResponseWriter: w, sdk: f.sharedSDK}
+	defer x.hurry() // the end of the response
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	r.Header.Del(callHeader)
+	var m message
+	if r.Method == http.MethodPost {
+		body, ok := x.receive(r)
+		if !ok {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		_ = json.Unmarshal(body, &m) // what cannot be read the SDK refuses
+	}
+	if r.Header.Get(versionHeader) >= statelessVersion {
+		f.serveAlone(x, r, m)
+	} else {
+		f.serveInSession(x, r, m)
+	}
+}
+
+// serveAlone serves a request that stands for itself: its end is the call's.
+func (f *front) serveAlone(x *exchange, r *http.Request, m message) {
+	x.alone = true
+	x.call = &call{token: progressToken(m.Params)}
+	number, err := f.begin(x.call)
+	if err != nil {
+		http.Error(x, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer f.finish(number)
+	gone := context.AfterFunc(r.Context(), x.call.cancel)
+	r.Header.Set(callHeader, strconv.FormatInt(number, 10))
+	f.stateless.ServeHTTP(x, r)
+	gone()
+	x.call.settle(false) // if it was not
+}
+
+// serveInSession serves a request of a client that has an MCP session, or wants one.
+func (f *front) serveInSession(x *exchange, r *http.Request, m message) {
+	id := r.Header.Get(sessionHeader)
+	begins := id == "" && m.Method != nil && *m.Method == methodInitialize
+	var c *client
+	var err error
+	switch {
+	case begins:
+		c, err = f.admit()
+	case id != "":
+		c = f.find(id)
+	default:
+		f.inSessions.ServeHTTP(x, r) // which can do little for it
+		return
+	}
+	switch {
+	case err != nil:
+		http.Error(x, err.Error(), http.StatusServiceUnavailable)
+		return
+	case c == nil:
+		http.Error(x, "there is no such MCP session: it has ended, or was never there; initialize a new one", http.StatusNotFound)
+		return
+	}
+	defer c.release()
+	if r.Method == http.MethodDelete {
+		c.server.close()
+		f.end(c)
+		x.WriteHeader(http.StatusNoContent)
+		return
+	}
+	x.sdk = c.sdk
+	if m.isA(methodCancelled) && m.ID == nil {
+		c.cancel(m.Params)
+	}
+	if m.isA(methodCallTool) && isNameOrNumber(m.ID) {
+		number, err := c.begin(x, m)
+		switch {
+		case errors.Is(err, errTaken):
+			http.Error(x, err.Error(), http.StatusBadRequest)
+			return
+		case err != nil:
+			http.Error(x, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		r.Header.Set(callHeader, strconv.FormatInt(number, 10))
+	}
+	f.inSessions.ServeHTTP(x, r)
+	if x.call != nil && !x.opened { // the SDK has refused it
+		x.answered()
+	}
+	if begins {
+		c.begun()
+	}
+}
+
+// begin numbers a call.
+func (f *front) begin(c *call) (number int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.beginLocked(c)
+}
+
+func (f *front) beginLocked(c *call) (number int64, err error) {
+	if f.closed {
+		return 0, errEnding
+	}
+	f.last++
+	f.calls[f.last] = c
+	return f.last, nil
+}
+
+// finish forgets a call that is answered.
+func (f *front) finish(number int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.calls, number)
+}
+
+// callOf implements transport.
+func (f *front) callOf(ctx context.Context, req *mcp.CallToolRequest) (c *call, ok bool) {
+	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
+	f.mu.Lock()
+	c = f.calls[number]
+	f.mu.Unlock()
+	if c == nil {
+		return nil, false
+	}
+	c.notify = func(p progressParams) {
+		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+			ProgressToken: p.Token, Progress: p.Progress, Message: p.Message,
+		})
+	}
+	return c, !c.isCancelled()
+}
+
+// endSessions closes every session, at the same time, and waits for that.
+func (f *front) endSessions() {
+	f.mu.Lock()
+	f.closed = true
+	open := slices.Collect(maps.Values(f.clients))
+	f.mu.Unlock()
+	var closing sync.WaitGroup
+	closing.Go(f.shared.close)
+	for _, c := range open {
+		closing.Go(c.server.close)
+	}
+	closing.Wait()
+}
+
+// endClients ends every MCP session, until ctx ends.
+func (f *front) endClients(ctx context.Context) {
+	f.mu.Lock()
+	for _, c := range f.clients {
+		f.endLocked(c)
+	}
+	f.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		f.ending.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,372 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestHTTP_CallsWorkInEveryEra(t *testing.T) {
+	webEras(t, func(t *testing.T, c *caller) {
+		wantPart(t, c.repl("print 1"), "1")
+		wantText(t, c.repl("print 2"), "2")
+		c.repl("wait name? ")
+		wantPart(t, c.repl("Ada"), "Ada")
+		unknown := c.send("tools/call", map[string]any{"name": "nothing"}).answer()
+		if unknown.Error == nil || unknown.Error.Code != -32602 {
+			t.Errorf("got %s, want an error -32602", unknown.Line)
+		}
+	})
+}
+
+func TestHTTP_OnlyTheOwnerIsLetIn(t *testing.T) {
+	c := serveWeb(t, nil, 0).modern()
+	ok := func() int { return http.StatusOK }()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	own := strings.TrimSuffix(c.url, "/mcp")
+	port := own[strings.LastIndexByte(own, ':'):]
+	for _, test := range []struct {
+		name   string
+		header map[string]string
+		status int
+	}{
+		{"with the token", nil, ok},
+		{"with a scheme in lower case", map[string]string{"Authorization": "bearer " + webToken}, ok},
+		{"without", map[string]string{"Authorization": ""}, http.StatusUnauthorized},
+		{"with another", map[string]string{"Authorization": "Bearer " + webToken + "x"}, http.StatusUnauthorized},
+		{"with a part", map[string]string{"Authorization": "Bearer " + webToken[:4]}, http.StatusUnauthorized},
+		{"with another scheme", map[string]string{"Authorization": "Basic " + webToken}, http.StatusUnauthorized},
+		{"called localhost", map[string]string{"Host": "localhost" + port}, ok},
+		{"called by IPv6", map[string]string{"Host": "[::1]" + port}, ok},
+		{"called by a strange name", map[string]string{"Host": "evil.example" + port}, http.StatusForbidden},
+		{"called by a strange name without port", map[string]string{"Host": "evil.example"}, http.StatusForbidden},
+		{"called by a name that begins well", map[string]string{"Host": "127.0.0.1.evil.example"}, http.StatusForbidden},
+		{"from a page of its own", map[string]string{"Origin": own}, ok},
+		{"from another page", map[string]string{"Origin": "http://evil.example"}, http.StatusForbidden},
+		{"from a page of another port", map[string]string{"Origin": "http://127.0.0.1:1"}, http.StatusForbidden},
+		{"from a page without origin", map[string]string{"Origin": "null"}, http.StatusForbidden},
+		{"with a number of ours", map[string]string{"Turnstone-Call": "1"}, ok},
+	} {
+		header := map[string]string{"Mcp-Method": "tools/list"}
+		for k, v := range test.header {
+			header[k] = v
+		}
+		status, text, got := c.do("POST", body, header)
+		if status != test.status {
+			t.Errorf("%s: got %d %s, want %d", test.name, status, text, test.status)
+		}
+		challenge := got.Get("WWW-Authenticate")
+		if wants := status == http.StatusUnauthorized; wants != strings.HasPrefix(challenge, "Bearer ") {
+			t.Errorf("%s: got WWW-Authenticate %q", test.name, challenge)
+		}
+	}
+}
+
+func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
+	w := serveWeb(t, nil, 0)
+	for _, c := range []*caller{w.greet("2025-11-25"), w.modern()} {
+		large := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 4<<20) + `"}}`
+		if status, text, _ := c.do("POST", large, nil); status != http.StatusRequestEntityTooLarge || !strings.Contains(text, "4 MiB") {
+			t.Errorf("%s: a large message: got %d %s", c.version, status, text)
+		}
+		if status, _, _ := c.do("POST", `{"jsonrpc":`, nil); status != http.StatusBadRequest {
+			t.Errorf("%s: half a message: got %d", c.version, status)
+		}
+	}
+	lost := w.caller("2025-11-25")
+	lost.session = "unknown"
+	if status, text, _ := lost.do("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil); status != http.StatusNotFound || !strings.Contains(text, "initialize") {
+		t.Errorf("an unknown MCP session: got %d %s", status, text)
+	}
+	elsewhere := w.modern()
+	elsewhere.url = strings.TrimSuffix(w.url, "/mcp") + "/.well-known/oauth-protected-resource"
+	if status, _, _ := elsewhere.do("GET", "", map[string]string{"Authorization": ""}); status != http.StatusNotFound {
+		t.Errorf("another path: got %d, want 404, which tells a client that there is no OAuth", status)
+	}
+}
+
+func TestHTTP_CancelInterruptsAndNothingIsWrittenAfterIt(t *testing.T) {
+	webEras(t, func(t *testing.T, c *caller) {
+		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, map[string]any{"progressToken": 1})
+		c.untilBegun()
+		start := time.Now()
+		c.cancel(a)
+		c.untilState("idle")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the turn ended %s after the cancel, want less than a second", took)
+		}
+		wantPart(t, c.repl("print 2"), "begun\nInterrupted", "2")
+		wantText(t, c.repl("print 3"), "3")
+		if all := a.all(); len(all) > 0 {
+			t.Errorf("got %s after the cancel, want nothing", all[0].Line)
+		}
+	})
+}
+
+func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	for range 20 {
+		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
+		c.untilBegun()
+		c.cancel(a)
+		got := c.repl("print next") // no wait for the interrupt
+		if strings.Contains(got, "not used") {
+			t.Fatalf("got %q", got)
+		}
+		wantPart(t, got, "begun\nInterrupted", "next")
+		if all := a.all(); len(all) > 0 {
+			t.Errorf("got %s after the cancel, want nothing", all[0].Line)
+		}
+	}
+}
+
+// Whatever the order in which an answer and a cancel meet, the client is told each
+// output once: with the answer, or by the next reply.
+func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-06-18")
+	c.repl("print 0")
+	for i := range 100 {
+		mark := fmt.Sprintf("<%d>", i)
+		a := c.startCall("repl", map[string]any{"input": "print " + mark}, nil)
+		c.cancel(a)
+		var seen string
+		for _, m := range a.all() {
+			seen += m.Line
+		}
+		seen += c.repl("print next")
+		escaped := fmt.Sprintf(`\u003c%d\u003e`, i)
+		count := strings.Count(seen, mark) + strings.Count(seen, escaped)
+		if never := strings.Contains(seen, "before it ran"); count > 1 || count == 0 && !never && strings.Contains(seen, "Interrupted") {
+			t.Fatalf("got %q", seen)
+		}
+	}
+}
+
+func TestHTTP_AnUnknownCancelLeavesNoTrace(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	for _, id := range []any{99, "1", nil, map[string]any{}} {
+		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
+		c.do("POST", string(body), nil)
+	}
+	wantText(t, c.repl("print 1"), "1")
+}
+
+func TestHTTP_ALostConnectionKeepsTheTurnAndItsOutput(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 300ms\nprint done"}, nil)
+	c.untilBegun()
+	a.hangUp()
+	a.all()
+	c.untilState("idle")
+	wantPart(t, c.repl("print next"), "begun\ndone", "next")
+	wantText(t, c.repl("print last"), "last")
+}
+
+func TestHTTP_AClientThatComesBackGetsTheRest(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late=%v", late), func(t *testing.T) {
+			c := serveWeb(t, nil, 0).greet("2025-11-25")
+			a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 300ms\nprint done"}, nil)
+			a.until("an event to come back to", func() bool { return a.lastID != "" })
+			c.untilBegun()
+			a.hangUp()
+			a.all()
+			if late {
+				c.untilState("idle")
+			}
+			wantText(t, c.comeBack(a).result().text(), "begun\ndone")
+			wantText(t, c.repl("print next"), "next") // and nothing again
+		})
+	}
+}
+
+func TestHTTP_ACancelledCallIsNotReplayed(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
+	a.until("an event to come back to", func() bool { return a.lastID != "" })
+	c.untilBegun()
+	c.cancel(a)
+	c.untilState("idle")
+	a.all()
+	if all := c.comeBack(a).all(); len(all) > 0 {
+		t.Errorf("got %s, want nothing", all[0].Line)
+	}
+}
+
+func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
+	webEras(t, func(t *testing.T, c *caller) {
+		c.repl("print 1")
+		a := c.startCall("repl", map[string]any{"input": "print so far\nsleep 1050ms\nprint done"}, map[string]any{"progressToken": json.RawMessage(`9007199254740993`)})
+		wantText(t, a.result().text(), "so far\ndone")
+		var beats []answer
+		for _, m := range a.all() {
+			if m.Method == "notifications/progress" {
+				beats = append(beats, m)
+			}
+		}
+		if len(beats) != 1 {
+			t.Fatalf("got %d progress notifications, want 1", len(beats))
+		}
+		wantPart(t, string(beats[0].Params), `"progressToken":9007199254740993`, "7 bytes so far")
+		if gap := a.answer().At.Sub(beats[0].At); gap < 90*time.Millisecond { // the clock runs on the other side
+			t.Errorf("the answer came %s after a progress, want 100 ms", gap)
+		}
+	})
+}
+
+func TestHTTP_WithoutAnMCPSessionACallNamesItsSession(t *testing.T) {
+	c := serveWeb(t, nil, 0).modern()
+	for _, tool := range []string{"repl", "repl_output", "repl_interrupt", "repl_reset"} {
+		r := c.call(tool, map[string]any{"input": "print 1", "session": ""})
+		if tool != "repl" {
+			r = c.call(tool, map[string]any{"session": ""})
+		}
+		if !r.IsError {
+			t.Errorf("%s: got %q, want an error", tool, r.text())
+		}
+		wantPart(t, r.text(), "session is required", `pass "new"`)
+	}
+	made := c.call("repl", map[string]any{"input": "print 1", "session": "new"})
+	name, _ := made.Meta["turnstone/session"].(string)
+	wantText(t, made.text(), fmt.Sprintf("1\n[new session %q]", name))
+	wantText(t, c.call("repl", map[string]any{"input": "print 2", "session": name}).text(), "2")
+	other := c.call("repl", map[string]any{"input": "print 1", "session": "new"}).Meta["turnstone/session"]
+	if other == name {
+		t.Errorf("two new sessions have the name %q", name)
+	}
+	wantPart(t, c.call("repl_sessions", nil).text(), name, "no call names for 1h is ended")
+
+	list := c.send("tools/list", nil).answer()
+	if got := strings.Count(string(list.Result), `"required":["session"]`) + strings.Count(string(list.Result), `"required":["input","session"]`); got != 4 {
+		t.Errorf("%d tools require a session, want 4: %s", got, list.Result)
+	}
+}
+
+func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
+	w := serveWeb(t, nil, 0)
+	a, b := w.greet("2025-11-25"), w.greet("2025-06-18")
+	wantText(t, a.repl("print a"), "a")
+	wantText(t, b.repl("print b"), "b")
+	a.call("repl", map[string]any{"input": "print 1", "session": "work"})
+	if got := b.call("repl_sessions", nil).text(); strings.Contains(got, "work") || !strings.Contains(got, "main") {
+		t.Errorf("got %q, want only main", got)
+	}
+	if n := len(w.sup.Sessions()); n != 3 {
+		t.Errorf("got %d sessions, want 3", n)
+	}
+	if status, text, _ := a.do("DELETE", "", nil); status != http.StatusNoContent {
+		t.Fatalf("got %d %s", status, text)
+	}
+	if n := len(w.sup.Sessions()); n != 1 {
+		t.Errorf("got %d sessions after one client has left, want 1", n)
+	}
+	if status, _, _ := a.do("POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil); status != http.StatusNotFound {
+		t.Errorf("got %d, want 404", status)
+	}
+	wantText(t, b.repl("print c"), "c")
+}
+
+func TestHTTP_AClientMayLeaveInTheMiddleOfACall(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
+	c.untilBegun()
+	if status, text, _ := c.do("DELETE", "", nil); status != http.StatusNoContent {
+		t.Fatalf("got %d %s", status, text)
+	}
+	a.all()
+}
+
+func TestHTTP_IdleSessionsEnd(t *testing.T) {
+	w := serveWeb(t, nil, 300*time.Millisecond)
+	gone, c := w.greet("2025-11-25"), w.modern()
+	gone.repl("print 1")
+	present := w.greet("2025-11-25")
+	stream := present.open("GET", nil, nil, "")
+	stream.until("the stream", func() bool { return stream.status == http.StatusOK })
+	present.repl("print 1")
+	c.repl("print 1")
+	eventually(t, "the end of all but one session", func() bool { return len(w.sup.Sessions()) == 1 })
+	wantPart(t, c.repl("print 2"), "2\n", `"main" was ended after 300ms without a call; this is a new one, its state is lost`)
+	if status, _, _ := gone.do("POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil); status != http.StatusNotFound {
+		t.Errorf("got %d for a client that was gone, want 404", status)
+	}
+	wantText(t, present.repl("print 2"), "2") // a stream is open: it is not gone
+}
+
+func TestHTTP_ClientsAreBounded(t *testing.T) {
+	w := serveWeb(t, nil, 0)
+	const most = 32
+	first := w.greet("2025-11-25")
+	for range most - 1 {
+		w.greet("2025-11-25")
+	}
+	wantText(t, first.repl("print 1"), "1") // the second is now gone for longest
+	w.greet("2025-11-25")
+	wantText(t, first.repl("print 2"), "2")
+	eventually(t, "the end of the client that was gone for longest", func() bool { return len(w.sup.Sessions()) == most })
+}
+
+func TestHTTP_CallsOfAClientAreBounded(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
+	for range 64 {
+		a := c.startCall("repl_output", nil, nil)
+		a.until("the call's first event", func() bool { return a.lastID != "" })
+		a.hangUp() // it keeps waiting: the client may come back
+		a.all()
+	}
+	status, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"repl_sessions"}}`, nil)
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("got %d, want 503", status)
+	}
+	wantPart(t, text, "64 calls of this client are not answered")
+}
+
+func TestHTTP_TheEndAnswersCallsAndLeavesNothing(t *testing.T) {
+	webEras(t, func(t *testing.T, c *caller) {
+		stream := (*asked)(nil)
+		if c.session != "" {
+			stream = c.open("GET", nil, nil, "")
+			stream.until("the stream", func() bool { return stream.status == http.StatusOK })
+		}
+		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
+		c.untilBegun()
+		start := time.Now()
+		c.end()
+		if took := time.Since(start); took > 1500*time.Millisecond {
+			t.Errorf("the end took %s", took)
+		}
+		if !errors.Is(c.runErr, context.Canceled) {
+			t.Errorf("got %v, want the context's error", c.runErr)
+		}
+		if n := len(c.sup.Sessions()); n > 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+		wantPart(t, a.result().text(), "begun")
+		if stream != nil {
+			stream.all()
+		}
+	})
+}
+
+func TestHTTP_SeveralLanguagesAndABadStart(t *testing.T) {
+	w := serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{
+		"fake": fake(nil), "other": fake(nil), "broken": fake(&fakeworker.Options{Mode: "exit"}),
+	}}, 0)
+	c := w.modern()
+	r := c.call("repl", map[string]any{"input": "print 1", "session": "new"})
+	if !r.IsError {
+		t.Errorf("got %q, want an error", r.text())
+	}
+	wantPart(t, r.text(), "Set lang to broken, fake or other")
+	r = c.call("repl", map[string]any{"input": "print 1", "session": "new", "lang": "other"})
+	wantPart(t, r.text(), `1`+"\n"+`[new session "other-`)
+}

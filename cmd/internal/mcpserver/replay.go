@@ -1,0 +1,186 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxReplayBytes and maxReplayStreams bound what is kept for clients that come
+	// back. The oldest goes first; such a client learns that it is gone.
+	maxReplayBytes   = 16 << 20
+	maxReplayStreams = 256
+)
+
+// A replay keeps the messages of calls whose client may have lost its connection,
+// for when it asks for them with Last-Event-ID. It is the SDK's event store, and so
+// the one place that knows of every answer whether a client is there to read it.
+type replay struct {
+	mu      sync.Mutex
+	streams map[streamKey]*stream // guarded by mu
+	order   []streamKey           // guarded by mu; of those that have or will have messages, oldest first
+	bytes   int                   // guarded by mu
+}
+
+type streamKey struct{ session, stream string }
+
+// A stream is what the server sends for one request of a client.
+type stream struct {
+	call     *call  // nil when the request is no call
+	answered func() // called once there is the answer of call
+
+	reader   context.Context // of the last request that the messages go to
+	messages [][]byte        // nil is one that is not sent again
+	bytes    int
+	complete bool // the answer has come
+	dropped  bool // messages are no longer kept
+}
+
+var _ mcp.EventStore = (*replay)(nil)
+
+func newReplay() *replay { return &replay{streams: make(map[streamKey]*stream)} }
+
+// Open implements mcp.EventStore. ctx is that of the request.
+func (r *replay) Open(ctx context.Context, session, name string) error {
+	x := exchangeOf(ctx)
+	if name == "" || x == nil { // "" is for what belongs to no request: nothing is sent there
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := streamKey{session, name}
+	r.streams[key] = &stream{call: x.call, answered: x.answered, reader: ctx}
+	r.order = append(r.order, key)
+	x.opened = true
+	return nil
+}
+
+// Append implements mcp.EventStore. The SDK calls it for each message, right before
+// it writes that to the client, if one is there.
+func (r *replay) Append(_ context.Context, session, name string, message []byte) error {
+	key := streamKey{session, name}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.streams[key]
+	if s == nil {
+		return nil
+	}
+	if isAnswer(message) {
+		s.complete = true
+		if s.call != nil {
+			s.answered()
+			s.call.settle(s.reader.Err() == nil)
+		}
+	}
+	if s.call != nil && s.call.isCancelled() {
+		message = nil
+	}
+	if !s.dropped {
+		s.messages = append(s.messages, message)
+		s.bytes += len(message)
+		r.bytes += len(message)
+	}
+	r.boundLocked()
+	if s.dropped && s.complete {
+		delete(r.streams, key)
+	}
+	return nil
+}
+
+// boundLocked drops the oldest messages while there are too many.
+func (r *replay) boundLocked() {
+	for len(r.order) > maxReplayStreams || r.bytes > maxReplayBytes {
+		key := r.order[0]
+		r.order = r.order[1:]
+		s := r.streams[key]
+		r.bytes -= s.bytes
+		s.messages, s.bytes, s.dropped = nil, 0, true
+		if s.complete {
+			delete(r.streams, key)
+		}
+	}
+}
+
+// After implements mcp.EventStore. ctx is that of the request of a client that has
+// come back.
+func (r *replay) After(ctx context.Context, session, name string, index int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		if name == "" {
+			return
+		}
+		messages, err := r.resume(ctx, streamKey{session, name}, index+1)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, m := range messages {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+// resume is the messages of a stream from an index on. What comes later goes to
+// the request of ctx.
+func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.streams[key]
+	if s == nil || s.dropped || from > len(s.messages) {
+		return nil, mcp.ErrEventsPurged
+	}
+	s.reader = ctx
+	if x := exchangeOf(ctx); x != nil {
+		x.call = s.call
+	}
+	if s.call != nil && s.complete && from < len(s.messages) { // the last is the answer
+		s.call.settleLate()
+	}
+	return slices.Clone(s.messages[from:]), nil
+}
+
+// SessionClosed implements mcp.EventStore.
+func (r *replay) SessionClosed(_ context.Context, session string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.order = slices.DeleteFunc(r.order, func(key streamKey) bool {
+		if key.session != session {
+			return false
+		}
+		r.bytes -= r.streams[key].bytes
+		return true
+	})
+	maps.DeleteFunc(r.streams, func(key streamKey, _ *stream) bool { return key.session == session })
+	return nil
+}
+
+// isAnswer reports whether a message answers a request: it is no notification, and
+// no question of the server.
+func isAnswer(message []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(message))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		name, err := d.Token()
+		switch {
+		case err != nil, name == "method":
+			return false
+		case name == "result", name == "error": // not to be read: it may be large
+			return true
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return false
+		}
+	}
+	return false
+}
