@@ -335,6 +335,12 @@ func (c *Client) Output(ctx context.Context, p OutputParams) (r Output, err erro
 	return r, err
 }
 
+// Mark remembers how far a reader has read, or asks.
+func (c *Client) Mark(ctx context.Context, p MarkParams) (r Marked, err error) {
+	err = c.Call(ctx, MethodMark, p, &r)
+	return r, err
+}
+
 // Take takes a session's keyboard: nobody else may write until Release, or until
 // this connection ends. One that is taken for long is announced.
 func (c *Client) Take(ctx context.Context, session, author string, long bool) error {

@@ -29,6 +29,8 @@ const (
 	MethodTake    = "writer/take"
 	MethodRelease = "writer/release"
 
+	MethodMark = "reader/mark"
+
 	MethodSubscribe   = "stream/subscribe"
 	MethodPause       = "stream/pause"
 	MethodResume      = "stream/resume"
@@ -147,10 +149,12 @@ type InputParams struct {
 	After   timeline.Seq `json:"after,omitempty"`
 }
 
-// WaitParams wait until the active turn ends or asks for input, for WaitMS at
-// most; 0 does not wait.
+// WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does
+// not wait. Turn is one that was started or fed here, and not long ago; 0 is
+// whatever is active.
 type WaitParams struct {
 	Session string       `json:"session"`
+	Turn    uint64       `json:"turn,omitempty"`
 	WaitMS  int64        `json:"wait_ms,omitempty"`
 	After   timeline.Seq `json:"after,omitempty"`
 }
@@ -216,6 +220,19 @@ type WriterParams struct {
 	Session string `json:"session"`
 	Author  string `json:"author"`
 	Long    bool   `json:"long,omitempty"`
+}
+
+// MarkParams remember how far a reader has read, so that it can go on there after
+// it was restarted. Without Seq they only ask.
+type MarkParams struct {
+	Session string       `json:"session"`
+	Reader  string       `json:"reader"`
+	Seq     timeline.Seq `json:"seq,omitempty"`
+}
+
+// A Marked is how far a reader has read; 0 when it was never here.
+type Marked struct {
+	Seq timeline.Seq `json:"seq"`
 }
 
 // SubscribeParams watch a session from a cursor; 0 is its beginning.

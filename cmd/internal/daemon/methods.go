@@ -58,6 +58,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodComplete:  method(d.handleComplete),
 		client.MethodParse:     method(d.handleParse),
 		client.MethodOutput:    method(d.handleOutput),
+		client.MethodMark:      method(d.handleMark),
 	}
 }
 
@@ -175,6 +176,7 @@ func (d *Daemon) follow(ctx context.Context, e *entry, turn *supervisor.Turn, wa
 	if err != nil {
 		return client.Reply{}, err
 	}
+	e.remember(turn)
 	reply, err := turn.Wait(ctx, o)
 	if errors.Is(context.Cause(ctx), rpc.ErrCancelled) {
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
@@ -199,11 +201,34 @@ func (d *Daemon) handleWait(ctx context.Context, _ *rpc.Request, p client.WaitPa
 	if err != nil {
 		return client.Reply{}, err
 	}
-	reply, err := e.session.Wait(ctx, o)
+	wait := e.session.Wait
+	if p.Turn != 0 {
+		turn := e.turn(p.Turn)
+		if turn == nil {
+			return client.Reply{}, rpc.Errorf(rpc.CodeFailed, client.KindStale, "turn %d is not among the last that were started here", p.Turn)
+		}
+		wait = turn.Wait
+	}
+	reply, err := wait(ctx, o)
 	if err != nil {
 		return client.Reply{}, err
 	}
 	return wireReply(reply), nil
+}
+
+// handleMark is no activity: reading goes with what is read.
+func (d *Daemon) handleMark(ctx context.Context, _ *rpc.Request, p client.MarkParams) (client.Marked, error) {
+	if p.Reader == "" || len(p.Reader) > 256 {
+		return client.Marked{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
+	}
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Marked{}, err
+	}
+	if last := e.session.Log().Last(); p.Seq > last {
+		return client.Marked{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
+	}
+	return client.Marked{Seq: e.mark(p.Reader, p.Seq)}, nil
 }
 
 func waitOptions(ms int64, after timeline.Seq) (*supervisor.WaitOptions, error) {

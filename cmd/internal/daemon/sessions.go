@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -21,6 +23,66 @@ type entry struct {
 	opened  chan struct{} // closed when the rest is set
 	session *supervisor.Session
 	err     error
+
+	mu    sync.Mutex
+	turns []*supervisor.Turn       // guarded by mu: the last that clients started or fed
+	marks map[string]timeline.Seq // guarded by mu: how far readers have read
+}
+
+const (
+	// maxTurns bounds the turns that can be waited for by their number, and maxMarks
+	// the readers that a session remembers.
+	maxTurns = 32
+	maxMarks = 64
+)
+
+// remember keeps a turn, so that it can be waited for.
+func (e *entry) remember(t *supervisor.Turn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if slices.Contains(e.turns, t) {
+		return
+	}
+	if len(e.turns) == maxTurns {
+		e.turns = slices.Delete(e.turns, 0, 1)
+	}
+	e.turns = append(e.turns, t)
+}
+
+// turn is a turn that is remembered, or nil.
+func (e *entry) turn(id uint64) *supervisor.Turn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, t := range slices.Backward(e.turns) {
+		if t.ID() == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// mark remembers how far a reader has read, if seq is not 0, and returns it. When
+// there are too many readers, the one that is furthest behind is forgotten.
+func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if seq == 0 || seq <= e.marks[reader] {
+		return e.marks[reader]
+	}
+	if e.marks == nil {
+		e.marks = make(map[string]timeline.Seq)
+	}
+	e.marks[reader] = seq
+	if len(e.marks) > maxMarks {
+		oldest := reader
+		for r, s := range e.marks {
+			if s < e.marks[oldest] {
+				oldest = r
+			}
+		}
+		delete(e.marks, oldest)
+	}
+	return seq
 }
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
