@@ -25,9 +25,9 @@ const (
 	DefaultImageSide = 1568
 
 	// maxImages and maxImageBytes bound the pictures in one result. One more is
-	// only named.
+	// only named. In base64 they are 5 MB, which models' interfaces take.
 	maxImages     = 8
-	maxImageBytes = 5 << 20
+	maxImageBytes = 3_750_000
 
 	// maxNamed bounds the pictures that are named without being shown; the others
 	// are counted.
@@ -138,7 +138,8 @@ func shrink(i *timeline.Image, size image.Config, side int) (*timeline.Image, er
 
 // A gallery keeps pictures in files of a session, which go with it.
 type gallery struct {
-	dir string // "" keeps nothing
+	dir  string // "" keeps nothing
+	most int    // bytes; 0 means maxGallery
 
 	mu    sync.Mutex
 	files []kept // guarded by mu; oldest first
@@ -155,7 +156,11 @@ type kept struct {
 func (g *gallery) keep(data []byte, extension string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.dir == "" || len(data) > maxGallery {
+	most := g.most
+	if most == 0 {
+		most = maxGallery
+	}
+	if g.dir == "" || len(data) > most {
 		return ""
 	}
 	sum := sha256.Sum256(data)
@@ -163,7 +168,7 @@ func (g *gallery) keep(data []byte, extension string) string {
 	if slices.ContainsFunc(g.files, func(k kept) bool { return k.path == path }) {
 		return path
 	}
-	for g.bytes+len(data) > maxGallery {
+	for g.bytes+len(data) > most {
 		_ = os.Remove(g.files[0].path) // what stays goes with the session
 		g.bytes -= g.files[0].bytes
 		g.files = g.files[1:]

@@ -128,8 +128,8 @@ func huge(t *testing.T) *timeline.Image {
 }
 
 func TestGallery_IsBounded(t *testing.T) {
-	g := &gallery{dir: t.TempDir()}
-	data := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, maxGallery/2) }
+	g := &gallery{dir: t.TempDir(), most: 1000}
+	data := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, 500) }
 	first := g.keep(data(1), ".png")
 	if again := g.keep(data(1), ".png"); again != first || first == "" {
 		t.Errorf("got %q and %q for the same picture", first, again)
@@ -142,6 +142,9 @@ func TestGallery_IsBounded(t *testing.T) {
 	}
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
 		t.Errorf("the oldest is still there: %v", err)
+	}
+	if got := g.keep(make([]byte, 1001), ".png"); got != "" {
+		t.Errorf("got %q for more than fits", got)
 	}
 	if got := (&gallery{}).keep([]byte("x"), ".png"); got != "" {
 		t.Errorf("got %q without a directory", got)
