@@ -1,0 +1,144 @@
+//go:build linux
+
+package clients
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An agent is a program that lets a model call tools.
+type agent struct {
+	name    string
+	dialect dialect
+	tool    func(name string) string // how the model is to call a tool of ours
+
+	// configure writes what the agent needs to know, and returns the command of
+	// one prompt without a terminal, and that of a session in one.
+	configure func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd)
+}
+
+// options are what a test changes in an agent's configuration.
+type options struct {
+	timeoutSeconds int    // for one tool call; 0 is the agent's default
+	url            string // of a server that runs already; "" has the agent start one
+}
+
+const prompt = "go"
+
+var agents = []agent{claude, codex, geminiCLI}
+
+var claude = agent{
+	name:    "claude",
+	dialect: anthropic{},
+	tool:    func(name string) string { return "mcp__repl__" + name },
+	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
+		server := object{"type": "stdio", "command": repl()[0], "args": repl()[1:]}
+		if o.url != "" {
+			server = object{"type": "http", "url": o.url}
+		}
+		if o.timeoutSeconds > 0 {
+			server["timeout"] = o.timeoutSeconds * 1000
+		}
+		servers := p.write(t, "servers.json", encoded(object{"mcpServers": object{"repl": server}}))
+		p.write(t, ".claude.json", encoded(object{
+			"hasCompletedOnboarding": true,
+			"theme":                  "dark",
+			"customApiKeyResponses":  object{"approved": []string{"stub"}},
+			"projects":               object{p.project: object{"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}},
+		}))
+		env := []string{
+			"ANTHROPIC_BASE_URL=" + m.url, "ANTHROPIC_API_KEY=stub",
+			"DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		}
+		argv := []string{installed(t, "@anthropic-ai/claude-code-linux-*/claude"),
+			"--mcp-config", servers, "--strict-mcp-config", "--allowedTools", "mcp__repl"}
+		return p.command(append(argv, "-p", prompt), env...), p.command(argv, env...)
+	},
+}
+
+var codex = agent{
+	name:    "codex",
+	dialect: openai{},
+	tool:    func(name string) string { return "mcp__repl" + namespaceEnd + name },
+	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
+		var b strings.Builder
+		fmt.Fprintf(&b, "model = 'stub'\nmodel_provider = 'stub'\ncheck_for_update_on_startup = false\n")
+		fmt.Fprintf(&b, "approval_policy = 'never'\nsandbox_mode = 'danger-full-access'\n")
+		fmt.Fprintf(&b, "[analytics]\nenabled = false\n")
+		fmt.Fprintf(&b, "[model_providers.stub]\nname = 'stub'\nbase_url = '%s/v1'\nwire_api = 'responses'\n", m.url)
+		fmt.Fprintf(&b, "[projects.'%s']\ntrust_level = 'trusted'\n", p.project)
+		fmt.Fprintf(&b, "[mcp_servers.repl]\ndefault_tools_approval_mode = 'approve'\n")
+		if o.timeoutSeconds > 0 {
+			fmt.Fprintf(&b, "tool_timeout_sec = %d\n", o.timeoutSeconds)
+		}
+		if o.url != "" {
+			fmt.Fprintf(&b, "url = '%s'\n", o.url)
+		} else {
+			fmt.Fprintf(&b, "command = '%s'\nargs = %s\n", repl()[0], encoded(repl()[1:]))
+			fmt.Fprintf(&b, "[mcp_servers.repl.env]\n")
+			for _, v := range p.shared { // it hands on nothing else
+				name, value, _ := strings.Cut(v, "=")
+				fmt.Fprintf(&b, "%s = '%s'\n", name, value)
+			}
+		}
+		p.write(t, ".codex/config.toml", b.String())
+		binary := installed(t, "@openai/codex-linux-*/vendor/*/bin/codex")
+		return p.command([]string{binary, "exec", "--skip-git-repo-check", prompt}), p.command([]string{binary, "--no-daemon"})
+	},
+}
+
+var geminiCLI = agent{
+	name:    "gemini",
+	dialect: gemini{},
+	tool:    func(name string) string { return "mcp_repl_" + name },
+	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
+		server := object{"command": repl()[0], "args": repl()[1:], "trust": true}
+		if o.url != "" {
+			server = object{"httpUrl": o.url, "trust": true}
+		}
+		if o.timeoutSeconds > 0 {
+			server["timeout"] = o.timeoutSeconds * 1000
+		}
+		env := object{}
+		for _, v := range p.shared { // it hides what looks like a secret, and decides what does
+			name, value, _ := strings.Cut(v, "=")
+			env[name] = value
+		}
+		server["env"] = env
+		p.write(t, ".gemini/settings.json", encoded(object{
+			"mcpServers": object{"repl": server},
+			"security":   object{"auth": object{"selectedType": "gemini-api-key"}},
+			"general":    object{"disableAutoUpdate": true, "enableAutoUpdate": false, "disableUpdateNag": true},
+			"privacy":    object{"usageStatisticsEnabled": false},
+			"ui":         object{"hideTips": true, "hideBanner": true},
+		}))
+		variables := []string{
+			"GEMINI_API_KEY=stub", "GOOGLE_GEMINI_BASE_URL=" + m.url,
+			"GEMINI_SANDBOX=false", "GEMINI_CLI_TRUST_WORKSPACE=true",
+		}
+		argv := node(t, installed(t, "@google/gemini-cli/bundle/gemini.js"), "--approval-mode", "yolo",
+			"--model", "gemini-2.5-pro") // by itself it would first ask another model which one to ask
+		variables = append(variables, "PATH="+filepath.Dir(argv[0])+":/usr/bin:/bin")
+		return p.command(append(argv, "-p", prompt), variables...), p.command(argv, variables...)
+	},
+}
+
+// runs gives an agent one prompt without a terminal and waits for its end.
+func (a agent) runs(t testing.TB, o options, steps ...call) *model {
+	t.Helper()
+	p := newPlace(t)
+	m := newModel(t, a.dialect, a.tool, steps...)
+	once, _ := a.configure(t, p, m, o)
+	out, err := finish(t, once)
+	if err != nil {
+		t.Errorf("%s: %v\n%s", a.name, err, out)
+	}
+	if got := len(m.seen()); got != len(steps) {
+		t.Fatalf("%s made %d calls of %d: %q\n%s", a.name, got, len(steps), texts(m.seen()), out)
+	}
+	return m
+}

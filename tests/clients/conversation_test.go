@@ -1,0 +1,57 @@
+//go:build linux
+
+package clients
+
+import (
+	"bytes"
+	"image"
+	_ "image/png"
+	"strings"
+	"testing"
+)
+
+// What an agent's model is told of calls that follow each other.
+func TestAgents_HaveAConversation(t *testing.T) {
+	const draw = `
+import matplotlib.pyplot as plt
+_ = plt.plot([1, 4, 9])
+plt.show()`
+	steps := []struct {
+		input string
+		want  string // in the reply
+		image bool
+	}{
+		{"x = 6 * 7", "[done, no output]", false},
+		{"x", "42", false},
+		{"name = input('name? ')", `[waiting for input: "name? "]`, false},
+		{"Ada", "[done, no output]", false},
+		{"name", "'Ada'", false},
+		{"1 / 0", "ZeroDivisionError: division by zero", false},
+		{draw, "[image", true},
+		{"import os\nos._exit(3)", "exit", false},
+		{"print('name' in globals())", "False", false},
+	}
+	for _, a := range agents {
+		t.Run(a.name, func(t *testing.T) {
+			var calls []call
+			for _, s := range steps {
+				calls = append(calls, run(s.input))
+			}
+			got := a.runs(t, options{}, calls...).seen()
+			for i, s := range steps {
+				t.Logf("%q: %q", s.input, got[i].text)
+				if !strings.Contains(got[i].text, s.want) {
+					t.Errorf("%q: the model is told %q, want %q", s.input, got[i].text, s.want)
+				}
+				if s.image != (len(got[i].images) == 1) {
+					t.Errorf("%q: the model is shown %d images", s.input, len(got[i].images))
+				}
+				for _, data := range got[i].images {
+					if _, kind, err := image.DecodeConfig(bytes.NewReader(data)); kind != "png" {
+						t.Errorf("%q: the image is %q: %v", s.input, kind, err)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+//go:build linux
+
+package clients
+
+import (
+	"strings"
+	"testing"
+)
+
+// slow is code that prints and does not end.
+const slow = "import time\nprint('so far', flush=True)\nopen('started', 'w').close()\ntime.sleep(600)"
+
+// A client that has waited long enough cancels the call: the model is told of the
+// output with the next one, and the session goes on.
+func TestAgents_TimeOut(t *testing.T) {
+	for _, a := range agents {
+		t.Run(a.name, func(t *testing.T) {
+			got := a.runs(t, options{timeoutSeconds: 2}, run("x = 42"), run(slow), run("print('x is', x)")).seen()
+			t.Logf("%q", texts(got))
+			if !strings.Contains(got[1].text, "timed out") && !strings.Contains(got[1].text, "imeout") {
+				t.Errorf("the call ended otherwise: %q", got[1].text)
+			}
+			for _, want := range []string{"so far", "KeyboardInterrupt", "x is 42"} {
+				if !strings.Contains(got[2].text, want) {
+					t.Errorf("the next reply is %q, want %q in it", got[2].text, want)
+				}
+			}
+		})
+	}
+}
+
+// killServer is code that kills the server that it runs under.
+const killServer = `
+import os, time
+stage = os.getppid()
+server = int(open(f'/proc/{stage}/stat').read().rsplit(')', 1)[1].split()[1])
+os.kill(server, 9)
+time.sleep(600)`
+
+// A server that dies takes everything with it, and its client says so. Only Claude
+// Code starts another one, in which nothing is left.
+func TestAgents_LoseTheirServer(t *testing.T) {
+	wants := map[string][2]string{
+		"claude": {"Connection closed", "x is gone: True"},
+		"codex":  {"Transport closed", "Transport closed"},
+		"gemini": {"Connection closed", "Not connected"},
+	}
+	for _, a := range agents {
+		t.Run(a.name, func(t *testing.T) {
+			got := a.runs(t, options{}, run("x = 1"), run(killServer), run("print('x is gone:', 'x' not in globals())")).seen()
+			t.Logf("%q", texts(got))
+			for i, want := range wants[a.name] {
+				if !strings.Contains(got[1+i].text, want) {
+					t.Errorf("the model is told %q, want %q in it", got[1+i].text, want)
+				}
+			}
+		})
+	}
+}

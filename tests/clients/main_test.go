@@ -1,0 +1,201 @@
+//go:build linux
+
+package clients
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// clientsEnv names the directory of the installed clients; run sets it.
+	clientsEnv = "TURNSTONE_TEST_CLIENTS"
+
+	// binaryEnv names the built command; TestMain sets it.
+	binaryEnv = "CLIENTS_BINARY"
+
+	// markEnv marks every process of one test.
+	markEnv = "CLIENTS_TEST"
+
+	// deadline bounds every wait for a fact. A test that gets near it has failed.
+	deadline = 30 * time.Second
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(clientsEnv) == "" {
+		fmt.Println("tests/clients: not run here: they drive real clients, which tests/clients/run installs first")
+		os.Exit(0)
+	}
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "clients-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "repl")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
+		return 1
+	}
+	os.Setenv(binaryEnv, binary)
+	return m.Run()
+}
+
+// repl is the command line of the server under test.
+func repl() []string {
+	// The system's Python has what scripts/setup-dev installs.
+	return []string{os.Getenv(binaryEnv), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}
+}
+
+// installed is the one file below the clients' node_modules that matches.
+func installed(t testing.TB, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(os.Getenv(clientsEnv), "node_modules", pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: got %q, %v, want one file: remove the directory %s and install again", pattern, found, err, os.Getenv(clientsEnv))
+	}
+	return found[0]
+}
+
+// node runs a program of the clients' in the Node that came with them.
+func node(t testing.TB, program string, args ...string) []string {
+	return append([]string{installed(t, "node-linux-*/bin/node"), program}, args...)
+}
+
+// A place is where a client works: its own home, project and environment, so that
+// nothing of this machine's user counts.
+type place struct {
+	home, project string
+	shared        []string // what the server is to have, also if the client hands on nothing
+}
+
+// newPlace makes a place. At the end of the test nothing may run in it. A client
+// that kills its server leaves a session's directory; the next server must remove it.
+func newPlace(t testing.TB) place {
+	t.Helper()
+	p := place{home: t.TempDir(), project: t.TempDir()}
+	tmp := t.TempDir()
+	mark := markEnv + "=" + filepath.Base(filepath.Dir(p.home)) + fmt.Sprint(os.Getpid())
+	p.shared = []string{mark, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")}
+	t.Cleanup(func() {
+		eventually(t, "no process of the test is left", func() bool { return len(p.processes(t, "")) == 0 })
+		for _, pid := range p.processes(t, "") {
+			t.Errorf("left behind: process %d: %s", pid, commandLine(pid))
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if out, err := finish(t, p.command(repl())); err != nil { // it ends with its input, which is empty
+			t.Errorf("the next server: %v\n%s", err, out)
+		}
+		if left, err := filepath.Glob(filepath.Join(tmp, "turnstone-*", "*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %q, %v", left, err)
+		}
+	})
+	return p
+}
+
+// command is a program that works here.
+func (p place) command(argv []string, env ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = p.project
+	cmd.Env = append([]string{"HOME=" + p.home, "PATH=/usr/bin:/bin", "TERM=xterm-256color", "LANG=C.UTF-8"}, p.shared...)
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// write writes a file of the home's.
+func (p place) write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(p.home, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// exists reports whether code has made a file in the project.
+func (p place) exists(name string) bool {
+	_, err := os.Stat(filepath.Join(p.project, name))
+	return err == nil
+}
+
+// processes are those of the test whose command line holds text.
+func (p place) processes(t testing.TB, text string) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil { // not ours, or gone
+			continue
+		}
+		if bytes.Contains(env, []byte(p.shared[0]+"\x00")) && strings.Contains(commandLine(pid), text) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func commandLine(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.ReplaceAll(string(text), "\x00", " ")
+}
+
+// holds waits, at most for the given time, for a fact that nobody announces.
+func holds(within time.Duration, fact func() bool) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(within)
+	for !fact() {
+		select {
+		case <-tick.C:
+		case <-late:
+			return false
+		}
+	}
+	return true
+}
+
+// eventually waits for a fact that nobody announces.
+func eventually(t testing.TB, what string, fact func() bool) {
+	t.Helper()
+	if !holds(deadline, fact) {
+		t.Errorf("it does not come true that %s", what)
+	}
+}
+
+// finish runs a command to its end, which must come before the deadline.
+func finish(t testing.TB, cmd *exec.Cmd) (output string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = deadline // for processes that keep its output open
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(deadline, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	err = cmd.Wait()
+	return out.String(), err
+}

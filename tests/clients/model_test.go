@@ -1,0 +1,411 @@
+//go:build linux
+
+package clients
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A call is what the model wants of a tool of ours, or of the agent's own.
+type call struct {
+	tool      string
+	arguments map[string]any
+}
+
+// run is a call of the tool repl.
+func run(input string) call { return call{"repl", map[string]any{"input": input}} }
+
+// A result is what an agent tells the model of a call.
+type result struct {
+	text   string
+	images [][]byte
+}
+
+// A request is what an agent sends to the model.
+type request struct {
+	tools   map[string]json.RawMessage // by the agent's own names
+	results []result                   // of all calls so far, in order
+}
+
+// A dialect is how an agent speaks with its model.
+type dialect interface {
+	// read reads a request. ok is false when it is not for an answer.
+	read(path string, body []byte) (r request, ok bool, err error)
+
+	// answer calls tools, by the agent's names, or says done if there are none.
+	answer(w http.ResponseWriter, r *http.Request, calls []call)
+}
+
+// A model answers each request with the next call that it was told to make.
+type model struct {
+	t       testing.TB
+	dialect dialect
+	named   func(tool string) string // the agent's name of a tool
+	url     string
+
+	mu       sync.Mutex
+	steps    []call // still to make
+	asked    int    // requests that offered our tools
+	latest   request
+	requests []string // as they came, for a person who looks why a test failed
+}
+
+// newModel serves a model on the loopback until the test ends.
+func newModel(t testing.TB, d dialect, named func(string) string, steps ...call) *model {
+	m := &model{t: t, dialect: d, named: named, steps: steps}
+	server := httptest.NewServer(m)
+	m.url = server.URL
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		if t.Failed() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			for _, r := range m.requests {
+				t.Log(r)
+			}
+		}
+	})
+	return m
+}
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the agent has given up
+	}
+	req, ok, err := m.dialect.read(r.URL.Path, body)
+	if err != nil {
+		m.t.Errorf("%s: %v in %.2000s", r.URL.Path, err, body)
+	}
+	var calls []call
+	m.mu.Lock()
+	m.note("%s %s offers %d tools", r.Method, r.URL.Path, len(req.tools))
+	if _, ours := req.tools[m.named("repl")]; ok && ours {
+		m.asked++
+		m.latest = req
+		if len(m.steps) > 0 {
+			calls = []call{{m.named(m.steps[0].tool), m.steps[0].arguments}}
+			m.steps = m.steps[1:]
+		}
+		m.note("the last of %d results: %q", len(req.results), texts(req.results[max(0, len(req.results)-1):]))
+		m.note("calls: %v", calls)
+	}
+	m.mu.Unlock()
+	if !ok {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{}")
+		return
+	}
+	m.dialect.answer(w, r, calls)
+}
+
+func (m *model) note(format string, args ...any) {
+	m.requests = append(m.requests, fmt.Sprintf("%.4000s", fmt.Sprintf(format, args...)))
+}
+
+// then has the model make one more call.
+func (m *model) then(c call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.steps = append(m.steps, c)
+}
+
+// askings counts the requests that offered our tools.
+func (m *model) askings() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
+}
+
+// seen are the results that the model has been told of.
+func (m *model) seen() []result {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest.results
+}
+
+// offered is the definition of a tool as the model gets it.
+func (m *model) offered(tool string) json.RawMessage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest.tools[m.named(tool)]
+}
+
+// result waits for the result of the n-th call, from 0.
+func (m *model) result(t testing.TB, n int) result {
+	t.Helper()
+	if !holds(deadline, func() bool { return len(m.seen()) > n }) {
+		t.Fatalf("the model was not told of call %d; it knows %q", n, texts(m.seen()))
+	}
+	return m.seen()[n]
+}
+
+func texts(results []result) []string {
+	var all []string
+	for _, r := range results {
+		all = append(all, r.text)
+	}
+	return all
+}
+
+// events writes an answer as server-sent events.
+func events(w http.ResponseWriter, named bool, values ...map[string]any) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	var b bytes.Buffer
+	for _, v := range values {
+		if named {
+			fmt.Fprintf(&b, "event: %s\n", v["type"])
+		}
+		fmt.Fprintf(&b, "data: %s\n\n", encoded(v))
+	}
+	_, _ = w.Write(b.Bytes())
+}
+
+func encoded(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of values written in this package
+	}
+	return string(text)
+}
+
+// newID is an identifier as the services make them.
+func newID(kind string) string { return kind + "_" + rand.Text() }
+
+func decoded(text string) []byte {
+	data, _ := base64.StdEncoding.DecodeString(text) // a test that looks at it will notice
+	return data
+}
+
+type object = map[string]any
+
+// anthropic is the Messages API.
+type anthropic struct{}
+
+func (anthropic) read(path string, body []byte) (r request, ok bool, err error) {
+	if !strings.HasSuffix(path, "/messages") {
+		return r, false, nil
+	}
+	var sent struct {
+		Tools    []json.RawMessage
+		Messages []struct{ Content json.RawMessage }
+	}
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return r, false, err
+	}
+	if r.tools, err = byName(sent.Tools); err != nil {
+		return r, false, err
+	}
+	for _, message := range sent.Messages {
+		for _, block := range parts(message.Content) {
+			if block.Type == "tool_result" {
+				var got result
+				for _, part := range parts(block.Content) {
+					if part.Type == "image" {
+						got.images = append(got.images, part.Source.Data)
+					}
+					got.text += part.Text
+				}
+				r.results = append(r.results, got)
+			}
+		}
+	}
+	return r, true, nil
+}
+
+func (anthropic) answer(w http.ResponseWriter, _ *http.Request, calls []call) {
+	stop, blocks := "end_turn", []object{{"type": "text", "text": ""}}
+	delta := object{"type": "text_delta", "text": "done"}
+	if len(calls) > 0 {
+		stop = "tool_use"
+		blocks = []object{{"type": "tool_use", "id": newID("toolu"), "name": calls[0].tool, "input": object{}}}
+		delta = object{"type": "input_json_delta", "partial_json": encoded(calls[0].arguments)}
+	}
+	events(w, true,
+		object{"type": "message_start", "message": object{
+			"id": newID("msg"), "type": "message", "role": "assistant", "model": "stub", "content": []any{},
+			"stop_reason": nil, "stop_sequence": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}},
+		object{"type": "content_block_start", "index": 0, "content_block": blocks[0]},
+		object{"type": "content_block_delta", "index": 0, "delta": delta},
+		object{"type": "content_block_stop", "index": 0},
+		object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 1}},
+		object{"type": "message_stop"})
+}
+
+// openai is the Responses API.
+type openai struct{}
+
+func (openai) read(path string, body []byte) (r request, ok bool, err error) {
+	if !strings.HasSuffix(path, "/responses") {
+		return r, false, nil
+	}
+	var sent struct {
+		Tools []json.RawMessage
+		Input []struct {
+			Type   string
+			Output json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return r, false, err
+	}
+	if r.tools, err = byName(sent.Tools); err != nil {
+		return r, false, err
+	}
+	for _, item := range sent.Input {
+		if item.Type == "function_call_output" {
+			var got result
+			for _, part := range parts(item.Output) {
+				if image, ok := strings.CutPrefix(part.ImageURL, "data:image/png;base64,"); ok {
+					got.images = append(got.images, decoded(image))
+				}
+				got.text += part.Text
+			}
+			r.results = append(r.results, got)
+		}
+	}
+	return r, true, nil
+}
+
+func (openai) answer(w http.ResponseWriter, _ *http.Request, calls []call) {
+	id := newID("resp")
+	item := object{"type": "message", "role": "assistant", "id": newID("msg"), "content": []object{{"type": "output_text", "text": "done"}}}
+	if len(calls) > 0 {
+		item = object{"type": "function_call", "id": newID("fc"), "call_id": newID("call"), "name": calls[0].tool, "arguments": encoded(calls[0].arguments)}
+		if space, name, ok := strings.Cut(calls[0].tool, namespaceEnd); ok {
+			item["namespace"], item["name"] = space, name
+		}
+	}
+	events(w, true,
+		object{"type": "response.created", "response": object{"id": id}},
+		object{"type": "response.output_item.done", "output_index": 0, "item": item},
+		object{"type": "response.completed", "response": object{"id": id, "usage": object{
+			"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2}}})
+}
+
+// gemini is the Gemini API.
+type gemini struct{}
+
+func (gemini) read(path string, body []byte) (r request, ok bool, err error) {
+	if !strings.Contains(path, "enerateContent") {
+		return r, false, nil
+	}
+	var sent struct {
+		Tools []struct {
+			FunctionDeclarations []json.RawMessage
+		}
+		Contents []struct {
+			Parts []geminiPart
+		}
+	}
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return r, false, err
+	}
+	var tools []json.RawMessage
+	for _, t := range sent.Tools {
+		tools = append(tools, t.FunctionDeclarations...)
+	}
+	if r.tools, err = byName(tools); err != nil {
+		return r, false, err
+	}
+	for _, content := range sent.Contents {
+		for _, part := range content.Parts {
+			if f := part.FunctionResponse; f != nil {
+				got := result{text: f.Response.Output + f.Response.Error}
+				for _, p := range f.Parts {
+					got.images = append(got.images, p.InlineData.Data)
+				}
+				r.results = append(r.results, got)
+			} else if last := len(r.results) - 1; part.InlineData != nil && last >= 0 {
+				r.results[last].images = append(r.results[last].images, part.InlineData.Data)
+			}
+		}
+	}
+	return r, true, nil
+}
+
+type geminiPart struct {
+	InlineData       *struct{ Data []byte }
+	FunctionResponse *struct {
+		Response struct{ Output, Error string }
+		Parts    []geminiPart
+	}
+}
+
+func (gemini) answer(w http.ResponseWriter, r *http.Request, calls []call) {
+	part := object{"text": "done"}
+	if len(calls) > 0 {
+		part = object{"functionCall": object{"name": calls[0].tool, "args": calls[0].arguments}}
+	}
+	answer := object{
+		"candidates":    []object{{"content": object{"role": "model", "parts": []object{part}}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": object{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+	}
+	if strings.Contains(r.URL.Path, "stream") {
+		events(w, false, answer)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, encoded(answer))
+}
+
+// A part is a block of content in any of the dialects that has a type.
+type part struct {
+	Type     string
+	Text     string
+	Content  json.RawMessage
+	Source   struct{ Data []byte }
+	ImageURL string `json:"image_url"`
+}
+
+// parts are the blocks of a content, which may also be a mere string.
+func parts(content json.RawMessage) []part {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return []part{{Type: "text", Text: text}}
+	}
+	var blocks []part
+	_ = json.Unmarshal(content, &blocks) // what is neither has no blocks
+	return blocks
+}
+
+// namespaceEnd separates a tool's name from that of its group.
+const namespaceEnd = "/"
+
+// byName finds tools by name, those in a group by both names.
+func byName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
+	found := make(map[string]json.RawMessage)
+	for _, text := range tools {
+		var t struct {
+			Name  string
+			Type  string
+			Tools []json.RawMessage
+		}
+		if err := json.Unmarshal(text, &t); err != nil {
+			return nil, err
+		}
+		if t.Type != "namespace" {
+			found[t.Name] = text
+			continue
+		}
+		inside, err := byName(t.Tools)
+		if err != nil {
+			return nil, err
+		}
+		for name, text := range inside {
+			found[t.Name+namespaceEnd+name] = text
+		}
+	}
+	return found, nil
+}

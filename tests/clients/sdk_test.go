@@ -1,0 +1,259 @@
+//go:build linux
+
+package clients
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An sdkClient is a client made with one of the TypeScript SDKs; see sdk.mjs.
+type sdkClient struct {
+	t      testing.TB
+	in     io.Writer
+	events chan sdkEvent // closed when it has ended
+	calls  int
+}
+
+// An sdkEvent is what it says.
+type sdkEvent struct {
+	Connected      *string
+	Progress       *int
+	Value          float64
+	Message        string
+	Done, Failed   *int
+	Result         sdkResult
+	Error, OnError string
+	Closed         bool
+}
+
+type sdkResult struct {
+	Content []struct {
+		Type, Text, MimeType string
+		Data                 []byte
+	}
+	IsError bool
+}
+
+func (r sdkResult) text() string {
+	var b strings.Builder
+	for _, c := range r.Content {
+		b.WriteString(c.Text)
+	}
+	return b.String()
+}
+
+// connectSDK starts a client, which starts the server.
+func connectSDK(t testing.TB, version string) *sdkClient {
+	t.Helper()
+	p := newPlace(t)
+	argv := node(t, "sdk.mjs", append([]string{version, os.Getenv(clientsEnv)}, repl()...)...)
+	cmd := p.command(argv)
+	cmd.Dir = ""
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &sdkClient{t: t, in: in, events: make(chan sdkEvent, 1000)}
+	go func() {
+		defer close(c.events)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 16<<20)
+		for lines.Scan() {
+			var e sdkEvent
+			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+				t.Errorf("%v in %.200s", err, lines.Text())
+			}
+			c.events <- e
+		}
+	}()
+	t.Cleanup(func() {
+		c.order(object{"close": true})
+		c.next("it has closed", func(e sdkEvent) bool { return e.Closed })
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	e := c.next("it has connected", func(e sdkEvent) bool { return e.Connected != nil })
+	t.Logf("TypeScript SDK %s speaks %s", version, *e.Connected)
+	return c
+}
+
+func (c *sdkClient) order(o object) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, encoded(o)+"\n"); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// next waits for an event. What the SDK reports as an error never is one.
+func (c *sdkClient) next(what string, is func(sdkEvent) bool) sdkEvent {
+	c.t.Helper()
+	late := time.After(deadline)
+	for {
+		select {
+		case e, ok := <-c.events:
+			if !ok {
+				c.t.Fatalf("the client ended before %s", what)
+			}
+			if e.OnError != "" {
+				c.t.Errorf("the SDK complains: %s", e.OnError)
+			}
+			if is(e) {
+				return e
+			}
+		case <-late:
+			c.t.Fatalf("it does not come true that %s", what)
+		}
+	}
+}
+
+// start starts a call.
+func (c *sdkClient) start(k call, options object) int {
+	c.calls++
+	c.order(object{"call": c.calls, "tool": k.tool, "arguments": k.arguments, "options": options, "progress": true})
+	return c.calls
+}
+
+// end waits for the end of a call.
+func (c *sdkClient) end(id int) sdkEvent {
+	c.t.Helper()
+	return c.next("the call has ended", func(e sdkEvent) bool {
+		return e.Done != nil && *e.Done == id || e.Failed != nil && *e.Failed == id
+	})
+}
+
+// run runs code to its result.
+func (c *sdkClient) run(code string) sdkResult {
+	c.t.Helper()
+	e := c.end(c.start(run(code), nil))
+	if e.Failed != nil || e.Result.IsError {
+		c.t.Fatalf("%q failed: %s%s", code, e.Error, e.Result.text())
+	}
+	return e.Result
+}
+
+func (c *sdkClient) replies(code, want string) {
+	c.t.Helper()
+	if got := c.run(code).text(); got != want {
+		c.t.Errorf("%q: got %q, want %q", code, got, want)
+	}
+}
+
+func eachSDK(t *testing.T, f func(t *testing.T, c *sdkClient)) {
+	for _, version := range []string{"v1", "v2"} {
+		t.Run(version, func(t *testing.T) { f(t, connectSDK(t, version)) })
+	}
+}
+
+func TestSDK_KeepsStateAndAnswersWaits(t *testing.T) {
+	eachSDK(t, func(t *testing.T, c *sdkClient) {
+		c.replies("x = 6 * 7", "[done, no output]")
+		c.replies("x", "42")
+		c.replies("name = input('name? ')", `[waiting for input: "name? "]`)
+		c.replies("Ada", "[done, no output]")
+		c.replies("name", "'Ada'")
+	})
+}
+
+func TestSDK_GetsImages(t *testing.T) {
+	eachSDK(t, func(t *testing.T, c *sdkClient) {
+		r := c.run("import matplotlib.pyplot as plt\n_ = plt.plot([1, 4, 9])\nplt.show()")
+		if len(r.Content) != 2 || r.Content[1].MimeType != "image/png" || len(r.Content[1].Data) == 0 {
+			t.Errorf("got %q and %d blocks", r.text(), len(r.Content))
+		}
+	})
+}
+
+// aWhile is code that takes so long that there is progress, and then ends.
+const aWhile = "import time\nfor i in range(14):\n    print(i, flush=True)\n    time.sleep(0.5)"
+
+func TestSDK_GetsProgressWhichKeepsTheCallAlive(t *testing.T) {
+	eachSDK(t, func(t *testing.T, c *sdkClient) {
+		id := c.start(run(aWhile), object{"timeout": 5500, "resetTimeoutOnProgress": true})
+		last, count := 0.0, 0
+		e := c.next("the call has ended", func(e sdkEvent) bool {
+			if e.Progress != nil {
+				if count++; e.Value <= last {
+					t.Errorf("progress %v after %v", e.Value, last)
+				}
+				last = e.Value
+			}
+			return e.Done != nil || e.Failed != nil
+		})
+		if e.Done == nil || *e.Done != id || !strings.HasSuffix(e.Result.text(), "13") {
+			t.Errorf("got %+v", e)
+		}
+		if count < 2 {
+			t.Errorf("got progress %d times in 7 s", count)
+		}
+	})
+}
+
+// started waits until slow, or code like it, has printed: progress says so.
+func (c *sdkClient) started(id int) {
+	c.t.Helper()
+	c.next("the code has printed", func(e sdkEvent) bool {
+		return e.Progress != nil && *e.Progress == id && strings.Contains(e.Message, "bytes so far")
+	})
+}
+
+func TestSDK_CancelInterruptsAndTheNextReplyHasTheOutput(t *testing.T) {
+	const code = "import time\nprint('so far', flush=True)\ntime.sleep(600)"
+	for name, options := range map[string]object{"abort": nil, "timeout": {"timeout": 2000}} {
+		t.Run(name, func(t *testing.T) {
+			eachSDK(t, func(t *testing.T, c *sdkClient) {
+				c.run("x = 42")
+				id := c.start(run(code), options)
+				c.started(id)
+				if options == nil {
+					c.order(object{"abort": id})
+				}
+				if e := c.end(id); e.Failed == nil {
+					t.Errorf("the call was answered: %+v", e)
+				}
+				got := c.run("print('x is', x)").text()
+				t.Logf("%q", got)
+				for _, want := range []string{"so far\n", "KeyboardInterrupt\n", "x is 42"} {
+					if !strings.Contains(got, want) {
+						t.Errorf("the next reply is %q, want %q in it", got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSDK_SecondCallIsToldWhatRuns(t *testing.T) {
+	eachSDK(t, func(t *testing.T, c *sdkClient) {
+		first := c.start(run("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
+		c.started(first)
+		got := c.run("1 + 1").text()
+		for _, want := range []string{"[running ", "the input was not used", "repl_interrupt"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q in it", got, want)
+			}
+		}
+		second := c.start(call{"repl_interrupt", object{}}, nil)
+		ended := map[int]sdkEvent{}
+		for len(ended) < 2 {
+			e := c.next("both calls have ended", func(e sdkEvent) bool { return e.Done != nil })
+			ended[*e.Done] = e
+		}
+		t.Logf("%q, %q", ended[first].Result.text(), ended[second].Result.text())
+	})
+}
