@@ -134,10 +134,11 @@ in_code <- function(code) {
 }
 
 arguments_of_methods <- function(generic) {
-  if (length(generic) != 1L || !nzchar(generic) || !exists(generic, mode = "function")) return(character())
-  classes <- substring(tryCatch(asNamespace("utils")$.S3methods(generic), error = function(e) ""), nchar(generic) + 2L)
+  if (length(generic) != 1L || !nzchar(generic) || !exists(generic, globalenv(), mode = "function")) return(character())
+  known <- tryCatch(attr(asNamespace("utils")$.S3methods(generic, envir = globalenv()), "info"), error = function(e) NULL)
+  classes <- substring(rownames(known), nchar(generic) + 2L)
   found <- unlist(lapply(classes, function(class)
-    names(formals(tryCatch(utils::getS3method(generic, class, optional = TRUE), error = function(e) NULL)))))
+    names(formals(tryCatch(utils::getS3method(generic, class, optional = TRUE, envir = globalenv()), error = function(e) NULL)))))
   sprintf("%s=", setdiff(as.character(found), "..."))
 }
 

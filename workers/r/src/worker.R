@@ -53,36 +53,37 @@ settle_programs <- function() {
   options(help_type = "text", menu.graphics = FALSE, pdfviewer = "echo")
 }
 
-# What opens windows and editors whatever the options are; other front ends replace View in
-# the same way. Straight code, since R compiles what has loops or is called twice, and
-# compiling would be most of the time that a start takes.
+# What opens windows and editors whatever the options are; vi() and its like call
+# edit.default with a program of their own. Other front ends replace View in the same way.
+# Straight code, since R compiles what has loops or is called twice, and compiling would be
+# most of the time that a start takes.
 settle_utils <- function(...) {
   utils <- asNamespace("utils")
+  ours <- list(
+    View = function(x, title) help$no_viewer(),
+    dataentry = function(data, modes) help$no_editor(),
+    edit.data.frame = function(name, ...) help$no_editor(),
+    edit.matrix = function(name, ...) help$no_editor(),
+    edit.default = function(name = NULL, file = "", title = NULL, editor = getOption("editor"), ...) {
+      if (!is.function(editor)) help$no_editor()
+      invisible(editor(name = name, file = file, title = if (is.null(title)) deparse1(substitute(name)) else title))
+    })
+  lapply(names(ours), unlockBinding, utils)
+  list2env(ours, utils)
+  lapply(names(ours), lockBinding, utils)
+
+  registerS3method("edit", "data.frame", ours$edit.data.frame, envir = utils)
+  registerS3method("edit", "matrix", ours$edit.matrix, envir = utils)
+  registerS3method("edit", "default", ours$edit.default, envir = utils)
   registerS3method("print", "vignette", function(x, ...) help$print_vignette(x), envir = utils)
   registerS3method("print", "browseVignettes", function(x, ...) help$print_vignettes(x), envir = utils)
-  registerS3method("edit", "data.frame", function(name, ...) help$no_editor(), envir = utils)
-  registerS3method("edit", "matrix", function(name, ...) help$no_editor(), envir = utils)
 
-  unlockBinding("edit.default", utils)  # vi() and its like call it with a program of their own
-  utils$edit.default <- function(name = NULL, file = "", title = NULL, editor = getOption("editor"), ...) {
-    if (!is.function(editor)) help$no_editor()
-    invisible(editor(name = name, file = file, title = if (is.null(title)) deparse1(substitute(name)) else title))
-  }
-  lockBinding("edit.default", utils)
-
-  unlockBinding("dataentry", utils)
-  utils$dataentry <- function(data, modes) help$no_editor()
-  lockBinding("dataentry", utils)
-
-  attached <- if ("package:utils" %in% search()) as.environment("package:utils") else new.env()
-  unlockBinding("View", utils)
-  utils$View <- function(x, title) help$no_viewer()
-  lockBinding("View", utils)
-  if (exists("View", envir = attached, inherits = FALSE)) {
-    unlockBinding("View", attached)
-    attached$View <- utils$View
-    lockBinding("View", attached)
-  }
+  if (!("package:utils" %in% search())) return()
+  attached <- as.environment("package:utils")
+  shown <- intersect(names(ours), names(attached))
+  lapply(shown, unlockBinding, attached)
+  list2env(ours[shown], attached)
+  lapply(shown, lockBinding, attached)
 }
 
 settle_device()

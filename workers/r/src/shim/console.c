@@ -496,6 +496,10 @@ static void write_output(const char *text, size_t n) {
 static void write_console(const char *text, int n, int type) {
 	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
 		return;
+	static bool midline;
+	if (!forked)
+		code_page(midline);
+	midline = text[n - 1] != '\n';
 	if (type == 0) {
 		write_output(text, (size_t)n);
 		return;

@@ -1,0 +1,152 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+)
+
+// holds fails the test unless the turn is over, without a wait, and has printed all of these.
+func holds(t *testing.T, w *worker, code string, wants ...string) {
+	t.Helper()
+	r := w.Run(code)
+	for _, want := range wants {
+		if !strings.Contains(r.Out(), want) {
+			t.Errorf("%s\nlacks %q in\n%.2000s", code, want, r.Script())
+		}
+	}
+	if strings.ContainsAny(r.Out(), "\b\x1b") {
+		t.Errorf("%s: overstrikes or escapes: %.500q", code, r.Out())
+	}
+	if strings.Contains(r.Script(), "[wait") {
+		t.Errorf("%s waits: %.500s", code, r.Script())
+	}
+}
+
+func TestHelp_IsText(t *testing.T) {
+	w := start(t, setup{rprofile: `options(help_type = "html")`})
+	holds(t, w, "?mean", "Arithmetic Mean", "trim: the fraction (0 to 0.5)")
+	holds(t, w, "help(sd, package = 'stats')", "Standard Deviation")
+	holds(t, w, "??loess", "stats::loess", "Local Polynomial Regression Fitting")
+	holds(t, w, "?no_such_topic", "No documentation for")
+	holds(t, w, "library(help = splines)", "Information on package", "bs  ")
+	holds(t, w, "data(package = 'datasets')", "mtcars                  Motor Trend Car Road Tests")
+	holds(t, w, "citation()", "R: A Language and Environment for Statistical")
+	holds(t, w, "example(mean, ask = FALSE)", "mean> xm <- mean(x)")
+	holds(t, w, "vignette(package = 'grid')")
+	holds(t, w, "page(sd)", "sqrt(var(")
+	holds(t, w, "f <- tempfile(); writeLines(c('a', '_\\b_b \\u00e9'), f); file.show(f, title = 'T')", "a\n")
+	holds(t, w, "help.start()", "Statistical Data Analysis", "An Introduction to R")
+	holds(t, w, "options(help_type = 'html'); ?var", "## Correlation, Variance and Covariance (Matrices)", "### Usage", "var(x, y = NULL, na.rm = FALSE, use)")
+	w.Run("ls(all.names = TRUE)").Wants(t, "[1] \".Random.seed\" \"f\"            \"x\"            \"xm\"          \n")
+}
+
+func TestHelp_NoBrowserIsOpened(t *testing.T) {
+	w := start(t, setup{rprofile: `options(browser = "sh -c 'echo OPENED'")`})
+	for code, want := range map[string]string{
+		"browseURL('https://www.r-project.org/a?b=1#c')": "[there is no browser here: https://www.r-project.org/a?b=1#c]\n",
+		"browseURL('http://127.0.0.1:1/app')":            "[there is no browser here: http://127.0.0.1:1/app]\n",
+		"browseURL('file:///no/such/file.html')":         "[there is no such file: /no/such/file.html]\n",
+	} {
+		if r := w.Run(code); r.Out() != want || outcome(r) != "ok" {
+			t.Errorf("%s: got %q, %s; want %q", code, r.Script(), outcome(r), want)
+		}
+	}
+	holds(t, w, "RSiteSearch('loess')", "[there is no browser here: https://search.r-project.org/")
+}
+
+// What a profile has chosen as R code stands; a program does not.
+func TestHelp_ChoicesOfAProfile(t *testing.T) {
+	w := start(t, setup{rprofile: `options(browser = function(url) cat("mine:", url, "\n"), editor = function(name, file, title) { cat("edits\n"); name }, pager = function(files, ...) cat("pages\n"))`})
+	holds(t, w, "browseURL('https://a.b')", "mine: https://a.b \n")
+	holds(t, w, "x <- edit(1)", "edits\n")
+	holds(t, w, "file.show('/etc/hosts')", "pages\n")
+	w.Run("options(browser = function(url) cat('later\\n')); browseURL('https://a.b')").Wants(t, "later\n")
+}
+
+func TestHelp_PagesBecomeText(t *testing.T) {
+	w := start(t, setup{})
+	w.Run(`f <- tempfile(fileext = ".html"); writeLines('<!DOCTYPE html><html><head><title>T</title><style>p < b {}</style></head>
+<body><h1 id="top">Main &amp; co</h1>
+<p>Hello <b>bold</b>
+ world &lt;x&gt; &eacute; &#8217; &amp;lt; <a href="https://x.org/a?b=1&amp;c=2">link</a>, <a href="#sec">local</a></p><!-- <p>hidden</p> -->
+<ul><li><p>one</p></li><li>two <br>more</li></ul>
+<script>if (a < b && "</p>") { document.write("<p>no</p>") }</script>
+<pre><code>x &lt;- 1
+  y &lt;- 2
+</code></pre>
+<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
+<h2 id="sec">Section</h2><p>in it</p><h3>Sub</h3><p>sub</p><h2><a name="other"></a>Other</h2><p>3 < 4</p><img alt="a > b" src="data:image/png;base64,AAAA">
+</body></html>', f, useBytes = TRUE)`)
+	w.Run("browseURL(paste0('file://', f))").Wants(t, "# Main & co\n\nHello bold world <x> é ’ &lt; link <https://x.org/a?b=1&c=2>, local\n\n- one\n\n- two\nmore\n\n"+
+		"x <- 1\n  y <- 2\n\na\tb\n\n1\t2\n\n## Section\n\nin it\n\n### Sub\n\nsub\n\n## Other\n\n3 < 4\n\na > b\n")
+	w.Run("browseURL(paste0(f, '#sec'))").Wants(t, "## Section\n\nin it\n\n### Sub\n\nsub\n")
+	w.Run("browseURL(paste0(f, '#other'))").Wants(t, "## Other\n\n3 < 4\n\na > b\n")
+	holds(t, w, "writeLines('<html><script>draw()</script></html>', f); browseURL(f)", "[nothing to show as text: ")
+	holds(t, w, "g <- tempfile(fileext = '.zip'); file.create(g); browseURL(g)", "[not shown as text: ")
+	holds(t, w, "writeLines(c('<p>', rep('x', 3e6)), f); browseURL(f)", "[not shown as text: ")
+	holds(t, w, "browseURL(tempdir())", "[a directory: ")
+}
+
+func TestHelp_VignettesAreText(t *testing.T) {
+	w := start(t, setup{})
+	w.Run(`home <- file.path(tempdir(), "pkg"); dir.create(file.path(home, "doc"), recursive = TRUE)
+writeLines("<html><body><p>from html</p></body></html>", file.path(home, "doc", "a.html"))
+writeLines("from source", file.path(home, "doc", "a.Rnw"))
+v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "", Topic = "a"), class = "vignette")`)
+	w.Run("v('')").Wants(t, "from source\n")
+	holds(t, w, "v('a.html')", "from html\n")
+	holds(t, w, "structure(list(pkg = cbind(Dir = home, File = 'a.Rnw', Title = 'About a', PDF = '', R = '')), class = 'browseVignettes')",
+		"Vignettes in package 'pkg':\n  a  About a\n", `vignette("NAME", package = "PACKAGE") shows one.`)
+}
+
+func TestHelp_NoEditorIsOpened(t *testing.T) {
+	w := start(t, setup{rprofile: `options(editor = "vi")`, Setup: rawworker.Setup{Env: []string{"DISPLAY=:99"}}})
+	for _, code := range []string{"edit(1:3)", "edit(mtcars)", "edit(diag(2))", "fix(mtcars)", "vi()", "emacs()", "edit(1, editor = 'nano')", "file.edit('x.R')", "data.entry(1)", "dataentry(list(1), list('numeric'))"} {
+		r := w.Run(code)
+		if want := "error: there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function"; outcome(r) != want || strings.Count(r.Out(), "\n") != 1 {
+			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+		}
+	}
+	for _, code := range []string{"View(mtcars)", "utils::View(mtcars)"} {
+		r := w.Run(code)
+		if want := "error: there is no data viewer here: print the object, or a part of it with head()"; outcome(r) != want || strings.Count(r.Out(), "\n") != 1 {
+			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
+		}
+	}
+	w.Run("options(editor = function(name, file, title) paste(name, title)); print(edit(1:2))").Wants(t, "[1] \"1 1:2\" \"2 1:2\"\n")
+}
+
+// The worker's R code is nowhere that a user looks or trips over.
+func TestCode_IsNowhereToBeSeen(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("ls(all.names = TRUE); search()").Wants(t, "character(0)\n[1] \".GlobalEnv\"        \"package:stats\"     \"package:graphics\" \n[4] \"package:grDevices\" \"package:utils\"     \"package:datasets\" \n[7] \"package:methods\"   \"Autoloads\"         \"package:base\"     \n")
+	w.Run("getDLLRegisteredRoutines('turnstone'); isNamespaceLoaded('tools')")
+	w.Run("c <- cat <- list <- function(...) stop('masked'); `[[` <- `<-` <- NULL; T <- FALSE; paste0 <- 1")
+	if got := story(t, w.Run("plot(1)")); got != "[plot-1]" {
+		t.Errorf("got %q", got)
+	}
+	holds(t, w, "browseURL('https://a.b')", "[there is no browser here: https://a.b]\n")
+	w.Run("rm(list = ls(all.names = TRUE)); for (p in paste0('package:', base::c('stats', 'graphics', 'grDevices', 'utils', 'datasets'))) detach(p, character.only = TRUE)")
+	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-2]" {
+		t.Errorf("got %q", got)
+	}
+	if r := w.Run("utils::View(1)"); !strings.Contains(outcome(r), "no data viewer") {
+		t.Errorf("got %s", outcome(r))
+	}
+}
+
+// R without its default packages works, and what is loaded later is settled then.
+func TestCode_WorksWithoutDefaultPackages(t *testing.T) {
+	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
+	w.Run("search()").Wants(t, "[1] \".GlobalEnv\"   \"Autoloads\"    \"package:base\"\n")
+	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-1]" {
+		t.Errorf("got %q", got)
+	}
+	if r := w.Run("library(utils); View(1)"); !strings.Contains(outcome(r), "no data viewer") {
+		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	}
+}
