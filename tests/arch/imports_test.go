@@ -25,12 +25,13 @@ var mayImport = map[string]string{
 
 	"client":                 "timeline",
 	"cmd/internal/daemon":    "supervisor timeline workers client cmd/internal/rpc",
+	"cmd/internal/remote":    "client supervisor timeline",
 	"cmd/internal/rpc":       "",
 	"cmd/internal/terminal":  "supervisor timeline",
 	"cmd/internal/mcpserver": "supervisor timeline workers",
 	"cmd/internal/install":   "",
 	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
-		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon",
+		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/remote",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -18,7 +19,7 @@ import (
 // attach lets a person see what happened in a session of the daemon's, and take
 // part in it.
 func attach(s streams, args []string) (int, error) {
-	r := newRemote("attach")
+	r := newDaemonCommand("attach")
 	watch := r.flags.Bool("watch", false, "")
 	hold := r.flags.Bool("hold", false, "")
 	given, err := r.parse(args, "NAME")
@@ -41,9 +42,11 @@ func attach(s streams, args []string) (int, error) {
 		if err != nil {
 			return statusFailed, err
 		}
-		a := &attached{client: c, name: session.Name, author: author(), hold: *hold}
+		hub := remote.NewHub(r.socket, nil)
+		defer hub.Close()
+		a := &attached{Session: hub.Session(session.Name, author()), hold: *hold}
 		if *hold {
-			if err := c.Take(ctx, a.name, a.author, true); err != nil {
+			if err := a.Take(ctx, true); err != nil {
 				return statusFailed, err
 			}
 		}
@@ -56,7 +59,7 @@ func attach(s streams, args []string) (int, error) {
 			HistoryPath:  history,
 			Graphics:     terminal.DetectGraphics(os.Getenv),
 			Plain:        os.Getenv("TERM") == "dumb",
-			Self:         a.author,
+			Self:         author(),
 			Replay:       session.LastSeq,
 			ExitStatus:   exitStatus,
 		})
@@ -66,25 +69,20 @@ func attach(s streams, args []string) (int, error) {
 		if err := a.ended(); err != nil {
 			return statusFailed, err
 		}
-		fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s ends it]\n", a.name, a.name)
+		fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s ends it]\n", session.Name, session.Name)
 		return status, nil
 	})
 }
 
-// attached is a session of the daemon's, for the terminal.
+// attached is a session of the daemon's, for the terminal: one who writes has the
+// keyboard until the turn is over.
 type attached struct {
-	client       *client.Client
-	name, author string
-	hold         bool // the keyboard is taken for as long as the person is here
+	*remote.Session
+	hold bool // the keyboard is taken for as long as the person is here
 
 	mu    sync.Mutex
 	taken bool  // guarded by mu: the keyboard, for a turn of the person's
 	err   error // guarded by mu: why the session cannot be reached any more
-}
-
-// shortly bounds a call that the terminal makes without a context.
-func shortly() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 5*time.Second)
 }
 
 // ended is why the session cannot be reached any more, or nil.
@@ -96,7 +94,7 @@ func (a *attached) ended() error {
 
 // lost remembers an error after which there is nothing to talk to.
 func (a *attached) lost(err error) error {
-	if client.IsKind(err, client.KindUnreachable) || client.IsKind(err, client.KindNoSession) || errors.Is(err, client.ErrEnded) {
+	if remote.Gone(err) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.err == nil {
@@ -106,66 +104,23 @@ func (a *attached) lost(err error) error {
 	return err
 }
 
-func (a *attached) Info() supervisor.Info {
-	ctx, cancel := shortly()
-	defer cancel()
-	s, err := a.client.Get(ctx, a.name)
-	if err != nil {
-		_ = a.lost(err)
-		return supervisor.Info{Name: a.name, State: supervisor.StateEnded}
-	}
-	i := supervisor.Info{
-		Name: s.Name, State: stateNamed(s.State), Since: s.Since, Generation: s.Generation, Turn: s.Turn, Wait: localWait(s.Wait),
-		Prompt: s.Prompt, Opened: s.Opened, PID: s.PID, Executable: s.Executable, Why: s.Why, Dir: s.Dir, LastSeq: s.LastSeq,
-	}
-	i.Worker.Language, i.Worker.RuntimeVersion = s.Language, s.Runtime
-	return i
-}
-
 func (a *attached) Events(ctx context.Context, after timeline.Seq) iter.Seq[timeline.Event] {
-	return func(yield func(timeline.Event) bool) {
-		w, err := a.client.Subscribe(ctx, client.SubscribeParams{Session: a.name, After: after})
-		for err == nil {
-			var e timeline.Event
-			if e, err = w.Next(ctx); err == nil && !yield(e) {
-				return
-			}
-		}
-		_ = a.lost(err)
-	}
+	return func(yield func(timeline.Event) bool) { _ = a.lost(a.Watch(ctx, after, yield)) }
 }
 
 func (a *attached) Wait(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error) {
-	for {
-		r, err := a.client.Wait(ctx, client.WaitParams{Session: a.name, WaitMS: time.Hour.Milliseconds(), After: o.After})
-		if err != nil {
-			return supervisor.Reply{}, a.lost(err)
-		}
-		reply := supervisor.Reply{
-			Session: r.Session, Generation: r.Generation, Turn: r.Turn, State: stateNamed(r.State), Outcome: r.Outcome,
-			Wait: localWait(r.Wait), Prompt: r.Prompt, Elapsed: time.Duration(r.ElapsedMS) * time.Millisecond,
-			OutputBytes: r.OutputBytes, Next: r.Next,
-		}
-		for _, e := range r.Events {
-			reply.Events = append(reply.Events, e.Timeline())
-		}
-		switch reply.State {
-		case supervisor.StateIdle, supervisor.StateEnded:
-			a.release()
-			return reply, nil
-		case supervisor.StateWaiting:
-			return reply, nil
-		case supervisor.StateStarting, supervisor.StateRunning, supervisor.StateStopping: // an hour is over
-		}
+	reply, err := a.Session.Wait(ctx, o)
+	if err == nil && (reply.State == supervisor.StateIdle || reply.State == supervisor.StateEnded) {
+		a.release()
 	}
+	return reply, a.lost(err)
 }
 
-// Submit runs code, with the keyboard in the person's hands until the turn ends.
 func (a *attached) Submit(ctx context.Context, code string) error {
 	if err := a.take(ctx); err != nil {
 		return err
 	}
-	_, err := a.client.Start(ctx, client.StartParams{Session: a.name, Input: code, Author: a.author})
+	_, err := a.Session.Submit(ctx, code)
 	if err != nil {
 		a.release()
 	}
@@ -176,7 +131,7 @@ func (a *attached) take(ctx context.Context) error {
 	if a.hold {
 		return nil
 	}
-	err := a.client.Take(ctx, a.name, a.author, false)
+	err := a.Take(ctx, false)
 	a.mu.Lock()
 	a.taken = err == nil
 	a.mu.Unlock()
@@ -189,66 +144,22 @@ func (a *attached) release() {
 	a.taken = false
 	a.mu.Unlock()
 	if taken {
-		ctx, cancel := shortly()
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		defer cancel()
-		_ = a.lost(a.client.Release(ctx, a.name, a.author))
+		_ = a.lost(a.Release(ctx))
 	}
 }
+
+// releaseTime bounds giving the keyboard back.
+const releaseTime = 5 * time.Second
 
 func (a *attached) Answer(ctx context.Context, wait timeline.Seq, in supervisor.Input) error {
-	_, err := a.client.Input(ctx, client.InputParams{Session: a.name, Wait: wait, Input: string(in.Data), EOF: in.EOF, Author: a.author})
-	if client.IsKind(err, client.KindStale) {
-		return supervisor.ErrStale
-	}
+	_, err := a.Session.Answer(ctx, wait, in)
 	return a.lost(err)
-}
-
-func (a *attached) Interrupt(ctx context.Context, turn uint64) (supervisor.InterruptResult, error) {
-	if turn == 0 {
-		s, err := a.client.Get(ctx, a.name)
-		if err != nil {
-			return "", a.lost(err)
-		}
-		turn = s.Turn
-	}
-	r, err := a.client.Interrupt(ctx, client.InterruptParams{Session: a.name, Turn: turn, Author: a.author})
-	return supervisor.InterruptResult(r.Result), a.lost(err)
-}
-
-func (a *attached) Reset(ctx context.Context) error {
-	_, err := a.client.Reset(ctx, a.name)
-	return a.lost(err)
-}
-
-func (a *attached) Parse(ctx context.Context, text string) (supervisor.ParseStatus, error) {
-	p, err := a.client.Parse(ctx, client.QueryParams{Session: a.name, Text: text})
-	return supervisor.ParseStatus(p.Status), a.lost(err)
-}
-
-func (a *attached) Complete(ctx context.Context, text string, cursor int) (supervisor.Completion, error) {
-	c, err := a.client.Complete(ctx, client.QueryParams{Session: a.name, Text: text, Cursor: cursor})
-	return supervisor.Completion{Start: c.Start, Matches: c.Matches}, a.lost(err)
 }
 
 // Resize does nothing: the terminal of the session is not this one's alone.
 func (a *attached) Resize(supervisor.Size) error { return nil }
-
-// stateNamed is the state that a name of the wire's stands for.
-func stateNamed(name string) supervisor.State {
-	for s := supervisor.StateStarting; s < supervisor.StateEnded; s++ {
-		if s.String() == name {
-			return s
-		}
-	}
-	return supervisor.StateEnded
-}
-
-func localWait(w *client.Wait) *supervisor.Wait {
-	if w == nil {
-		return nil
-	}
-	return &supervisor.Wait{ID: w.ID, Turn: w.Turn, Prompt: w.Prompt, Kind: w.Kind, Secret: w.Secret, Terminal: w.Terminal, Reader: w.Reader}
-}
 
 // follow shows a session's events behind a cursor: those that there are, and with
 // live all that come.

@@ -23,15 +23,15 @@ import (
 // statusUnreachable is the exit status when no daemon answers.
 const statusUnreachable = 3
 
-// A remote is what the commands that speak with a daemon have in common.
-type remote struct {
+// A daemonCommand is what the commands that speak with a daemon have in common.
+type daemonCommand struct {
 	flags  *flag.FlagSet
 	socket string
 	json   bool
 }
 
-func newRemote(name string) *remote {
-	r := &remote{flags: newFlags(name)}
+func newDaemonCommand(name string) *daemonCommand {
+	r := &daemonCommand{flags: newFlags(name)}
 	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), "")
 	r.flags.BoolVar(&r.json, "json", false, "")
 	return r
@@ -39,7 +39,7 @@ func newRemote(name string) *remote {
 
 // parse parses flags before and behind the arguments, of which there must be as
 // many as there are names.
-func (r *remote) parse(args []string, names ...string) ([]string, error) {
+func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) {
 	var given []string
 	for {
 		if err := parse(r.flags, args); err != nil {
@@ -60,7 +60,7 @@ func (r *remote) parse(args []string, names ...string) ([]string, error) {
 }
 
 // use connects and calls do with a context that ends with the signals.
-func (r *remote) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
+func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	c, err := client.Dial(ctx, r.socket)
@@ -92,7 +92,7 @@ func author() string {
 
 // listSessions shows the daemon's sessions.
 func listSessions(s streams, args []string) (int, error) {
-	r := newRemote("list")
+	r := newDaemonCommand("list")
 	if _, err := r.parse(args); err != nil {
 		return statusUsage, err
 	}
@@ -141,7 +141,7 @@ func printJSON(w io.Writer, v any) error {
 
 // execIn runs code in a session of the daemon's, which is made when it is not there.
 func execIn(s streams, args []string) (int, error) {
-	r := newRemote("exec")
+	r := newDaemonCommand("exec")
 	code := r.flags.String("e", "", "")
 	wait := r.flags.Duration("wait", 24*time.Hour, "")
 	lang := r.flags.String("lang", "", "")
@@ -182,7 +182,7 @@ func execIn(s streams, args []string) (int, error) {
 
 // showReply prints what a turn printed, and says on standard error what else
 // there is to know.
-func showReply(s streams, r *remote, reply client.Reply) (int, error) {
+func showReply(s streams, r *daemonCommand, reply client.Reply) (int, error) {
 	if r.json {
 		return replyStatus(reply), printJSON(s.out, reply)
 	}
@@ -217,7 +217,7 @@ func replyStatus(reply client.Reply) int {
 
 // inputTo answers what a session waits for.
 func inputTo(s streams, args []string) (int, error) {
-	r := newRemote("input")
+	r := newDaemonCommand("input")
 	text := r.flags.String("e", "", "")
 	eof := r.flags.Bool("eof", false, "")
 	wait := r.flags.Duration("wait", 24*time.Hour, "")
@@ -263,7 +263,7 @@ func isSet(f *flag.FlagSet, name string) bool {
 
 // showEvents prints a session's events as JSON lines, or its text.
 func showEvents(s streams, args []string) (int, error) {
-	r := newRemote("events")
+	r := newDaemonCommand("events")
 	after := r.flags.Uint64("after", 0, "")
 	live := r.flags.Bool("follow", false, "")
 	given, err := r.parse(args, "NAME")
@@ -320,7 +320,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 
 // interruptIn interrupts what a session runs now.
 func interruptIn(s streams, args []string) (int, error) {
-	r := newRemote("interrupt")
+	r := newDaemonCommand("interrupt")
 	turn := r.flags.Uint64("turn", 0, "")
 	given, err := r.parse(args, "NAME")
 	if err != nil {
@@ -365,7 +365,7 @@ func closeIn(_ streams, args []string) (int, error) {
 }
 
 func onSession(command string, args []string, do func(context.Context, *client.Client, string) error) (int, error) {
-	r := newRemote(command)
+	r := newDaemonCommand(command)
 	given, err := r.parse(args, "NAME")
 	if err != nil {
 		return statusUsage, err
@@ -380,7 +380,7 @@ func onSession(command string, args []string, do func(context.Context, *client.C
 
 // ctl sends a line to the daemon's control plane and prints the answer.
 func ctl(s streams, args []string) (int, error) {
-	r := newRemote("ctl")
+	r := newDaemonCommand("ctl")
 	given, err := r.parse(args, "status|pause|resume|drain|stop")
 	if err != nil {
 		return statusUsage, err
