@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -84,28 +85,38 @@ func newFront(o *Options, idle time.Duration) *front {
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, sdk: f.sharedSDK}
 	defer x.hurry() // the end of the response
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	r.Header.Del(callHeader)
-	var m message
+	var body []byte
 	if r.Method == http.MethodPost {
-		body, ok := x.receive(r)
-		if !ok {
+		var ok bool
+		if body, ok = x.receive(r); !ok {
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		_ = json.Unmarshal(body, &m) // what cannot be read the SDK refuses
 	}
 	if r.Header.Get(versionHeader) >= statelessVersion {
-		f.serveAlone(x, r, m)
+		f.serveAlone(x, r, body)
 	} else {
-		f.serveInSession(x, r, m)
+		f.serveInSession(x, r, body)
 	}
 }
 
+// handOver has a handler of the SDK serve a message.
+func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	to.ServeHTTP(x, r)
+}
+
+// read is the message of a body. What cannot be read is none: the SDK refuses it.
+func read(body []byte) (m message) {
+	_ = json.Unmarshal(body, &m)
+	return m
+}
+
 // serveAlone serves a request that stands for itself: its end is the call's.
-func (f *front) serveAlone(x *exchange, r *http.Request, m message) {
+func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
-	x.call = &call{token: progressToken(m.Params)}
+	x.call = &call{token: progressToken(read(body).Params)}
 	number, err := f.begin(x.call)
 	if err != nil {
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
@@ -114,15 +125,16 @@ func (f *front) serveAlone(x *exchange, r *http.Request, m message) {
 	defer f.finish(number)
 	gone := context.AfterFunc(r.Context(), x.call.cancel)
 	r.Header.Set(callHeader, strconv.FormatInt(number, 10))
-	f.stateless.ServeHTTP(x, r)
+	x.handOver(f.stateless, r, body)
 	gone()
 	x.call.settle(false) // if it was not
 }
 
 // serveInSession serves a request of a client that has an MCP session, or wants one.
-func (f *front) serveInSession(x *exchange, r *http.Request, m message) {
+func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 	id := r.Header.Get(sessionHeader)
-	begins := id == "" && m.Method != nil && *m.Method == methodInitialize
+	m := read(body)
+	begins := id == "" && m.isA(methodInitialize)
 	var c *client
 	var err error
 	switch {
@@ -131,7 +143,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m message) {
 	case id != "":
 		c = f.find(id)
 	default:
-		f.inSessions.ServeHTTP(x, r) // which can do little for it
+		x.handOver(f.inSessions, r, body) // which can do little for it
 		return
 	}
 	switch {
@@ -143,13 +155,43 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m message) {
 		return
 	}
 	defer c.release()
-	if r.Method == http.MethodDelete {
+	several := parts(body, r.Header.Get(versionHeader))
+	switch {
+	case r.Method == http.MethodDelete:
 		c.server.close()
 		f.end(c)
 		x.WriteHeader(http.StatusNoContent)
-		return
+	case len(several) > maxCalls:
+		http.Error(x, fmt.Sprintf("a batch may have %d messages", maxCalls), http.StatusBadRequest)
+	case len(several) > 0:
+		f.serveParts(x, r, c, several)
+	default:
+		f.serveOne(x, r, c, body)
 	}
+	if begins {
+		c.begun()
+	}
+}
+
+// serveParts serves messages that have come in one request, at the same time.
+func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []json.RawMessage) {
+	stream := &sharedStream{w: x}
+	defer stream.end()
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	for _, body := range several {
+		p := &partWriter{stream: stream, id: read(body).ID, header: make(http.Header)}
+		serving.Go(func() {
+			defer p.end()
+			f.serveOne(&exchange{ResponseWriter: p}, r.Clone(r.Context()), c, body)
+		})
+	}
+}
+
+// serveOne serves one message of a client, or its request for what it has missed.
+func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
 	x.sdk = c.sdk
+	m := read(body)
 	if m.isA(methodCancelled) && m.ID == nil {
 		c.cancel(m.Params)
 	}
@@ -165,12 +207,9 @@ func (f *front) serveInSession(x *exchange, r *http.Request, m message) {
 		}
 		r.Header.Set(callHeader, strconv.FormatInt(number, 10))
 	}
-	f.inSessions.ServeHTTP(x, r)
+	x.handOver(f.inSessions, r, body)
 	if x.call != nil && !x.opened { // the SDK has refused it
 		x.answered()
-	}
-	if begins {
-		c.begun()
 	}
 }
 

@@ -201,6 +201,40 @@ func TestHTTP_ACancelledCallIsNotReplayed(t *testing.T) {
 	}
 }
 
+func TestHTTP_TheOldestVersionHasSeveralMessagesInARequest(t *testing.T) {
+	c := serveWeb(t, nil, 0).greet("2025-03-26")
+	call := func(id, input string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":"s%s"}}}`, id, input, id)
+	}
+	c.repl("print 1")
+	a := c.open("POST", []byte("["+call("1000", "print one")+`,{"jsonrpc":"2.0","method":"notifications/initialized"},`+
+		call("1001", "print begun\nsleep")+`,{"jsonrpc":"2.0","id":1002,"method":"no/such"}]`), nil, "1000")
+	a.until("the answers to all but the one that runs", func() bool { return len(a.events) == 2 })
+	eventually(t, "the start of the other call", func() bool {
+		return strings.Contains(c.call("repl_output", map[string]any{"session": "s1001", "grep": "^begun$"}).text(), ": begun")
+	})
+	c.notify("notifications/cancelled", map[string]any{"requestId": 1001})
+	wantPart(t, a.result().text(), "one")
+	for _, m := range a.all() {
+		switch string(m.ID) {
+		case "1000":
+		case "1002":
+			if m.Error == nil {
+				t.Errorf("got %s, want an error", m.Line)
+			}
+		default:
+			t.Errorf("got %s, want nothing for a cancelled call", m.Line)
+		}
+	}
+	if status, text, _ := c.do("POST", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, nil); status != http.StatusAccepted {
+		t.Errorf("notifications only: got %d %s, want 202", status, text)
+	}
+	later := c.greet("2025-06-18")
+	if status, _, _ := later.do("POST", "["+call("1", "print 1")+"]", nil); status != http.StatusBadRequest {
+		t.Errorf("got %d in a version without batches, want 400", status)
+	}
+}
+
 func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
 	webEras(t, func(t *testing.T, c *caller) {
 		c.repl("print 1")

@@ -1,0 +1,101 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// lastBatches is the last version of the protocol that has several messages in one
+// request.
+const lastBatches = "2025-03-26"
+
+// parts is the messages of a body that holds several; nil of one that does not, or
+// may not.
+func parts(body []byte, version string) []json.RawMessage {
+	var all []json.RawMessage
+	if version > lastBatches || !bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) || json.Unmarshal(body, &all) != nil {
+		return nil
+	}
+	return all
+}
+
+// A shared stream is one response to several messages. Each is served as if it had
+// come alone, and writes its events there.
+type sharedStream struct {
+	w http.ResponseWriter
+
+	mu    sync.Mutex
+	begun bool // guarded by mu; the header is written
+}
+
+// event writes text, which is one event.
+func (s *sharedStream) event(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", "text/event-stream")
+		s.w.Header().Set("Cache-Control", "no-cache, no-transform")
+	}
+	return s.w.Write(text)
+}
+
+// end answers when nothing was to be answered.
+func (s *sharedStream) end() {
+	if !s.begun {
+		s.w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// A partWriter is the response to one of the messages.
+type partWriter struct {
+	stream  *sharedStream
+	id      json.RawMessage // of the message
+	header  http.Header
+	failed  int // a status that is an error; 0 when there is none
+	message strings.Builder
+}
+
+// Header implements http.ResponseWriter. The parts have no header of their own.
+func (p *partWriter) Header() http.Header { return p.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (p *partWriter) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		p.failed = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (p *partWriter) Write(text []byte) (int, error) {
+	if p.failed != 0 {
+		return p.message.Write(text)
+	}
+	return p.stream.event(text)
+}
+
+// FlushError implements what http.ResponseController looks for.
+func (p *partWriter) FlushError() error {
+	p.stream.mu.Lock()
+	defer p.stream.mu.Unlock()
+	return http.NewResponseController(p.stream.w).Flush()
+}
+
+// Unwrap implements what http.ResponseController looks for.
+func (p *partWriter) Unwrap() http.ResponseWriter { return p.stream.w }
+
+// end makes an answer of an error that has the status of a response otherwise.
+func (p *partWriter) end() {
+	if p.failed == 0 || !isNameOrNumber(p.id) {
+		return
+	}
+	text := strings.TrimSpace(p.message.String())
+	answer := encode(p.id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: text}})
+	_, _ = p.stream.event(fmt.Appendf(nil, "event: message\ndata: %s\n\n", answer)) // the client may have gone
+}
