@@ -1,0 +1,174 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A webServer is repl mcp --http, for somebody who reads what it says.
+type webServer struct {
+	cmd   *exec.Cmd
+	url   string
+	token string
+}
+
+func newWebServer(t *testing.T, h home) *webServer {
+	t.Helper()
+	s := &webServer{cmd: h.command(t, "mcp", "--lang", "python", "--http", "127.0.0.1:0")}
+	says, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(says)
+	after := func(begin string) string {
+		lines.Scan()
+		rest, ok := strings.CutPrefix(lines.Text(), begin)
+		if !ok {
+			t.Fatalf("got %q, want %s…", lines.Text(), begin)
+		}
+		return rest
+	}
+	s.url = after("repl: serving ")
+	text, err := os.ReadFile(after("repl: the token is in "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.token = strings.TrimSpace(string(text))
+	return s
+}
+
+// post sends a message and returns the response and all of its body.
+func (s *webServer) post(message string, header map[string]string) (http.Header, string, error) {
+	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(message))
+	if err != nil {
+		return nil, "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.Header, string(body), err
+}
+
+// call is the message and the header of a call of repl, in a version.
+func (s *webServer) call(t *testing.T, version, input string) (message string, header map[string]string) {
+	t.Helper()
+	text, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header = map[string]string{"MCP-Protocol-Version": version}
+	meta := "{}"
+	if version < "2026-07-28" {
+		got, body, err := s.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+
+			`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`, header)
+		if err != nil {
+			t.Fatalf("%s, %v", body, err)
+		}
+		header["Mcp-Session-Id"] = got.Get("Mcp-Session-Id")
+	} else {
+		header["Mcp-Method"], header["Mcp-Name"] = "tools/call", "repl"
+		meta = `{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":%s,"session":"work"},"_meta":%s}}`, text, meta), header
+}
+
+// Whatever its clients do, a server that is told to end leaves nothing a second
+// later; one more is for a busy machine. The calls are answered.
+func TestHTTP_LeavesNoProcessWhenItIsToldToEndInACall(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+			t.Run(version+" "+signal.String(), func(t *testing.T) {
+				h := newHome(t)
+				s := newWebServer(t, h)
+				message, header := s.call(t, version, `import os, subprocess, time
+print("begun")
+child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
+os.rename("new", "pids")
+time.sleep(1000)`)
+				answered := make(chan string, 1)
+				go func() {
+					_, body, err := s.post(message, header)
+					if err != nil {
+						body = err.Error()
+					}
+					answered <- body
+				}()
+				var pids []int
+				eventually(t, "the code says its processes", func() bool {
+					text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
+					for _, word := range strings.Fields(string(text)) {
+						pid, _ := strconv.Atoi(word)
+						pids = append(pids, pid)
+					}
+					return err == nil
+				})
+				start := time.Now()
+				if err := s.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				for _, pid := range pids {
+					gone(t, pid)
+				}
+				_ = s.cmd.Wait()
+				if took := time.Since(start); took > 2*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				if got := status(t, s.cmd); got != want {
+					t.Errorf("got status %d, want %d", got, want)
+				}
+				if body := <-answered; !strings.Contains(body, "begun") {
+					t.Errorf("got %q, want the output so far", body)
+				}
+				h.leavesNothing(t)
+			})
+		}
+	}
+}
+
+func TestHTTP_TheTokenStaysAndIsNeeded(t *testing.T) {
+	h := newHome(t)
+	var tokens []string
+	for range 2 {
+		s := newWebServer(t, h)
+		tokens = append(tokens, s.token)
+		message, header := s.call(t, "2026-07-28", "6*7")
+		if _, body, err := s.post(message, header); err != nil || !strings.Contains(body, `"text":"42`) {
+			t.Errorf("got %s, %v", body, err)
+		}
+		s.token = "another"
+		if got, body, err := s.post(message, header); err != nil || !strings.HasPrefix(got.Get("WWW-Authenticate"), "Bearer ") {
+			t.Errorf("got %s, %v", body, err)
+		}
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		_ = s.cmd.Wait()
+	}
+	if tokens[0] != tokens[1] {
+		t.Errorf("got %q, then %q", tokens[0], tokens[1])
+	}
+}
