@@ -108,10 +108,12 @@ func TestPlots_EachPageOnce(t *testing.T) {
 		{"graphics.off()", ""},
 		{"layout(matrix(1:2, 1)); hist(c(1, 2, 2), main = 'h')", `[plot-17 "h"]`},
 		{"boxplot(1:3)", `[plot-17 again "h"]`},
-		{"dev.new(); plot(5)", "[plot-18]"},
-		{"invisible(dev.set(2)); abline(h = 1)", `[plot-17 again "h"]`},
-		{"graphics.off(); rm(list = ls(all.names = TRUE))\nplot(1)", "[plot-19]"},
-		{"setHook('plot.new', NULL, 'replace'); for (i in 1:2) plot(i, col = i)", "[plot-20][plot-21]"},
+		{"par(mfrow = c(1, 2)); plot(1); plot.new(); stop('after it')", "[plot-18]Error: after it\n"},
+		{"dev.new(); plot(5)", "[plot-19]"},
+		{"invisible(dev.set(2)); par(mfg = c(1, 1)); abline(h = 1)", "[plot-18 again]"},
+		{"graphics.off(); rm(list = ls(all.names = TRUE))\nplot(1)", "[plot-20]"},
+		{"setHook('plot.new', NULL, 'replace'); for (i in 1:2) plot(i, col = i)", "[plot-21][plot-22]"},
+		{"dev.control('inhibit'); plot(1); plot(2); invisible(dev.off())", "[plot-23][plot-24]"},
 	})
 }
 
@@ -148,10 +150,13 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 		{"plot(1:3)\nprint('a')\nlines(3:1)\nprint('b')", "[plot-7][1] \"a\"\n[plot-7 again][1] \"b\"\n"},
 		{"plot(1:4); x <- readline('? ')\ny <- 1", "[plot-8]"}, // y <- 1 answers
 	})
-	if got, want := story(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-9][wait line][plot-9 again]"; got != want {
+	if got, want := story(t, w.Run("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-9][wait line][plot-10]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := story(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-10][wait debugger][plot-10 again]"; strings.Replace(got, "[plot-10]Called from: f()\n", "Called from: f()\n[plot-10]", 1) != want {
+	if got, want := story(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-11][wait line][plot-11 again]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := story(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-12][wait debugger][plot-12 again]"; strings.Replace(got, "[plot-12]Called from: f()\n", "Called from: f()\n[plot-12]", 1) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -22,7 +22,7 @@ devices <- list()      # ours: environments with
                        #   size, look     what it was opened with; asked: whether a size was
                        #   page           the number of the page that it draws, and of that page
                        #   length         how much of the display list has been looked at
-                       #   drawn, title   what was found there
+                       #   drawn, title   what was found there; unsent: whether some of it was not sent
                        #   empty          whether it ended with nothing drawn
                        #   last           its bytes when it was last sent
                        #   source         once it was sent
@@ -140,7 +140,8 @@ page_ends <- function(ends) {
   contain({
     inspect(device)
     if (ends) {
-      device$empty <- !device$drawn && file.exists(page_file(device))  # else it has not begun
+      # It has begun, and its display list is not switched off.
+      device$empty <- !device$drawn && device$length > 0L && file.exists(page_file(device))
       keep_going_without_its_files(device)
       resize(device)
     }
@@ -154,14 +155,14 @@ keep_going_without_its_files <- function(device) {
   if (device$length > 0L) next_page(device)
 }
 
-# Looks at what is new in the display list of a device, which is made the current one.
-# Returns the recorded page, or NULL when nothing was drawn.
+# Looks at what is new in the display list of the current device, which is this one. Returns
+# the recorded page when something was drawn that has not been sent.
 inspect <- function(device) {
   page <- grDevices::recordPlot()
   operations <- page[[1L]]
   from <- device$length
   device$length <- length(operations)
-  if (from == length(operations)) return()
+  if (from == length(operations)) return(if (device$unsent) page)
   new <- FALSE
   seen <- 0L
   for (operation in operations[(from + 1L):length(operations)]) {
@@ -172,9 +173,8 @@ inspect <- function(device) {
     if (name == "C_title" && device$title == "") device$title <- title_of(arguments)
     if (new && (seen <- seen + 1L) > 100L) break
   }
-  if (!new) return()
-  device$drawn <- TRUE
-  page
+  if (new) device$drawn <- device$unsent <- TRUE
+  if (device$unsent) page
 }
 
 # Operations after which a page looks as before.
@@ -227,7 +227,7 @@ page_file <- function(device) sprintf(device$files, device$page)
 next_page <- function(device) {
   device$page <- device$page + 1L
   device$length <- 0L
-  device$drawn <- FALSE
+  device$drawn <- device$unsent <- FALSE
   device$empty <- FALSE
   device$title <- ""
   device$last <- raw()
@@ -284,6 +284,7 @@ send_open_page <- function(device) {
   page <- inspect(device)
   if (is.null(page)) return()
   bytes <- picture_of(device, page)
+  device$unsent <- FALSE  # not before: an interrupt puts it off
   if (!length(bytes) || identical(bytes, device$last)) return()
   file <- file.path(directory, "open.png")
   on.exit(unlink(file), add = TRUE)
