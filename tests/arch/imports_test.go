@@ -30,8 +30,10 @@ var mayImport = map[string]string{
 	"cmd/internal/terminal":  "supervisor timeline",
 	"cmd/internal/mcpserver": "supervisor timeline workers",
 	"cmd/internal/install":   "",
+	"cmd/internal/packages":  "",
 	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
-		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/remote",
+		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/remote " +
+		"cmd/internal/packages",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",

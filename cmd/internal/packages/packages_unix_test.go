@@ -1,0 +1,374 @@
+//go:build unix
+
+package packages_test
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+)
+
+// patience bounds every wait for a process.
+const patience = 60 * time.Second
+
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
+// wheel makes a package "tiny" of Python's in a directory of its own.
+func wheel(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	file, err := os.Create(filepath.Join(dir, "tiny-1.0-py3-none-any.whl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	z := zip.NewWriter(file)
+	for name, content := range map[string]string{
+		"tiny/__init__.py":            "answer = 42\n",
+		"tiny-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
+		"tiny-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"tiny-1.0.dist-info/RECORD":   "tiny/__init__.py,,\ntiny-1.0.dist-info/METADATA,,\ntiny-1.0.dist-info/WHEEL,,\ntiny-1.0.dist-info/RECORD,,\n",
+	} {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = w.Write([]byte(content))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// repository makes one of R's that has "tiny", which needs "tinier".
+func repository(t *testing.T) (url string) {
+	t.Helper()
+	dir := t.TempDir()
+	contrib := filepath.Join(dir, "src", "contrib")
+	if err := os.MkdirAll(contrib, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var index strings.Builder
+	for name, imports := range map[string]string{"tiny": "Imports: tinier\n", "tinier": ""} {
+		description := fmt.Sprintf("Package: %s\nVersion: 1.0\n%s", name, imports)
+		index.WriteString(description + "\n")
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		a := tar.NewWriter(z)
+		for file, content := range map[string]string{
+			"DESCRIPTION": description + "Title: A Test\nDescription: A test.\nAuthor: Nobody\nMaintainer: Nobody <n@example.org>\nLicense: GPL-2\n",
+			"NAMESPACE":   "export(answer)\n",
+			"R/answer.R":  "answer <- function() 42\n",
+		} {
+			err := a.WriteHeader(&tar.Header{Name: name + "/" + file, Mode: 0o644, Size: int64(len(content))})
+			if err == nil {
+				_, err = a.Write([]byte(content))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(a.Close(), z.Close(), os.WriteFile(filepath.Join(contrib, name+"_1.0.tar.gz"), b.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(contrib, "PACKAGES"), []byte(index.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + dir
+}
+
+// A language is one that is tested, with a package "tiny" to be had.
+type language struct {
+	tool    *packages.Tool
+	request packages.Request
+	use     []string // a command that prints the answer of tiny
+}
+
+func languages() map[string]func(t *testing.T) language {
+	return map[string]func(t *testing.T) language{
+		"python with pip": func(t *testing.T) language {
+			python := program(t, "python3")
+			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+wheel(t), "PATH="+without(t, "uv"))
+			return language{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
+				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
+		},
+		"python with uv": func(t *testing.T) language {
+			program(t, "uv")
+			python := program(t, "python3")
+			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+wheel(t), "UV_CACHE_DIR="+t.TempDir())
+			return language{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
+				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
+		},
+		"r": func(t *testing.T) language {
+			r := program(t, "R")
+			profile := filepath.Join(t.TempDir(), "profile.R")
+			code := fmt.Sprintf("options(repos = c(CRAN = %s))\n", strconv.Quote(repository(t)))
+			if err := os.WriteFile(profile, []byte(code), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return language{packages.R(), packages.Request{Executable: r, Dir: t.TempDir(), Env: append(os.Environ(), "R_PROFILE_USER="+profile)},
+				[]string{r, "--no-echo", "-e", "cat(tiny::answer(),fill=TRUE)"}}
+		},
+	}
+}
+
+// without is PATH without the directories of a program.
+func without(t *testing.T, name string) string {
+	t.Helper()
+	var dirs []string
+	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(d, name)); err != nil {
+			dirs = append(dirs, d)
+		}
+	}
+	path := strings.Join(dirs, string(os.PathListSeparator))
+	t.Setenv("PATH", path)
+	return path
+}
+
+func (l language) make(t *testing.T, names ...string) ([]string, []packages.Progress, error) {
+	t.Helper()
+	wanted, err := l.tool.Canonical(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports []packages.Progress
+	r := l.request
+	r.Packages = wanted
+	env, err := l.tool.Make(t.Context(), r, func(p packages.Progress) { reports = append(reports, p) })
+	return env, reports, err
+}
+
+func (l language) answer(t *testing.T, env []string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), l.use[0], l.use[1:]...)
+	cmd.Env = slices.Concat(l.request.Env, env)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("%v: %s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestMake_APackageIsThereAndTheSecondTimeAtOnce(t *testing.T) {
+	for name, make := range languages() {
+		t.Run(name, func(t *testing.T) {
+			l := make(t)
+			if got := l.answer(t, nil); got == "42" {
+				t.Fatal("it is there without us")
+			}
+			env, reports, err := l.make(t, "tiny")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := l.answer(t, env); got != "42" {
+				t.Errorf("with %q: got %q", env, got)
+			}
+			if len(reports) < 2 {
+				t.Errorf("only %d reports: %+v", len(reports), reports)
+			}
+			for i, p := range reports[1:] {
+				if p.Done < reports[i].Done {
+					t.Errorf("it went back: %+v", reports)
+				}
+			}
+			again, reports, err := l.make(t, "tiny", "tiny ")
+			if err != nil || !slices.Equal(again, env) || len(reports) != 0 {
+				t.Errorf("the second time: %q, %+v, %v", again, reports, err)
+			}
+		})
+	}
+}
+
+func TestMake_WhatThereIsNotIsSaidInTheToolsOwnWords(t *testing.T) {
+	for name, make := range languages() {
+		t.Run(name, func(t *testing.T) {
+			l := make(t)
+			_, _, err := l.make(t, "nosuchpackage")
+			var e *packages.Error
+			if !errors.As(err, &e) || !strings.Contains(e.Output, "nosuchpackage") || !strings.HasPrefix(err.Error(), "nosuchpackage cannot be prepared: ") {
+				t.Errorf("got %v", err)
+			}
+			leavesNothing(t, l.request.Dir)
+		})
+	}
+}
+
+// leavesNothing fails when something is left that a failure had begun.
+func leavesNothing(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(path, ".new-") {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMake_TwoAtOnceShareOneResult(t *testing.T) {
+	for name, make := range languages() {
+		t.Run(name, func(t *testing.T) {
+			l := make(t)
+			l.request.Packages = []string{"tiny"}
+			envs := [2][]string{}
+			var wg sync.WaitGroup
+			for i := range envs {
+				wg.Go(func() {
+					var err error
+					if envs[i], err = l.tool.Make(t.Context(), l.request, func(packages.Progress) {}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if !slices.Equal(envs[0], envs[1]) || l.answer(t, envs[0]) != "42" {
+				t.Errorf("got %q", envs)
+			}
+			leavesNothing(t, l.request.Dir)
+		})
+	}
+}
+
+// fakePython answers the question for facts, and then runs a script.
+func fakePython(t *testing.T, script string) packages.Request {
+	t.Helper()
+	without(t, "uv")
+	path := filepath.Join(t.TempDir(), "python3")
+	code := "#!/bin/sh\nif [ \"$1\" = -c ]; then echo fake; echo 23.0; exit; fi\n" + script
+	if err := os.WriteFile(path, []byte(code), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return packages.Request{Executable: path, Packages: []string{"tiny"}, Dir: t.TempDir()}
+}
+
+func TestMake_ACancelKillsTheWholeTree(t *testing.T) {
+	r := fakePython(t, "sleep 600 & echo $!; sleep 600\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	child := 0
+	_, err := packages.Python().Make(ctx, r, func(p packages.Progress) {
+		child, _ = strconv.Atoi(p.Message)
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if child == 0 {
+		t.Fatal("the tool did not start a child")
+	}
+	late := time.After(patience)
+	for syscall.Kill(child, 0) == nil {
+		select {
+		case <-late:
+			t.Fatal("the child of the tool lives on")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	leavesNothing(t, r.Dir)
+}
+
+func TestMake_ItsTimeAndItsOutputAreBounded(t *testing.T) {
+	slow := fakePython(t, "echo begun; exec sleep 600\n")
+	slow.Limit = 500 * time.Millisecond
+	_, err := packages.Python().Make(t.Context(), slow, func(packages.Progress) {})
+	if err == nil || !strings.Contains(err.Error(), "it was not done after 500ms:\nbegun") {
+		t.Errorf("got %v", err)
+	}
+	loud := fakePython(t, "exec yes\n")
+	_, err = packages.Python().Make(t.Context(), loud, func(packages.Progress) {})
+	var e *packages.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Reason, "printed more than") || len(e.Output) > 4096 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMake_WhatIsSaidCannotActOnATerminal(t *testing.T) {
+	r := fakePython(t, `printf '\033[31mred\033[0m\033]0;title\007\rnext\b\n'; exit 1`)
+	var said []string
+	_, err := packages.Python().Make(t.Context(), r, func(p packages.Progress) { said = append(said, p.Message) })
+	if !slices.Contains(said, "next") || strings.ContainsAny(strings.Join(said, ""), "\x1b\a\b\r") || strings.ContainsAny(err.Error(), "\x1b\a\b\r") {
+		t.Errorf("got %q, %q", said, err)
+	}
+}
+
+func TestMake_ADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
+	r := fakePython(t, "exit 0\n")
+	if err := os.Chmod(r.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := packages.Python().Make(t.Context(), r, func(packages.Progress) {})
+	if err == nil || !strings.Contains(err.Error(), "can be written by others") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMake_ForgetsWhatIsLongUnused(t *testing.T) {
+	r := fakePython(t, "exit 0\n")
+	old := filepath.Join(r.Dir, "python", "0123")
+	unfinished := filepath.Join(r.Dir, "python", ".new-1")
+	for dir, age := range map[string]time.Duration{old: 91 * 24 * time.Hour, unfinished: 24 * time.Hour} {
+		then := time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chtimes(dir, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env, err := packages.Python().Make(t.Context(), r, func(packages.Progress) {})
+	if err != nil || len(env) != 1 {
+		t.Fatalf("got %q, %v", env, err)
+	}
+	for _, dir := range []string{old, unfinished} {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", dir, err)
+		}
+	}
+}
+
+func TestCanonical_EqualWishesBecomeEqual(t *testing.T) {
+	got, err := packages.Python().Canonical([]string{"Num_Py  >= 2", "b", "num.py >= 2", "b"})
+	if err != nil || !slices.Equal(got, []string{"b", "num-py>= 2"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, bad := range []string{"", "-r file", "--index-url=x", "a\nb\x00", "./local", strings.Repeat("x", 501)} {
+		if got, err := packages.Python().Canonical([]string{bad}); err == nil {
+			t.Errorf("%.20q became %q", bad, got)
+		}
+	}
+	for _, bad := range []string{"", "-x", "a b", "x$y", "1x"} {
+		if got, err := packages.R().Canonical([]string{bad}); err == nil {
+			t.Errorf("%q became %q", bad, got)
+		}
+	}
+	if _, err := packages.R().Canonical(make([]string, 101)); err == nil {
+		t.Error("101 at once")
+	}
+}

@@ -1,0 +1,101 @@
+package packages
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// rName is a package's name as R's manual has it.
+var rName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]$`)
+
+//go:embed examine.R
+var examineR string
+
+//go:embed install.R
+var installR string
+
+// rMark begins the lines that our code in R prints for us.
+const rMark = "turnstone: "
+
+// R makes R's packages with install.packages, from the repositories that the user's
+// own R is set to. What R finds anyway is not made again.
+func R() *Tool {
+	return &Tool{
+		language: "R",
+		path:     "R_LIBS",
+		canonical: func(name string) (string, error) {
+			if !rName.MatchString(name) {
+				return "", fmt.Errorf("%q is no package of R's: give a name such as jsonlite", name)
+			}
+			return name, nil
+		},
+		examine: func(ctx context.Context, r *Request, dir string) (f finding, err error) {
+			err = r.runR(ctx, dir, examineR, func(kind, text string) {
+				switch kind {
+				case "fact":
+					f.facts = append(f.facts, text)
+				case "missing":
+					f.missing = append(f.missing, text)
+				}
+			}, r.Packages...)
+			if err == nil && len(f.facts) == 0 {
+				err = fmt.Errorf("%s does not say which R it is", r.Executable)
+			}
+			return f, err
+		},
+		install: func(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error {
+			var p Progress
+			return r.runR(ctx, filepath.Dir(lib), installR, func(kind, text string) {
+				switch kind {
+				case "total": // each is fetched, and installed
+					n, _ := strconv.ParseInt(text, 10, 64)
+					p.Total = 2 * n
+				case "step":
+					p.Done++
+					fallthrough
+				default:
+					p.Message = brief(text)
+				}
+				report(p)
+			}, append([]string{lib}, f.missing...)...)
+		},
+	}
+}
+
+// runR runs code, and takes what it prints for us; anything else that is printed has
+// no kind, but for what means a step.
+func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
+	script, err := os.CreateTemp(dir, unfinished+"*.R") // R's own front end does not keep the lines of a long -e
+	if err != nil {
+		return err
+	}
+	defer os.Remove(script.Name())
+	_, err = script.WriteString(code)
+	if e := script.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	args = append([]string{"--no-echo", "--no-save", "--no-restore", "--file=" + script.Name(), "--args"}, args...)
+	// The words that are looked for are those of R's English.
+	_, err = r.run(ctx, dir, []string{"LANGUAGE=en"}, func(line string) {
+		ours, ok := strings.CutPrefix(line, rMark)
+		kind, text, _ := strings.Cut(ours, " ")
+		switch {
+		case ok:
+			take(kind, text)
+		case strings.HasPrefix(line, "trying URL ") || strings.HasPrefix(line, "* DONE (") || strings.Contains(line, "successfully unpacked"):
+			take("step", line)
+		default:
+			take("", line)
+		}
+	}, r.Executable, args...)
+	return err
+}

@@ -1,0 +1,34 @@
+//go:build unix
+
+package packages
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// ownTree has cmd killed together with all that it starts.
+func ownTree(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// untrusted says why a directory could hold what somebody else put there; "" means
+// it is the user's own.
+func untrusted(info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return "is not a directory"
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return "belongs to somebody else"
+	case info.Mode().Perm()&0o022 != 0:
+		return "can be written by others (chmod go-w it)"
+	}
+	return ""
+}
+
+// venvPython is the interpreter of a virtual environment, within it.
+const venvPython = "bin/python"
