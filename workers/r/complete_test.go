@@ -63,7 +63,7 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 		{"for (i in seq_al|", "seq_al", "seq_along"},
 		{"mtcars$dr|", "mtcars$dr", "mtcars$drat"},
 		{"plot(1, type|", "type", "type= type.convert typeof"}, // of a method
-		{"quantile(1, prob|", "prob", "probs="},              // likewise
+		{"quantile(1, prob|", "prob", "probs="},                // likewise
 		{"?interaction.p|", "?interaction.p", "?interaction.plot"},
 		{"# comment mydat|", "", ""},
 		{"no_such_thing$|", "no_such_thing$", ""},
