@@ -273,7 +273,12 @@ func TestPlots_AreBounded(t *testing.T) {
 	if n := len(images(r)); n != 50 || !strings.Contains(r.ErrText(), "[2 more finished plots") {
 		t.Errorf("%d pictures and %q", n, r.ErrText())
 	}
-	tell(t, w, []told{{"plot(1); invisible(dev.off())", fmt.Sprintf("[plot-%d]", 51+51+50+1)}})
+	tell(t, w, []told{
+		{"plot(1); invisible(dev.off())", fmt.Sprintf("[plot-%d]", 51+51+50+1)},
+		{"for (i in 1:62) pdf(NULL); try(dev.new(), silent = TRUE); cat(geterrmessage())", "Error : too many open devices\n"},
+		{"graphics.off(); e <- environment(environment(getOption('device'))$plots$open); e$MAX_BYTES <- 1000; plot(1)", "[a plot of 0 MB is not shown: the limit is 0 MB]\n"},
+		{"e$MAX_BYTES <- 60e6; plot(2)", fmt.Sprintf("[plot-%d]", 51+51+50+2)},
+	})
 }
 
 func TestPlots_ForkedChildrenSendNone(t *testing.T) {

@@ -8,11 +8,11 @@
 # writes later, so bytes tell what is new. Each page has a source of its own; what changes a
 # page that was sent is an update of that source.
 
-MAX_PAGES <- 50L     # that are sent between one wait for input and the next
-MAX_BYTES <- 60e6    # of a picture: it has to fit a frame
-MAX_PIXELS <- 16384  # of a side: cairo ends at twice that
-MAX_COMPLAINTS <- 3L # likewise
-MAX_DEVICES <- 62L   # R's own bound
+MAX_PAGES <- 50L      # that are sent between one wait for input and the next
+MAX_COMPLAINTS <- 3L  # likewise, about what could not be shown
+MAX_BYTES <- 60e6     # of a picture: it has to fit a frame
+MAX_PIXELS <- 16384   # of a side: cairo ends at twice that
+MAX_DEVICES <- 62L    # of R's 63: replaying a page takes one
 
 owner <- Sys.getpid()  # a forked child never sends
 directory <- ""
