@@ -47,6 +47,8 @@ func mcp(s streams, args []string) (int, error) {
 	sessionDir := f.String("session-dir", "", "")
 	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "")
 	stdin := f.String("stdin", string(mcpserver.StdinAuto), "")
+	var away daemonChoice
+	away.define(f)
 	var web webChoice
 	web.define(f)
 	if err := parse(f, args); err != nil {
@@ -76,7 +78,7 @@ func mcp(s streams, args []string) (int, error) {
 		}
 		offered = []language{l}
 	}
-	if err := errors.Join(c.settleDir(), web.settle(f)); err != nil {
+	if err := errors.Join(c.settleDir(), web.settle(f), away.settle(web)); err != nil {
 		return statusUsage, err
 	}
 	specs := make(map[string]func(dir string) workers.Spec)
@@ -93,22 +95,29 @@ func mcp(s streams, args []string) (int, error) {
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
+	options := &mcpserver.Options{
+		Specs:     specs,
+		Dir:       c.dir,
+		Stdin:     policy,
+		ImageSide: *imageSize,
+		Default:   c.lang,
+		In:        s.in,
+		Out:       s.out,
+		Version:   programVersion(),
+	}
+	if away.use {
+		status, err := away.serve(ctx, options, c)
+		if signalled, ok := statusOf(ctx); ok {
+			status = signalled
+		}
+		return status, err
+	}
 	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets()})
 	if err != nil {
 		return statusFailed, err
 	}
 	defer sup.Close()
-	options := &mcpserver.Options{
-		Supervisor: sup,
-		Specs:      specs,
-		Dir:        c.dir,
-		Stdin:      policy,
-		ImageSide:  *imageSize,
-		Default:    c.lang,
-		In:         s.in,
-		Out:        s.out,
-		Version:    programVersion(),
-	}
+	options.Supervisor = sup
 	if web.address != "" {
 		err = web.serve(ctx, options, s.err)
 	} else {

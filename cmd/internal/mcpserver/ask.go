@@ -65,7 +65,7 @@ func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, bea
 	switch {
 	case a.stdin == StdinDeny && a.denied < maxDenied:
 		a.denied++
-		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: author})
+		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: a.author})
 	case a.stdin == StdinDeny, a.call.asks(w) == askNothing, !time.Now().Before(a.deadline):
 		return false, a.report(ctx, wait)
 	case a.call.sdk.ProtocolVersion() >= statelessVersion:
@@ -195,7 +195,11 @@ func (a *asker) take(ctx context.Context, w *supervisor.Wait, answer *mcp.Elicit
 		}
 		return a.feed(ctx, w, fromUser(text))
 	}
-	a.note("the user did not answer")
+	if answer.Action == "decline" { // by the user, or by a client that asks nobody
+		a.note("the question was declined")
+	} else {
+		a.note("the question was dismissed")
+	}
 	if _, err := a.session.Interrupt(ctx, w.Turn); err != nil {
 		if ctx.Err() != nil {
 			return false, nil
@@ -223,12 +227,9 @@ func (a *asker) feed(ctx context.Context, w *supervisor.Wait, in supervisor.Inpu
 }
 
 // give answers w, or returns supervisor.ErrStale.
-func give(ctx context.Context, s *supervisor.Session, w *supervisor.Wait, in supervisor.Input) error {
-	turn := s.Current()
-	if turn == nil {
-		return supervisor.ErrStale
-	}
-	return turn.Answer(ctx, w.ID, in)
+func give(ctx context.Context, s Session, w *supervisor.Wait, in supervisor.Input) error {
+	_, err := s.Answer(ctx, w.ID, in)
+	return err
 }
 
 // fromUser is what a person has typed.
@@ -378,8 +379,8 @@ func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mc
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
 		a.resumed = &resumption{p, answer}
 	}
-	turn := session.Current()
-	if turn == nil || turn.ID() != p.turn {
+	turn, active := session.Active(p.turn)
+	if !active {
 		return a.report(ctx, a.now)
 	}
 	return a.follow(ctx, turn, a.view.own(r.call))

@@ -63,7 +63,7 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 func (a *asker) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
 	r, err := a.session.Wait(ctx, &supervisor.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return nil
+		return a.lost(ctx, err)
 	}
 	return a.render(r)
 }
@@ -77,14 +77,12 @@ func (a *asker) grep(pattern string) *mcp.CallToolResult {
 		}
 		return failure(err)
 	}
-	log := a.session.Log()
-	log.Sync()
-	found, err := log.Grep(re, maxLines+1)
+	found, err := a.session.Grep(re, maxLines+1)
 	if err != nil {
 		return failure(err)
 	}
 	if len(found) == 0 {
-		return plain(fmt.Sprintf("[no line of %d matches]", log.LineCount()))
+		return plain(fmt.Sprintf("[no line of %d matches]", a.session.LineCount()))
 	}
 	for i := range found {
 		found[i].Text = around(found[i].Text, re)
@@ -98,9 +96,7 @@ func (a *asker) grep(pattern string) *mcp.CallToolResult {
 }
 
 func (a *asker) lines(which string) *mcp.CallToolResult {
-	log := a.session.Log()
-	log.Sync()
-	total := log.LineCount()
+	total := a.session.LineCount()
 	from, to, err := lineRange(which, total)
 	if err != nil {
 		return failure(err)
@@ -109,7 +105,7 @@ func (a *asker) lines(which string) *mcp.CallToolResult {
 		return plain(fmt.Sprintf("[there are %d lines]", total))
 	}
 	to = min(to, total)
-	texts, err := log.Lines(from, min(to, from+maxLines-1))
+	texts, err := a.session.Lines(from, min(to, from+maxLines-1))
 	if err != nil {
 		return failure(err)
 	}

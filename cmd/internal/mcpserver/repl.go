@@ -82,7 +82,7 @@ type asker struct {
 	*server
 	call     *request
 	view     *view
-	session  *supervisor.Session
+	session  Session
 	deadline time.Time
 	opening  string      // of the reply; may be ""
 	notes    []string    // for the state line
@@ -128,7 +128,7 @@ func (a *asker) interruptNow(ctx context.Context) error {
 
 // submit runs code.
 func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
-	start := func() (*supervisor.Turn, error) { return a.session.SubmitAs(ctx, author, code) }
+	start := func() (Turn, error) { return a.session.Submit(ctx, code) }
 	turn, owner, err := a.view.start(a.call.call, start)
 	if err != nil && a.awaitCancelled(ctx, owner) {
 		turn, owner, err = a.view.start(a.call.call, start)
@@ -137,10 +137,8 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
 		a.note(notUsed)
 		return a.report(ctx, a.now)
-	case err != nil && ctx.Err() != nil:
-		return nil
 	case err != nil:
-		return failure(err)
+		return a.lost(ctx, err)
 	}
 	if eof {
 		a.note("eof was not used: it was code")
@@ -172,22 +170,16 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 		a.note(notUsed)
 		return a.report(ctx, a.now)
 	}
-	turn := a.session.Current()
-	err := supervisor.ErrStale
-	if turn != nil {
-		if text != "" {
-			text = withNewline(text)
-		}
-		err = turn.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: author})
+	if text != "" {
+		text = withNewline(text)
 	}
+	turn, err := a.session.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: a.author})
 	switch {
 	case errors.Is(err, supervisor.ErrStale):
 		a.note("the wait is over; " + notUsed)
 		return a.report(ctx, a.now)
-	case err != nil && ctx.Err() != nil:
-		return nil
 	case err != nil:
-		return failure(err)
+		return a.lost(ctx, err)
 	}
 	a.view.expectCode() // that wait is answered
 	return a.follow(ctx, turn, a.view.own(a.call.call))
@@ -195,7 +187,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
-func (a *asker) follow(ctx context.Context, turn *supervisor.Turn, o *owner) *mcp.CallToolResult {
+func (a *asker) follow(ctx context.Context, turn Turn, o *owner) *mcp.CallToolResult {
 	defer a.view.disown(o)
 	a.ran = true
 	start := time.Now()
@@ -208,7 +200,7 @@ func (a *asker) follow(ctx context.Context, turn *supervisor.Turn, o *owner) *mc
 
 // giveUp interrupts the turn of a call that was cancelled, and leaves word of that
 // for the next reply: the client shows its model nothing of this call.
-func (a *asker) giveUp(ctx context.Context, turn *supervisor.Turn, after time.Duration) {
+func (a *asker) giveUp(ctx context.Context, turn Turn, after time.Duration) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
 	defer cancel()
 	result, err := a.session.Interrupt(bounded, turn.ID())
@@ -249,7 +241,7 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 		r, err := wait(ctx, o)
 		switch {
 		case err != nil:
-			return nil
+			return a.lost(ctx, err)
 		case r.Wait != nil && !a.stdin.ofModel(r.Wait):
 			if going, result := a.attend(ctx, wait, r.Wait, beat); !going {
 				if result != nil && !beat.hold(ctx) {
@@ -281,7 +273,7 @@ func (a *asker) report(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	after, _ := a.view.knows()
 	r, err := wait(ctx, &supervisor.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return nil
+		return a.lost(ctx, err)
 	}
 	return a.tell(ctx, wait, r, after)
 }
@@ -298,7 +290,7 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 		var err error
 		if r, err = wait(ctx, &supervisor.WaitOptions{Poll: true, After: cursor}); err != nil {
 			a.view.endReport()
-			return nil
+			return a.lost(ctx, err)
 		}
 	}
 	a.opening = a.view.leftWord()

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,8 +82,8 @@ func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
 	}
 	o := timeline.RenderOptions{
 		MaxChars:   most.chars - rest,
-		OutputPath: a.session.Log().OutputPath(),
-		Self:       author,
+		OutputPath: a.session.OutputPath(),
+		Self:       a.author,
 	}
 	for {
 		rendering := timeline.Render(r.Events, &o)
@@ -251,6 +252,19 @@ func failure(err error) *mcp.CallToolResult {
 	result := plain(strings.TrimPrefix(err.Error(), "supervisor: "))
 	result.IsError = true
 	return result
+}
+
+// lost is the result of a call whose session failed it; nil when ctx ended. One
+// that is not there any more is forgotten, and so the next call makes another.
+func (a *asker) lost(ctx context.Context, err error) *mcp.CallToolResult {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, supervisor.ErrClosed):
+		a.sessions.forget(a.view)
+		return failure(errors.New("this session is not there any more, and its variables are lost: it was closed, or the daemon that had it ended; the next call starts a new one"))
+	}
+	return failure(err)
 }
 
 // openFailure says why a session could not be opened.

@@ -14,10 +14,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Options are what a server needs. All but Default, Logger and Version is required.
+// Options are what a server needs: Specs, and a Supervisor or a Host.
 type Options struct {
 	// Supervisor opens the sessions. The server closes those that it opened.
 	Supervisor *supervisor.Supervisor
+
+	// Host has the sessions instead, and they stay when the server ends. Of Specs
+	// only the names of languages are used then.
+	Host Host
 
 	// Specs says for each language how to start its worker in a directory; "" is
 	// the one that it chooses. A func is called when a session is opened: it may
@@ -44,6 +48,9 @@ type Options struct {
 	In  io.Reader
 	Out io.Writer
 
+	// Author is how the client's turns are recorded; "" means "mcp".
+	Author string
+
 	// Logger gets what no caller is told; nil means none.
 	Logger *slog.Logger
 
@@ -51,13 +58,14 @@ type Options struct {
 	Version string
 }
 
-// author is how turns of this caller are recorded.
-const author = "mcp"
+// defaultAuthor is how turns of a client are recorded that has no other name.
+const defaultAuthor = "mcp"
 
 // A server is what one client sees: tools over its own sessions.
 type server struct {
 	transport transport
 	sessions  *sessions
+	author    string
 	stdin     StdinPolicy
 	imageSide int
 	parked    carPark
@@ -66,7 +74,7 @@ type server struct {
 
 // newServer is what one client sees, with options that are complete.
 func newServer(o *Options, t transport) *server {
-	return &server{transport: t, sessions: newSessions(o), stdin: o.Stdin, imageSide: o.ImageSide}
+	return &server{transport: t, sessions: newSessions(o), author: o.Author, stdin: o.Stdin, imageSide: o.ImageSide}
 }
 
 // lastWrites is how long Run waits, once its sessions are closed, for the client
@@ -115,12 +123,15 @@ func (s *server) close() {
 func (opts *Options) complete() (*Options, error) {
 	o := *opts
 	switch {
-	case o.Supervisor == nil:
-		return nil, errors.New("mcpserver: Supervisor is required")
+	case o.Supervisor == nil && o.Host == nil:
+		return nil, errors.New("mcpserver: a Supervisor or a Host is required")
 	case len(o.Specs) == 0:
 		return nil, errors.New("mcpserver: no language is given")
 	case o.Default != "" && o.Specs[o.Default] == nil:
 		return nil, fmt.Errorf("mcpserver: the default language %q is not among those given", o.Default)
+	}
+	if o.Author == "" {
+		o.Author = defaultAuthor
 	}
 	if o.ImageSide == 0 {
 		o.ImageSide = DefaultImageSide

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// mainSession is the session of the default language that a call means when it
+	// MainSession is the session of the default language that a call means when it
 	// names none. That of any other language has the language's name.
-	mainSession = "main"
+	MainSession = "main"
 
 	// newSession asks for a session with a name that is not taken.
 	newSession = "new"
@@ -30,6 +30,8 @@ const (
 // sessions are those that this caller opened, by name.
 type sessions struct {
 	supervisor *supervisor.Supervisor
+	author     string
+	host       Host // where the sessions are; nil: they are our own
 	specs      map[string]func(dir string) workers.Spec
 	dir        string   // where sessions work, whatever the client says; may be ""
 	here       string   // the directory of this process
@@ -54,6 +56,8 @@ const maxEnded = 256
 func newSessions(o *Options) *sessions {
 	s := &sessions{
 		supervisor: o.Supervisor,
+		host:       o.Host,
+		author:     o.Author,
 		specs:      o.Specs,
 		dir:        o.Dir,
 		languages:  slices.Sorted(maps.Keys(o.Specs)),
@@ -81,8 +85,8 @@ func (s *sessions) openAhead() {
 	if s.main != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.closed && s.views[mainSession] == nil { // a call may have been faster
-			s.openLocked(mainSession, s.main, s.dir)
+		if !s.closed && s.views[MainSession] == nil { // a call may have been faster
+			s.openLocked(MainSession, s.main, s.dir)
 		}
 	}
 }
@@ -159,7 +163,7 @@ func (s *sessions) place(dir string) string {
 // one, or else the only one there is, or "".
 func (s *sessions) meantLocked() string {
 	if s.main != "" {
-		return mainSession
+		return MainSession
 	}
 	if len(s.views) == 1 {
 		for only := range s.views {
@@ -171,13 +175,13 @@ func (s *sessions) meantLocked() string {
 
 func (s *sessions) defaultName(lang string) string {
 	if lang == s.main {
-		return mainSession
+		return MainSession
 	}
 	return lang
 }
 
 func (s *sessions) freeNameLocked(lang string) string {
-	if s.shared { // a caller must not meet another's by counting
+	if s.shared || s.host != nil { // a caller must not meet another's by counting
 		return lang + "-" + strings.ToLower(rand.Text()[:8])
 	}
 	for n := 2; ; n++ {
@@ -231,7 +235,11 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 		if unused != nil {
 			unused.close(s.logger)
 		}
-		v.session, v.err = s.open(name, lang, dir)
+		if s.host != nil {
+			v.session, v.err = s.openAt(v)
+		} else {
+			v.session, v.err = s.open(name, lang, dir)
+		}
 		if v.err != nil {
 			s.logger.Error("a session did not open", "session", name, "language", lang, "error", v.err)
 			s.forget(v) // the next call tries again
@@ -241,14 +249,40 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 	return v
 }
 
-func (s *sessions) open(name, lang, dir string) (*supervisor.Session, error) {
+func (s *sessions) open(name, lang, dir string) (Session, error) {
 	spec := s.specs[lang](dir)
 	session, err := s.supervisor.Open(context.Background(), s.prefix+name, spec)
 	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
 		session, err = s.supervisor.Open(context.Background(), s.prefix+name, spec)
 	}
-	return session, err
+	if err != nil {
+		return nil, err
+	}
+	return own{session, s.author}, nil
 }
+
+// openAt opens the session of a view at the host, and goes on reading where this
+// client stopped when it was here before.
+func (s *sessions) openAt(v *view) (Session, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), hostTime)
+	defer cancel()
+	session, made, err := s.host.Open(ctx, v.name, v.lang, v.dir)
+	if err != nil || made {
+		return session, err
+	}
+	info, known := session.Info(), session.Mark(0)
+	if known == 0 {
+		v.leaveWord(fmt.Sprintf("this session was there before: %d turns were run in it", info.Turn))
+		known = info.LastSeq
+	} else {
+		v.leaveWord("back in the session as it was left")
+	}
+	v.resume(known, info.Wait)
+	return session, nil
+}
+
+// hostTime bounds opening a session of a host's, which may have to start.
+const hostTime = 30 * time.Second
 
 // spell is a duration as people write it, without parts that are nothing.
 func spell(d time.Duration) string {

@@ -21,8 +21,8 @@ type view struct {
 	touched time.Time   // guarded by sessions.mu; when the last call named it
 	expiry  *time.Timer // guarded by sessions.mu; nil when it may stay
 
-	opened  chan struct{}       // closed when session or err is set
-	session *supervisor.Session // nil if opening failed
+	opened  chan struct{} // closed when session or err is set
+	session Session       // nil if opening failed
 	err     error
 
 	pictures gallery // of a session that is open
@@ -68,7 +68,7 @@ func newView(name, lang, dir string) *view {
 }
 
 // isOpen is the session if it has been opened.
-func (v *view) isOpen() (*supervisor.Session, bool) {
+func (v *view) isOpen() (Session, bool) {
 	select {
 	case <-v.opened:
 		return v.session, v.err == nil
@@ -79,7 +79,7 @@ func (v *view) isOpen() (*supervisor.Session, bool) {
 
 // open waits for the session, until the deadline. ok is false when that passed,
 // or ctx ended.
-func (v *view) open(ctx context.Context, deadline time.Time) (s *supervisor.Session, ok bool, err error) {
+func (v *view) open(ctx context.Context, deadline time.Time) (s Session, ok bool, err error) {
 	select {
 	case <-v.opened: // no timer when it is open
 		return v.session, true, v.err
@@ -101,7 +101,7 @@ func (v *view) open(ctx context.Context, deadline time.Time) (s *supervisor.Sess
 func (v *view) gallery() *gallery {
 	v.pictures.mu.Lock()
 	defer v.pictures.mu.Unlock()
-	if path := v.session.Log().OutputPath(); v.pictures.dir == "" && path != "" {
+	if path := v.session.OutputPath(); v.pictures.dir == "" && path != "" {
 		v.pictures.dir = filepath.Dir(path)
 	}
 	return &v.pictures
@@ -115,6 +115,17 @@ func (v *view) close(logger *slog.Logger) {
 	}
 	if err := v.session.Close(context.Background()); err != nil {
 		logger.Error("a session did not close cleanly", "session", v.name, "error", err)
+	}
+}
+
+// resume has the caller know everything up to a cursor already, and with it the
+// wait that was told of before it.
+func (v *view) resume(known timeline.Seq, wait *supervisor.Wait) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cursor = max(firstEvent, known)
+	if wait != nil && wait.ID <= known {
+		v.shown = wait.ID
 	}
 }
 
@@ -136,16 +147,23 @@ func (v *view) expectCode() {
 // told moves the cursor to what the caller has read. A reply that a later one has
 // overtaken moves nothing.
 func (v *view) told(r supervisor.Reply) {
+	if v.tell(r) {
+		v.session.Mark(r.Next)
+	}
+}
+
+func (v *view) tell(r supervisor.Reply) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r.Next < v.cursor {
-		return
+		return false
 	}
 	v.cursor = r.Next
 	v.shown = 0
 	if r.Wait != nil {
 		v.shown = r.Wait.ID
 	}
+	return true
 }
 
 // leaveWord has the next reply open with a sentence.
@@ -184,7 +202,7 @@ func (v *view) endReport() { <-v.reporting }
 
 // start calls submit and, if it succeeds, makes c the owner of the turn, as one
 // step: so a call that is refused learns whose turn it is that runs.
-func (v *view) start(c *call, submit func() (*supervisor.Turn, error)) (*supervisor.Turn, *owner, error) {
+func (v *view) start(c *call, submit func() (Turn, error)) (Turn, *owner, error) {
 	v.starting.Lock()
 	defer v.starting.Unlock()
 	turn, err := submit()

@@ -3,10 +3,8 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -166,6 +164,9 @@ type Turn struct {
 	id      uint64
 }
 
+// TurnOf is a turn of the session by its number.
+func (s *Session) TurnOf(id uint64) *Turn { return &Turn{s, id} }
+
 // ID is the turn's number.
 func (t *Turn) ID() uint64 { return t.id }
 
@@ -317,10 +318,4 @@ func waitOf(w *client.Wait) *supervisor.Wait {
 // session is not there any more.
 func Gone(err error) bool {
 	return client.IsKind(err, client.KindUnreachable) || errors.Is(err, supervisor.ErrClosed) || errors.Is(err, client.ErrEnded)
-}
-
-// Reader is a name for one who reads on behalf of a client, which stays the same
-// when it is started anew.
-func Reader(client, dir string) string {
-	return fmt.Sprintf("%s in %s", strings.TrimSpace(client), dir)
 }

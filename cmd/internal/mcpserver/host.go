@@ -1,0 +1,98 @@
+package mcpserver
+
+import (
+	"context"
+	"iter"
+	"regexp"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A Host has sessions that outlive the server, and that others may use, too.
+type Host interface {
+	// Open is the session of that name, made in a directory if it is not there and
+	// lang is not "". MainSession is the name of the one that the client means when
+	// it names none: which that is, is the host's to say. made tells whether it was
+	// made.
+	Open(ctx context.Context, name, lang, dir string) (s Session, made bool, err error)
+}
+
+// A Session is what the tools are about: one of this server's own, or of a Host.
+// Its methods are those of supervisor.Session and of its timeline.
+type Session interface {
+	Info() supervisor.Info
+	Events(ctx context.Context, after timeline.Seq) iter.Seq[timeline.Event]
+	Wait(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error)
+
+	Submit(ctx context.Context, code string) (Turn, error)
+	Answer(ctx context.Context, wait timeline.Seq, in supervisor.Input) (Turn, error)
+	Active(id uint64) (Turn, bool) // the turn of that number, if it is active
+	Interrupt(ctx context.Context, turn uint64) (supervisor.InterruptResult, error)
+	Reset(ctx context.Context) error
+	Close(ctx context.Context) error // of a Host's session: to use it no more
+
+	OutputPath() string
+	Grep(re *regexp.Regexp, max int) ([]timeline.Line, error)
+	Lines(from, to int) ([]string, error)
+	LineCount() int
+
+	// Mark remembers that this client knows everything up to seq, for when it comes
+	// back; 0 only asks. It returns what is remembered; 0 is nothing.
+	Mark(seq timeline.Seq) timeline.Seq
+}
+
+// A Turn is one that was started or fed here.
+type Turn interface {
+	ID() uint64
+	Wait(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error)
+}
+
+// own is a session of this server's own: it ends with the server.
+type own struct {
+	*supervisor.Session
+	author string
+}
+
+func (o own) Submit(ctx context.Context, code string) (Turn, error) {
+	turn, err := o.SubmitAs(ctx, o.author, code)
+	if err != nil {
+		return nil, err
+	}
+	return turn, nil
+}
+
+func (o own) Answer(ctx context.Context, wait timeline.Seq, in supervisor.Input) (Turn, error) {
+	turn := o.Current()
+	if turn == nil {
+		return nil, supervisor.ErrStale
+	}
+	if err := turn.Answer(ctx, wait, in); err != nil {
+		return nil, err
+	}
+	return turn, nil
+}
+
+func (o own) Active(id uint64) (Turn, bool) {
+	turn := o.Current()
+	if turn == nil || turn.ID() != id {
+		return nil, false
+	}
+	return turn, true
+}
+
+func (o own) OutputPath() string { return o.Log().OutputPath() }
+
+func (o own) Grep(re *regexp.Regexp, max int) ([]timeline.Line, error) {
+	o.Log().Sync()
+	return o.Log().Grep(re, max)
+}
+
+func (o own) Lines(from, to int) ([]string, error) { return o.Log().Lines(from, to) }
+
+func (o own) LineCount() int {
+	o.Log().Sync()
+	return o.Log().LineCount()
+}
+
+func (o own) Mark(timeline.Seq) timeline.Seq { return 0 }
