@@ -38,7 +38,7 @@ func (f *front) admit() (*client, error) {
 	f.made++
 	c := &client{front: f, id: rand.Text(), requests: 1, numbers: make(map[string]int64), answered: make(chan struct{})}
 	c.server = newServer(f.options, f)
-	c.server.sessions.prefix = fmt.Sprintf("client%d-", f.made) // all are in one supervisor
+	c.server.sessions.prefix = fmt.Sprintf("c%d-", f.made) // all are in one supervisor
 	c.sdk = c.server.sdk(f.options, func() string { return c.id })
 	c.leave = time.AfterFunc(f.idle, func() { f.endIfGone(c) })
 	c.leave.Stop()

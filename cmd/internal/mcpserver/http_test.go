@@ -308,6 +308,21 @@ func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
 	wantText(t, b.repl("print c"), "c")
 }
 
+func TestHTTP_SessionsAreBoundedForAllClients(t *testing.T) {
+	s := &setup{}
+	s.sup.MaxSessions = 1
+	w := serveWeb(t, s, 0)
+	a, b := w.greet("2025-11-25"), w.greet("2025-11-25")
+	wantText(t, a.repl("print 1"), "1")
+	refused := b.call("repl", map[string]any{"input": "print 1"})
+	if !refused.IsError {
+		t.Errorf("got %q, want an error", refused.text())
+	}
+	wantPart(t, refused.text(), "too many sessions: all are of other clients")
+	wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "two"}).text(), "too many sessions: use one of main")
+	wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "a b"}).text(), `"a b" is not a session name`)
+}
+
 func TestHTTP_AClientMayLeaveInTheMiddleOfACall(t *testing.T) {
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)

@@ -276,5 +276,8 @@ func (s *server) openFailure(err error) *mcp.CallToolResult {
 	for _, v := range s.sessions.all() {
 		names = append(names, v.name)
 	}
+	if len(names) == 0 {
+		return failure(errors.New("too many sessions: all are of other clients; call again when one of those has ended"))
+	}
 	return failure(fmt.Errorf("too many sessions: use one of %s, or end one by leaving its interpreter", list(names, "or", "")))
 }

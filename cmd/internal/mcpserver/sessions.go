@@ -255,11 +255,23 @@ func (s *sessions) open(name, lang, dir string) (Session, error) {
 	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
 		session, err = s.supervisor.Open(context.Background(), s.prefix+name, spec)
 	}
-	if err != nil {
+	switch {
+	case err != nil && s.prefix != "":
+		return nil, unprefixed{err, s.prefix}
+	case err != nil:
 		return nil, err
 	}
 	return own{session, s.author}, nil
 }
+
+// An unprefixed error says the names of sessions as its reader knows them.
+type unprefixed struct {
+	error
+	prefix string
+}
+
+func (e unprefixed) Error() string { return strings.ReplaceAll(e.error.Error(), `"`+e.prefix, `"`) }
+func (e unprefixed) Unwrap() error { return e.error }
 
 // openAt opens the session of a view at the host, and goes on reading where this
 // client stopped when it was here before.
