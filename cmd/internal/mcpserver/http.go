@@ -67,6 +67,8 @@ func RunHTTP(ctx context.Context, opts *Options, h *HTTPOptions) error {
 		return err
 	case h.Listener == nil || h.Token == "":
 		return errors.New("mcpserver: Listener and Token are required")
+	case o.Supervisor == nil:
+		return errors.New("mcpserver: over HTTP sessions are the server's own: a Supervisor is required")
 	case h.Idle < 0:
 		return errors.New("mcpserver: Idle is negative")
 	}
