@@ -92,9 +92,11 @@ type CreateParams struct {
 type Session struct {
 	Name        string       `json:"name"`
 	Language    string       `json:"language"`
-	State       string       `json:"state"` // "starting", "idle", "running", "waiting", "stopping", "ended"
-	Since       time.Time    `json:"since"` // when the state was reached
-	Provisional bool         `json:"provisional,omitempty"`
+	State       string       `json:"state"`                 // "starting", "idle", "running", "waiting", "stopping", "ended"
+	Since       time.Time    `json:"since"`                 // when the state was reached
+	Provisional bool         `json:"provisional,omitempty"` // it is being prepared
+	Failure     string       `json:"failure,omitempty"`     // why it could not be
+	With        []string     `json:"with,omitempty"`        // packages that were prepared
 	Generation  uint64       `json:"generation"`
 	Turn        uint64       `json:"turn"` // the active one, or the last
 	RunningMS   int64        `json:"running_ms,omitempty"`

@@ -39,6 +39,10 @@ type Options struct {
 	// Spec finds the runtime for a new session. It may search.
 	Spec func(p client.CreateParams) (workers.Spec, error)
 
+	// Packages is the job that makes p.With available to sessions of the spec. An
+	// error says what is wrong with p.With. nil means that none can be had.
+	Packages func(p client.CreateParams, spec workers.Spec) (*Job, error)
+
 	// IdleExit ends the daemon when nobody has wanted anything of it for so long,
 	// nothing runs, and nobody watches. Probes and mere connections are no activity.
 	// 0 means never.
@@ -59,7 +63,8 @@ type Daemon struct {
 	started time.Time
 
 	commands chan command
-	wg       sync.WaitGroup // clients, subscriptions, openings
+	wg       sync.WaitGroup // clients, subscriptions, openings, jobs
+	flights  flights
 
 	mu       sync.Mutex
 	ctx      context.Context     // guarded by mu: of everything; nil before Serve
@@ -102,6 +107,7 @@ func New(o *Options) (*Daemon, error) {
 		writers:  make(map[string]*baton),
 		lines:    make(map[*rpc.Conn]*line),
 	}
+	d.flights.byKey = make(map[string]*flight)
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -213,6 +219,11 @@ func (d *Daemon) drain(ctx context.Context) {
 
 // idleFor is how long nobody has wanted anything; 0 while something goes on.
 func (d *Daemon) idleFor() time.Duration {
+	for _, e := range d.all() {
+		if !e.isSettled() {
+			return 0
+		}
+	}
 	for _, s := range d.open() {
 		if i := s.Info(); i.State == supervisor.StateRunning || i.State == supervisor.StateStarting {
 			return 0

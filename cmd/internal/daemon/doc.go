@@ -12,6 +12,9 @@
 //	subscription  stream/subscribe its connection or its session ends,   one client's way through
 //	              and resume       or it is paused or unsubscribed       one timeline
 //	opening       session/create   the session is open, or failed        a provisional session
+//	job           the first that   it is done, or nobody waits for it    what sessions wait for
+//	              waits for it
+//	broadcast     likewise         the job ends                          telling who waits
 //
 // Serve waits for all of them.
 package daemon

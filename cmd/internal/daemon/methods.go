@@ -40,6 +40,9 @@ func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error
 	}
 }
 
+// errNotReady ends a wait for a session that is still being prepared.
+var errNotReady = errors.New("the session is still being prepared")
+
 // nothing is a result that says no more than that it was done.
 type nothing struct{}
 
@@ -67,9 +70,9 @@ func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info
 	return d.info(), nil
 }
 
-func (d *Daemon) handleCreate(ctx context.Context, _ *rpc.Request, p client.CreateParams) (client.Session, error) {
+func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.CreateParams) (client.Session, error) {
 	d.used()
-	e, err := d.create(ctx, p)
+	e, err := d.create(ctx, r, p)
 	if err != nil {
 		return client.Session{}, err
 	}
@@ -91,11 +94,9 @@ func (d *Daemon) handleList(context.Context, *rpc.Request, nothing) (struct {
 }
 
 func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParams) (client.Session, error) {
-	d.mu.Lock()
-	e := d.entries[p.Session]
-	d.mu.Unlock()
-	if e == nil {
-		return client.Session{}, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", p.Session, d.names())
+	e, err := d.known(p.Session)
+	if err != nil {
+		return client.Session{}, err
 	}
 	return d.describe(e), nil
 }
@@ -117,12 +118,15 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameP
 
 func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameParams) (nothing, error) {
 	d.used()
-	e, err := d.session(ctx, p.Session)
+	e, err := d.known(p.Session)
 	if err == nil {
 		err = d.mayWrite(e, r.Conn)
 	}
 	if err != nil {
 		return nothing{}, err
+	}
+	if _, open := e.isOpen(); !open {
+		return nothing{}, d.forsake(ctx, e)
 	}
 	return nothing{}, d.remove(ctx, e)
 }
@@ -193,13 +197,22 @@ func (d *Daemon) follow(ctx context.Context, e *entry, turn *supervisor.Turn, wa
 
 func (d *Daemon) handleWait(ctx context.Context, _ *rpc.Request, p client.WaitParams) (client.Reply, error) {
 	d.used()
-	e, err := d.session(ctx, p.Session)
-	if err != nil {
-		return client.Reply{}, err
-	}
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err != nil {
 		return client.Reply{}, err
+	}
+	begun := time.Now()
+	bounded, stop := context.WithTimeoutCause(ctx, o.Until, errNotReady)
+	defer stop()
+	e, err := d.session(bounded, p.Session)
+	if errors.Is(context.Cause(bounded), errNotReady) && errors.Is(err, context.DeadlineExceeded) {
+		return client.Reply{Session: p.Session, State: supervisor.StateStarting.String(), Events: []client.Event{}, Next: p.After}, nil
+	}
+	if err != nil {
+		return client.Reply{}, err
+	}
+	if !o.Poll {
+		o.Until = max(o.Until-time.Since(begun), time.Millisecond)
 	}
 	wait := e.session.Wait
 	if p.Turn != 0 {
@@ -241,12 +254,15 @@ func waitOptions(ms int64, after timeline.Seq) (*supervisor.WaitOptions, error) 
 
 func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
 	d.used()
-	e, err := d.session(ctx, p.Session)
+	if p.Turn == 0 {
+		return client.Interrupted{}, rpc.InvalidParams("turn is required: a late interrupt must not hit the next turn")
+	}
+	e, err := d.known(p.Session)
 	if err != nil {
 		return client.Interrupted{}, err
 	}
-	if p.Turn == 0 {
-		return client.Interrupted{}, rpc.InvalidParams("turn is required: a late interrupt must not hit the next turn")
+	if _, open := e.isOpen(); !open { // it has had no turn yet
+		return client.Interrupted{Result: string(supervisor.InterruptNotRunning)}, nil
 	}
 	result, err := e.session.Interrupt(ctx, p.Turn)
 	return client.Interrupted{Result: string(result)}, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
@@ -19,15 +20,43 @@ import (
 // An entry is a session, also before it is open.
 type entry struct {
 	name, language string
+	with           []string                // packages that are prepared for it
+	cancel         context.CancelCauseFunc // gives up opening it
 
-	opened  chan struct{} // closed when the rest is set
+	opened  chan struct{} // closed when the next three are set
 	session *supervisor.Session
-	err     error
+	err     error     // why there is none
+	failed  time.Time // since when
 
 	mu    sync.Mutex
-	turns []*supervisor.Turn       // guarded by mu: the last that clients started or fed
+	turns []*supervisor.Turn      // guarded by mu: the last that clients started or fed
 	marks map[string]timeline.Seq // guarded by mu: how far readers have read
 }
+
+const (
+	// maxProvisional bounds the sessions that are prepared, or could not be.
+	maxProvisional = 64
+
+	// failedLimit is how long is remembered why a session could not be prepared, if
+	// nobody asks.
+	failedLimit = 10 * time.Minute
+)
+
+// errForsaken is why a session is not prepared any further.
+var errForsaken = errors.New("the session was closed before it was ready")
+
+// isSettled reports whether the session is open, or never will be.
+func (e *entry) isSettled() bool {
+	select {
+	case <-e.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// isFailed reports whether the session never will be open.
+func (e *entry) isFailed() bool { return e.isSettled() && e.err != nil }
 
 const (
 	// maxTurns bounds the turns that can be waited for by their number, and maxMarks
@@ -87,9 +116,9 @@ func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// create opens a session. One whose runtime has to be prepared first is
+// create opens a session. One for which something has to be prepared first is
 // provisional: the call returns, and who uses the session waits for it.
-func (d *Daemon) create(ctx context.Context, p client.CreateParams) (*entry, error) {
+func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
 	if p.Name != "" && !goodName.MatchString(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
@@ -109,20 +138,38 @@ func (d *Daemon) create(ctx context.Context, p client.CreateParams) (*entry, err
 	if err != nil {
 		return nil, rpc.Errorf(rpc.CodeFailed, client.KindStart, "%v", err)
 	}
-	e, err := d.reserve(p)
+	jobs, err := d.jobs(p, spec)
 	if err != nil {
 		return nil, err
 	}
-	d.wg.Go(func() { d.openEntry(e, spec) })
-	if spec.Prepare == nil {
-		select {
-		case <-e.opened:
-			return e, e.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	e, opening, err := d.reserve(p)
+	if err != nil {
+		return nil, err
 	}
-	return e, nil
+	if len(jobs) > 0 {
+		in := newIndicator(r.Conn, progressToken(r, p), len(jobs))
+		// The answer says that the session is provisional before anything else is said.
+		r.AfterAnswer(func() { d.wg.Go(func() { d.openEntry(opening, e, spec, jobs, in) }) })
+		return e, nil
+	}
+	d.wg.Go(func() { d.openEntry(opening, e, spec, nil, newIndicator(r.Conn, nil, 0)) })
+	select {
+	case <-e.opened:
+		return e, d.outcome(e)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// progressToken is what the caller wants progress for; nil when it wants none.
+func progressToken(r *rpc.Request, p client.CreateParams) []byte {
+	if len(p.Token) == 0 {
+		return r.Token()
+	}
+	if c := p.Token[0]; c == '"' || c == '-' || c >= '0' && c <= '9' {
+		return p.Token
+	}
+	return nil
 }
 
 // admits says why no new work is taken.
@@ -138,10 +185,22 @@ func (d *Daemon) admits() error {
 	return nil
 }
 
-// reserve takes the name of a session.
-func (d *Daemon) reserve(p client.CreateParams) (*entry, error) {
+// reserve takes the name of a session, for as long as the context is for.
+func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	provisional := 0
+	for name, e := range d.entries {
+		switch {
+		case e.isFailed() && (name == p.Name || time.Since(e.failed) > failedLimit):
+			delete(d.entries, name)
+		case !e.isSettled() || e.err != nil:
+			provisional++
+		}
+	}
+	if provisional >= maxProvisional {
+		return nil, nil, rpc.Errorf(rpc.CodeFailed, client.KindLimit, "%d sessions are being prepared: wait for one, or close one", provisional)
+	}
 	name := p.Name
 	for name == "" {
 		d.counter++
@@ -150,31 +209,83 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, error) {
 		}
 	}
 	if d.entries[name] != nil {
-		return nil, rpc.Errorf(rpc.CodeFailed, client.KindExists, "a session %q is open already", name)
+		return nil, nil, rpc.Errorf(rpc.CodeFailed, client.KindExists, "a session %q is open already", name)
 	}
-	e := &entry{name: name, language: p.Language, opened: make(chan struct{})}
+	e := &entry{name: name, language: p.Language, with: p.With, opened: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	e.cancel = cancel
 	d.entries[name] = e
-	return e, nil
+	return e, ctx, nil
 }
 
-// openEntry opens the session of an entry. One that fails is forgotten: who waits
-// for it is told.
-func (d *Daemon) openEntry(e *entry, spec workers.Spec) {
-	d.mu.Lock()
-	ctx := d.ctx
-	d.mu.Unlock()
-	e.session, e.err = d.o.Supervisor.Open(ctx, e.name, spec)
-	if e.err != nil {
-		e.err = failure(e.err)
-		d.mu.Lock()
-		delete(d.entries, e.name)
-		d.mu.Unlock()
+// openEntry opens the session of an entry, once all jobs are done. One that fails
+// stays until somebody was told why.
+func (d *Daemon) openEntry(ctx context.Context, e *entry, spec workers.Spec, jobs []*Job, in *indicator) {
+	defer close(e.opened)
+	defer e.cancel(nil)
+	err := d.prepare(ctx, jobs, in, &spec)
+	switch {
+	case errors.Is(err, errForsaken):
+		e.err = rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "%v", err)
+	case err != nil:
+		e.err = &rpc.Error{Code: rpc.CodeFailed, Kind: client.KindStart, Message: err.Error(), Data: map[string]any{"with": e.with}}
+	default:
+		e.session, err = d.o.Supervisor.Open(ctx, e.name, spec)
+		e.err = failure(err)
 	}
-	close(e.opened)
+	e.failed = time.Now()
+}
+
+// outcome is why an entry that is settled could not be opened, or nil. Who learns
+// that it could not be is the last to: the name is free then.
+func (d *Daemon) outcome(e *entry) error {
+	if e.err != nil {
+		d.forget(e)
+	}
+	return e.err
+}
+
+func (d *Daemon) forget(e *entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.entries[e.name] == e {
+		delete(d.entries, e.name)
+	}
+}
+
+// forsake gives up a session that is not open yet, or never will be.
+func (d *Daemon) forsake(ctx context.Context, e *entry) error {
+	e.cancel(errForsaken)
+	select {
+	case <-e.opened:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if e.err != nil {
+		d.forget(e)
+		return nil
+	}
+	return d.remove(ctx, e) // it was ready in the last moment
 }
 
 // session finds a session, and waits for one that is provisional.
 func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
+	e, err := d.known(name)
+	if err != nil {
+		return nil, err
+	}
+	if !e.isSettled() { // else it does not matter that ctx may have ended
+		select {
+		case <-e.opened:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return e, d.outcome(e)
+}
+
+// known finds a session, also one that is provisional.
+func (d *Daemon) known(name string) (*entry, error) {
 	if name == "" {
 		return nil, rpc.InvalidParams("session is required")
 	}
@@ -184,12 +295,7 @@ func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
 	if e == nil {
 		return nil, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", name, d.names())
 	}
-	select {
-	case <-e.opened:
-		return e, e.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return e, nil
 }
 
 // names says which sessions there are.
@@ -273,11 +379,15 @@ func (d *Daemon) closeSessions() {
 func (d *Daemon) describe(e *entry) client.Session {
 	s, ok := e.isOpen()
 	if !ok {
-		return client.Session{Name: e.name, Language: e.language, State: "starting", Provisional: true}
+		w := client.Session{Name: e.name, Language: e.language, State: supervisor.StateStarting.String(), Provisional: true, With: e.with}
+		if e.isFailed() {
+			w.State, w.Provisional, w.Failure = supervisor.StateEnded.String(), false, e.err.Error()
+		}
+		return w
 	}
 	i := s.Info()
 	w := client.Session{
-		Name: i.Name, Language: e.language, State: i.State.String(), Since: i.Since, Generation: i.Generation, Turn: i.Turn,
+		Name: i.Name, Language: e.language, With: e.with, State: i.State.String(), Since: i.Since, Generation: i.Generation, Turn: i.Turn,
 		RunningMS: i.Running.Milliseconds(), Wait: wireWait(i.Wait), Prompt: i.Prompt, Opened: i.Opened, PID: i.PID,
 		MemoryBytes: i.MemoryBytes, Runtime: i.Worker.RuntimeVersion, Executable: i.Executable, Why: i.Why, Dir: i.Dir,
 		OutputPath: i.OutputPath, LastSeq: i.LastSeq,

@@ -55,7 +55,10 @@ func (d *Daemon) ready(name string) (*entry, error) {
 	if e == nil {
 		return nil, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", name, d.names())
 	}
-	if _, ok := e.isOpen(); !ok {
+	if e.isFailed() {
+		return nil, d.outcome(e)
+	}
+	if !e.isSettled() {
 		return nil, rpc.Errorf(rpc.CodeFailed, client.KindBusy, "the session %q is being prepared: try again", name)
 	}
 	return e, nil
