@@ -63,7 +63,12 @@ var claude = agent{
 var codex = agent{
 	name:    "codex",
 	dialect: openai{},
-	tool:    func(name string) string { return "mcp__repl" + namespaceEnd + name },
+	tool: func(name string) string {
+		if name == execTool {
+			return name
+		}
+		return "mcp__repl" + namespaceEnd + name
+	},
 	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
 		var b strings.Builder
 		fmt.Fprintf(&b, "model = 'stub'\nmodel_provider = 'stub'\ncheck_for_update_on_startup = false\n")

@@ -87,8 +87,7 @@ func newPlace(t testing.TB) place {
 	t.Helper()
 	p := place{home: t.TempDir(), project: t.TempDir()}
 	tmp := t.TempDir()
-	mark := markEnv + "=" + filepath.Base(filepath.Dir(p.home)) + fmt.Sprint(os.Getpid())
-	p.shared = []string{mark, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")}
+	p.shared = []string{markEnv + "=" + p.home, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")}
 	t.Cleanup(func() {
 		eventually(t, "no process of the test is left", func() bool { return len(p.processes(t, "")) == 0 })
 		for _, pid := range p.processes(t, "") {

@@ -156,7 +156,10 @@ func (c *sdkClient) replies(code, want string) {
 
 func eachSDK(t *testing.T, f func(t *testing.T, c *sdkClient)) {
 	for _, version := range []string{"v1", "v2"} {
-		t.Run(version, func(t *testing.T) { f(t, connectSDK(t, version)) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel() // they mostly wait
+			f(t, connectSDK(t, version))
+		})
 	}
 }
 

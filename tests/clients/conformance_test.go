@@ -1,0 +1,154 @@
+//go:build linux
+
+package clients
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// serve starts a server over HTTP, which ends with the test.
+func serve(t *testing.T) (address *url.URL, token string) {
+	t.Helper()
+	p := newPlace(t)
+	tokenFile := p.write(t, "private/token", "")
+	if err := os.Remove(tokenFile); err != nil { // the server makes it
+		t.Fatal(err)
+	}
+	cmd := p.command(append(repl(), "--http", "127.0.0.1:0", "--token-file", tokenFile))
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	read := make(chan struct{}) // closed when it has ended; it logs little
+	var logged []string
+	t.Cleanup(func() {
+		end := syscall.SIGTERM
+		if t.Failed() {
+			end = syscall.SIGABRT // the runtime says where everything stands
+		}
+		_ = cmd.Process.Signal(end)
+		<-read
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Log("the server wrote: " + strings.Join(logged, "\n"))
+		}
+	})
+	for lines.Scan() {
+		text, ok := strings.CutPrefix(lines.Text(), "repl: serving ")
+		if !ok {
+			continue
+		}
+		address, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := os.ReadFile(tokenFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer close(read)
+			for lines.Scan() {
+				logged = append(logged, lines.Text())
+			}
+		}()
+		return address, strings.TrimSpace(string(secret))
+	}
+	close(read)
+	t.Fatal("the server does not say where it serves")
+	return nil, ""
+}
+
+// withToken is an address that needs no token: the suite cannot send one. All
+// else is handed on as it comes, also a host that is not ours.
+func withToken(t *testing.T, address *url.URL, token string) string {
+	t.Helper()
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = address.Scheme, address.Host
+			r.Out.Host = r.In.Host
+			r.Out.Header.Set("Authorization", "Bearer "+token)
+		},
+	})
+	t.Cleanup(front.Close)
+	return front.URL + address.Path
+}
+
+// fixtureChecks are those of server-stateless that cannot pass here, and why.
+var fixtureChecks = map[string]string{
+	"sep-2575-server-declares-prompts-in-discover":           "the SDK answers prompts/list, with nothing, also when no prompts are declared",
+	"sep-2575-server-rejects-undeclared-capability":          "wants the tool test_missing_capability",
+	"sep-2575-missing-capability-http-400":                   "wants the tool test_missing_capability",
+	"sep-2575-http-server-no-independent-requests-on-stream": "wants the tool test_streaming_elicitation",
+	"sep-2575-server-no-log-without-loglevel":                "wants the tool test_logging_tool",
+}
+
+// The official suite, with what each revision requires of a server. What fails is
+// in the lists, and wants what only the suite's own example has.
+func TestConformance_OnlyFixturesAreMissing(t *testing.T) {
+	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+		t.Run(revision, func(t *testing.T) {
+			address, token := serve(t)
+			results := t.TempDir()
+			argv := node(t, installed(t, "@modelcontextprotocol/conformance/dist/index.js"), "server",
+				"--url", withToken(t, address, token), "--requirements", revision,
+				"--expected-failures", "conformance-"+revision+".yml", "-o", results)
+			cmd := newPlace(t).command(argv)
+			cmd.Dir = ""
+			out, err := finish(t, cmd)
+			_, summary, ok := strings.Cut(out, "=== SUMMARY")
+			if err != nil || !ok {
+				t.Errorf("%v\n%s", err, out)
+			}
+			t.Log(summary)
+			for _, check := range failed(t, filepath.Join(results, "server-server-stateless-*", "checks.json")) {
+				if fixtureChecks[check.ID] == "" {
+					t.Errorf("server-stateless: %s: %s", check.ID, check.ErrorMessage)
+				}
+			}
+		})
+	}
+}
+
+// A check is one line of a scenario's result.
+type check struct{ ID, Status, ErrorMessage string }
+
+// failed are the checks that failed in a scenario, if it was run.
+func failed(t *testing.T, pattern string) []check {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []check
+	for _, path := range found {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var checks []check
+		if err := json.Unmarshal(text, &checks); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range checks {
+			if c.Status == "FAILURE" {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
