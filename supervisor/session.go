@@ -369,7 +369,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.wg.Wait()
 	s.forget()
 	err := s.log.Close()
-	return errors.Join(err, s.lock.Close(), os.RemoveAll(s.dir)) // Windows removes no open file
+	return errors.Join(err, s.lock.Close(), discard(s.dir)) // Windows moves no open file
 }
 
 // StoppedBy names the rung of the stop ladder that ended the last worker:

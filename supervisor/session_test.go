@@ -444,3 +444,30 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A program that was killed left one directory with its lock, and one that it was
+// about to remove. A third is being made.
+func TestNew_RemovesWhatAKilledProgramLeft(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"killed-1/lock", "removing-2.discarded/output.txt", "new-3/files"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sup.Close()
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "new-3" {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}

@@ -125,10 +125,28 @@ func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
 	for _, path := range locks {
 		if lock, err := host.Lock(path); err == nil {
-			_ = lock.Close() // first: Windows removes no open file
-			_ = os.RemoveAll(filepath.Dir(path))
+			_ = lock.Close() // first: Windows moves no open file
+			_ = discard(filepath.Dir(path))
 		}
 	}
+	discarded, _ := filepath.Glob(filepath.Join(dir, "*"+discardedSuffix))
+	for _, path := range discarded {
+		_ = os.RemoveAll(path)
+	}
+}
+
+// discardedSuffix is of a directory that is being removed.
+const discardedSuffix = ".discarded"
+
+// discard removes a session's directory, and says so by its name first: a client
+// may kill the program at any moment, and one without its lock file would look as
+// if it were being made, for ever.
+func discard(dir string) error {
+	discarded := dir + discardedSuffix
+	if err := os.Rename(dir, discarded); err != nil {
+		return os.RemoveAll(dir)
+	}
+	return os.RemoveAll(discarded)
 }
 
 // checkPrivate refuses a directory that others could have prepared for us.
@@ -215,7 +233,7 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
 	if err != nil {
 		_ = lock.Close()
-		_ = os.RemoveAll(dir)
+		_ = discard(dir)
 		return nil, &StartError{Session: name, Err: err}
 	}
 	s := &Session{
@@ -234,7 +252,7 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 	if err := s.start(ctx); err != nil {
 		_ = log.Close()
 		_ = lock.Close()
-		_ = os.RemoveAll(dir)
+		_ = discard(dir)
 		return nil, err
 	}
 	return s, nil
