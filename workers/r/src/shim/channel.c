@@ -106,6 +106,8 @@ static const char *read_frames(void) {
 
 static void *reader(void *unused) {
 	console_gone(read_frames());
+	for (int wait; (wait = console_tick(false)) >= 0;)
+		poll(NULL, 0, wait);
 	return unused;
 }
 

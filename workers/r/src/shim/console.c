@@ -246,6 +246,7 @@ static void quit(void) {
 	static bool tried; /* an error in .Last is back here */
 	bool run_last = !tried;
 	tried = true;
+	end_reason = "shutdown"; /* user code may have tried to leave before */
 	end_status = state.why != NULL;
 	r_cleanup(SA_NOSAVE, end_status, run_last);
 	exit(end_status);
@@ -286,8 +287,8 @@ static void finish(void) {
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
 	state.unrun = 0;
-	pthread_mutex_unlock(&state.lock);
 	interrupt_settle();
+	pthread_mutex_unlock(&state.lock);
 
 	reset = false;
 	frame *f = send_begin("idle", 3 + failed + (unrun > 0), true);
@@ -380,6 +381,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			Rf_jump_to_toplevel();
 		}
 		if (state.ending && who == TOP) {
+			interrupt_settle(); /* .Last is not meant */
 			pthread_mutex_unlock(&state.lock);
 			quit();
 		}
@@ -388,6 +390,12 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			pthread_mutex_unlock(&state.lock);
 			return n;
 		}
+		static bool told_of_end;
+		if (state.ending && who != TOP && told_of_end) {
+			pthread_mutex_unlock(&state.lock);
+			Rf_jump_to_toplevel(); /* it asks again and again */
+		}
+		told_of_end = told_of_end || (state.ending && who != TOP);
 		if (who == CONTINUATION || state.end_of_file || (who != TOP && (state.ending || !state.active))) {
 			/* To R this is the end of its input: of an expression that has none, an
 			 * error; of a browser, to go on. */
@@ -592,7 +600,11 @@ static void reset_console(void) {
 }
 
 static void clean_up(int save, int status, int run_last) {
-	if (!forked && !state.ending) {
+	if (forked) { /* what R does at its end would be its parent's: the temporary directory, .Last */
+		fflush(stdout);
+		_exit(status);
+	}
+	if (!state.ending) {
 		end_reason = save == SA_SUICIDE ? "crash" : "exit";
 		end_status = status;
 	}
