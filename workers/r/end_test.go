@@ -1,0 +1,301 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
+	for _, c := range []struct {
+		name, code string
+		reason     ipc.EndReason
+		status     int
+		out        string // in what the turn showed
+	}{
+		{"q()", "cat('last\\n'); q()\n'not run'", ipc.EndExit, 0, "last\n"},
+		{"quit(status = 3)", "quit(status = 3)", ipc.EndExit, 3, ""},
+		{"quit without saving", "quit('no', 4)", ipc.EndExit, 4, ""},
+		{".Last", ".Last <- function() cat('bye\\n')\nq()", ipc.EndExit, 0, "bye\n"},
+		{".Last that is not wanted", ".Last <- function() cat('bye\\n')\nq(runLast = FALSE)", ipc.EndExit, 0, ""},
+		{"a finalizer", "reg.finalizer(globalenv(), function(e) cat('final\\n'), onexit = TRUE)\nq(status = 5)", ipc.EndExit, 5, "final\n"},
+		{"in a function", "f <- function() { on.exit(cat('never\\n')); quit(status = 6) }\nf()", ipc.EndExit, 6, ""},
+		{"in tryCatch", "tryCatch(quit(status = 7), error = identity, finally = cat('never\\n'))", ipc.EndExit, 7, ""},
+		{"behind the browser, which does not let go", "browser()\nquit(status = 8)\nc\nquit(status = 9)", ipc.EndExit, 9, "cannot quit from browser"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := start(t, setup{})
+			temporary := strings.Trim(w.Run("cat(tempdir())").Out(), "\n")
+			r := w.Run(c.code)
+			if r.End == nil || r.End.Reason != c.reason || r.End.Code == nil || *r.End.Code != int64(c.status) || r.Idle != nil {
+				t.Fatalf("got %q, %+v, idle %+v", r.Script(), r.End, r.Idle)
+			}
+			if !strings.Contains(r.Out(), c.out) || strings.Contains(r.Out(), "never") || strings.Contains(r.Out(), "not run") {
+				t.Errorf("got %q, want %q in it", r.Script(), c.out)
+			}
+			if got := w.Status(); got.ExitStatus() != c.status {
+				t.Errorf("got %v, want %d", w.Cmd.ProcessState, c.status)
+			}
+			if _, err := os.Stat(temporary); err == nil || temporary == "" {
+				t.Errorf("the temporary directory %q is left", temporary)
+			}
+		})
+	}
+}
+
+// An error in .Last is shown, and R lives on, as at a terminal; a shutdown then ends it.
+func TestEnd_LastThatFails(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run(".Last <- function() stop('no way out')\nq()")
+	if !strings.Contains(r.ErrText(), "no way out") || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError {
+		t.Fatalf("got %q, %s", r.Script(), outcome(r))
+	}
+	w.Run("'alive'").Wants(t, "[1] \"alive\"\n")
+	w.Tell(ipc.Shutdown{GraceMS: 1000})
+	r = w.Finish()
+	if r.End == nil || r.End.Reason != ipc.EndShutdown || w.Status().ExitStatus() != 0 {
+		t.Fatalf("got %q, %+v, %v", r.Script(), r.End, w.Cmd.ProcessState)
+	}
+}
+
+func TestEnd_SegfaultLeavesTheTracebackAndTheSignal(t *testing.T) {
+	source := native(t, `
+#include <signal.h>
+#include <stdlib.h>
+void crash(void) { *(volatile int *)0 = 1; }
+void bus(void) { raise(SIGBUS); }
+void aborts(void) { abort(); }
+void leaves(void) { _Exit(9); }
+`)
+	for _, c := range []struct {
+		code, out string
+		signal    syscall.Signal
+	}{
+		{"f <- function(x) .C('crash')\nf(1)", "*** caught segfault ***", syscall.SIGSEGV},
+		{"f <- function(x) .C('bus')\nf(1)", "*** caught bus error ***", syscall.SIGBUS},
+		{"f <- function(x) .C('aborts')\nf(1)", "", syscall.SIGABRT},
+		{"f <- function(x) tools::pskill(Sys.getpid(), 9)\nf(1)", "", syscall.SIGKILL},
+		{"f <- function(x) tools::pskill(Sys.getpid(), 15)\nf(1); Sys.sleep(10)", "", syscall.SIGTERM},
+	} {
+		w := start(t, setup{})
+		w.Run(source)
+		r := w.Run("cat('last words\\n'); " + c.code)
+		if s := w.Status(); !s.Signaled() || s.Signal() != c.signal {
+			t.Errorf("%s: got %v %q", c.code, w.Cmd.ProcessState, r.Script())
+		}
+		if !strings.HasPrefix(r.Out(), "last words\n") || !strings.Contains(r.ErrText(), c.out) {
+			t.Errorf("%s: got %q", c.code, r.Script())
+		}
+		if c.out != "" && (!strings.Contains(r.ErrText(), "1: .C(") || !strings.Contains(r.ErrText(), "2: f(1)")) {
+			t.Errorf("%s: no traceback in %q", c.code, r.Script())
+		}
+		if r.Idle != nil || r.End != nil && r.End.Reason != ipc.EndCrash {
+			t.Errorf("%s: got %+v %+v", c.code, r.Idle, r.End)
+		}
+	}
+	w := start(t, setup{})
+	w.Run(source)
+	w.Run(".C('leaves')")
+	if got := w.Status().ExitStatus(); got != 9 {
+		t.Errorf("_Exit: got %v", w.Cmd.ProcessState)
+	}
+}
+
+func TestShutdown_EndsItInEveryState(t *testing.T) {
+	for _, c := range []struct {
+		name, code, up string
+		waits          bool
+	}{
+		{name: "idle"},
+		{"a sleep", "cat('up\\n'); Sys.sleep(100)", "up", false},
+		{"a loop", "cat('up\\n'); repeat {}", "up", false},
+		{"a child", "cat('up\\n'); system('sleep 100')", "up", false},
+		{"readline", "readline('? ')", "", true},
+		{"scan", "scan()", "", true},
+		{"browser", "browser()", "", true},
+		{"a loop that asks", "repeat readline('? ')", "", true},
+		{"a swallower", "cat('up\\n'); repeat tryCatch(Sys.sleep(100), interrupt = function(e) 1)", "up", false},
+		{"a swallower of the end of file", "repeat try(stopifnot(nzchar(readline('? '))), silent = TRUE)", "", true},
+	} {
+		for _, closed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, closed %v", c.name, closed), func(t *testing.T) {
+				w := start(t, setup{})
+				w.Run(".Last <- function() cat('bye\\n')")
+				end := func() {
+					if closed {
+						w.Channel.Close()
+					} else {
+						w.Tell(ipc.Shutdown{GraceMS: 1000})
+					}
+				}
+				if c.code != "" {
+					w.Begin(c.code)
+				}
+				if c.up != "" {
+					w.Await(c.up)
+				}
+				if c.waits {
+					w.UntilWait()
+				}
+				w.OnWait = func(ipc.StdinWait) bool { return true }
+				end()
+				r := w.Finish()
+				for r.Idle != nil && r.End == nil { // its turn ends first
+					r = w.Finish()
+				}
+				if r.End == nil || r.End.Reason != ipc.EndShutdown || !strings.HasSuffix(r.Out(), "bye\n") {
+					t.Errorf("got %q, %+v", r.Script(), r.End)
+				}
+				if got := w.Status(); got.ExitStatus() != 0 {
+					t.Errorf("got %v", w.Cmd.ProcessState)
+				}
+			})
+		}
+	}
+}
+
+func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
+	for name, frame := range map[string]string{
+		"unknown type":    "\x00\x00\x00\x0a\x81\xa4type\xa3wat",
+		"not MessagePack": "\x00\x00\x00\x01\xc1",
+		"too long":        "\xff\xff\xff\xff",
+		"a field twice":   "\x00\x00\x00\x1a\x82\xa4type\xa8shutdown\xa4type\xa8shutdown",
+	} {
+		w := start(t, setup{})
+		if _, err := w.Channel.WriteString(frame); err != nil {
+			t.Fatal(err)
+		}
+		r := w.Finish()
+		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.Status().ExitStatus() == 0 {
+			t.Errorf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
+		}
+	}
+}
+
+func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
+	for name, s := range map[string]setup{
+		".Rprofile stops":          {rprofile: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
+		"Rprofile.site stops":      {site: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
+		".Rprofile does not parse": {rprofile: "cat('begun\\n')\nx <- = profile broken"},
+		".First stops":             {rprofile: ".First <- function() { cat('begun\\n'); stop('profile broken') }"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.NoTurn0 = true
+			w := start(t, s)
+			w.Ready()
+			r := w.Finish()
+			if !strings.Contains(r.Out(), "begun\n") || strings.Contains(r.Out(), "not run") || !strings.Contains(r.ErrText(), "Error") {
+				t.Errorf("got %q", r.Script())
+			}
+			if r.Idle == nil || r.Idle.Turn != 0 {
+				t.Fatalf("got %q, %s", r.Script(), outcome(r))
+			}
+			w.Run("exists('lm'); 'works'").Wants(t, "[1] TRUE\n[1] \"works\"\n")
+			if got := w.Run("stop('another')"); outcome(got) != "error: another" {
+				t.Errorf("got %s", outcome(got))
+			}
+		})
+	}
+}
+
+func TestProfile_ThatQuitsEndsTheSession(t *testing.T) {
+	s := setup{rprofile: "cat('leaving\\n')\nquit(status = 5)"}
+	s.NoTurn0 = true
+	w := start(t, s)
+	w.Ready()
+	r := w.Finish()
+	if r.End == nil || r.End.Reason != ipc.EndExit || *r.End.Code != 5 || !strings.Contains(r.Out(), "leaving\n") || w.Status().ExitStatus() != 5 {
+		t.Errorf("got %q, %+v, %v", r.Script(), r.End, w.Cmd.ProcessState)
+	}
+}
+
+func TestProfile_RunsAsInAnyR(t *testing.T) {
+	s := setup{
+		site:     "options(from.site = sys.nframe())",
+		rprofile: "options(from.profile = sys.nframe()); options(saw.site = getOption('from.site')); message('profile speaks'); x <- 42; .First <- function() cat('first', sys.nframe(), '\\n'); library(tools)",
+	}
+	s.NoTurn0 = true
+	w := start(t, s)
+	w.Ready()
+	r := w.Finish()
+	if got, want := r.Script(), "<err>profile speaks\n</err>first 1 \n"; got != want || outcome(r) != "ok" {
+		t.Errorf("got %q, %s; want %q", got, outcome(r), want)
+	}
+	w.Run("c(getOption('from.site'), getOption('from.profile'), x)").Wants(t, "[1]  0  0 42\n")
+	w.Run("'package:tools' %in% search(); ls()").Wants(t, "[1] TRUE\n[1] \"x\"\n")
+}
+
+// A fork that comes out of its code must not do what R does at its end.
+func TestFork_NeverCleansUpForItsParent(t *testing.T) {
+	w := start(t, setup{})
+	w.Run(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('kept', f); library(parallel)")
+	for _, code := range []string{
+		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) 'in the child'",
+		"x <- mclapply(1:2, function(i) quit('no'))",
+		"x <- try(mclapply(1:2, function(i) stop('e')), silent = TRUE)",
+		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) quit('no')",
+		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) parallel:::mcexit()",
+		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) stop('in the child')",
+		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) readline('in the child? ')",
+		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) browser()",
+	} {
+		r := w.Run(code)
+		if r.Idle == nil {
+			t.Fatalf("%s: the session ended: %q", code, r.Script())
+		}
+		w.Run("Sys.sleep(0.1); invisible(gc()); readLines(f)")
+		if r := w.Run("readLines(f)"); !strings.Contains(r.Out(), "[1] \"kept\"\n") {
+			t.Fatalf("after %s: got %q", code, r.Script())
+		}
+	}
+}
+
+func TestFork_ThatIsLeftRunningDoesNotDelayTheEnd(t *testing.T) {
+	for name, code := range map[string]string{
+		"mcparallel": "p <- parallel::mcparallel(Sys.sleep(20))",
+		"a shell":    "system('sleep 20', wait = FALSE)",
+		"a cluster":  "cl <- parallel::makeCluster(1)",
+	} {
+		w := start(t, setup{})
+		w.Run(code)
+		begun := time.Now()
+		w.Tell(ipc.Shutdown{GraceMS: 1000})
+		for {
+			if end, ok := w.Next().(ipc.SessionEnd); ok {
+				if end.Reason != ipc.EndShutdown {
+					t.Errorf("%s: got %+v", name, end)
+				}
+				break
+			}
+		}
+		if got := w.Status(); got.ExitStatus() != 0 || time.Since(begun) > 5*time.Second {
+			t.Errorf("%s: got %v after %v", name, w.Cmd.ProcessState, time.Since(begun))
+		}
+	}
+}
+
+func TestTempdir_IsFreshAndGoesWithTheWorker(t *testing.T) {
+	seen := map[string]bool{}
+	for range 3 {
+		w := start(t, setup{})
+		dir := strings.TrimSpace(w.Run("writeLines('x', tempfile()); cat(tempdir(), '\\n')").Out())
+		if !filepath.IsAbs(dir) || seen[dir] {
+			t.Fatalf("got %q after %v", dir, seen)
+		}
+		seen[dir] = true
+		w.Tell(ipc.Shutdown{GraceMS: 1000})
+		w.Finish()
+		w.Status()
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
+		}
+	}
+}
