@@ -8,7 +8,8 @@ import (
 )
 
 // A baton is a session's keyboard in somebody's hands: nobody else may write then.
-// Most of the time nobody has it, and turns come one after the other anyway.
+// One that is taken for a turn keeps others from answering for it. Most of the time
+// nobody has it, and turns come one after the other anyway.
 type baton struct {
 	entry  *entry
 	conn   *rpc.Conn
@@ -20,7 +21,11 @@ type baton struct {
 func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if b := d.writers[e.name]; b != nil && b.entry == e && b.conn != conn {
+	b := d.writers[e.name]
+	if b == nil || b.entry != e || b.conn == conn {
+		return nil
+	}
+	if b.long || e.session.Current() != nil { // what was taken for a turn ends with it
 		return &rpc.Error{
 			Code: rpc.CodeFailed, Kind: client.KindWriter,
 			Message: b.author + " has the keyboard of this session: wait until it is given back",
