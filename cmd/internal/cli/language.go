@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
@@ -35,6 +36,9 @@ type language struct {
 	// candidates says what spec looked at.
 	candidates func(executable, dir string) []workers.Candidate
 
+	// packages makes further ones available.
+	packages *packages.Tool
+
 	dialect conformance.Dialect
 }
 
@@ -53,7 +57,8 @@ func languages() []language {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
 		},
-		dialect: conformance.Python(),
+		packages: packages.Python(),
+		dialect:  conformance.Python(),
 	}, {
 		name:         "r",
 		display:      "R",
@@ -67,7 +72,8 @@ func languages() []language {
 			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
 			return looked
 		},
-		dialect: conformance.R(),
+		packages: packages.R(),
+		dialect:  conformance.R(),
 	}}
 }
 

@@ -123,6 +123,8 @@ func stateOf(s client.Session) string {
 	switch {
 	case s.Provisional:
 		return "being prepared"
+	case s.Failure != "":
+		return "could not be prepared"
 	case s.Wait != nil:
 		return fmt.Sprintf("waiting: %q", s.Wait.Prompt)
 	case s.RunningMS > 0:
@@ -146,6 +148,8 @@ func execIn(s streams, args []string) (int, error) {
 	wait := r.flags.Duration("wait", 24*time.Hour, "")
 	lang := r.flags.String("lang", "", "")
 	dir := r.flags.String("dir", "", "")
+	var with wanted
+	r.flags.Var(&with, "with", "")
 	given, err := r.parse(args, "NAME")
 	if err != nil {
 		return statusUsage, err
@@ -166,12 +170,18 @@ func execIn(s streams, args []string) (int, error) {
 	}
 	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
 		p := client.StartParams{Session: given[0], Input: *code, Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
-		reply, err := conn.Start(ctx, p)
+		var reply client.Reply
+		err := error(&client.Error{Kind: client.KindNoSession})
+		if len(with) == 0 { // else the session must have them
+			reply, err = conn.Start(ctx, p)
+		}
 		if client.IsKind(err, client.KindNoSession) {
-			_, err = conn.Create(ctx, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir})
-			if err == nil || client.IsKind(err, client.KindExists) { // somebody was faster
+			created := func() {}
+			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir, With: with})
+			if err == nil {
 				reply, err = conn.Start(ctx, p)
 			}
+			created()
 		}
 		if err != nil {
 			return statusFailed, err

@@ -93,6 +93,8 @@ func repl(s streams, args []string) (int, error) {
 	var c choice
 	c.define(f)
 	code := f.String("e", "", "")
+	var with wanted
+	f.Var(&with, "with", "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
 	}
@@ -109,6 +111,10 @@ func repl(s streams, args []string) (int, error) {
 	lang, spec, err := c.spec()
 	if err != nil {
 		return statusFailed, err
+	}
+	spec, status, err := lang.with(s, spec, with)
+	if err != nil || status != statusDone {
+		return status, err
 	}
 	switch {
 	case given:

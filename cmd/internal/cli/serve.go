@@ -59,6 +59,7 @@ func serve(s streams, args []string) (int, error) {
 		Supervisor: sup,
 		Languages:  languageNames(),
 		Spec:       specFor,
+		Packages:   packagesFor,
 		IdleExit:   *idleExit,
 		Logger:     slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level})),
 		Version:    programVersion(),

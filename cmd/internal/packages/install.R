@@ -10,7 +10,7 @@ local({
   options(repos = repos)
   there <- rownames(utils::installed.packages())
   .libPaths(c(lib, .libPaths()))
-  say("looking", paste("looking into", paste(repos, collapse = ", ")))
+  cat("looking into ", paste(repos, collapse = ", "), "\n", sep = "")
   available <- utils::available.packages()
   unknown <- setdiff(wanted, rownames(available))
   if (length(unknown))

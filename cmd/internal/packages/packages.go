@@ -106,7 +106,7 @@ type Error struct {
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s cannot be prepared: %s", strings.Join(e.Wanted, ", "), e.Reason)
 	if e.Output != "" {
-		text += ":\n" + e.Output
+		text += "\n" + e.Output
 	}
 	return text
 }

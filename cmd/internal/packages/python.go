@@ -91,7 +91,7 @@ func installPython(ctx context.Context, r *Request, f finding, lib string, repor
 		args = append(args, "--progress-bar", "off")
 	}
 	// What a user has set for the environments of their own does not go with --target.
-	env := []string{"PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0"}
+	env := []string{"PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore"}
 	_, err := r.run(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
 	return err
 }

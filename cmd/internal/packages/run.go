@@ -35,6 +35,9 @@ func (r *Request) run(ctx context.Context, dir string, env []string, take func(l
 	said.flush()
 	tail := strings.Join(said.last, "\n")
 	name := filepath.Base(command)
+	if len(args) > 1 && args[0] == "-m" {
+		name = args[1] // python is not what failed
+	}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

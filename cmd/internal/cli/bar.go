@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+const (
+	barCells = 20
+	barBeat  = 250 * time.Millisecond
+
+	// barLimit is how long the bar stands without news: what it is about may have
+	// ended without a word.
+	barLimit = 30 * time.Second
+)
+
+// A bar shows on a terminal how far something is, in one line that is gone in the
+// end. On anything but a terminal it shows nothing. It is safe for concurrent use.
+type bar struct {
+	out   *os.File // nil: it shows nothing
+	title string
+	begun time.Time
+	stop  chan struct{}
+	wg    sync.WaitGroup
+
+	mu          sync.Mutex
+	done, total int64     // guarded by mu
+	message     string    // guarded by mu
+	news        time.Time // guarded by mu: when there last were any; zero: nothing to show
+	shown       bool      // guarded by mu: there is a line to be removed
+}
+
+// newBar has one goroutine, until close.
+func newBar(w io.Writer, title string) *bar {
+	b := &bar{title: title, begun: time.Now(), stop: make(chan struct{})}
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return b
+	}
+	b.out = f
+	b.wg.Go(func() {
+		beat := time.NewTicker(barBeat)
+		defer beat.Stop()
+		for {
+			select {
+			case <-beat.C:
+				b.draw()
+			case <-b.stop:
+				return
+			}
+		}
+	})
+	return b
+}
+
+// show is the news; total is 0 while it is not known.
+func (b *bar) show(done, total int64, message string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done, b.total, b.message, b.news = done, total, message, time.Now()
+}
+
+// hide removes the line until there are news.
+func (b *bar) hide() {
+	b.mu.Lock()
+	b.news = time.Time{}
+	b.mu.Unlock()
+	b.draw()
+}
+
+// close removes the line for good.
+func (b *bar) close() {
+	close(b.stop)
+	b.wg.Wait()
+	b.hide()
+}
+
+func (b *bar) draw() {
+	if b.out == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.news.IsZero() || time.Since(b.news) > barLimit {
+		if b.shown {
+			fmt.Fprint(b.out, "\r\x1b[K")
+		}
+		b.shown = false
+		return
+	}
+	width, _, err := term.GetSize(int(b.out.Fd()))
+	if err != nil || width < 20 {
+		width = 80
+	}
+	fmt.Fprint(b.out, "\r"+barLine(b.title, b.done, b.total, b.message, time.Since(b.begun), width-1)+"\x1b[K")
+	b.shown = true
+}
+
+// barLine is what a bar shows, in at most width characters.
+func barLine(title string, done, total int64, message string, since time.Duration, width int) string {
+	line := title
+	if total > 0 {
+		full := int(min(max(done, 0), total) * barCells / total)
+		line += " [" + strings.Repeat("#", full) + strings.Repeat("-", barCells-full) + "]"
+	}
+	line += fmt.Sprintf(" %.0f s", since.Seconds())
+	if message != "" && message != title {
+		line += ": " + message
+	}
+	if runes := []rune(line); len(runes) > width {
+		line = string(runes[:width-1]) + "…"
+	}
+	return line
+}
