@@ -157,6 +157,11 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	p.sees(">>> ")
 	p.types("x + 1\r")
 	p.sees("42\r\n")
+	isFree := func() bool {
+		s := h.sessions(t)["main"]
+		return s.State == "idle" && s.Writer == ""
+	}
+	eventually(t, "the turn is over", isFree)
 	want(t, h.run(t, "", "exec", "main", "-e", "print('agent', 'again')"), result{"agent again\n", "", 0})
 	p.sees("> print('agent', 'again')")
 	p.sees("agent again\r\n")
@@ -166,10 +171,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 		t.Errorf("an answer by another while the person has the keyboard: %v", r)
 	}
 	p.types("ada\r")
-	eventually(t, "the keyboard is given back", func() bool {
-		s := h.sessions(t)["main"]
-		return s.State == "idle" && s.Writer == ""
-	})
+	eventually(t, "the turn is over", isFree)
 	want(t, h.run(t, "", "exec", "main", "-e", "y"), result{"'ada'\n", "", 0})
 	p.types("import time; time.sleep(600)\r")
 	eventually(t, "the turn runs", func() bool { return h.sessions(t)["main"].State == "running" })
