@@ -36,14 +36,16 @@ def _boot():
 
     def cached():
         """The modules' code, if nobody but this user can have written it."""
-        user = os.geteuid()
+        shared = os.name != "nt"  # there, the user's cache directory is the user's own
+        user = shared and os.geteuid()
         d = os.lstat(cache)
-        if d.st_uid != user or d.st_mode & 0o170077 != 0o040000:
+        if shared and (d.st_uid != user or d.st_mode & 0o170077 != 0o040000):
             return None
-        fd = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        flags = os.O_NOFOLLOW | os.O_CLOEXEC if shared else os.O_BINARY | os.O_NOINHERIT
+        fd = os.open(entry, os.O_RDONLY | flags)
         try:
             f = os.fstat(fd)
-            if f.st_uid != user or f.st_mode & 0o170077 != 0o100000 or f.st_size > 4 << 20:
+            if f.st_size > 4 << 20 or shared and (f.st_uid != user or f.st_mode & 0o170077 != 0o100000):
                 return None
             data = b""
             while len(data) < f.st_size:

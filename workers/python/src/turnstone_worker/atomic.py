@@ -10,7 +10,6 @@ called the system call, with no bytecode in between.
 import errno
 from _functools import partial
 from os import write as _write
-from select import POLLOUT, poll
 
 _call = partial.__call__
 _HOPELESS = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO, errno.EINVAL, errno.ENOSPC)
@@ -57,6 +56,8 @@ def write_all(steps, done=None, must=False):
 
 
 def _until_writable(fd):
+    from select import POLLOUT, poll
+
     p = poll()
     p.register(fd, POLLOUT)
     p.poll(1000)

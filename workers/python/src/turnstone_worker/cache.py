@@ -2,6 +2,8 @@
 import marshal
 import os
 
+from turnstone_worker import system
+
 _KEPT = 16  # files: one for each Python and version of the worker
 
 
@@ -11,14 +13,13 @@ def write(path, codes):
     new = "%s/new-%d" % (directory, os.getpid())
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
-        d = os.lstat(directory)
-        if d.st_uid != os.geteuid() or d.st_mode & 0o170077 != 0o040000:
+        if not system.is_private(os.lstat(directory)):
             return
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | system.O_QUIET, 0o600)
         try:
             with open(fd, "wb") as f:
                 f.write(marshal.dumps(codes))
-            os.rename(new, path)
+            os.replace(new, path)
         except BaseException:
             os.unlink(new)
             raise

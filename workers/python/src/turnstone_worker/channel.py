@@ -7,15 +7,12 @@ one of them (the leader) reads for all.
 """
 import os
 from _functools import partial
-from _thread import RLock, allocate_lock, get_ident
-from select import POLLIN, poll
+from _thread import RLock, get_ident
 
 from turnstone_worker import codec
 from turnstone_worker.atomic import progress, together, write_all
 from turnstone_worker.interrupt import Wake, critical
-
-_read = os.read
-_READ = 64 << 10  # bytes of one read: what a pipe holds
+from turnstone_worker.system import Gate
 
 
 class Gone(BaseException):
@@ -23,15 +20,13 @@ class Gone(BaseException):
 
 
 class Channel:
-    def __init__(self, fd_in, fd_out, interrupts):
-        self.fd_in = fd_in
+    def __init__(self, inbox, fd_out, interrupts):
+        self.inbox = inbox
         self.fd_out = fd_out
         self.interrupts = interrupts
         self.fence = None  # where marks go; None: frames carry none
         self.forked = False  # in a forked child: the channel is the parent's
         self.mute = False  # there, or when nobody reads: frames are dropped
-        self.poller = poll()
-        self.poller.register(fd_in, POLLIN)
 
         # Locks of the main thread may leak with an asynchronous exception, even out
         # of a with statement. They are re-entrant, and released at the turn's end.
@@ -143,14 +138,13 @@ class Channel:
             finally:
                 self._step_down()
         if not self.interruptions:
-            lock = allocate_lock()
-            lock.acquire()
-            self.followers.append(lock)
-            lock.acquire(True, 0.05)
+            gate = Gate()
+            self.followers.append(gate)
+            gate.acquire(True, 0.05)
         return True
 
     def readable(self):
-        return bool(self.chunks or self.poller.poll(0))
+        return bool(self.chunks or self.inbox.ready(0))
 
     def ask(self, message):
         """Sends a stdin_wait and returns its number."""
@@ -191,11 +185,11 @@ class Channel:
     def forget(self):
         """In a forked child: the channel belongs to the parent."""
         self.forked = self.mute = True
-        for fd in (self.fd_in, self.fd_out):
-            try:
-                os.close(fd)
-            except OSError:
-                pass
+        self.inbox.close()
+        try:
+            os.close(self.fd_out)
+        except OSError:
+            pass
 
     def _lead(self, main):
         try:
@@ -213,24 +207,22 @@ class Channel:
             self.followers.pop().release()
 
     def _follow(self, main, ready):
-        lock = allocate_lock()
-        lock.acquire()
-        self.followers.append(lock)
-        if self.reading.acquire(False):  # the leader left before it could see the lock
+        gate = Gate()
+        self.followers.append(gate)
+        if self.reading.acquire(False):  # the leader left before it could see the gate
             self._step_down()
         elif not ready():
             if main:
-                self.interrupts.block(lock.acquire)
+                self.interrupts.block(gate.acquire)
             else:
-                lock.acquire()
+                gate.acquire()
 
     def _receive(self):
-        # The bytes are stored without a bytecode boundary after the system call.
-        self.chunks.extend(map(_read, (self.fd_in,), (_READ,)))
+        self.inbox.receive(self.chunks)
 
     def _sweep(self, patience):
         seen = bool(self.chunks)
-        while not self.closed and self.poller.poll(patience):
+        while not self.closed and self.inbox.ready(patience):
             patience = 0
             self._receive()
             self._sort()

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from turnstone_worker import imports
+from turnstone_worker import imports, system
 from turnstone_worker.cells import is_ours
 
 
@@ -13,11 +13,17 @@ def install(worker):
     _before(os, "posix_spawnp", flush)
     _before(os, "execv", flush)
     _before(os, "execve", flush)
+    if system.FORKS:
+        import _posixsubprocess
 
-    import _posixsubprocess
+        _before(_posixsubprocess, "fork_exec", flush)
+        os.register_at_fork(before=flush, after_in_child=worker.forked)
+    else:
+        import _winapi
 
-    _before(_posixsubprocess, "fork_exec", flush)
-    os.register_at_fork(before=flush, after_in_child=worker.forked)
+        _before(_winapi, "CreateProcess", flush)
+        _before(os, "spawnv", flush)
+        _before(os, "spawnve", flush)
 
     imports.when("subprocess", _subprocess)
     imports.when("linecache", worker.cells.fill)

@@ -4,19 +4,18 @@ One thread does everything. What it is doing is a state that is moved on before 
 step that may fail: an asynchronous exception that escapes from a step ends in one loop,
 which goes on from there.
 """
-import _signal
 import atexit
 import os
 import sys
 
-from turnstone_worker import cache, hooks, imports
+from turnstone_worker import cache, hooks, imports, system
 from turnstone_worker.cells import Cells, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
 from turnstone_worker.display import Display
 from turnstone_worker.interrupt import Interrupts, TurnAborted
 from turnstone_worker.standard import Stdin
-from turnstone_worker.terminal import Fence, Streams, out_of_the_way
+from turnstone_worker.terminal import Fence, Streams
 
 VERSION = "1"
 _GONE_SECONDS = 1.0  # for exit handlers, when the supervisor is gone
@@ -42,12 +41,14 @@ class Worker:
         self.save, self.codes = save, codes
         self.namespace = sys.modules["__main__"].__dict__
         self.interrupts = Interrupts()
-        self.channel = Channel(out_of_the_way(int(setting[0])), out_of_the_way(int(setting[1])), self.interrupts)
+        self.channel = Channel(*system.open_channel(setting[0], setting[1]), self.interrupts)
         self.interrupts.channel = self.channel
-        try:
-            self.channel.fence = Fence(setting[2])
-        except OSError:
-            pass  # no terminal: frames are taken as they come
+        if system.KEEPS_MARKERS:
+            try:
+                self.channel.fence = Fence(setting[2])
+            except OSError:
+                pass  # no terminal: frames are taken as they come
+        system.listen(setting[2])
         self.streams = Streams(self.channel)
         self.stdin = Stdin(self.channel, self.streams)
         self.cells = Cells(self.namespace, options.get("show") == "all")
@@ -322,8 +323,7 @@ class Worker:
     def abandon(self):
         """The supervisor is gone: exit handlers get a moment, nobody can be told."""
         self.channel.mute = True
-        _signal.setitimer(_signal.ITIMER_REAL, _GONE_SECONDS)
-        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+        system.end_within(_GONE_SECONDS)
         self._end("shutdown", 0)
 
     # ------------------------------------------------------------ forks

@@ -12,10 +12,11 @@ from _functools import partial
 
 from turnstone_worker.atomic import together, write_all
 from turnstone_worker.codec import MAX_OUTPUT
+from turnstone_worker.system import KEEPS_MARKERS, out_of_the_way
 
 _BULK = 4096  # characters from which on a write goes to the channel: pipes are 8 times as fast
 _LINE = 2000  # characters of an unfinished stderr line that are held at most
-_writev = os.writev
+_writev = getattr(os, "writev", None)  # there is a fence where it is
 
 
 class Fence:
@@ -50,21 +51,6 @@ class Fence:
 def _identity(fd):
     st = os.fstat(fd)
     return st.st_dev, st.st_ino, st.st_rdev
-
-
-def out_of_the_way(fd):
-    """Moves fd to where user code is unlikely to meet it, close-on-exec."""
-    import fcntl
-
-    for lowest in (200, 10):
-        try:
-            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
-        except OSError:
-            continue  # a low limit of open files
-        os.close(fd)
-        return moved
-    os.set_inheritable(fd, False)
-    return fd
 
 
 class Output(io.TextIOWrapper):
@@ -139,6 +125,10 @@ def _stream(kind, fd, name, errors, channel):
     s.mode = "w"
     s.channel = channel
     return s
+
+
+if not KEEPS_MARKERS:
+    from turnstone_worker.framed import stream as _stream
 
 
 class Streams:

@@ -1,0 +1,76 @@
+"""The output streams where a terminal does not keep markers: text goes to the channel.
+
+What bypasses them (C code, child processes) goes to the terminal, and comes when the
+terminal shows it.
+"""
+import io
+import msvcrt
+import os
+from _thread import get_ident
+
+from turnstone_worker.codec import MAX_OUTPUT
+from turnstone_worker.interrupt import critical
+
+
+class _Raw(io.RawIOBase):
+    """A stream's bytes, under a BufferedWriter."""
+
+    mode = "wb"
+
+    def __init__(self, channel, fd, name):
+        self.channel = channel
+        self.fd = fd
+        self.name = name
+        self.stream = name.strip("<>")
+        self.identity = _identity(fd)
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self.fd
+
+    def isatty(self):
+        return os.isatty(self.fd)
+
+    @critical  # or an interrupt makes the buffer believe that nothing was written
+    def write(self, b):
+        channel = self.channel
+        if channel.mute or _identity(self.fd) != self.identity:  # user code has redirected it
+            return os.write(self.fd, b)
+        data = bytes(b[:MAX_OUTPUT])
+        channel._send({"type": "output", "stream": self.stream, "data": data}, True)
+        return len(data)
+
+
+def _identity(fd):
+    """What tells whether fd is still the same: a handle's number may be used again."""
+    try:
+        handle = msvcrt.get_osfhandle(fd)
+    except OSError:
+        return None
+    try:
+        os.get_terminal_size(fd)
+    except OSError:
+        return handle, False
+    return handle, True
+
+
+class _Text(io.TextIOWrapper):
+    """sys.stdout or sys.stderr."""
+
+    channel = None
+
+    def write(self, s, _native=io.TextIOWrapper.write):
+        n = _native(self, s)
+        interrupts = self.channel.interrupts
+        if interrupts.deferred and get_ident() == interrupts.main:
+            interrupts.catch_up()
+        return n
+
+
+def stream(_, fd, name, errors, channel):
+    s = _Text(io.BufferedWriter(_Raw(channel, fd, name), MAX_OUTPUT), "utf-8", errors, "\n", line_buffering=True)
+    s.mode = "w"
+    s.channel = channel
+    return s

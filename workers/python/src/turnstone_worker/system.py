@@ -1,0 +1,27 @@
+"""What differs between systems: one name each, from the module for this one."""
+import os
+
+if os.name == "nt":
+    from turnstone_worker.windows import (
+        FORKS,
+        KEEPS_MARKERS,
+        O_QUIET,
+        Gate,
+        end_within,
+        is_private,
+        listen,
+        open_channel,
+        out_of_the_way,
+    )
+else:
+    from turnstone_worker.unix import (
+        FORKS,
+        KEEPS_MARKERS,
+        O_QUIET,
+        Gate,
+        end_within,
+        is_private,
+        listen,
+        open_channel,
+        out_of_the_way,
+    )

@@ -1,0 +1,78 @@
+"""The worker's part that is for Unix."""
+import _signal
+import os
+from _thread import allocate_lock
+from select import POLLIN, poll
+
+FORKS = True
+KEEPS_MARKERS = True  # a terminal passes on what is written to it as it is
+O_QUIET = os.O_CLOEXEC  # of files that children have no business with
+
+_read = os.read
+_READ = 64 << 10  # bytes of one read: what a pipe holds
+
+
+class Inbox:
+    """Where frames come in."""
+
+    def __init__(self, fd):
+        self.fd = fd
+        self.poller = poll()
+        self.poller.register(fd, POLLIN)
+
+    def ready(self, patience):
+        """Reports whether receive would not block, now or within patience milliseconds."""
+        return self.poller.poll(patience)
+
+    def receive(self, chunks):
+        """Appends what has arrived; b"" is the end. It blocks until there is something."""
+        # The bytes are stored without a bytecode boundary after the system call.
+        chunks.extend(map(_read, (self.fd,), (_READ,)))
+
+    def close(self):
+        try:
+            os.close(self.fd)
+        except OSError:
+            pass
+
+
+def Gate():
+    """A closed gate: acquire waits until another thread releases it, and SIGINT breaks that."""
+    gate = allocate_lock()
+    gate.acquire()
+    return gate
+
+
+def open_channel(inward, outward):
+    """The two halves of the channel: an Inbox and a descriptor."""
+    return Inbox(out_of_the_way(int(inward))), out_of_the_way(int(outward))
+
+
+def listen(nonce):
+    """Interrupts are signals, which come by themselves."""
+
+
+def out_of_the_way(fd):
+    """Moves fd to where user code is unlikely to meet it, close-on-exec."""
+    import fcntl
+
+    for lowest in (200, 10):
+        try:
+            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:
+            continue  # a low limit of open files
+        os.close(fd)
+        return moved
+    os.set_inheritable(fd, False)
+    return fd
+
+
+def is_private(stat):
+    """Reports whether stat is of a directory that only this user can write to."""
+    return stat.st_uid == os.geteuid() and stat.st_mode & 0o170077 == 0o040000
+
+
+def end_within(seconds):
+    """Ends the process after that time, whatever it does."""
+    _signal.setitimer(_signal.ITIMER_REAL, seconds)
+    _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)

@@ -1,0 +1,136 @@
+"""The worker's part that is for Windows.
+
+A pending read or wait is broken by SIGINT only in WaitForMultipleObjects, and only in
+the main thread. So everything that blocks does so there.
+"""
+import _overlapped
+import _signal
+import _winapi
+import os
+from _functools import partial
+from _thread import start_new_thread
+
+from turnstone_worker.atomic import together
+
+FORKS = False
+KEEPS_MARKERS = False  # a pseudo console draws what is written to it
+O_QUIET = os.O_NOINHERIT | os.O_BINARY
+
+_READ = 64 << 10  # bytes of one read: what the pipe holds
+_GENERIC_READ = 0x80000000
+_OPEN_EXISTING = 3
+_FILE_FLAG_OVERLAPPED = 0x40000000
+_ERROR_OPERATION_ABORTED = 995
+_FOREVER = 0xFFFFFFFF
+
+
+class Inbox:
+    """Where frames come in. A read is always under way: that it has ended is what is waited for."""
+
+    def __init__(self, name):
+        self.handle = _winapi.CreateFile(name, _GENERIC_READ, 0, 0, _OPEN_EXISTING, _FILE_FLAG_OVERLAPPED, 0)
+        self.reads = []  # the one under way, with its error
+
+    def _begin(self):
+        """Reports whether a read is under way; if not, the channel has ended."""
+        if not self.reads:
+            try:
+                # Stored without a bytecode boundary after the system call.
+                self.reads.extend(map(_winapi.ReadFile, (self.handle,), (_READ,), (True,)))
+            except OSError:
+                return False
+        return True
+
+    def ready(self, patience):
+        """Reports whether receive would not block, now or within patience milliseconds."""
+        return not self._begin() or _winapi.WaitForSingleObject(self.reads[0][0].event, patience) == _winapi.WAIT_OBJECT_0
+
+    def receive(self, chunks):
+        """Appends what has arrived; b"" is the end. It blocks until there is something."""
+        while True:
+            if not self._begin():
+                chunks.append(b"")
+                return
+            read = self.reads[0][0]
+            if not _wait(read.event):
+                continue
+            try:
+                n, error = read.GetOverlappedResult(True)
+            except OSError:
+                n, error = 0, 0
+            data = read.getbuffer() if n else b""
+            if error == _ERROR_OPERATION_ABORTED:  # the thread that began it has ended
+                self.reads.clear()
+                continue
+            together([], partial(chunks.append, data), partial(self.reads.clear))
+            return
+
+    def close(self):
+        _winapi.CloseHandle(self.handle)
+
+
+def _wait(event, milliseconds=_FOREVER):
+    """Reports whether event is set; SIGINT ends the wait of the main thread."""
+    try:
+        return _winapi.WaitForMultipleObjects([event], False, milliseconds) == _winapi.WAIT_OBJECT_0
+    except OSError:
+        return False  # EINTR: the handler runs before the caller goes on
+
+
+class Gate:
+    """A closed gate: acquire waits until another thread releases it, and SIGINT breaks that."""
+
+    def __init__(self):
+        self.event = _overlapped.CreateEvent(None, True, False, None)
+
+    def acquire(self, blocking=True, timeout=-1):
+        if timeout >= 0:
+            return _winapi.WaitForSingleObject(self.event, int(timeout * 1000)) == _winapi.WAIT_OBJECT_0
+        while not _wait(self.event):
+            pass
+        return True
+
+    def release(self):
+        _overlapped.SetEvent(self.event)
+
+    def __del__(self):
+        _winapi.CloseHandle(self.event)
+
+
+def open_channel(inward, outward):
+    """The two halves of the channel: an Inbox and a descriptor."""
+    inbox = Inbox(inward)
+    return inbox, out_of_the_way(os.open(outward, os.O_WRONLY | O_QUIET))
+
+
+def listen(nonce):
+    """Takes the supervisor's word where no CTRL_C can reach: who waits for an event is asked by it."""
+    event = _overlapped.CreateEvent(None, False, False, "Local\\turnstone-interrupt-" + nonce)
+
+    def wait():
+        while _winapi.WaitForSingleObject(event, _FOREVER) == _winapi.WAIT_OBJECT_0:
+            _signal.raise_signal(_signal.SIGINT)
+
+    start_new_thread(wait, ())
+
+
+def out_of_the_way(fd):
+    """Moves fd to where user code is unlikely to meet it, not inheritable."""
+    moved = os.dup2(fd, 200, False)
+    os.close(fd)
+    return moved
+
+
+def is_private(stat):
+    """The user's cache directory is the user's own, and the mode does not say more."""
+    return True
+
+
+def end_within(seconds):
+    """Ends the process after that time, whatever it does."""
+
+    def end():
+        _winapi.WaitForSingleObject(_winapi.GetCurrentProcess(), int(seconds * 1000))
+        os._exit(0)
+
+    start_new_thread(end, ())
