@@ -44,16 +44,16 @@ class _Raw(io.RawIOBase):
 
 
 def _identity(fd):
-    """What tells whether fd is still the same: a handle's number may be used again."""
-    try:
-        handle = msvcrt.get_osfhandle(fd)
-    except OSError:
-        return None
+    """What tells whether fd is still the same: any way to the console is."""
     try:
         os.get_terminal_size(fd)
+        return "console"
     except OSError:
-        return handle, False
-    return handle, True
+        pass
+    try:
+        return msvcrt.get_osfhandle(fd)
+    except OSError:
+        return None
 
 
 class _Text(io.TextIOWrapper):

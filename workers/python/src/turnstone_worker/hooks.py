@@ -24,6 +24,7 @@ def install(worker):
         _before(_winapi, "CreateProcess", flush)
         _before(os, "spawnv", flush)
         _before(os, "spawnve", flush)
+    system.break_waits()
 
     imports.when("subprocess", _subprocess)
     imports.when("linecache", worker.cells.fill)

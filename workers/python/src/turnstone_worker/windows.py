@@ -8,7 +8,7 @@ import _signal
 import _winapi
 import os
 from _functools import partial
-from _thread import start_new_thread
+from _thread import get_ident, start_new_thread
 
 from turnstone_worker.atomic import together
 
@@ -22,6 +22,7 @@ _OPEN_EXISTING = 3
 _FILE_FLAG_OVERLAPPED = 0x40000000
 _ERROR_OPERATION_ABORTED = 995
 _FOREVER = 0xFFFFFFFF
+_wait_for_one = _winapi.WaitForSingleObject
 
 
 class Inbox:
@@ -43,7 +44,7 @@ class Inbox:
 
     def ready(self, patience):
         """Reports whether receive would not block, now or within patience milliseconds."""
-        return not self._begin() or _winapi.WaitForSingleObject(self.reads[0][0].event, patience) == _winapi.WAIT_OBJECT_0
+        return not self._begin() or _wait_for_one(self.reads[0][0].event, patience) == _winapi.WAIT_OBJECT_0
 
     def receive(self, chunks):
         """Appends what has arrived; b"" is the end. It blocks until there is something."""
@@ -85,7 +86,7 @@ class Gate:
 
     def acquire(self, blocking=True, timeout=-1):
         if timeout >= 0:
-            return _winapi.WaitForSingleObject(self.event, int(timeout * 1000)) == _winapi.WAIT_OBJECT_0
+            return _wait_for_one(self.event, int(timeout * 1000)) == _winapi.WAIT_OBJECT_0
         while not _wait(self.event):
             pass
         return True
@@ -95,6 +96,21 @@ class Gate:
 
     def __del__(self):
         _winapi.CloseHandle(self.event)
+
+
+def break_waits():
+    """Lets SIGINT break a wait for a process, such as that of subprocess.run: a child that
+    is about to start may miss its CTRL_C, and the worker would wait for ever."""
+    main = get_ident()
+
+    def WaitForSingleObject(handle, milliseconds, /):
+        if milliseconds == _FOREVER and get_ident() == main:
+            while not _wait(handle):
+                pass
+            return _winapi.WAIT_OBJECT_0
+        return _wait_for_one(handle, milliseconds)
+
+    _winapi.WaitForSingleObject = WaitForSingleObject
 
 
 def open_channel(inward, outward):
@@ -108,7 +124,7 @@ def listen(nonce):
     event = _overlapped.CreateEvent(None, False, False, "Local\\turnstone-interrupt-" + nonce)
 
     def wait():
-        while _winapi.WaitForSingleObject(event, _FOREVER) == _winapi.WAIT_OBJECT_0:
+        while _wait_for_one(event, _FOREVER) == _winapi.WAIT_OBJECT_0:
             _signal.raise_signal(_signal.SIGINT)
 
     start_new_thread(wait, ())
@@ -130,7 +146,7 @@ def end_within(seconds):
     """Ends the process after that time, whatever it does."""
 
     def end():
-        _winapi.WaitForSingleObject(_winapi.GetCurrentProcess(), int(seconds * 1000))
+        _wait_for_one(_winapi.GetCurrentProcess(), int(seconds * 1000))
         os._exit(0)
 
     start_new_thread(end, ())

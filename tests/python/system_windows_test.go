@@ -1,0 +1,115 @@
+package python_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// Programs that run for a while, as an argument of subprocess.run and for a shell.
+const (
+	sleepingChild = `[__import__('sys').executable, '-c', 'import time; time.sleep(100)']`
+	shortCommand  = "cmd /c exit"
+	longCommand   = `python -c "import time; time.sleep(5)"`
+)
+
+// childThatSleeps waits for a child that prints "up".
+const childThatSleeps = `import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'])`
+
+// waitForDone waits for the threading.Event called done. Python for Windows
+// cannot be interrupted in done.wait().
+const waitForDone = "exec('import time\\nwhile not done.is_set(): time.sleep(0.01)')"
+
+const (
+	afterEnter   = "Wine hands CTRL_C to a reader of the console only after Enter"
+	whileItStart = "Wine's CreateProcess does not return when CTRL_C reaches a program that is about to start"
+)
+
+// unbreakable is what an interrupt cannot end on this system, and why.
+var unbreakable = map[string]string{
+	"a lock":          "Python for Windows waits for a lock without looking for CTRL_C",
+	"a reading child": afterEnter,
+	"a read":          afterEnter,
+	"system":          whileItStart,
+	"run":             whileItStart,
+	"popen":           whileItStart,
+}
+
+// strayInterrupt does nothing: only the stage can interrupt a worker.
+func strayInterrupt(int) error { return nil }
+
+// No CTRL_C reaches a program in a process group of its own.
+func TestInterrupt_EndsTheWaitForAChildThatIsNotReached(t *testing.T) {
+	r := open(t, python.Options{})
+	for range 5 {
+		turn := r.submit(t, `import subprocess, sys
+subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
+    creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
+		r.until(t, "up", prints("up"))
+		r.interrupt(t, turn, supervisor.InterruptIdle)
+		if res := r.ended(t, turn); res.outcome != "interrupted" {
+			t.Fatalf("got %q, outcome %q", res.script(), res.outcome)
+		}
+		r.clean(t)
+	}
+}
+
+// A launcher starts the interpreter of an environment as its child, at once: both
+// are in the job, and the interpreter is the worker.
+func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {
+	found, _, err := python.Find(python.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	venv := t.TempDir()
+	if out, err := exec.Command(found.Path, "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := open(t, python.Options{Path: venv})
+	res := r.turn(t, "import sys, os; print(sys.prefix); print(os.getpid())")
+	if !strings.Contains(strings.ToLower(res.text()), strings.ToLower(venv)) {
+		t.Errorf("got %q, want the prefix %q", res.text(), venv)
+	}
+	if res := r.turn(t, "sys.exit(7)"); res.end == nil || res.end.Code != 7 {
+		t.Errorf("got %+v, want exit status 7", res.end)
+	}
+}
+
+func TestOutput_OfChildrenIsOfTheTurnThatStartedThem(t *testing.T) {
+	r := open(t, python.Options{})
+	for range 30 {
+		res := r.turn(t, `import os, subprocess
+print("first")
+_ = os.system("echo second")
+_ = subprocess.run("echo third", shell=True)
+_ = os.write(1, b"fourth\r\n")`)
+		for _, want := range []string{"first\n", "second", "third", "fourth"} {
+			if !strings.Contains(res.text(), want) {
+				t.Fatalf("got %q, want %q in it", res.text(), want)
+			}
+		}
+	}
+}
+
+func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
+	r := open(t, python.Options{})
+	file := t.TempDir() + `\out`
+	res := r.turn(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
+		"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
+	if res.text() != "shown\n" {
+		t.Errorf("got %q, want what was not redirected, as a frame", res.text())
+	}
+	if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != "to the file" {
+		t.Errorf("got %q, %v in the file", got, err)
+	}
+}
+
+func TestTerminal_IsAConsole(t *testing.T) {
+	r := open(t, python.Options{})
+	r.turn(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
+		wants(t, "True True True utf-8 (120, 40)\n")
+}
