@@ -139,15 +139,17 @@ static const char *interrupt(const message *m) {
 void console_take(const message *m) {
 	pthread_mutex_lock(&state.lock);
 	switch (m->type) {
-	case TURN_START:
+	case TURN_START: {
 		state.active = true;
 		state.started = state.interrupted = state.midline = false;
 		state.complained = false;
 		state.turn = m->turn, state.seq = 0, state.unrun = 0;
-		queue(m->input.at, m->input.n);
+		bool bom = m->input.n >= 3 && memcmp(m->input.at, "\xef\xbb\xbf", 3) == 0;
+		queue(m->input.at + 3 * bom, m->input.n - 3 * bom); /* R takes a byte order mark for an error */
 		if (state.to > state.from && state.lines[state.to - 1] != '\n')
 			queue((const uint8_t *)"\n", 1);
 		break;
+	}
 	case TURN_INPUT:
 		if (!state.asked || m->wait != state.wait || m->turn != state.turn)
 			break; /* that wait is over */
