@@ -1,0 +1,163 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
+	w := start(t, setup{})
+	for _, c := range []struct{ name, code, outcome, out string }{
+		{"white space", " \n\t\n\x0c\n", "ok", ""},
+		{"CRLF", "x <- function() {\r\n  5\r\n}\r\nx()\r\n", "ok", "[1] 5\n"},
+		{"CRLF in a string", "'a\r\nb'", "ok", "[1] \"a\\nb\"\n"},
+		{"NUL", "'a\x00b'", "ok", "[1] \"ab\"\n"},
+		{"invalid UTF-8", "'\xff\xfe'", "error", "Error"},
+		{"invalid UTF-8 in a comment", "1 # \xff\n2", "", ""},
+		{"half a character", "'\xe6\x97", "error", "Error"},
+		{"a byte order mark", "\ufeff1+1", "ok", "[1] 2\n"},
+		{"an escape", "nchar('\x1b[31m')", "ok", "[1] 5\n"},
+		{"no newline at the end", "5", "ok", "[1] 5\n"},
+		{"Ctrl-D and Ctrl-C as characters", "nchar('\x04\x03')", "ok", "[1] 2\n"},
+		{"a control character", "\x04", "error", "unexpected"},
+		{"emoji as a name", "`😀` <- 3; `😀`", "ok", "[1] 3\n"},
+		{"a very long name", strings.Repeat("n", 20_000) + " <- 1", "error", "input buffer overflow"},
+		{"deep nesting", strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000), "error", ""},
+		{"many statements on a line", strings.Repeat("x <- 1;", 10_000) + "x", "ok", "[1] 1\n"},
+	} {
+		r := w.Run(c.code)
+		if got := outcome(r); !strings.HasPrefix(got, c.outcome) || !strings.Contains(r.Out(), c.out) {
+			t.Errorf("%s: got %.300q, %.300s; want %q in it, and %s", c.name, r.Script(), got, c.out, c.outcome)
+		}
+		if r.Idle == nil {
+			t.Fatalf("%s: the session ended: %v", c.name, w.Status())
+		}
+		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	}
+}
+
+func TestInput_LargeOnesArrive(t *testing.T) {
+	w := start(t, setup{})
+	var lines strings.Builder
+	lines.WriteString("f <- function() {\n")
+	for i := range 1500 {
+		fmt.Fprintf(&lines, "  x%d <- %d\n", i, i)
+	}
+	lines.WriteString("  x1499\n}\nf()\n")
+	for _, c := range []struct{ name, code, want string }{
+		{"a line of 1 MB", "x <- '" + strings.Repeat("é", 500_000) + "'; nchar(x)", "[1] 500000\n"},
+		{"an expression of 1500 lines", lines.String(), "[1] 1499\n"},
+		{"20000 lines", strings.Repeat("x <- 1\n", 20_000) + "x", "[1] 1\n"},
+		{"a call of 1000 lines", "sum(c(\n" + strings.Repeat("1,\n", 999) + "1))", "[1] 1000\n"},
+	} {
+		begun := time.Now()
+		if r := w.Run(c.code); r.Out() != c.want || outcome(r) != "ok" {
+			t.Errorf("%s: got %.300q, %.300s", c.name, r.Out(), outcome(r))
+		}
+		t.Logf("%s: %v", c.name, time.Since(begun))
+	}
+}
+
+func TestInput_OneThatIsLargeAndBrokenIsDroppedAtOnce(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("stop('e')\n" + strings.Repeat("x <- 1\n", 50_000))
+	if got := outcome(r); got != "error: e, 50000 unrun" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
+	for name, code := range map[string]string{
+		"no prompt option":        "options(prompt = NULL)",
+		"no options":              "do.call(options, setNames(vector('list', length(options())), names(options())))",
+		"a sink that stays":       "sink(tempfile())",
+		"a sink of messages":      "zz <- file(tempfile(), 'w'); sink(zz, type = 'message')",
+		"no search path":          "for (p in grep('package:', search(), value = TRUE)) try(detach(p, character.only = TRUE), silent = TRUE)",
+		"names of base taken":     "c <- list <- cat <- print <- local <- eval <- function(...) stop('mine')",
+		"a task callback":         "addTaskCallback(function(...) stop('callback'))",
+		"a handler of everything": "globalCallingHandlers(condition = function(c) NULL)",
+		"an error option":         "options(error = quote(cat('mine\\n')))\nstop('first')",
+		"warnings as errors":      "options(warn = 2)",
+		"closed connections":      "closeAllConnections()",
+		"everything removed":      "rm(list = ls(all.names = TRUE)); gc()",
+		"another directory":       "setwd(tempdir()); unlink(getwd(), recursive = TRUE)",
+		"another locale":          "Sys.setlocale('LC_ALL', 'C')",
+		"a limit on expressions":  "options(expressions = 25)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, setup{})
+			w.Run(code) // the harness fails when idle does not come
+			w.Run("x <- 1")
+			if r := w.Run("base::cat(6 * 7, '\\n', file = base::stderr())"); name != "a sink of messages" && name != "no options" && !strings.Contains(r.Out(), "42") {
+				t.Errorf("got %q, %s", r.Script(), outcome(r))
+			}
+			if r := w.Run("readline('? ')", "x"); r.Idle == nil {
+				t.Errorf("got %q", r.Script())
+			}
+			w.Begin("repeat {}")
+			if r := insist(t, w, 1, 1, nil); r.Idle == nil || r.Idle.Outcome == ipc.OutcomeOK {
+				t.Errorf("got %q, %s", r.Script(), outcome(r))
+			}
+			w.Tell(ipc.Shutdown{GraceMS: 1000})
+			if r := w.Finish(); r.End == nil || r.End.Reason != ipc.EndShutdown {
+				t.Errorf("got %q, %+v", r.Script(), r.End)
+			}
+		})
+	}
+}
+
+func TestMemory_ThatIsExhaustedIsAnError(t *testing.T) {
+	w := start(t, setup{})
+	w.Run(native(t, `
+#include <sys/resource.h>
+void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit(RLIMIT_AS, &l); }
+`))
+	w.Run("invisible(.C('limit', 1.5e9))")
+	for _, code := range []string{
+		"x <- numeric(1e9)",
+		"x <- list(); repeat x[[length(x) + 1]] <- numeric(1e6)",
+		"x <- strrep('x', 2^31 - 10); paste0(x, x)",
+	} {
+		r := w.Run(code)
+		if !strings.HasPrefix(outcome(r), "error: ") {
+			t.Errorf("%s: got %.500q, %s", code, r.Script(), outcome(r))
+		}
+		w.Run("x <- NULL; invisible(gc()); 'next'").Wants(t, "[1] \"next\"\n")
+	}
+	// A turn that is too large for the memory that is left, and then one that is not.
+	r := w.Run("stop('e')\n" + strings.Repeat("x <- 1\n", 8<<20))
+	if r.Idle == nil {
+		t.Fatalf("got %.500q %v", r.Script(), w.Status())
+	}
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+}
+
+func TestKill_OfChildrenIsSurvived(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("library(parallel)")
+	if r := w.Run("x <- suppressWarnings(mclapply(1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9) else i)); x[[2]]"); !strings.Contains(r.Out(), "[1] 2\n") {
+		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	}
+	if r := w.Run("x <- mclapply(1:2, function(i) for (j in 1:20000) cat('child', i, j, '\\n'))"); strings.Count(r.Out(), "child") != 40_000 || outcome(r) != "ok" {
+		t.Errorf("got %d lines, %s", strings.Count(r.Out(), "child"), outcome(r))
+	}
+	w.Run("system('kill -9 $$')")
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+}
+
+func TestStop_AndContinueIsSurvived(t *testing.T) {
+	w := start(t, setup{})
+	for range 20 {
+		w.Begin("x <- 0; for (i in 1:1e5) x <- x + i; x")
+		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGSTOP)
+		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGCONT)
+		w.Finish().Wants(t, "[1] 5000050000\n")
+	}
+}
