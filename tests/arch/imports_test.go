@@ -31,14 +31,17 @@ var mayImport = map[string]string{
 	"cmd/internal/mcpserver": "supervisor timeline workers",
 	"cmd/internal/install":   "",
 	"cmd/internal/packages":  "",
+	"cmd/internal/service":   "",
+	"cmd/internal/export":    "timeline",
 	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/remote " +
-		"cmd/internal/packages",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
 	"tests/e2e":        "supervisor workers/python workers/r",
 	"tests/python":     "timeline workers workers/python supervisor",
+	"tests/r":          "timeline workers workers/r supervisor",
 	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers",

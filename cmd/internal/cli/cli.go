@@ -39,10 +39,12 @@ func commands() []command {
 		{"exec", execIn},
 		{"input", inputTo},
 		{"events", showEvents},
+		{"export", exportFrom},
 		{"interrupt", interruptIn},
 		{"reset", resetIn},
 		{"close", closeIn},
 		{"ctl", ctl},
+		{"service", serviceCommand},
 		{"install", installInto},
 		{"doctor", doctor},
 		{"worker", worker},
@@ -120,6 +122,19 @@ func parse(f *flag.FlagSet, args []string) error {
 		return err
 	}
 	return misuse("%v (see repl help)", err)
+}
+
+// parseAnywhere parses flags before and behind the words between them.
+func parseAnywhere(f *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := parse(f, args); err != nil {
+			return nil, err
+		}
+		if args = f.Args(); len(args) == 0 {
+			return words, nil
+		}
+		words, args = append(words, args[0]), args[1:]
+	}
 }
 
 // nothingAfter refuses arguments where none are wanted.

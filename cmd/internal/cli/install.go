@@ -59,14 +59,9 @@ func parseInstallation(args []string) (*installation, error) {
 	f.BoolVar(&i.server.Approve, "approve", false, "")
 	f.StringVar(&i.server.Name, "name", "turnstone", "")
 	scope := f.String("scope", "user", "")
-	var names []string
-	for len(args) > 0 { // flags may follow the clients
-		if err := parse(f, args); err != nil {
-			return nil, err
-		}
-		if args = f.Args(); len(args) > 0 {
-			names, args = append(names, args[0]), args[1:]
-		}
+	names, err := parseAnywhere(f, args)
+	if err != nil {
+		return nil, err
 	}
 	if err := i.choose(names); err != nil {
 		return nil, err
@@ -81,7 +76,6 @@ func parseInstallation(args []string) (*installation, error) {
 	if !install.ValidName(i.server.Name) {
 		return nil, misuse("--name %q: clients accept letters, digits, - and _, at most 64", i.server.Name)
 	}
-	var err error
 	if i.places, err = install.Here(); err != nil {
 		return nil, err
 	}

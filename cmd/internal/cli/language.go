@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -36,6 +37,8 @@ type language struct {
 	// candidates says what spec looked at.
 	candidates func(executable, dir string) []workers.Candidate
 
+	export export.Language
+
 	// packages makes further ones available.
 	packages *packages.Tool
 
@@ -57,6 +60,7 @@ func languages() []language {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
 		},
+		export:   export.Language{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
 		packages: packages.Python(),
 		dialect:  conformance.Python(),
 	}, {
@@ -72,6 +76,7 @@ func languages() []language {
 			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
 			return looked
 		},
+		export:   export.Language{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
 		packages: packages.R(),
 		dialect:  conformance.R(),
 	}}

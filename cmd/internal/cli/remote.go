@@ -40,17 +40,10 @@ func newDaemonCommand(name string) *daemonCommand {
 // parse parses flags before and behind the arguments, of which there must be as
 // many as there are names.
 func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) {
-	var given []string
-	for {
-		if err := parse(r.flags, args); err != nil {
-			return nil, err
-		}
-		if args = r.flags.Args(); len(args) == 0 {
-			break
-		}
-		given, args = append(given, args[0]), args[1:]
-	}
+	given, err := parseAnywhere(r.flags, args)
 	switch {
+	case err != nil:
+		return nil, err
 	case len(given) < len(names):
 		return nil, misuse("repl %s wants %s (see repl help)", r.flags.Name(), strings.Join(names, " "))
 	case len(given) > len(names):

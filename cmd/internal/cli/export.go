@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// exportFrom writes what happened in a session as a file of another program's.
+func exportFrom(s streams, args []string) (int, error) {
+	r := newDaemonCommand("export")
+	format := r.flags.String("format", "", "")
+	path := r.flags.String("output", "", "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		session, err := c.Get(ctx, given[0])
+		if err != nil {
+			return statusFailed, err
+		}
+		l, err := languageNamed(session.Language)
+		if err != nil {
+			return statusFailed, err
+		}
+		from := export.Session{Name: session.Name, Runtime: session.Runtime, Language: l.export}
+		if *format == "" {
+			*format = l.export.Formats()[0]
+		}
+		write := func(w io.Writer) error {
+			w, flush := buffered(w)
+			var lost error
+			err := export.Write(w, *format, from, past(ctx, c, session.Name, &lost))
+			return errors.Join(err, lost, flush())
+		}
+		if *path == "" {
+			return statusDone, write(s.out)
+		}
+		return statusDone, writeNew(*path, write)
+	})
+}
+
+// past is what has happened in a session so far. lost is why it ended early.
+func past(ctx context.Context, c *client.Client, session string, lost *error) iter.Seq[timeline.Event] {
+	return func(yield func(timeline.Event) bool) {
+		w, err := c.Subscribe(ctx, client.SubscribeParams{Session: session})
+		if err != nil {
+			*lost = err
+			return
+		}
+		for last := timeline.Seq(0); last < w.Seq; {
+			e, err := w.Next(ctx)
+			if err != nil {
+				*lost = err
+				return
+			}
+			last = e.Seq
+			if g, ok := e.Body.(timeline.Gap); ok {
+				last = g.To
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+func buffered(w io.Writer) (io.Writer, func() error) {
+	b := bufio.NewWriterSize(w, 64<<10)
+	return b, b.Flush
+}
+
+// writeNew writes a file that is there whole or not at all.
+func writeNew(path string, write func(io.Writer) error) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".export-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // which is gone when all went well
+	err = write(temp)
+	if e := temp.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/service"
+)
+
+// serviceIdleExit is how long a daemon that its clients start lives unused. Its
+// sessions end with it, so it is long.
+const serviceIdleExit = 24 * time.Hour
+
+// serviceCommand has a service manager start repl serve.
+func serviceCommand(s streams, args []string) (int, error) {
+	f := newFlags("service")
+	socket := f.String("socket", "", "")
+	idleExit := f.Duration("idle-exit", serviceIdleExit, "")
+	dryRun := f.Bool("dry-run", false, "")
+	words, err := parseAnywhere(f, args)
+	if err != nil {
+		return statusUsage, err
+	}
+	if len(words) == 0 || !slices.Contains([]string{"print", "install", "uninstall"}, words[0]) {
+		return statusUsage, misuse("repl service wants print, install or uninstall (see repl help)")
+	}
+	if len(words) > 2 || len(words) == 2 && words[0] != "print" {
+		return statusUsage, misuse("%q is one argument too many for repl service %s", words[len(words)-1], words[0])
+	}
+	if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
+		return statusUsage, misuse("--idle-exit %s: want at least 1s, or 0 for never", *idleExit)
+	}
+	o := service.Options{IdleExit: *idleExit, Path: os.Getenv("PATH")}
+	if *socket != "" {
+		if o.Socket, err = filepath.Abs(*socket); err != nil {
+			return statusFailed, err
+		}
+	}
+	if o.Executable, err = install.Self(os.Args[0]); err != nil {
+		return statusFailed, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return statusFailed, err
+	}
+	places := service.Places{Home: home, UID: os.Getuid()}
+	if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
+		places.Config = config
+	}
+	if len(words) == 2 {
+		return printService(s, words[1], places, o)
+	}
+	manager, err := service.Find()
+	if err != nil {
+		return statusFailed, err
+	}
+	if words[0] == "print" {
+		return printService(s, manager.Name, places, o)
+	}
+	var steps []service.Step
+	if words[0] == "install" {
+		steps, err = manager.Install(places, o)
+	} else {
+		steps, err = manager.Uninstall(places)
+	}
+	if err != nil {
+		return statusFailed, err
+	}
+	if len(steps) == 0 {
+		fmt.Fprintln(s.err, "repl: no service of repl's is installed")
+		return statusDone, nil
+	}
+	return doSteps(s, steps, *dryRun)
+}
+
+// doSteps carries steps out, or only says them. After a command that failed no other
+// is run, but files are still written and removed: that is half of it, and the
+// manager may only be out of reach here.
+func doSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	var failures []error
+	for _, step := range steps {
+		if step.Run != nil && len(failures) > 0 {
+			fmt.Fprintln(s.out, "not done:", step)
+			continue
+		}
+		fmt.Fprintln(s.out, step)
+		if dryRun {
+			if step.Write != nil {
+				fmt.Fprintln(s.out, "    "+strings.ReplaceAll(strings.TrimSpace(step.Write.Content), "\n", "\n    "))
+			}
+			continue
+		}
+		if err := step.Do(ctx); err != nil {
+			failures = append(failures, err)
+			if step.Run == nil || ctx.Err() != nil {
+				break
+			}
+		}
+	}
+	if status, ok := statusOf(ctx); ok {
+		return status, nil
+	}
+	return statusDone, errors.Join(failures...)
+}
+
+// printService prints the files of a manager.
+func printService(s streams, name string, p service.Places, o service.Options) (int, error) {
+	var names []string
+	for _, m := range service.Managers() {
+		if m.Name != name {
+			names = append(names, m.Name)
+			continue
+		}
+		files, err := m.Files(p, o)
+		if err != nil {
+			return statusFailed, err
+		}
+		for _, f := range files {
+			fmt.Fprintf(s.out, "==> %s\n%s", f.Path, f.Content)
+		}
+		if m.Note != "" {
+			fmt.Fprintf(s.err, "repl: %s\n", m.Note)
+		}
+		return statusDone, nil
+	}
+	return statusUsage, misuse("there is no service manager %q: there is %s", name, strings.Join(names, ", "))
+}

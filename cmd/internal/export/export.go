@@ -1,0 +1,223 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// maxTurn bounds the text and the pictures that are kept of one turn, in bytes. What
+// comes beyond it is counted, and the file says so.
+const maxTurn = 16 << 20
+
+// A Session is what is to be known besides its events.
+type Session struct {
+	Name     string
+	Runtime  string // the version of its language; may be ""
+	Language Language
+}
+
+// A Language is what a file of one language needs.
+type Language struct {
+	Display   string // "Python"
+	Extension string // of a script, and the name of that format: "py"
+	Comment   string // what begins one: "#"
+
+	// Kernel is the name of its usual Jupyter kernel, and JupyterName what the
+	// language is called there.
+	Kernel, JupyterName string
+}
+
+// The formats that every language has. That of a script is named by its extension.
+const (
+	Notebook   = "ipynb"
+	Transcript = "txt"
+)
+
+// Formats are those for a session of a language; the first is the default.
+func (l Language) Formats() []string { return []string{l.Extension, Notebook, Transcript} }
+
+// Write writes a session in a format. The error is w's, or says that there is no
+// such format.
+func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event]) error {
+	at := slices.IndexFunc(s.Language.Formats(), func(f string) bool { return strings.EqualFold(f, format) })
+	if at < 0 {
+		return fmt.Errorf("a session in %s is written as %s, not as %q", s.Language.Display, strings.Join(s.Language.Formats(), ", "), format)
+	}
+	var p page
+	out := &errWriter{w: w}
+	switch s.Language.Formats()[at] {
+	case Notebook:
+		p = &notebook{out: out, session: s}
+	case Transcript:
+		p = &transcript{out: out}
+	default:
+		p = &script{out: out, session: s}
+	}
+	p.begin()
+	c := collector{page: p}
+	for e := range events {
+		c.take(e)
+		if out.err != nil {
+			return out.err
+		}
+	}
+	c.flush()
+	p.end()
+	return out.err
+}
+
+// A page is a file that is written from its beginning to its end.
+type page interface {
+	begin()
+	turn(t *turn)
+	note(text string) // what happened besides turns
+	end()
+}
+
+// errWriter remembers the first error, and writes nothing after it.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (w *errWriter) print(s string) {
+	if w.err == nil {
+		_, w.err = io.WriteString(w.w, s)
+	}
+}
+
+// A turn is one input with what became of it.
+type turn struct {
+	number uint64
+	author string
+	input  string
+	bytes  int // of the whole input, of which input may be the beginning
+
+	ended   *timeline.TurnEnded // nil while it runs
+	answers []timeline.InputLine
+	events  []timeline.Event // what it showed
+	kept    int64            // bytes in events
+	dropped int64            // bytes that were too much
+}
+
+// failure says why the input is nothing to run again; "" when it is.
+func (t *turn) failure() string {
+	switch {
+	case t.bytes > len(t.input):
+		return fmt.Sprintf("is %d bytes long, of which only the beginning was kept", t.bytes)
+	case t.ended == nil:
+		return "was not over"
+	case t.ended.Outcome == "ok":
+		return ""
+	case t.ended.Outcome == "error":
+		text := "failed"
+		if t.ended.Name != "" {
+			text += ": " + t.ended.Name
+		}
+		if first, _, _ := strings.Cut(t.ended.Message, "\n"); first != "" {
+			text += ": " + first
+		}
+		return text
+	case t.ended.Outcome == "interrupted":
+		return "was interrupted"
+	}
+	return "was ended with the runtime"
+}
+
+// title names the turn.
+func (t *turn) title() string {
+	text := "turn " + strconv.FormatUint(t.number, 10)
+	if t.author != "" {
+		text += " by " + t.author
+	}
+	return text
+}
+
+// asked says what a turn was given to read.
+func (t *turn) asked() (lines []string) {
+	for _, a := range t.answers {
+		given := strconv.Quote(a.Text)
+		if a.Secret {
+			given = "a secret"
+		}
+		lines = append(lines, fmt.Sprintf("it asked %q and was given %s", a.Prompt, given))
+	}
+	return lines
+}
+
+// A collector makes turns of events.
+type collector struct {
+	page page
+	now  *turn // the last one, which more may come for
+}
+
+func (c *collector) take(e timeline.Event) {
+	switch b := e.Body.(type) {
+	case timeline.TurnStarted:
+		c.flush()
+		c.now = &turn{number: e.Turn, author: b.Author, input: string(b.Input), bytes: b.Bytes}
+	case timeline.TurnEnded:
+		if c.now != nil && c.now.number == e.Turn {
+			c.now.ended = &b
+			c.show(e, 0)
+		} else if e.Turn > 0 { // turn 0 is a start: it has no input
+			c.note(fmt.Sprintf("the input of turn %d is lost", e.Turn))
+		}
+	case timeline.InputLine:
+		if c.now != nil {
+			c.now.answers = append(c.now.answers, b)
+			c.show(e, int64(len(b.Prompt)+len(b.Text)))
+		}
+	case timeline.Text:
+		c.show(e, int64(len(b.Data)))
+	case timeline.Image:
+		c.show(e, int64(len(b.Data)))
+	case timeline.Gap:
+		c.note(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
+	case timeline.GenerationEnded:
+		c.note("the runtime ended: " + b.Reason)
+	case timeline.GenerationStarted:
+		if e.Generation > 1 {
+			c.note("the runtime was started anew, without what it had in memory")
+		}
+	}
+}
+
+// show keeps an event of the turn, as long as there is room.
+func (c *collector) show(e timeline.Event, size int64) {
+	if c.now == nil {
+		c.now = &turn{} // what a start shows
+	}
+	if c.now.kept+size > maxTurn {
+		c.now.dropped += size
+		return
+	}
+	c.now.kept += size
+	c.now.events = append(c.now.events, e)
+}
+
+func (c *collector) note(text string) {
+	c.flush()
+	c.page.note(text)
+}
+
+func (c *collector) flush() {
+	if c.now != nil {
+		c.page.turn(c.now)
+	}
+	c.now = nil
+}
+
+// left says what is missing of a turn; "" when nothing is.
+func (t *turn) left() string {
+	if t.dropped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d bytes of output more are left out", t.dropped)
+}

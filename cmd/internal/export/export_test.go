@@ -1,0 +1,250 @@
+package export_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+var session = export.Session{Name: "main", Runtime: "3.11.7", Language: export.Language{
+	Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python",
+}}
+
+// turn is the events of one, with what it shows between.
+func turn(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Event {
+	all := []timeline.Event{{Turn: n, Body: timeline.TurnStarted{Input: []byte(input), Bytes: len(input), Author: "ada"}}}
+	for _, b := range shown {
+		all = append(all, timeline.Event{Turn: n, Body: b})
+	}
+	end := timeline.TurnEnded{Outcome: outcome}
+	if outcome == "error" {
+		end.Name, end.Message = "NameError", "no y\nsecond line"
+	}
+	return append(all, timeline.Event{Turn: n, Body: end})
+}
+
+func text(s string) timeline.Body { return timeline.Text{Data: []byte(s)} }
+
+func write(t *testing.T, format string, events ...[]timeline.Event) string {
+	t.Helper()
+	var b strings.Builder
+	if err := export.Write(&b, format, session, slices.Values(slices.Concat(events...))); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// story has one of everything.
+func story() []timeline.Event {
+	clipped := turn(6, "very long", "ok")
+	clipped[0].Body = timeline.TurnStarted{Input: []byte("very"), Bytes: 70000}
+	return slices.Concat(
+		[]timeline.Event{{Generation: 1, Body: timeline.GenerationStarted{}}, {Body: text("welcome\n")}, {Body: timeline.TurnEnded{Outcome: "ok"}}},
+		turn(1, "x = 1\nx\n", "ok", text("1\n")),
+		turn(2, "y", "error", text("NameError\n")),
+		turn(3, "input('n? ')", "ok", text("n? "), timeline.InputLine{Prompt: "n? ", Text: `b"ob`}, text("done\n")),
+		turn(4, "getpass()", "ok", text("p: "), timeline.InputLine{Prompt: "p: ", Secret: true}),
+		turn(5, "loop()", "interrupted"),
+		clipped,
+		[]timeline.Event{{Seq: 60, Body: timeline.Gap{From: 50, To: 60, Bytes: 9}}, {Turn: 7, Body: timeline.TurnEnded{Outcome: "ok"}}},
+		[]timeline.Event{{Body: timeline.GenerationEnded{Reason: "killed by SIGKILL"}}, {Generation: 2, Body: timeline.GenerationStarted{}}},
+		turn(8, "last", "ok", text("\x1b[31mred\x1b[0m\r"), text("over\n"))[:3],
+	)
+}
+
+func TestScript_HasWhatSucceededAndTheRestAsComments(t *testing.T) {
+	const want = `# main: what was run in a session of repl, Python 3.11.7.
+# Inputs that did not succeed are comments.
+
+# turn 1 by ada
+x = 1
+x
+
+# turn 2 by ada failed: NameError: no y
+# y
+
+# turn 3 by ada
+# it asked "n? " and was given "b\"ob"
+input('n? ')
+
+# turn 4 by ada
+# it asked "p: " and was given a secret
+getpass()
+
+# turn 5 by ada was interrupted
+# loop()
+
+# turn 6 is 70000 bytes long, of which only the beginning was kept
+# very
+
+# events 50 to 60 are lost, with 9 bytes of output: what happened there is not in this file
+
+# the input of turn 7 is lost
+
+# the runtime ended: killed by SIGKILL
+
+# the runtime was started anew, without what it had in memory
+
+# turn 8 by ada was not over
+# last
+`
+	if got := write(t, "py", story()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTranscript_HasEverythingAsText(t *testing.T) {
+	const want = `welcome
+[turn 1 by ada]
+x = 1
+x
+1
+[turn 2 by ada]
+y
+NameError
+[failed: NameError: no y]
+[turn 3 by ada]
+input('n? ')
+n? b"ob
+done
+[turn 4 by ada]
+getpass()
+p: (a secret)
+[turn 5 by ada]
+loop()
+[was interrupted]
+[turn 6]
+very
+[is 70000 bytes long, of which only the beginning was kept]
+[events 50 to 60 are lost, with 9 bytes of output: what happened there is not in this file]
+[the input of turn 7 is lost]
+[the runtime ended: killed by SIGKILL]
+[the runtime was started anew, without what it had in memory]
+[turn 8 by ada]
+last
+over
+[was not over]
+`
+	if got := write(t, "TXT", story()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A file is what the format demands of a notebook, as far as these tests go.
+type file struct {
+	Format   int `json:"nbformat"`
+	Minor    int `json:"nbformat_minor"`
+	Metadata struct {
+		Kernel struct {
+			Name        string
+			DisplayName string `json:"display_name"`
+		} `json:"kernelspec"`
+	}
+	Cells []struct {
+		Type     string `json:"cell_type"`
+		ID       string
+		Metadata map[string]any
+		Source   []string
+		Count    *int             `json:"execution_count"`
+		Outputs  []map[string]any `json:"outputs"`
+	}
+}
+
+func notebook(t *testing.T, events ...[]timeline.Event) (f file) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(write(t, "ipynb", events...)), &f); err != nil {
+		t.Fatal(err)
+	}
+	if f.Format != 4 || f.Minor != 5 || f.Metadata.Kernel.Name != "python3" || f.Metadata.Kernel.DisplayName == "" {
+		t.Errorf("got %+v", f)
+	}
+	goodID := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	seen := make(map[string]bool)
+	for _, c := range f.Cells {
+		isCode := c.Type == "code"
+		if !goodID.MatchString(c.ID) || seen[c.ID] || c.Metadata == nil || c.Source == nil || isCode != (c.Outputs != nil) || isCode != (c.Count != nil) || !isCode && c.Type != "markdown" {
+			t.Errorf("a cell: %+v", c)
+		}
+		seen[c.ID] = true
+	}
+	return f
+}
+
+func TestNotebook_IsOneAndItsCodeIsWhatSucceeded(t *testing.T) {
+	f := notebook(t, story())
+	var code []string
+	for _, c := range f.Cells {
+		if c.Type == "code" {
+			code = append(code, strings.Join(c.Source, ""))
+		}
+	}
+	if want := []string{"x = 1\nx", "input('n? ')", "getpass()"}; !slices.Equal(code, want) {
+		t.Errorf("got %q, want %q", code, want)
+	}
+	notebook(t) // of a session where nothing happened
+}
+
+func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
+	picture := func(source, data string, update bool) timeline.Body {
+		return timeline.Image{MIME: "image/png", Data: []byte(data), Source: source, Update: update}
+	}
+	f := notebook(t, turn(1, "plot", "ok",
+		text("a\xc3"), text("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
+		picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
+		timeline.Image{MIME: "image/svg+xml", Data: []byte("<svg/>")}, timeline.Image{MIME: "image/png"}))
+	got := fmt.Sprint(f.Cells[0].Outputs)
+	for _, want := range []string{
+		"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
+		"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:<svg/>", "too large to be sent",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+	if strings.Index(got, "c2Vjb25k") > strings.Index(got, "b3RoZXI=") || len(f.Cells[0].Outputs) != 6 {
+		t.Errorf("the update does not stand where the first was: %s", got)
+	}
+}
+
+func TestNotebook_AFenceIsLongerThanWhatItHolds(t *testing.T) {
+	f := notebook(t, turn(1, "````\nx", "error"))
+	if got := strings.Join(f.Cells[0].Source, ""); !strings.HasSuffix(got, "\n`````\n````\nx\n`````") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestWrite_OneTurnIsBoundedAndSaysSo(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) // a megabyte
+	var shown []timeline.Body
+	for range 20 {
+		shown = append(shown, text(long))
+	}
+	for _, format := range []string{"ipynb", "txt"} {
+		got := write(t, format, turn(1, "loud", "ok", shown...))
+		if !strings.Contains(got, "4194304 bytes of output more are left out") || len(got) > 18<<20 {
+			t.Errorf("%s: %d bytes", format, len(got))
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func TestWrite_ErrorsAreTold(t *testing.T) {
+	for _, format := range session.Language.Formats() {
+		if err := export.Write(full{}, format, session, slices.Values(story())); err == nil || err.Error() != "the disk is full" {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+	if err := export.Write(full{}, "R", session, slices.Values(story())); err == nil || !strings.Contains(err.Error(), "py, ipynb, txt") {
+		t.Errorf("got %v", err)
+	}
+}

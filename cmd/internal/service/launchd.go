@@ -1,0 +1,66 @@
+package service
+
+import (
+	"encoding/xml"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const label = "com.github.turnstone-repl.turnstone"
+
+// launchd has one agent, which begins with the login and is not begun again when it
+// ends. launchd would also hand over a socket, by a call of a C library of its own
+// only; the daemon makes its socket itself.
+func launchd() Manager {
+	domain := func(p Places) string { return "gui/" + strconv.Itoa(p.UID) }
+	return Manager{
+		Name:    "launchd",
+		command: "launchctl",
+		Note:    "launchd starts it at the login, not with its first client: it has no idle exit",
+		files: func(p Places, o *Options) []File {
+			serve := []string{o.Executable, "serve", "--quiet"}
+			if o.Socket != "" {
+				serve = append(serve, "--socket", o.Socket)
+			}
+			var arguments strings.Builder
+			for _, a := range serve {
+				fmt.Fprintf(&arguments, "\t\t<string>%s</string>\n", escapeXML(a))
+			}
+			environment := ""
+			if o.Path != "" {
+				environment = fmt.Sprintf("\t<key>EnvironmentVariables</key>\n\t<dict>\n\t\t<key>PATH</key>\n\t\t<string>%s</string>\n\t</dict>\n", escapeXML(o.Path))
+			}
+			return []File{{filepath.Join(p.Home, "Library", "LaunchAgents", label+".plist"), fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- %s -->
+<plist version="1.0">
+<dict>
+	<key>Label</key>
+	<string>%s</string>
+	<key>ProgramArguments</key>
+	<array>
+%s	</array>
+%s	<key>RunAtLoad</key>
+	<true/>
+	<key>StandardErrorPath</key>
+	<string>%s</string>
+</dict>
+</plist>
+`, marker, label, arguments.String(), environment, escapeXML(filepath.Join(p.Home, "Library", "Logs", "turnstone.log")))}}
+		},
+		start: func(p Places, files []File) [][]string {
+			return [][]string{{"launchctl", "bootstrap", domain(p), files[0].Path}}
+		},
+		stop: func(p Places, _ []File) [][]string {
+			return [][]string{{"launchctl", "bootout", domain(p) + "/" + label}}
+		},
+	}
+}
+
+func escapeXML(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder does not fail
+	return b.String()
+}

@@ -1,0 +1,191 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// marker is in every file of ours: one without it is not touched.
+const marker = "Written by repl service install; repl service uninstall removes it."
+
+// commandTime bounds one command of the manager's.
+const commandTime = 30 * time.Second
+
+// Options say what is served.
+type Options struct {
+	Executable string        // repl, absolute
+	Socket     string        // absolute; "" is where clients look
+	IdleExit   time.Duration // as of repl serve; 0 is never
+	Path       string        // PATH, which is where runtimes are looked for; "" is the manager's
+}
+
+func (o *Options) check() error {
+	for _, s := range []string{o.Executable, o.Socket, o.Path} {
+		if strings.ContainsAny(s, "\n\r\x00") {
+			return fmt.Errorf("%q cannot stand in a service's file", s)
+		}
+	}
+	if !filepath.IsAbs(o.Executable) || o.Socket != "" && !filepath.IsAbs(o.Socket) {
+		return fmt.Errorf("the paths of a service are absolute: %q, %q", o.Executable, o.Socket)
+	}
+	return nil
+}
+
+// Places are the directories of one person.
+type Places struct {
+	Home   string
+	Config string // XDG_CONFIG_HOME; "" is .config in Home
+	UID    int
+}
+
+// A File is one that a manager reads.
+type File struct {
+	Path, Content string
+}
+
+// A Manager starts services.
+type Manager struct {
+	Name    string // "systemd", "launchd"
+	command string // its own
+
+	files  func(p Places, o *Options) []File
+	start  func(p Places, files []File) [][]string
+	stop   func(p Places, files []File) [][]string
+	reload [][]string // after the files are gone
+	Note   string     // what is to be known about it; "" when nothing
+}
+
+// Managers are all that are known.
+func Managers() []Manager { return []Manager{systemd(), launchd()} }
+
+// Find is the manager of this machine.
+func Find() (Manager, error) {
+	var commands []string
+	for _, m := range Managers() {
+		if _, err := exec.LookPath(m.command); err == nil {
+			return m, nil
+		}
+		commands = append(commands, m.command)
+	}
+	return Manager{}, fmt.Errorf("no service manager that is known here: neither %s is on PATH; start repl serve with your session instead", strings.Join(commands, " nor "))
+}
+
+// Files are what the manager has to read.
+func (m Manager) Files(p Places, o Options) ([]File, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return m.files(p, &o), nil
+}
+
+// A Step is one thing that is done: exactly one of its fields is set.
+type Step struct {
+	Write  *File
+	Remove string
+	Run    []string
+}
+
+// Install are the steps that make the service known and start it. A file that is
+// there and not of ours is an error.
+func (m Manager) Install(p Places, o Options) ([]Step, error) {
+	files, err := m.Files(p, o)
+	if err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for _, f := range files {
+		if _, err := ours(f.Path); err != nil {
+			return nil, err
+		}
+		steps = append(steps, Step{Write: &f})
+	}
+	return append(steps, runs(m.start(p, files))...), nil
+}
+
+// Uninstall are the steps that stop the service and forget it; none when it is not
+// installed.
+func (m Manager) Uninstall(p Places) ([]Step, error) {
+	files := m.files(p, &Options{})
+	var removals []Step
+	for _, f := range files {
+		there, err := ours(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			removals = append(removals, Step{Remove: f.Path})
+		}
+	}
+	if len(removals) == 0 {
+		return nil, nil
+	}
+	steps := append(runs(m.stop(p, files)), removals...)
+	return append(steps, runs(m.reload)...), nil
+}
+
+func runs(commands [][]string) (steps []Step) {
+	for _, c := range commands {
+		steps = append(steps, Step{Run: c})
+	}
+	return steps
+}
+
+// ours reports whether a file is there and of ours; one of somebody else's is an error.
+func ours(path string) (bool, error) {
+	content, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !bytes.Contains(content, []byte(marker)):
+		return false, fmt.Errorf("%s was not written by repl service install, and is left alone: move it away first", path)
+	}
+	return true, nil
+}
+
+// String is the step as a person would write it.
+func (s Step) String() string {
+	switch {
+	case s.Write != nil:
+		return "write " + s.Write.Path
+	case s.Remove != "":
+		return "remove " + s.Remove
+	}
+	return "run " + strings.Join(s.Run, " ")
+}
+
+// Do carries a step out. A command takes half a minute at most; what it says is part
+// of its error.
+func (s Step) Do(ctx context.Context) error {
+	switch {
+	case s.Write != nil:
+		if err := os.MkdirAll(filepath.Dir(s.Write.Path), 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(s.Write.Path, []byte(s.Write.Content), 0o600)
+	case s.Remove != "":
+		return os.Remove(s.Remove)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.Run[0], s.Run[1:]...)
+	cmd.WaitDelay = time.Second
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		text := strings.TrimSpace(string(said))
+		if text == "" {
+			text = err.Error()
+		}
+		return fmt.Errorf("%s failed: %s", strings.Join(s.Run, " "), text)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package service
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+const unit = "turnstone"
+
+// systemd has two units. The socket is there from the login on; the service is
+// started by its first client, and again by the next one after it ended for want of
+// use. Status 3 is another daemon at the socket, and 2 a wrong command line: starting
+// it again would not help.
+func systemd() Manager {
+	return Manager{
+		Name:    "systemd",
+		command: "systemctl",
+		files: func(p Places, o *Options) []File {
+			config := p.Config
+			if config == "" {
+				config = filepath.Join(p.Home, ".config")
+			}
+			dir := filepath.Join(config, "systemd", "user")
+			socket, serve := o.Socket, []string{o.Executable, "serve", "--quiet"}
+			if socket == "" {
+				socket = "%t/turnstone/daemon.sock" // %t is XDG_RUNTIME_DIR
+			} else {
+				socket = escapeSpecifiers(socket)
+			}
+			if o.IdleExit > 0 {
+				serve = append(serve, "--idle-exit", o.IdleExit.String())
+			}
+			environment := ""
+			if o.Path != "" {
+				environment = "Environment=" + quoteUnit("PATH="+o.Path) + "\n"
+			}
+			for i, word := range serve {
+				if i > 0 { // in its arguments the manager puts variables
+					word = strings.ReplaceAll(word, "$", "$$")
+				}
+				serve[i] = quoteUnit(word)
+			}
+			return []File{{filepath.Join(dir, unit+".socket"), fmt.Sprintf(`# %s
+[Unit]
+Description=Socket of the language sessions of repl
+
+[Socket]
+ListenStream=%s
+SocketMode=0600
+DirectoryMode=0700
+RemoveOnStop=yes
+
+[Install]
+WantedBy=sockets.target
+`, marker, socket)}, {filepath.Join(dir, unit+".service"), fmt.Sprintf(`# %s
+[Unit]
+Description=Language sessions of repl
+Requires=%s.socket
+After=%[2]s.socket
+
+[Service]
+%sExecStart=%s
+# 143 is the end by SIGTERM. With 0 it ended for want of use: the next client starts it.
+SuccessExitStatus=143
+Restart=on-failure
+# 2: a wrong command line. 3: another daemon serves the socket.
+RestartPreventExitStatus=2 3
+KillMode=mixed
+TimeoutStopSec=30
+`, marker, unit, environment, strings.Join(serve, " "))}}
+		},
+		start: func(Places, []File) [][]string {
+			return [][]string{{"systemctl", "--user", "daemon-reload"}, {"systemctl", "--user", "enable", "--now", unit + ".socket"}}
+		},
+		stop: func(Places, []File) [][]string {
+			return [][]string{{"systemctl", "--user", "disable", "--now", unit + ".socket", unit + ".service"}}
+		},
+		reload: [][]string{{"systemctl", "--user", "daemon-reload"}},
+	}
+}
+
+// quoteUnit makes one word of s, as systemd.syntax(7) has it.
+func quoteUnit(s string) string {
+	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(escapeSpecifiers(s))
+	if strings.ContainsAny(s, " \t\"'\\;=") || s == "" {
+		return `"` + s + `"`
+	}
+	return s
+}
+
+func escapeSpecifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }
