@@ -29,7 +29,7 @@ func manager(t *testing.T, name string) service.Manager {
 }
 
 func TestFiles_OfSystemdSayWhatMustBeSaid(t *testing.T) {
-	files, err := manager(t, "systemd").Files(service.Places{Home: "/home/ada"}, options)
+	files, err := manager(t, "systemd").Files(service.Places{Home: "/srv/ada"}, options)
 	if err != nil || len(files) != 2 {
 		t.Fatalf("got %+v, %v", files, err)
 	}
@@ -44,7 +44,7 @@ func TestFiles_OfSystemdSayWhatMustBeSaid(t *testing.T) {
 			}
 		}
 	}
-	if files[1].Path != "/home/ada/.config/systemd/user/turnstone.service" {
+	if files[1].Path != "/srv/ada/.config/systemd/user/turnstone.service" {
 		t.Errorf("got %s", files[1].Path)
 	}
 	files, _ = manager(t, "systemd").Files(service.Places{Config: "/c"}, service.Options{Executable: "/repl", Socket: "/50%/s"})
