@@ -56,6 +56,7 @@ static bool ended;            /* session_end has been sent */
 static bool reset;            /* in this turn R went back to its top level */
 static bool evaluated = true; /* since the last line that R got: evaluation, or a jump */
 static bool blank;            /* that line had nothing to evaluate */
+static asker last_taker;      /* of a line */
 static bool resting;          /* in select(), at the top level */
 static bool keep_going;
 static const char *end_reason = "shutdown";
@@ -285,7 +286,8 @@ static void finish(void) {
 
 	pthread_mutex_lock(&state.lock);
 	bool failed = reset && (state.complained || (other_error && !state.interrupted));
-	bool cut_short = reset || state.unrun > 0 || (state.interrupted && !state.started);
+	bool cut_short = reset || state.unrun > 0 ||
+		(state.interrupted && (!state.started || R_interrupts_pending)); /* pending: a child or a read took it */
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
 	state.unrun = 0;
@@ -352,6 +354,7 @@ static int take_line(asker who, const char *prompt, unsigned char *to, size_t ro
 	}
 	blank = (who == TOP || (who == CONTINUATION && blank)) && is_blank(at, n);
 	evaluated = false;
+	last_taker = who;
 	state.from += n;
 	state.midline = !whole;
 	state.started = true;
@@ -386,6 +389,10 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			interrupt_settle(); /* .Last is not meant */
 			pthread_mutex_unlock(&state.lock);
 			quit();
+		}
+		if (who == BROWSER && state.interrupted && reset && last_taker != BROWSER && state.from == state.to) {
+			queue((const uint8_t *)"Q\n", 2); /* the interrupt came while the browser began */
+			state.midline = true;
 		}
 		if (state.from < state.to) {
 			int n = take_line(who, prompt, to, (size_t)room);

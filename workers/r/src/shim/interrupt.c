@@ -89,7 +89,7 @@ static void harden(void) {}
  *  - A read() of the terminal or a pipe is begun again behind R's handler.
  *
  * So the reader thread looks again until R has taken it, for a while. */
-enum { CHASE_EVERY = 5, CHASE_FOR = 3000 }; /* ms */
+enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100 }; /* ms; DOUBT: R may not have run since */
 
 static int chases;            /* left; only the reader thread uses it, as all below */
 static bool spared;           /* R itself has not had SIGINT yet */
@@ -154,13 +154,14 @@ void interrupt_install(void) {
  * With force, R is first left to find out by itself: SIGINT would call handlers. */
 void interrupt_raise(bool force) {
 	harden();
+	bool deaf = is_deaf();
 	chases = CHASE_FOR / CHASE_EVERY;
 	spared = force;
 	if (force)
 		atomic_store(&forced, true);
 	else
 		signal_all();
-	if (is_deaf())
+	if (deaf || is_deaf()) /* its child may have died of it already */
 		R_interrupts_pending = 1; /* for when it is back */
 }
 
@@ -170,9 +171,12 @@ int interrupt_chase(void) {
 	if (chases == 0)
 		return -1;
 	if (chases-- == CHASE_FOR / CHASE_EVERY)
-		return CHASE_EVERY; /* R has its moment */
-	if (!R_interrupts_pending && !atomic_load(&forced))
-		return chases = 0, -1;
+		return 1; /* R has its moment */
+	if (!R_interrupts_pending && !atomic_load(&forced)) {
+		if (chases < (CHASE_FOR - CHASE_DOUBT) / CHASE_EVERY)
+			chases = 0; /* it was taken */
+		return chases > 0 ? CHASE_EVERY : -1;
+	}
 	char now[sizeof children];
 	if (spared || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
 		signal_all();
