@@ -77,6 +77,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 			if want := map[string]string{"finally": "done\n", "on.exit": "exit\n"}[c.name]; !strings.Contains(r.Out(), want) {
 				t.Errorf("got %q, want %q in it", r.Script(), want)
 			}
+			w.Run("invisible(gc())") // complains of connections that were left
 			w.Run("'next'").Wants(t, "[1] \"next\"\n")
 		})
 	}

@@ -1,0 +1,240 @@
+//go:build linux
+
+package r_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+	s := open(t, r.Options{})
+	for i := range rounds(1000) {
+		if res := s.turn(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.script() != "A\nB\nC\n" || res.outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.script(), res.outcome)
+		}
+	}
+	for i := range rounds(50) {
+		res := s.turn(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
+		if res.script() != "a<err>b\n</err>c\nd\ne" || res.outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.script(), res.outcome)
+		}
+	}
+}
+
+func TestStdin_EveryReaderIsServed(t *testing.T) {
+	s := open(t, r.Options{})
+	for _, c := range []struct {
+		name, code string
+		answers    []string
+		want       string
+	}{
+		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
+		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
+		{"end of file", "readLines(stdin())", []string{"a", eof}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
+		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
+		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
+		{"a child", "system('read x; echo got $x')", []string{"it"}, `[sh wait ""][line "it"]got it` + "\n"},
+		{"the terminal", "readLines(f <- file('stdin'), 1); close(f)", []string{"it"}, `[R wait ""][line "it"][1] "it"` + "\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := s.turn(t, c.code, c.answers...)
+			if res.script() != c.want || res.outcome != "ok" {
+				t.Errorf("got %q, %s; want %q", res.script(), res.outcome, c.want)
+			}
+			if res.outcome == "" {
+				s.restart(t)
+			}
+			s.clean(t)
+		})
+	}
+}
+
+func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
+	s := open(t, r.Options{})
+	for name, code := range map[string]string{
+		"sleep":           "cat('up\\n'); Sys.sleep(100)",
+		"a loop":          "cat('up\\n'); repeat {}",
+		"a child":         "cat('up\\n'); system('sleep 100')",
+		"a reading child": "cat('up\\n'); system('cat')",
+		"readline":        "cat('up\\n'); (function() readline())()",
+		"the browser":     "cat('up\\n'); browser()",
+		"the terminal":    "cat('up\\n'); readLines(file('stdin'), 1)",
+		"mclapply":        "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))",
+		"linear algebra":  "m <- matrix(runif(40000), 200); cat('up\\n'); repeat m %*% m",
+	} {
+		t.Run(name, func(t *testing.T) {
+			turn := s.submit(t, code)
+			s.until(t, "up", prints("up"))
+			got, err := s.Interrupt(t.Context(), turn.ID())
+			if got != supervisor.InterruptIdle && (name != "the terminal" || got != supervisor.InterruptWaiting) {
+				// Its read is begun again behind a signal, and may be seen so before it ends.
+				t.Errorf("the interrupt led to %q, %v", got, err)
+			}
+			if res := s.ended(t, turn); res.outcome != "interrupted" {
+				t.Errorf("got %q, %s", res.script(), res.outcome)
+				s.restart(t)
+			}
+			s.clean(t)
+		})
+	}
+}
+
+func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
+	s := open(t, r.Options{})
+	seen := make(map[string]int)
+	for i := range rounds(300) {
+		turn := s.submit(t, cells[i%len(cells)])
+		for begun, d := time.Now(), time.Duration(rand.IntN(1500))*time.Microsecond; time.Since(begun) < d; {
+		}
+		if got, err := s.Interrupt(t.Context(), turn.ID()); err != nil || got == supervisor.InterruptPending {
+			t.Fatalf("round %d: the interrupt led to %q, %v", i, got, err)
+		}
+		res := s.finish(t, turn)
+		if res.outcome == "" || res.outcome == "ended" {
+			t.Fatalf("round %d: got %q, outcome %q", i, res.script(), res.outcome)
+		}
+		seen[res.outcome]++
+		if res := s.turn(t, "'next'"); res.script() != "[1] \"next\"\n" || res.outcome != "ok" {
+			t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.script(), res.outcome)
+		}
+	}
+	if seen["ok"] == 0 || seen["interrupted"] == 0 {
+		t.Errorf("the race was not one: %v", seen)
+	}
+}
+
+func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
+	s := open(t, r.Options{})
+	temporary := map[string]bool{}
+	for _, c := range []struct {
+		name, code, reason, out string
+		clean                   bool
+	}{
+		{"q()", "cat('last\\n'); q()", "exit status 0", "last\n", true},
+		{"quit(status = 3)", "quit(status = 3)", "exit status 3", "", true},
+		{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
+		{"a segfault", "f <- function() tools::pskill(Sys.getpid(), 11)\nf()", "killed by SIGSEGV", "caught segfault", false},
+		{"SIGKILL", "cat('last\\n'); tools::pskill(Sys.getpid(), 9)", "killed by SIGKILL", "last\n", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := strings.TrimSpace(s.turn(t, "kept <- 1; cat(tempdir(), '\\n')").text())
+			if temporary[dir] || dir == "" {
+				t.Errorf("the temporary directory %q is not new", dir)
+			}
+			temporary[dir] = true
+			res := s.turn(t, c.code)
+			if res.outcome != "ended" || res.end == nil || res.end.Reason != c.reason || res.end.Clean != c.clean || !strings.Contains(res.text(), c.out) {
+				t.Fatalf("got %q, %q, %+v; want %q", res.script(), res.outcome, res.end, c.reason)
+			}
+			s.turn(t, "exists('kept')").wants(t, "[1] FALSE\n")
+		})
+	}
+}
+
+func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
+	s := open(t, r.Options{})
+	turn := s.submit(t, "cat('up\\n'); Sys.sleep(100)")
+	s.until(t, "up", prints("up"))
+	if err := syscall.Kill(s.Info().PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if res := s.ended(t, turn); res.outcome != "ended" || res.end == nil || res.end.Reason != "killed by SIGKILL" {
+		t.Errorf("got %q, %+v", res.script(), res.end)
+	}
+	s.turn(t, "1").wants(t, "[1] 1\n")
+}
+
+func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), ".Rprofile")
+	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := launch(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}})
+	reply, err := s.Wait(limited(t), nil)
+	if err != nil || reply.State != supervisor.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
+		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
+	}
+	if err := s.Current().Answer(t.Context(), reply.Wait.ID, supervisor.Input{Data: []byte("Ada\n")}); err != nil {
+		t.Fatal(err)
+	}
+	s.settle(t)
+	s.turn(t, "who").wants(t, "[1] \"Ada\"\n")
+}
+
+// A mixture of turns with interrupts at any moment, for as long as somebody asks.
+func TestSoak_OfMixedTurns(t *testing.T) {
+	s := open(t, r.Options{})
+	cells := []string{
+		"1+1", "x <- rnorm(1000); mean(x)", "stop('e')\n1", "cat(strrep('x', 1e5), '\\n')", "Sys.sleep(0.01)", "system('echo child')",
+		"for (i in 1:1000) message(i)", "x <- readline('? ')", "browser()", "repeat {}", "m <- matrix(runif(1e4), 100); for (i in 1:50) solve(m)",
+		"parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "system('sleep 0.01')", "1 +", "invisible(gc())",
+	}
+	pid := s.Info().PID
+	for begun := time.Now(); time.Since(begun) < time.Duration(rounds(3))*time.Second; {
+		code := cells[rand.IntN(len(cells))]
+		turn := s.submit(t, code)
+		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
+		}
+		if code == "repeat {}" || rand.IntN(2) == 0 {
+			if got, err := s.Interrupt(t.Context(), turn.ID()); err != nil || got == supervisor.InterruptPending {
+				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
+			}
+		}
+		res := s.finish(t, turn, "c", "", "c", "", "c", "")
+		if res.outcome == "" || res.outcome == "ended" {
+			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.script(), res.outcome, res.end)
+		}
+		if res := s.turn(t, "cat('sane', 6 * 7, '\\n')"); res.script() != "sane 42 \n" || res.outcome != "ok" {
+			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.script(), res.outcome)
+		}
+	}
+	if s.Info().PID != pid {
+		t.Errorf("the worker is another: %d, was %d", s.Info().PID, pid)
+	}
+}
+
+func TestIdle_TakesNoTime(t *testing.T) {
+	s := open(t, r.Options{})
+	s.turn(t, "1").wants(t, "[1] 1\n")
+	ticks := func() string {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Info().PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		return fields[11] + " " + fields[12]
+	}
+	switches := func() string {
+		var all strings.Builder
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.Info().PID))
+		for _, task := range tasks {
+			status, _ := os.ReadFile(task)
+			for line := range strings.Lines(string(status)) {
+				if strings.HasPrefix(line, "voluntary_ctxt_switches") {
+					all.WriteString(line)
+				}
+			}
+		}
+		return all.String()
+	}
+	<-time.After(200 * time.Millisecond) // what is left to do behind a turn
+	before, woken := ticks(), switches()
+	<-time.After(time.Second)
+	if now := ticks(); now != before {
+		t.Errorf("a second of nothing took processor time: %s, was %s", now, before)
+	}
+	if now := switches(); now != woken {
+		t.Errorf("something woke up in a second of nothing: %s, was %s", now, woken)
+	}
+}
