@@ -1,0 +1,59 @@
+package client_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What the protocol has stands on its page: each method, each kind of error, each
+// type of event, and each field.
+func TestPage_HasWhatTheWireHas(t *testing.T) {
+	page, err := os.ReadFile("../docs/daemon.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	wants := func(name string) {
+		found++
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/daemon.md has no `%s`", name)
+		}
+	}
+	for _, file := range []string{"wire.go", "event.go", "../cmd/internal/rpc/error.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, name := range n.Names {
+					if i >= len(n.Values) {
+						continue
+					}
+					if l, ok := n.Values[i].(*ast.BasicLit); ok && l.Kind == token.STRING && ast.IsExported(name.Name) {
+						text, _ := strconv.Unquote(l.Value)
+						wants(text)
+					}
+				}
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok && strings.HasSuffix(n.Name.Name, "Params") {
+					for _, field := range s.Fields.List {
+						tag, _ := strconv.Unquote(field.Tag.Value)
+						name, _, _ := strings.Cut(strings.TrimPrefix(tag, `json:"`), `"`)
+						wants(strings.TrimSuffix(name, ",omitempty"))
+					}
+				}
+			}
+			return true
+		})
+	}
+	if found < 80 {
+		t.Errorf("only %d names were looked for", found)
+	}
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The examples of the page about the daemon are what goes over the socket.
+func TestDaemonPage_ItsExamplesAreTrue(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "daemon.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```text\n(> .*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 6 {
+		t.Fatalf("the page has %d examples", len(blocks))
+	}
+	for i, block := range blocks {
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			h := withTiny(t, daemonHome(t)) // whose pip reaches nothing
+			h.serve(t)
+			conn, err := net.Dial("unix", h.socket())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(deadline / 3)) // below the daemon's own
+			lines := bufio.NewScanner(conn)
+			lines.Buffer(nil, 1<<20)
+			for example := range strings.Lines(block[1]) {
+				example = strings.TrimSuffix(example, "\n")
+				if sent, ok := strings.CutPrefix(example, "> "); ok {
+					if _, err := fmt.Fprintln(conn, sent); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimPrefix(example, "< ")), "…", ".*")
+				shown := regexp.MustCompile("^" + pattern + "$")
+				came := ""
+				for {
+					if !lines.Scan() {
+						t.Fatalf("%s does not come, but\n%s(%v)", example, came, lines.Err())
+					}
+					if shown.MatchString(lines.Text()) {
+						break
+					}
+					came += lines.Text() + "\n"
+				}
+			}
+		})
+	}
+}
