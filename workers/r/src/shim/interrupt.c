@@ -89,7 +89,7 @@ static void harden(void) {}
  *  - A read() of the terminal or a pipe is begun again behind R's handler.
  *
  * So the reader thread looks again until R has taken it, for a while. */
-enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100 }; /* ms; DOUBT: R may not have run since */
+enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100, CHASE_AGAIN = 500 }; /* ms; DOUBT: R may not have run since */
 
 static int chases;            /* left; only the reader thread uses it, as all below */
 static bool spared;           /* R itself has not had SIGINT yet */
@@ -178,7 +178,8 @@ int interrupt_chase(void) {
 		return chases > 0 ? CHASE_EVERY : -1;
 	}
 	char now[sizeof children];
-	if (spared || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
+	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* whatever became of the last one */
+	if (spared || again || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
 		signal_all();
 	else
 		wake_reader();
