@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
+	if socket := os.Getenv(chaosEnv); socket != "" {
+		chaosClient(socket)
+	}
 	os.Exit(m.Run())
 }
 

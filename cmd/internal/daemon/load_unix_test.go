@@ -1,0 +1,445 @@
+//go:build unix
+
+package daemon_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// chaosTime is how long TestChaos kills: go test -run Chaos -args -chaos 10m
+var chaosTime = flag.Duration("chaos", 3*time.Second, "how long processes are killed at random")
+
+// chaosEnv makes this program a client that uses the daemon at that socket until it
+// is killed.
+const chaosEnv = "CHAOS_CLIENT"
+
+// eventually waits for a fact that nobody announces.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-late:
+			t.Fatalf("it does not come true that %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	watch := func() *bufio.Reader {
+		t.Helper()
+		conn, err := net.Dial("unix", r.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, `{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main"}}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		b := bufio.NewReaderSize(conn, 64<<10)
+		if _, err := b.ReadSlice('\n'); err != nil { // the subscription stands
+			t.Fatal(err)
+		}
+		return b
+	}
+	stopped, other := watch(), watch()
+
+	var most uint64
+	base := heap()
+	over, measured := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(measured)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(20 * time.Millisecond):
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if !seesTheEnd(other, 2) {
+			t.Error("the other watcher was lost")
+		}
+	})
+	begun := time.Now()
+	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "bulk 104857600\nprint done", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Outcome != "ok" || reply.OutputBytes < 100<<20 {
+		t.Fatalf("the turn: %+v, %v", reply, err)
+	}
+	wg.Wait()
+	close(over)
+	<-measured
+	t.Logf("100 MB in %s; %d MB of heap at most, %d before", time.Since(begun).Round(time.Millisecond), most>>20, base>>20)
+	if !raceDetector && most > base+96<<20 {
+		t.Errorf("the heap grew from %d to %d MB", base>>20, most>>20)
+	}
+	r.run(c, "print still here", "still here\n")
+	// It goes on where it stopped, and what is gone meanwhile is a gap.
+	if !seesTheEnd(stopped, 2) {
+		t.Error("the watcher that stopped was lost")
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// seesTheEnd reads events until a turn ends, and reports whether they came in order.
+func seesTheEnd(lines *bufio.Reader, turn uint64) bool {
+	var last timeline.Seq
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return false
+		}
+		var m struct {
+			Params struct {
+				Event  client.Event
+				Events []client.Event
+			}
+		}
+		if json.Unmarshal(line, &m) != nil {
+			return false
+		}
+		events := m.Params.Events
+		if m.Params.Event.Seq > 0 {
+			events = append(events, m.Params.Event)
+		}
+		for _, e := range events {
+			first := e.Seq
+			if e.Type == client.TypeGap {
+				first = e.From
+			}
+			if first != last+1 {
+				return false
+			}
+			last = e.Seq
+			if e.Type == client.TypeGap {
+				last = e.To
+			}
+			if e.Type == client.TypeTurnEnded && e.Turn == turn {
+				return true
+			}
+		}
+	}
+}
+
+// chaosClient uses the daemon in all ways until it is killed.
+func chaosClient(socket string) {
+	ctx := context.Background()
+	for {
+		c, err := client.Dial(ctx, socket)
+		if err != nil {
+			os.Exit(1)
+		}
+		c.OnProgress(func(client.HostProgress) {})
+		for range 20 {
+			name := fmt.Sprintf("s%d", rand.IntN(4))
+			bounded, cancel := context.WithTimeout(ctx, time.Duration(1+rand.IntN(200))*time.Millisecond)
+			switch rand.IntN(7) {
+			case 0:
+				_, _ = c.Create(bounded, client.CreateParams{Name: name})
+			case 1, 2:
+				code := []string{"print x", "sleep 50ms\nprint y", "wait name? ", "bulk 200000", "flood 200000"}[rand.IntN(5)]
+				_, _ = c.Start(bounded, client.StartParams{Session: name, Input: code, Author: "chaos", WaitMS: 100})
+			case 3:
+				if w, err := c.Subscribe(bounded, client.SubscribeParams{Session: name}); err == nil {
+					for range 50 {
+						if _, err := w.Next(bounded); err != nil {
+							break
+						}
+					}
+				}
+			case 4:
+				if s, err := c.Get(bounded, name); err == nil && s.Wait != nil {
+					_, _ = c.Input(bounded, client.InputParams{Session: name, Wait: s.Wait.ID, Input: "a\n"})
+				}
+			case 5:
+				if s, err := c.Get(bounded, name); err == nil {
+					_, _ = c.Interrupt(bounded, client.InterruptParams{Session: name, Turn: s.Turn})
+				}
+			case 6:
+				_ = c.Take(bounded, name, "chaos", false)
+			}
+			cancel()
+		}
+		_ = c.Close()
+	}
+}
+
+func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	seen := make(chan []timeline.Event, 1)
+	watched := r.dial()
+	w, err := watched.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		var events []timeline.Event
+		for {
+			e, err := w.Next(context.Background())
+			if err != nil {
+				if !errors.Is(err, client.ErrEnded) {
+					t.Errorf("the watcher: %v", err)
+				}
+				seen <- events
+				return
+			}
+			events = append(events, e)
+		}
+	}()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers := make(map[int]bool)
+	var clients []*exec.Cmd
+	acknowledged, kills := 0, 0
+	for begun := time.Now(); time.Since(begun) < *chaosTime; {
+		if len(clients) < 6 {
+			cmd := exec.CommandContext(t.Context(), self)
+			cmd.Env = append(os.Environ(), chaosEnv+"="+r.socket)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			clients = append(clients, cmd)
+		}
+		// The turn of this session is acknowledged when the call says that it began.
+		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: patience.Milliseconds()})
+		if err != nil {
+			t.Fatalf("the steady client: %v", err)
+		}
+		if reply.Turn > 0 {
+			acknowledged++
+		}
+		all, err := c.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if s.PID > 0 {
+				workers[s.PID] = true
+			}
+			if s.PID > 0 && rand.IntN(4) == 0 {
+				_ = syscall.Kill(s.PID, syscall.SIGKILL)
+				kills++
+			}
+		}
+		if rand.IntN(3) == 0 {
+			_ = clients[0].Process.Kill()
+			_ = clients[0].Wait()
+			clients = clients[1:]
+			kills++
+		}
+	}
+	for _, cmd := range clients {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	if err := c.CloseSession(t.Context(), "main"); err != nil {
+		t.Error(err)
+	}
+	events := <-seen
+	unbroken(t, events, 1)
+	began := 0
+	for _, e := range events {
+		if _, is := e.Body.(timeline.TurnStarted); is {
+			began++
+		}
+	}
+	if began != acknowledged+1 { // and the one of the beginning
+		t.Errorf("%d turns were acknowledged, and %d are recorded", acknowledged+1, began)
+	}
+	t.Logf("%d kills, %d turns, %d events, %d workers", kills, acknowledged, len(events), len(workers))
+
+	_ = c.Close()
+	_ = watched.Close()
+	r.cancel()
+	if err := <-r.served; err != nil {
+		t.Error(err)
+	}
+	r.served <- nil
+	eventually(t, "no worker is left", func() bool {
+		for pid := range workers {
+			if syscall.Kill(pid, 0) == nil {
+				return false
+			}
+		}
+		return true
+	})
+	if !quiet(goroutines) {
+		var stacks bytes.Buffer
+		buf := make([]byte, 1<<20)
+		stacks.Write(buf[:runtime.Stack(buf, true)])
+		t.Errorf("%d goroutines before, %d after:\n%s", goroutines, runtime.NumGoroutine(), stacks.String())
+	}
+	if now := openFiles(t); now > files {
+		t.Errorf("%d files were open before, %d are after", files, now)
+	}
+}
+
+// quiet waits until there are no more goroutines than before.
+func quiet(before int) bool {
+	late := time.After(patience / 3)
+	for runtime.NumGoroutine() > before {
+		select {
+		case <-late:
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// openFiles counts the descriptors of this process.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	for _, dir := range []string{"/proc/self/fd", "/dev/fd"} {
+		if all, err := os.ReadDir(dir); err == nil {
+			return len(all)
+		}
+	}
+	t.Skip("open files cannot be counted here")
+	return 0
+}
+
+// calls makes five calls that each take a while, with a session of its own.
+func calls(b *testing.B, c *client.Client, name string) {
+	for range 5 {
+		if _, err := c.Start(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: patience.Milliseconds()}); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// One client's calls are in no other's way.
+func BenchmarkTenClientsOverOne(b *testing.B) {
+	r := start(b, nil)
+	var clients []*client.Client
+	for i := range 10 {
+		c := r.dial()
+		name := fmt.Sprintf("s%d", i)
+		if _, err := c.Create(b.Context(), client.CreateParams{Name: name}); err != nil {
+			b.Fatal(err)
+		}
+		calls(b, c, name) // it is ready
+		clients = append(clients, c)
+	}
+	var one, ten time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		calls(b, clients[0], "s0")
+		one += time.Since(begun)
+		begun = time.Now()
+		var wg sync.WaitGroup
+		for i, c := range clients {
+			wg.Go(func() { calls(b, c, fmt.Sprintf("s%d", i)) })
+		}
+		wg.Wait()
+		ten += time.Since(begun)
+	}
+	b.ReportMetric(float64(ten)/float64(one), "×one")
+}
+
+// A turn in each of 64 sessions, seen to its end by 256 watchers.
+func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
+	const sessions, watchersEach = 64, 4
+	r := start(b, nil)
+	c := r.dial()
+	for i := range sessions {
+		if _, err := c.Create(b.Context(), client.CreateParams{Name: fmt.Sprintf("s%d", i)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	run := func() {
+		var wg sync.WaitGroup
+		for i := range sessions {
+			wg.Go(func() {
+				reply, err := c.Start(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: patience.Milliseconds()})
+				if err != nil || !strings.Contains(reply.Render(nil).Text(), "hello") {
+					b.Errorf("got %+v, %v", reply, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	run()
+	alone := time.Duration(0)
+	const rounds = 5
+	for range rounds {
+		begun := time.Now()
+		run()
+		alone += time.Since(begun)
+	}
+	before := heap()
+	ended := make(chan uint64, sessions*watchersEach)
+	for i := range sessions * watchersEach {
+		w, err := r.dial().Subscribe(b.Context(), client.SubscribeParams{Session: fmt.Sprintf("s%d", i%sessions)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		go func() {
+			for {
+				e, err := w.Next(context.Background())
+				if err != nil {
+					return
+				}
+				if _, is := e.Body.(timeline.TurnEnded); is && e.Turn > rounds+1 {
+					ended <- e.Turn
+				}
+			}
+		}()
+	}
+	run()
+	for range sessions * watchersEach {
+		<-ended
+	}
+	each := (heap() - before) / (sessions * watchersEach)
+	count := 0
+	begun := time.Now()
+	for b.Loop() {
+		run()
+		for range sessions * watchersEach {
+			<-ended
+		}
+		count++
+	}
+	b.ReportMetric(float64(time.Since(begun))/float64(count)/(float64(alone)/rounds), "×unwatched")
+	b.ReportMetric(float64(each)/1024, "KB/watcher")
+}

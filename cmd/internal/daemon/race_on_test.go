@@ -1,0 +1,6 @@
+//go:build race
+
+package daemon_test
+
+// raceDetector says that memory is not what it would be.
+const raceDetector = true
