@@ -42,7 +42,7 @@ var mayImport = map[string]string{
 	"tests/e2e":        "supervisor workers/python workers/r",
 	"tests/python":     "timeline workers workers/python supervisor",
 	"tests/r":          "timeline workers workers/r supervisor",
-	"tests/bench":      "ipc timeline workers workers/python supervisor tests/fakeworker",
+	"tests/bench":      "ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers",
 	"tests/rawworker":  "ipc workers",

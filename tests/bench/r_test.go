@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+func specOfR(b *testing.B) workers.Spec {
+	b.Helper()
+	spec := r.Spec(r.Options{Env: []string{"R_PROFILE_USER=" + os.DevNull}})
+	if spec.Err != nil {
+		b.Skipf("R is not installed: %v", spec.Err)
+	}
+	return spec
+}
+
+func sessionOfR(b *testing.B) *supervisor.Session {
+	b.Helper()
+	spec := specOfR(b)
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = sup.Close() })
+	s, err := sup.Open(b.Context(), "bench", spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r := run(b, s, "1"); r.Outcome != "ok" {
+		b.Fatalf("got %q: %s", r.Outcome, r.Text())
+	}
+	return s
+}
+
+// BenchmarkRTurn is a whole turn of 1+1 through the Go API against the bare echo.
+// The target is 3.
+func BenchmarkRTurn(b *testing.B) {
+	s, e := sessionOfR(b), newEcho(b)
+	var turns, echoes []time.Duration
+	for range 50 { // warm both
+		e.roundTrip(b)
+		run(b, s, "1+1")
+	}
+	for b.Loop() {
+		for range 20 {
+			start := time.Now()
+			e.roundTrip(b)
+			echoes = append(echoes, time.Since(start))
+		}
+		for range 20 {
+			start := time.Now()
+			run(b, s, "1+1")
+			turns = append(turns, time.Since(start))
+		}
+	}
+	b.ReportMetric(micros(median(turns)), "us/turn")
+	b.ReportMetric(micros(percentile(turns, 0.99)), "us/turn-p99")
+	b.ReportMetric(micros(median(echoes)), "us/echo")
+	b.ReportMetric(float64(median(turns))/float64(median(echoes)), "x-echo")
+}
+
+// BenchmarkRPrint is a million numbers, 16 MB, against R that prints them into a
+// pipe. The target is 1.5.
+func BenchmarkRPrint(b *testing.B) {
+	s := sessionOfR(b)
+	run(b, s, "options(max.print = 1e7); x <- rnorm(1e6)")
+	plain := func(code string) time.Duration {
+		start := time.Now()
+		cmd := exec.Command(specOfR(b).Path, "--no-save", "--no-restore", "--no-echo", "--no-init-file", "-e", code)
+		cmd.Stdin = strings.NewReader("")
+		if err := cmd.Run(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(start)
+	}
+	piped := func() time.Duration {
+		start := time.Now()
+		cmd := exec.Command(specOfR(b).Path, "--no-save", "--no-restore", "--no-echo", "--no-init-file", "-e", "options(max.print = 1e7); x <- rnorm(1e6); print(x)")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+		return time.Since(start)
+	}
+	var ours, theirs []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		run(b, s, "print(x)")
+		ours = append(ours, time.Since(start))
+		theirs = append(theirs, piped()-plain("x <- rnorm(1e6)")) // without the start
+	}
+	b.ReportMetric(micros(median(ours))/1e3, "ms/ours")
+	b.ReportMetric(micros(median(theirs))/1e3, "ms/R")
+	b.ReportMetric(float64(median(ours))/float64(median(theirs)), "x-R-pipe")
+}
+
+// BenchmarkRReady is from Open to idle, stage included, against the user's R to its
+// first prompt on a terminal. The target is 1.15.
+func BenchmarkRReady(b *testing.B) {
+	spec := specOfR(b)
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer sup.Close()
+	var ready, bare []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		cmd := exec.Command(spec.Path, "--no-save", "--no-restore", "--quiet", "--no-init-file")
+		cmd.Env = append(os.Environ(), "TERM=dumb")
+		master, err := pty.Start(cmd)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for seen, buf := "", make([]byte, 4096); !strings.Contains(seen, "> "); {
+			n, err := master.Read(buf)
+			if err != nil {
+				b.Fatal(err, seen)
+			}
+			seen += string(buf[:n])
+		}
+		bare = append(bare, time.Since(start))
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = master.Close()
+
+		start = time.Now()
+		s, err := sup.Open(b.Context(), "ready", spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Wait(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		ready = append(ready, time.Since(start))
+		if err := s.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(micros(median(ready))/1e3, "ms/ready")
+	b.ReportMetric(micros(median(bare))/1e3, "ms/R-prompt")
+	b.ReportMetric(float64(median(ready))/float64(median(bare)), "x-R")
+}
