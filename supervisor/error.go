@@ -43,7 +43,7 @@ type BusyError struct {
 
 func (e *BusyError) Error() string {
 	if e.State == StateRunning {
-		return fmt.Sprintf("supervisor: turn %d is running since %.1f s", e.Turn, e.For.Seconds())
+		return fmt.Sprintf("supervisor: turn %d has been running for %.1f s", e.Turn, e.For.Seconds())
 	}
 	return fmt.Sprintf("supervisor: the session is %s since %.1f s", e.State, e.For.Seconds())
 }

@@ -153,7 +153,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	p := h.start(t, "attach", "main")
 	p.sees("> x = 41; print('from the agent')")
 	p.sees("from the agent\r\n")
-	p.sees("Ctrl-D ends.")
+	p.sees("Ctrl-D leaves.")
 	p.sees(">>> ")
 	p.types("x + 1\r")
 	p.sees("42\r\n")

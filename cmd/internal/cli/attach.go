@@ -61,6 +61,7 @@ func attach(s streams, args []string) (int, error) {
 			Plain:        os.Getenv("TERM") == "dumb",
 			Self:         author(),
 			Replay:       session.LastSeq,
+			GoesOn:       true,
 			ExitStatus:   exitStatus,
 		})
 		if err != nil {

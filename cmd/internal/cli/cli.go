@@ -27,29 +27,30 @@ type streams struct {
 // among them makes the exit status 2.
 type command struct {
 	name string
+	page string // of the help
 	run  func(s streams, args []string) (status int, err error)
 }
 
 func commands() []command {
 	return []command{
-		{"mcp", mcp},
-		{"serve", serve},
-		{"list", listSessions},
-		{"attach", attach},
-		{"exec", execIn},
-		{"input", inputTo},
-		{"events", showEvents},
-		{"export", exportFrom},
-		{"interrupt", interruptIn},
-		{"reset", resetIn},
-		{"close", closeIn},
-		{"ctl", ctl},
-		{"service", serviceCommand},
-		{"install", installInto},
-		{"doctor", doctor},
-		{"worker", worker},
-		{"version", version},
-		{"help", help},
+		{"mcp", pageCommands, mcp},
+		{"serve", pageSessions, serve},
+		{"list", pageSessions, listSessions},
+		{"attach", pageSessions, attach},
+		{"exec", pageSessions, execIn},
+		{"input", pageSessions, inputTo},
+		{"events", pageSessions, showEvents},
+		{"export", pageSessions, exportFrom},
+		{"interrupt", pageSessions, interruptIn},
+		{"reset", pageSessions, resetIn},
+		{"close", pageSessions, closeIn},
+		{"ctl", pageSessions, ctl},
+		{"service", pageCommands, serviceCommand},
+		{"install", pageCommands, installInto},
+		{"doctor", pageCommands, doctor},
+		{"worker", pageCommands, worker},
+		{"version", pageCommands, version},
+		{"help", pageCommands, help},
 	}
 }
 
@@ -69,7 +70,7 @@ func Main(args []string) int {
 }
 
 func dispatch(s streams, args []string) int {
-	run := repl
+	run, page := repl, pageRepl
 	if len(args) > 0 {
 		name := strings.TrimPrefix(args[0], "--")
 		switch args[0] {
@@ -82,14 +83,14 @@ func dispatch(s streams, args []string) int {
 			name = ""
 		}
 		if i := slices.IndexFunc(commands(), func(c command) bool { return c.name == name }); i >= 0 {
-			run, args = commands()[i].run, args[1:]
+			run, page, args = commands()[i].run, commands()[i].page, args[1:]
 		}
 	}
 	status, err := run(s, args)
 	var usage *usageError
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		status, err = help(s, nil)
+		status, err = showPage(s, page)
 	case errors.As(err, &usage):
 		status = statusUsage
 	case err != nil && status == statusDone:

@@ -56,7 +56,7 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		{[]string{"install", "codex", "--dir", filepath.Join(dir, "missing")}, "not a directory"},
 		{[]string{"install", "--approve", "cursor"}, "no such setting"},
 		{[]string{"version", "extra"}, "one argument too many"},
-		{[]string{"help", "mcp"}, "repl help sessions"},
+		{[]string{"help", "mpc"}, "repl help sessions"},
 		{[]string{"worker"}, "repl worker check"},
 		{[]string{"worker", "chek"}, "repl worker check"},
 		{[]string{"worker", "check"}, "which command?"},
@@ -103,8 +103,13 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 			t.Errorf("repl %s: got status %d, want the same page", way, status)
 		}
 	}
-	if status, out, _ := runLine(t, "mcp", "--help"); status != 0 || out != text {
-		t.Errorf("repl mcp --help: got status %d, want the same page", status)
+	for line, shown := range map[string]string{
+		"mcp --help": "repl mcp [--lang", "help mcp": "repl mcp [--lang",
+		"attach --help": "repl attach NAME [--watch", "help attach": "repl attach NAME [--watch",
+	} {
+		if status, out, _ := runLine(t, strings.Fields(line)...); status != 0 || !strings.Contains(out, shown) {
+			t.Errorf("repl %s: got status %d, want a page with %q", line, status, shown)
+		}
 	}
 }
 

@@ -82,9 +82,13 @@ func (c *conversation) greet() {
 	}
 	c.greeted = true
 	i := c.session.Info()
+	end := "ends"
+	if c.o.GoesOn {
+		end = "leaves"
+	}
 	c.editor.freshLine()
-	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D ends.\n",
-		title(i.Worker.Language), i.Worker.RuntimeVersion, i.Executable, i.Why)
+	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
+		title(i.Worker.Language), i.Worker.RuntimeVersion, i.Executable, i.Why, end)
 }
 
 // title is a language's name as it is written: "python" is Python.

@@ -39,6 +39,9 @@ type Options struct {
 	Self   string
 	Replay timeline.Seq
 
+	// GoesOn means that the session does, after Run: it is not this terminal's alone.
+	GoesOn bool
+
 	// ExitStatus turns a worker's end into an exit status for Run to return. nil
 	// means 0 for all.
 	ExitStatus func(timeline.GenerationEnded) int
