@@ -51,7 +51,7 @@ func specOf(t testing.TB, s setup) workers.Spec {
 	// What steers R is this test's, and nobody's who runs it.
 	var env []string
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "R_") || strings.HasPrefix(name, "TURNSTONE_R") {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "R_") || strings.HasPrefix(name, "TURNSTONE_") {
 			env = append(env, name)
 		}
 	}
