@@ -103,8 +103,9 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 			}
 		})
 	}
-	session, err := c.Create(ctx, p)
+	_, err = c.Create(ctx, p)
 	if client.IsKind(err, client.KindExists) {
+		var session client.Session
 		if session, err = c.Get(ctx, p.Name); err == nil {
 			err = hasPackages(session, p.With)
 		}

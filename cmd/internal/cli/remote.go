@@ -169,7 +169,7 @@ func execIn(s streams, args []string) (int, error) {
 			reply, err = conn.Start(ctx, p)
 		}
 		if client.IsKind(err, client.KindNoSession) {
-			created := func() {}
+			var created func()
 			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir, With: with})
 			if err == nil {
 				reply, err = conn.Start(ctx, p)

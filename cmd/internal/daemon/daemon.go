@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -23,6 +24,9 @@ const Protocol = 1
 const (
 	// drainLimit is how long a drain waits for turns that run.
 	drainLimit = 60 * time.Second
+
+	// farewellLimit is how long a drain then waits for watchers to read the rest.
+	farewellLimit = 2 * time.Second
 
 	// maxCommands bounds the control lines that wait for the owner.
 	maxCommands = 16
@@ -67,15 +71,16 @@ type Daemon struct {
 	flights  flights
 
 	mu       sync.Mutex
-	ctx      context.Context     // guarded by mu: of everything; nil before Serve
-	entries  map[string]*entry   // guarded by mu: sessions, provisional ones included
-	watches  map[string]*watch   // guarded by mu: subscriptions, by name
-	counter  uint64              // guarded by mu: names of sessions and subscriptions
-	draining bool                // guarded by mu
-	paused   bool                // guarded by mu
-	writers  map[string]*baton   // guarded by mu: who has a session's keyboard
-	lines    map[*rpc.Conn]*line // guarded by mu: what belongs to a connection
-	lastUse  time.Time           // guarded by mu: when somebody last wanted something
+	ctx      context.Context        // guarded by mu: of everything; nil before Serve
+	entries  map[string]*entry      // guarded by mu: sessions, provisional ones included
+	watches  map[string]*watch      // guarded by mu: subscriptions, by name
+	counter  uint64                 // guarded by mu: names of sessions and subscriptions
+	draining bool                   // guarded by mu
+	paused   bool                   // guarded by mu
+	writers  map[string]*baton      // guarded by mu: who has a session's keyboard
+	lines    map[*rpc.Conn]*line    // guarded by mu: what belongs to a connection
+	streams  map[chan struct{}]bool // guarded by mu: subscriptions that are not paused; each is closed at its end
+	lastUse  time.Time              // guarded by mu: when somebody last wanted something
 }
 
 // A line is what belongs to one connection.
@@ -107,6 +112,7 @@ func New(o *Options) (*Daemon, error) {
 		writers:  make(map[string]*baton),
 		lines:    make(map[*rpc.Conn]*line),
 	}
+	d.streams = make(map[chan struct{}]bool)
 	d.flights.byKey = make(map[string]*flight)
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -212,6 +218,24 @@ func (d *Daemon) drain(ctx context.Context) {
 	for _, s := range d.open() {
 		// A session that waits for input is not waited for: nobody may answer it.
 		if _, err := s.Wait(ctx, &supervisor.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1}); err != nil {
+			return
+		}
+	}
+	d.closeSessions()
+	d.seeOff(ctx)
+}
+
+// seeOff lets those who watch see the end of what they watch, for farewellLimit at most.
+func (d *Daemon) seeOff(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, farewellLimit)
+	defer cancel()
+	d.mu.Lock()
+	streams := slices.Collect(maps.Keys(d.streams))
+	d.mu.Unlock()
+	for _, ended := range streams {
+		select {
+		case <-ended:
+		case <-ctx.Done():
 			return
 		}
 	}

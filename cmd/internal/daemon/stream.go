@@ -178,8 +178,16 @@ func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 	ctx, stop := context.WithCancel(w.conn.Context())
 	stopped := make(chan struct{})
 	w.stop, w.stopped = stop, stopped
+	d.mu.Lock()
+	d.streams[stopped] = true
+	d.mu.Unlock()
 	d.wg.Go(func() {
-		defer close(stopped)
+		defer func() {
+			d.mu.Lock()
+			delete(d.streams, stopped)
+			d.mu.Unlock()
+			close(stopped)
+		}()
 		defer stop()
 		if d.send(ctx, w, snapshot) == nil && ctx.Err() == nil {
 			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.entry.name, Reason: "the session was closed"})
