@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -56,6 +57,35 @@ func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 	}
 	want(t, h.run(t, "", "--with", "-r x", "-e", "1"),
 		result{"", "repl: --with: \"-r x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
+	h.leavesNothing(t)
+}
+
+func TestWith_CtrlCGivesUp(t *testing.T) {
+	h := withTiny(t, newHome(t))
+	bin := t.TempDir()
+	uv := filepath.Join(bin, "uv")
+	if err := os.WriteFile(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd := h.command(t, "--with", "tiny", "-e", "1")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	eventually(t, "the tool runs", func() bool {
+		text, _ := os.ReadFile(uv + ".pid")
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid > 0
+	})
+	_ = cmd.Process.Signal(os.Interrupt)
+	_ = cmd.Wait()
+	if s := status(t, cmd); s != 130 || errs.String() != "" {
+		t.Errorf("status %d, errors %q", s, errs.String())
+	}
+	gone(t, pid)
 	h.leavesNothing(t)
 }
 

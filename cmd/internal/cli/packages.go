@@ -57,7 +57,7 @@ func (l language) with(s streams, spec workers.Spec, names wanted) (workers.Spec
 	env, err := l.makePackages(ctx, spec, canonical, func(p packages.Progress) { b.show(p.Done, p.Total, p.Message) })
 	b.close()
 	if status, signalled := statusOf(ctx); signalled {
-		return spec, status, err
+		return spec, status, nil
 	}
 	if err != nil {
 		return spec, statusFailed, err

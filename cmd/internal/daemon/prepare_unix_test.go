@@ -390,7 +390,7 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); !client.IsKind(err, client.KindBusy) {
 		t.Errorf("a subscription: %v", err)
 	}
-	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || !all[0].Provisional || all[0].With[0] != "x" {
+	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || !all[0].Provisional || all[0].With[0] != "x" || time.Since(all[0].Opened) > patience {
 		t.Errorf("the list: %+v, %v", all, err)
 	}
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main"}); !client.IsKind(err, client.KindExists) {

@@ -21,6 +21,7 @@ import (
 type entry struct {
 	name, language string
 	with           []string                // packages that are prepared for it
+	made           time.Time               // when it was asked for
 	cancel         context.CancelCauseFunc // gives up opening it
 
 	opened  chan struct{} // closed when the next three are set
@@ -211,7 +212,7 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 	if d.entries[name] != nil {
 		return nil, nil, rpc.Errorf(rpc.CodeFailed, client.KindExists, "a session %q is open already", name)
 	}
-	e := &entry{name: name, language: p.Language, with: p.With, opened: make(chan struct{})}
+	e := &entry{name: name, language: p.Language, with: p.With, made: time.Now(), opened: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	e.cancel = cancel
 	d.entries[name] = e
@@ -379,9 +380,9 @@ func (d *Daemon) closeSessions() {
 func (d *Daemon) describe(e *entry) client.Session {
 	s, ok := e.isOpen()
 	if !ok {
-		w := client.Session{Name: e.name, Language: e.language, State: supervisor.StateStarting.String(), Provisional: true, With: e.with}
+		w := client.Session{Name: e.name, Language: e.language, State: supervisor.StateStarting.String(), Since: e.made, Opened: e.made, Provisional: true, With: e.with}
 		if e.isFailed() {
-			w.State, w.Provisional, w.Failure = supervisor.StateEnded.String(), false, e.err.Error()
+			w.State, w.Since, w.Provisional, w.Failure = supervisor.StateEnded.String(), e.failed, false, e.err.Error()
 		}
 		return w
 	}
