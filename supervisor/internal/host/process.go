@@ -138,10 +138,11 @@ func (p *Process) Notices() <-chan string { return p.notices }
 // now, while its input queue is empty. It is a look, not a watch: about 100 µs.
 func (p *Process) Readers() []Reader { return p.carrier.readers() }
 
-// Alone reports whether the worker certainly has no children and no second
-// thread, so that Readers would find nobody but the worker itself. It takes a
-// few microseconds.
-func (p *Process) Alone() bool { return p.company.alone(p.pid) }
+// Alone reports whether the worker certainly has no children, and no second
+// thread that waits for the terminal, so that Readers would find nobody but the
+// worker's main thread. It takes a few microseconds, and one for each thread; a
+// worker with more than 16 threads is never alone.
+func (p *Process) Alone() bool { return p.company.alone(p.pid, p.term.tty) }
 
 // CanSeeReaders reports whether Readers can work: on this system, and for a
 // worker that is alive.

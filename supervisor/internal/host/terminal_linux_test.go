@@ -336,3 +336,36 @@ func TestProcess_AloneUntilItHasChildrenOrOrphansOrThreads(t *testing.T) {
 		}
 	}
 }
+
+func TestProcess_AloneWhileNoOtherThreadWaitsForTheTerminal(t *testing.T) {
+	w := startProgram(t, "python3", "-u", "-c", `
+import os, select, subprocess, threading
+def step(work):
+    threading.Thread(target=work, daemon=True).start()
+    os.read(3, 1)
+os.read(3, 1)
+lock = threading.Lock()
+lock.acquire()
+step(lock.acquire)                                     # a second thread, elsewhere
+child, started = [], threading.Event()
+def spawn():
+    child.append(subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL))
+    started.set()
+    lock.acquire()
+step(spawn)                                            # a child of another thread
+started.wait()
+child[0].kill()
+child[0].wait()
+step(lock.acquire)                                     # and it is gone
+step(lambda: select.select([0], [], []))               # a thread that waits for the terminal
+`)
+	for i, want := range []bool{true, true, false, true, false} {
+		eventually(t, fmt.Sprintf("state of step %d", i), func() bool { return w.Alone() == want })
+		if readers := w.Readers(); (i == 4) != (len(readers) > 0) {
+			t.Errorf("step %d: got readers %+v", i, readers)
+		}
+		if _, err := w.Channel().Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
