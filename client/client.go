@@ -22,6 +22,16 @@ const (
 	// maxLine bounds what the daemon may send in one line, in bytes. It keeps to 16 MiB.
 	maxLine = 20 << 20
 
+	// stallTime bounds writing one line to a daemon that does not read, and cancelTime
+	// how long a cancelled call waits for the daemon's last word on it. The daemon
+	// interrupts a turn within 2 s.
+	stallTime  = 10 * time.Second
+	cancelTime = 3 * time.Second
+
+	// probeTime is how often a daemon that says nothing, while it is to answer, is
+	// asked whether it is there; and how long it has for that before it is given up.
+	probeTime = 10 * time.Second
+
 	// maxHeld bounds the notifications that wait for a reader, for each
 	// subscription. What comes beyond them ends it with an error: its reader can
 	// subscribe again behind the last event that it has seen.
@@ -53,7 +63,7 @@ type Client struct {
 	conn net.Conn
 	done chan struct{} // closed when the connection has ended
 
-	writing sync.Mutex // one line at a time
+	writing chan struct{} // holds one: who writes a line
 
 	mu       sync.Mutex
 	last     uint64                   // guarded by mu: the last id
@@ -62,6 +72,8 @@ type Client struct {
 	early    map[string][]message     // guarded by mu: for subscriptions whose answer is not read yet
 	progress func(HostProgress)       // guarded by mu
 	err      error                    // guarded by mu: why the connection ended
+	heard    time.Time                // guarded by mu: when the daemon last said something
+	probed   time.Time                // guarded by mu: when it was asked for a sign of life; zero when it gave one
 }
 
 type answer struct {
@@ -82,24 +94,51 @@ type message struct {
 	} `json:"error"`
 }
 
-// Dial connects to the daemon at a socket, within 5 s. It never starts one. An
-// error is of [KindUnreachable].
+// Dial connects to the daemon at a socket, within 5 s, and makes sure that it
+// speaks this package's [Protocol]. It never starts one. An error is of
+// [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
 func Dial(ctx context.Context, socket string) (*Client, error) {
-	d := net.Dialer{Timeout: dialTime}
+	ctx, stop := context.WithTimeout(ctx, dialTime)
+	defer stop()
+	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, errors.Unwrap(err))}
 	}
-	return New(conn), nil
+	c := New(conn)
+	if err := c.greet(ctx, socket); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// greet makes sure of who is at the other end.
+func (c *Client) greet(ctx context.Context, socket string) error {
+	defer context.AfterFunc(ctx, func() { _ = c.conn.Close() })() // one that is silent has no last word
+	i, err := c.Info(ctx)
+	var refused *Error
+	switch {
+	case err == nil && i.Protocol == Protocol:
+		return nil
+	case err == nil:
+		return &Error{Code: codeUnreachable, Kind: KindProtocol, Message: fmt.Sprintf(
+			"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", socket, i.Version, i.Protocol, Protocol)}
+	case errors.As(err, &refused) && refused.Kind == KindUnreachable:
+		return err
+	default:
+		return &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", socket, err)}
+	}
 }
 
 // New speaks with the daemon over a connection.
 func New(conn net.Conn) *Client {
 	c := &Client{
-		conn: conn, done: make(chan struct{}),
+		conn: conn, done: make(chan struct{}), writing: make(chan struct{}, 1),
 		calls:   make(map[string]chan answer),
 		watches: make(map[string]*Subscription),
 		early:   make(map[string][]message),
+		heard:   time.Now(),
 	}
 	go c.read()
 	return c
@@ -124,7 +163,9 @@ func (c *Client) OnProgress(f func(HostProgress)) {
 }
 
 // Call calls a method. When ctx ends, so does the call: the daemon is told, and
-// what it was to do is interrupted or given up, as the method has it.
+// what it was to do is interrupted or given up, as the method has it. From a daemon
+// that is stuck no word on that comes, and Call returns 3 s after ctx ended. Without
+// that, it is given up within 30 s, and with it the connection.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -141,22 +182,70 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	c.calls[id] = answered
 	c.mu.Unlock()
 
-	if err := c.write(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": method, "params": json.RawMessage(raw)}); err != nil {
-		c.end(err)
-	}
-	select {
-	case a := <-answered:
-		return decode(a, result)
-	case <-ctx.Done():
-	}
-	_ = c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": json.RawMessage(id)}})
-	// The daemon answers a cancelled call at once, but it may just have answered
-	// with what was asked for.
-	a := <-answered
-	if a.err != nil {
+	if !c.write(ctx, map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": method, "params": json.RawMessage(raw)}) {
+		c.forget(id)
 		return ctx.Err()
 	}
-	return decode(a, result)
+	if a, ok := c.await(ctx, answered); ok {
+		return decode(a, result)
+	}
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer stop()
+	c.write(bounded, map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": json.RawMessage(id)}})
+	// The daemon answers a cancelled call, but it may just have answered with what
+	// was asked for.
+	select {
+	case a := <-answered:
+		if a.err == nil {
+			return decode(a, result)
+		}
+	case <-bounded.Done():
+		c.forget(id)
+	}
+	return ctx.Err()
+}
+
+// await waits for an answer, and sees to it that one comes: the daemon's, or that
+// there is none any more. It returns false when ctx ended.
+func (c *Client) await(ctx context.Context, answered <-chan answer) (answer, bool) {
+	ticker := time.NewTicker(probeTime)
+	defer ticker.Stop()
+	for {
+		select {
+		case a := <-answered:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case now := <-ticker.C:
+			c.probe(ctx, now)
+		}
+	}
+}
+
+// probe asks a daemon that has long said nothing for a sign of life, and ends the
+// connection when none has come since the last time.
+func (c *Client) probe(ctx context.Context, now time.Time) {
+	c.mu.Lock()
+	silent := now.Sub(c.heard) >= probeTime
+	first := silent && c.probed.IsZero()
+	over := silent && !first && now.Sub(c.probed) >= probeTime
+	if first {
+		c.probed = now
+	}
+	c.mu.Unlock()
+	switch {
+	case first:
+		c.write(ctx, map[string]any{"jsonrpc": "2.0", "id": "probe", "method": MethodInfo})
+	case over:
+		c.end(fmt.Errorf("it has not answered for %s", probeTime))
+	}
+}
+
+// forget has a call's answer go nowhere.
+func (c *Client) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, id)
 }
 
 func decode(a answer, result any) error {
@@ -166,15 +255,29 @@ func decode(a answer, result any) error {
 	return json.Unmarshal(a.result, result)
 }
 
-func (c *Client) write(v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return err
+// write sends a line, and ends the connection if that fails. It returns false when
+// ctx ended before it was this line's turn: nothing was sent then.
+func (c *Client) write(ctx context.Context, v any) bool {
+	select {
+	case c.writing <- struct{}{}:
+	case <-ctx.Done():
+		return false
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_, err = c.conn.Write(append(line, '\n'))
-	return err
+	defer func() { <-c.writing }()
+	line := mustMarshal(v)
+	_ = c.conn.SetWriteDeadline(time.Now().Add(stallTime)) // where there are none, the connection's end is one
+	if _, err := c.conn.Write(append(line, '\n')); err != nil {
+		c.end(err)
+	}
+	return true
+}
+
+func mustMarshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types encode, and params are encoded already
+	}
+	return b
 }
 
 // read takes in the daemon's lines until the connection ends.
@@ -200,6 +303,7 @@ func (c *Client) read() {
 func (c *Client) take(m message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.heard, c.probed = time.Now(), time.Time{}
 	switch m.Method {
 	case "":
 		answered := c.calls[string(m.ID)]

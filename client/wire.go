@@ -7,6 +7,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
+// Protocol is the version of the methods, which daemon and client must share.
+const Protocol = 1
+
 // The methods of the daemon.
 const (
 	MethodInfo = "server/info"
@@ -58,6 +61,7 @@ const (
 	KindDraining    = "draining"      // the daemon takes no new work
 	KindNoOutput    = "no_output"     // there is no output file
 	KindUnreachable = "unreachable"   // made by this package: the daemon is gone
+	KindProtocol    = "protocol"      // made by this package: the daemon is of another version
 	KindCancelled   = "cancelled"     // the call was
 	KindUnknown     = "unknown_lang"  // there is no such language
 	KindSubscribed  = "no_such_watch" // there is no such subscription
@@ -66,7 +70,7 @@ const (
 // Info describes the daemon.
 type Info struct {
 	Version     string    `json:"version"`
-	Protocol    int       `json:"protocol"` // 1
+	Protocol    int       `json:"protocol"` // [Protocol]
 	PID         int       `json:"pid"`
 	Started     time.Time `json:"started"`
 	Languages   []string  `json:"languages"`

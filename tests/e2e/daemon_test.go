@@ -375,3 +375,95 @@ func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
 	}
 	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
 }
+
+func (a *caller) tool(name string, arguments map[string]any) string {
+	a.t.Helper()
+	var result struct {
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(a.request("tools/call", map[string]any{"name": name, "arguments": arguments}), &result); err != nil {
+		a.t.Fatal(err)
+	}
+	return result.Content[0].Text
+}
+
+func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", "", 0})
+	a := h.caller(t, "--daemon", "--name", "bot")
+	a.repl("1")
+	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
+		t.Errorf("the sessions: %q", got)
+	}
+	if got := a.tool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
+		t.Errorf("the output of another's session: %q", got)
+	}
+	if got := a.repl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
+		t.Errorf("in another's session: %q", got)
+	}
+	if got := a.tool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
+		t.Errorf("a session that is not there: %q", got)
+	}
+	if _, made := h.sessions(t)["nobody"]; made {
+		t.Error("asking for a session has made it")
+	}
+}
+
+func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `run \"repl attach bot\"`) && !strings.Contains(got, `run "repl attach bot"`) {
+		t.Errorf("who is to answer: %q", got)
+	}
+	got := make(chan string, 1)
+	go func() { got <- a.tool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
+	want(t, h.run(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
+	if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
+		t.Errorf("once they have: %q", said)
+	}
+	if got := a.repl("len(p)"); !strings.HasSuffix(got, "7") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestMCP_DirectoriesOfOneNameDoNotShareASession(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	for _, parent := range []string{"a", "b"} {
+		dir := filepath.Join(h.dir, parent, "app")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		a := h.caller(t, "--daemon", "--dir", dir)
+		if got := a.repl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
+			t.Errorf("in %s: %q", dir, got)
+		}
+	}
+}
+
+// A daemon that is stopped is as one that hangs.
+func TestMCP_AStuckDaemonDelaysNothingElse(t *testing.T) {
+	h := daemonHome(t)
+	cmd := h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	a.repl("1")
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGCONT) })
+	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "the daemon does not answer") {
+		t.Errorf("its sessions: %q", got)
+	}
+	if got := a.repl("1", "timeout_ms", 0); !strings.Contains(got, "it has not answered for 10s") {
+		t.Errorf("a call: %q", got)
+	}
+	a.request("tools/list", map[string]any{})
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.repl("40 + 2"); !strings.HasSuffix(got, "42") && !strings.Contains(got, "running") {
+		t.Errorf("once it goes on: %q", got)
+	}
+}

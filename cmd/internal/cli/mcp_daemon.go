@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -26,12 +28,21 @@ const (
 
 	// markTime bounds remembering how far a client has read.
 	markTime = 2 * time.Second
+
+	// markPatience is how long an answer waits for that. It is there before the answer
+	// then, unless the daemon is stuck: who is killed right after an answer goes on
+	// behind it.
+	markPatience = 100 * time.Millisecond
+
+	// lastMark bounds waiting for that when the client goes.
+	lastMark = 200 * time.Millisecond
 )
 
 // daemonHost has the sessions of an MCP server in a daemon: they are there again
 // when the server is started anew.
 type daemonHost struct {
 	hub    *remote.Hub
+	where  string // of repl attach: which daemon, unless it is the usual one
 	base   string // the name of the client's main session; others of its own begin with it
 	choice choice
 }
@@ -82,6 +93,9 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 	}
 	host := &daemonHost{hub: remote.NewHub(d.socket, starter), base: d.name, choice: c}
 	defer host.hub.Close()
+	if d.socket != client.DefaultSocket(os.Getenv) {
+		host.where = " --socket " + d.socket
+	}
 	o.Host, o.Author = host, d.name
 	return statusDone, mcpserver.Run(ctx, o)
 }
@@ -102,16 +116,21 @@ func clientName() string {
 
 var noNameChar = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// directoryName is a directory's name as a part of a session's.
+// directoryName is a directory's name as a part of a session's. Those of the same
+// last part have different ones.
 func directoryName(dir string) string {
 	if dir == "" {
 		dir, _ = os.Getwd()
 	}
+	if whole, err := filepath.Abs(dir); err == nil {
+		dir = whole
+	}
 	name := strings.Trim(noNameChar.ReplaceAllString(filepath.Base(dir), "-"), "-.")
 	if name == "" {
-		return "root"
+		name = "root"
 	}
-	return name[:min(len(name), 40)]
+	sum := sha256.Sum256([]byte(dir))
+	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
 // startDaemon starts a daemon that outlives this process. It answers soon, or its
@@ -140,6 +159,9 @@ func startDaemon(ctx context.Context, socket string) error {
 		c, err := client.Dial(ctx, socket)
 		if err == nil {
 			return c.Close()
+		}
+		if client.IsKind(err, client.KindProtocol) {
+			return err
 		}
 		timer := time.NewTimer(20 * time.Millisecond)
 		select {
@@ -182,13 +204,31 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string) (mcpserve
 	if err != nil {
 		return nil, false, err
 	}
-	return hosted{s, h.base}, made, nil
+	return hosted{s, h.base, "repl attach " + s.Name() + h.where, &bookmark{}}, made, nil
+}
+
+// Sessions implements mcpserver.Host.
+func (h *daemonHost) Sessions(ctx context.Context) ([]supervisor.Info, error) {
+	all, err := h.hub.List(ctx)
+	for i, s := range all {
+		own, ok := strings.CutPrefix(s.Name, h.base)
+		own = strings.TrimPrefix(own, "-")
+		switch {
+		case ok && own == "":
+			all[i].Name = mcpserver.MainSession
+		case ok && slices.Contains(languageNames(), own):
+			all[i].Name = own
+		}
+	}
+	return all, err
 }
 
 // hosted is a session of the daemon's, for the MCP server.
 type hosted struct {
 	*remote.Session
 	reader string
+	byHand string
+	mark   *bookmark
 }
 
 func (h hosted) Submit(ctx context.Context, code string) (mcpserver.Turn, error) {
@@ -217,12 +257,76 @@ func (h hosted) Active(id uint64) (mcpserver.Turn, bool) {
 
 func (h hosted) OutputPath() string { return h.Info().OutputPath }
 
+// ByHand implements mcpserver.Session.
+func (h hosted) ByHand() string { return h.byHand }
+
 // Close leaves the session to whoever comes next.
-func (h hosted) Close(context.Context) error { return nil }
+func (h hosted) Close(context.Context) error {
+	h.mark.settle(lastMark)
+	return nil
+}
 
 func (h hosted) Mark(seq timeline.Seq) timeline.Seq {
-	ctx, cancel := context.WithTimeout(context.Background(), markTime)
-	defer cancel()
-	known, _ := h.Session.Mark(ctx, h.reader, seq)
-	return known
+	send := func(seq timeline.Seq) timeline.Seq {
+		ctx, cancel := context.WithTimeout(context.Background(), markTime)
+		defer cancel()
+		known, _ := h.Session.Mark(ctx, h.reader, seq)
+		return known
+	}
+	if seq == 0 {
+		return send(0)
+	}
+	h.mark.move(seq, send)
+	h.mark.settle(markPatience)
+	return seq
+}
+
+// A bookmark is moved behind the back of who moves it: an answer does not wait for a
+// daemon that is stuck, and of several moves the last is enough.
+type bookmark struct {
+	mu    sync.Mutex
+	seq   timeline.Seq  // guarded by mu: where it is to be
+	moved chan struct{} // guarded by mu: closed when it is there; nil when it was never moved
+	busy  bool          // guarded by mu
+}
+
+func (b *bookmark) move(seq timeline.Seq, send func(timeline.Seq) timeline.Seq) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq = seq
+	if b.busy {
+		return
+	}
+	b.busy, b.moved = true, make(chan struct{})
+	go func() {
+		for sent := timeline.Seq(0); ; {
+			b.mu.Lock()
+			next := b.seq
+			if next == sent {
+				b.busy = false
+				close(b.moved)
+				b.mu.Unlock()
+				return
+			}
+			b.mu.Unlock()
+			send(next)
+			sent = next
+		}
+	}()
+}
+
+// settle waits until it is where it is to be, or for limit.
+func (b *bookmark) settle(limit time.Duration) {
+	b.mu.Lock()
+	moved := b.moved
+	b.mu.Unlock()
+	if moved == nil {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-moved:
+	case <-timer.C:
+	}
 }

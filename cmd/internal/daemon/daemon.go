@@ -18,9 +18,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Protocol is the version of the methods.
-const Protocol = 1
-
 const (
 	// drainLimit is how long a drain waits for turns that run.
 	drainLimit = 60 * time.Second
@@ -273,7 +270,7 @@ func (d *Daemon) info() client.Info {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return client.Info{
-		Version: d.o.Version, Protocol: Protocol, PID: os.Getpid(), Started: d.started,
+		Version: d.o.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
 		Languages: slices.Clone(d.o.Languages), Sessions: len(d.entries),
 		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused,
 	}

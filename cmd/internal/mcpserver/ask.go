@@ -62,11 +62,16 @@ func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, bea
 		p.question.allowed = true
 		return a.hear(ctx, wait, w, beat, p.question)
 	}
+	_, shown := a.view.knows()
+	asks := a.call.asks(w)
 	switch {
 	case a.stdin == StdinDeny && a.denied < maxDenied:
 		a.denied++
 		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: a.author})
-	case a.stdin == StdinDeny, a.call.asks(w) == askNothing, !time.Now().Before(a.deadline):
+	case a.stdin != StdinDeny && asks == askNothing && shown == w.ID && a.session.ByHand() != "" && time.Now().Before(a.deadline):
+		// The caller knows that the user has to answer elsewhere, and waits for that.
+		return a.hear(ctx, wait, w, beat, &asking{allowed: true, until: a.deadline, remove: func() {}})
+	case a.stdin == StdinDeny, asks == askNothing, !time.Now().Before(a.deadline):
 		return false, a.report(ctx, wait)
 	case a.call.sdk.ProtocolVersion() >= statelessVersion:
 		return a.park(w)
@@ -112,8 +117,9 @@ var (
 // An asking is a question for a person.
 type asking struct {
 	params  *mcp.ElicitParams
-	allowed bool   // the user has agreed to answer on a page
-	remove  func() // closes the page, if there is one
+	allowed bool      // the user has agreed to answer on a page, or answers by hand
+	until   time.Time // how long that is waited for; zero is for personTime
+	remove  func()    // closes the page, if there is one
 }
 
 // ask has the client ask its user, and waits for that, for the end of w and for
@@ -137,7 +143,10 @@ func (a *asker) ask(ctx context.Context, w *supervisor.Wait, beat *heartbeat, q 
 		defer close(over)
 		a.untilOver(ctx, w.ID)
 	}()
-	limit := time.Now().Add(personTime)
+	limit := q.until
+	if limit.IsZero() {
+		limit = time.Now().Add(personTime)
+	}
 	for {
 		timer := time.NewTimer(time.Until(beat.next(limit)))
 		select {

@@ -71,28 +71,25 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 }
 
 // list is the tool repl_sessions.
-func (s *server) list(_ context.Context, _ *request, arguments json.RawMessage) *mcp.CallToolResult {
+func (s *server) list(ctx context.Context, _ *request, arguments json.RawMessage) *mcp.CallToolResult {
 	if _, err := decode[noArgs](arguments); err != nil {
 		return failure(err)
 	}
-	all := s.sessions.all()
-	if len(all) == 0 {
+	all, opening, err := s.sessions.describe(ctx)
+	if err != nil {
+		return failure(err)
+	}
+	if len(all)+len(opening) == 0 {
 		return plain("no sessions: repl makes one")
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID")
-	for _, v := range all {
-		session, ok := v.isOpen()
-		if !ok {
-			fmt.Fprintf(table, "%s\t%s\topening\n", v.name, v.lang)
-			continue
-		}
-		i := session.Info()
-		language := v.lang
-		if i.Worker.RuntimeVersion != "" {
-			language += " " + i.Worker.RuntimeVersion
-		}
+	for _, name := range opening {
+		fmt.Fprintf(table, "%s\t-\topening\n", name)
+	}
+	for _, i := range all {
+		language := strings.TrimSpace(i.Worker.Language + " " + i.Worker.RuntimeVersion)
 		state := i.State.String()
 		if i.State == supervisor.StateRunning {
 			state += fmt.Sprintf(" %.1f s", i.Running.Seconds())
@@ -102,7 +99,7 @@ func (s *server) list(_ context.Context, _ *request, arguments json.RawMessage) 
 			memory, pid = timeline.ByteCount(i.MemoryBytes), fmt.Sprint(i.PID)
 		}
 		age := time.Since(i.Opened).Round(time.Second)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", v.name, language, state, i.Generation, age, memory, pid)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid)
 	}
 	_ = table.Flush() // to memory
 	if s.sessions.idle > 0 {

@@ -12,10 +12,13 @@ import (
 // A Host has sessions that outlive the server, and that others may use, too.
 type Host interface {
 	// Open is the session of that name, made in a directory if it is not there and
-	// lang is not "". MainSession is the name of the one that the client means when
+	// lang is not ""; else that is supervisor.ErrClosed. MainSession is the name of the one that the client means when
 	// it names none: which that is, is the host's to say. made tells whether it was
 	// made.
 	Open(ctx context.Context, name, lang, dir string) (s Session, made bool, err error)
+
+	// Sessions describes all that there are, by the names that Open takes.
+	Sessions(ctx context.Context) ([]supervisor.Info, error)
 }
 
 // A Session is what the tools are about: one of this server's own, or of a Host.
@@ -38,8 +41,13 @@ type Session interface {
 	LineCount() int
 
 	// Mark remembers that this client knows everything up to seq, for when it comes
-	// back; 0 only asks. It returns what is remembered; 0 is nothing.
+	// back; 0 only asks. It returns what is remembered, or will be: answers do not wait
+	// long for it. 0 is nothing.
 	Mark(seq timeline.Seq) timeline.Seq
+
+	// ByHand is the command with which a person can take part in the session, and
+	// answer what the model may not; "" when there is none.
+	ByHand() string
 }
 
 // A Turn is one that was started or fed here.
@@ -96,3 +104,5 @@ func (o own) LineCount() int {
 }
 
 func (o own) Mark(timeline.Seq) timeline.Seq { return 0 }
+
+func (o own) ByHand() string { return "" }

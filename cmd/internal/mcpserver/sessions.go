@@ -119,7 +119,9 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 		}
 		if !v.used && s.place(dir) != v.dir { // opened ahead, and in another place
 			v = s.openLocked(name, v.lang, s.place(dir))
-			news = append(news, "it works in "+v.dir)
+			if s.host == nil {
+				news = append(news, "it works in "+v.dir)
+			}
 		}
 		v.used = true
 		s.touchLocked(v)
@@ -128,7 +130,7 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	if lang == "" {
 		lang = s.main
 	}
-	if lang == "" {
+	if lang == "" && (s.host == nil || !named || name == newSession) { // a host may have it already
 		return nil, nil, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
 	}
 	if name == newSession {
@@ -137,6 +139,9 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	v = s.openLocked(name, lang, s.place(dir))
 	v.used = true
 	s.touchLocked(v)
+	if s.host != nil {
+		return v, nil, nil // whether it is new is not known yet: see openAt
+	}
 	switch {
 	case s.ended[name]:
 		delete(s.ended, name)
@@ -205,6 +210,11 @@ func (s *sessions) find(name string) (*view, error) {
 		s.touchLocked(v)
 		return v, nil
 	}
+	if s.host != nil && name != "" && !s.closed { // it may have it
+		v := s.openLocked(name, "", s.dir)
+		v.used = true
+		return v, nil
+	}
 	there := "there is none yet: repl makes one"
 	if names := slices.Sorted(maps.Keys(s.views)); len(names) > 0 {
 		there = "there is " + list(names, "and", "")
@@ -225,6 +235,33 @@ func (s *sessions) all() []*view {
 	}
 	return all
 }
+
+// describe is what there is to say about every session, by name, and the names of
+// those that are not open yet. Those of a host are all that it has, also others'.
+func (s *sessions) describe(ctx context.Context) (all []supervisor.Info, opening []string, err error) {
+	if s.host != nil {
+		ctx, cancel := context.WithTimeout(ctx, listTime)
+		defer cancel()
+		if all, err = s.host.Sessions(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, v := range s.all() {
+		session, ok := v.isOpen()
+		switch {
+		case !ok && !slices.ContainsFunc(all, func(i supervisor.Info) bool { return i.Name == v.name }):
+			opening = append(opening, v.name)
+		case ok && s.host == nil:
+			i := session.Info()
+			i.Name, i.Worker.Language = v.name, v.lang // as the caller knows it, and before its worker is ready
+			all = append(all, i)
+		}
+	}
+	return all, opening, nil
+}
+
+// listTime bounds asking a host for its sessions.
+const listTime = 5 * time.Second
 
 // openLocked starts a session without waiting for it, in place of one of that
 // name that nobody has used.
@@ -279,18 +316,54 @@ func (s *sessions) openAt(v *view) (Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), hostTime)
 	defer cancel()
 	session, made, err := s.host.Open(ctx, v.name, v.lang, v.dir)
-	if err != nil || made {
-		return session, err
+	if errors.Is(err, supervisor.ErrClosed) {
+		return nil, s.notThere(ctx, v.name)
 	}
-	info, known := session.Info(), session.Mark(0)
-	if known == 0 {
-		v.leaveWord(fmt.Sprintf("this session was there before: %d turns were run in it", info.Turn))
-		known = info.LastSeq
+	if err != nil {
+		return nil, err
+	}
+	var word []string
+	works := v.dir
+	if made {
+		if v.name != MainSession && v.name != v.lang {
+			word = append(word, fmt.Sprintf("new session %q", v.name))
+		}
 	} else {
-		v.leaveWord("back in the session as it was left")
+		info, known := session.Info(), session.Mark(0)
+		if known == 0 {
+			word = append(word, fmt.Sprintf("this session was there before: %d turns were run in it", info.Turn))
+			known = info.LastSeq
+		} else {
+			word = append(word, "back in the session as it was left")
+		}
+		v.resume(known, info.Wait)
+		s.mu.Lock()
+		v.lang = info.Worker.Language
+		s.mu.Unlock()
+		works = info.Dir
 	}
-	v.resume(known, info.Wait)
+	if works != "" && works != s.dir && works != s.here {
+		word = append(word, "it works in "+works)
+	}
+	v.leaveWord(strings.Join(word, "; "))
 	return session, nil
+}
+
+// notThere is the error about a session that the host does not have, and that no
+// language was named for.
+func (s *sessions) notThere(ctx context.Context, name string) error {
+	there := "there is none yet: repl makes one"
+	if all, err := s.host.Sessions(ctx); err == nil && len(all) > 0 {
+		var names []string
+		for _, one := range all {
+			names = append(names, one.Name)
+		}
+		there = "there is " + list(names, "and", "")
+	}
+	if len(s.languages) > 1 {
+		there += "; to make it, set lang to " + list(s.languages, "or", "")
+	}
+	return fmt.Errorf("unknown session %q: %s", name, there)
 }
 
 // hostTime bounds opening a session of a host's, which may have to start.

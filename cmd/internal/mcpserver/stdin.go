@@ -58,6 +58,8 @@ func (a *asker) advice(w *supervisor.Wait) string {
 		return ": the user is being asked; repl_output waits, " + giveUp
 	case a.call.asks(w) != askNothing:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
+	case a.session.ByHand() != "":
+		return fmt.Sprintf(": only the user may answer; tell them to run %q in a terminal and to type it there. repl_output waits for that, %s", a.session.ByHand(), giveUp)
 	default:
 		return `: only the user may answer, and this client cannot ask them; ` + giveUp +
 			`. Tell the user: run the code in "repl" at a terminal, or have the model answer with "repl mcp --stdin model"`

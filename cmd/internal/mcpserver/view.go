@@ -14,7 +14,7 @@ import (
 // A view is what the caller knows of one session.
 type view struct {
 	name string
-	lang string
+	lang string // guarded by sessions.mu once a host has opened it; "" when that is to find out
 	dir  string // where it works, as chosen for it; may be ""
 	used bool   // guarded by sessions.mu; a call has named it
 

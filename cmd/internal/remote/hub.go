@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
 // retries are the pauses before the daemon is dialled again, after it was lost or
 // is not there yet: about a second in all.
 var retries = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond}
+
+// stuckTime is after how long a daemon that does not answer counts as stuck.
+const stuckTime = 4 * time.Second
 
 // A Hub is the way to a daemon. It connects when it is needed, and again when the
 // connection was lost. It is safe for concurrent use.
@@ -69,14 +73,15 @@ func (h *Hub) Client(ctx context.Context) (*client.Client, error) {
 	if c := h.current(); c != nil { // somebody was faster
 		return c, nil
 	}
+	begun := time.Now()
 	c, err := client.Dial(ctx, h.socket)
-	if err != nil && h.start != nil && ctx.Err() == nil {
+	if absent(ctx, err, begun) && h.start != nil {
 		if err := h.start(ctx); err != nil {
 			return nil, fmt.Errorf("cannot start a daemon: %w", err)
 		}
 	}
 	for _, pause := range retries {
-		if err == nil || ctx.Err() != nil {
+		if !absent(ctx, err, begun) {
 			break
 		}
 		timer := time.NewTimer(pause)
@@ -99,6 +104,12 @@ func (h *Hub) Client(ctx context.Context) (*client.Client, error) {
 	h.client = c
 	c.OnProgress(h.on)
 	return c, nil
+}
+
+// absent reports whether dialling failed because no daemon is there, or not yet.
+// One that took long to say nothing is there, and stuck.
+func absent(ctx context.Context, err error, begun time.Time) bool {
+	return client.IsKind(err, client.KindUnreachable) && ctx.Err() == nil && time.Since(begun) < stuckTime
 }
 
 // current is the connection, unless it is known to be lost.
@@ -124,15 +135,29 @@ func use[R any](ctx context.Context, h *Hub, do func(*client.Client) (R, error))
 		var none R
 		return none, err
 	}
-	return do(c)
+	r, err := do(c)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("the daemon does not answer: %w", err)
+	}
+	return r, err
 }
 
-// Open is the session of that name. It is made with p when it is not there, and
-// made says whether it was. author is who writes.
+// List describes all sessions, by name.
+func (h *Hub) List(ctx context.Context) ([]supervisor.Info, error) {
+	all, err := use(ctx, h, func(c *client.Client) ([]client.Session, error) { return c.List(ctx) })
+	infos := make([]supervisor.Info, 0, len(all))
+	for _, w := range all {
+		infos = append(infos, infoOf(w))
+	}
+	return infos, err
+}
+
+// Open is the session of that name. It is made with p when it is not there and p
+// says in which language, and made says whether it was. author is who writes.
 func (h *Hub) Open(ctx context.Context, p client.CreateParams, author string) (s *Session, made bool, err error) {
 	s = &Session{hub: h, name: p.Name, author: author}
 	_, err = use(ctx, h, func(c *client.Client) (client.Session, error) { return c.Get(ctx, p.Name) })
-	if !client.IsKind(err, client.KindNoSession) {
+	if !client.IsKind(err, client.KindNoSession) || p.Language == "" {
 		return s, false, local(err)
 	}
 	_, err = use(ctx, h, func(c *client.Client) (client.Session, error) { return c.Create(ctx, p) })

@@ -18,6 +18,9 @@ const (
 
 	// longPoll is how long one call waits at most; a longer wait is several calls.
 	longPoll = time.Hour
+
+	// leastPoll is the least time between two of them, whatever the daemon does.
+	leastPoll = 100 * time.Millisecond
 )
 
 // A Session is one of a daemon's. It is safe for concurrent use.
@@ -71,6 +74,10 @@ func (s *Session) Info() supervisor.Info {
 	if err != nil {
 		return supervisor.Info{Name: s.name, State: supervisor.StateEnded}
 	}
+	return infoOf(w)
+}
+
+func infoOf(w client.Session) supervisor.Info {
 	i := supervisor.Info{
 		Name: w.Name, State: stateNamed(w.State), Since: w.Since, Generation: w.Generation, Turn: w.Turn,
 		Running: time.Duration(w.RunningMS) * time.Millisecond, Wait: waitOf(w.Wait), Prompt: w.Prompt, Opened: w.Opened,
@@ -132,6 +139,7 @@ func (s *Session) wait(ctx context.Context, turn uint64, o *supervisor.WaitOptio
 		case opts.Until > 0:
 			pause = min(pause, max(time.Until(deadline), 0))
 		}
+		asked := time.Now()
 		r, err := call(ctx, s, func(c *client.Client) (client.Reply, error) {
 			return c.Wait(ctx, client.WaitParams{Session: s.name, Turn: turn, WaitMS: pause.Milliseconds(), After: opts.After})
 		})
@@ -142,6 +150,15 @@ func (s *Session) wait(ctx context.Context, turn uint64, o *supervisor.WaitOptio
 		over := reply.Outcome != "" || reply.State != supervisor.StateStarting && reply.State != supervisor.StateRunning
 		if over || pause < time.Millisecond || opts.Until > 0 && !time.Now().Before(deadline) {
 			return reply, nil
+		}
+		if rest := min(leastPoll, pause) - time.Since(asked); rest > 0 { // it should have waited
+			timer := time.NewTimer(rest)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return supervisor.Reply{}, ctx.Err()
+			}
 		}
 	}
 }

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// silent is a client of a daemon that reads and never says a word.
+func silent(t *testing.T) *Client {
+	ours, theirs := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	c := New(ours)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestClient_ACallThatIsCancelledDoesNotWaitForAStuckDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := silent(t)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		begun := time.Now()
+		_, err := c.Info(ctx)
+		if err != context.DeadlineExceeded || time.Since(begun) > time.Second+cancelTime {
+			t.Errorf("got %v after %s", err, time.Since(begun))
+		}
+		if len(c.calls) != 0 {
+			t.Errorf("%d calls are left", len(c.calls))
+		}
+	})
+}
+
+func TestClient_AStuckDaemonIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := silent(t)
+		begun := time.Now()
+		_, err := c.Info(t.Context())
+		if !IsKind(err, KindUnreachable) || time.Since(begun) > 3*probeTime {
+			t.Errorf("got %v after %s", err, time.Since(begun))
+		}
+		if _, err := c.Info(t.Context()); !IsKind(err, KindUnreachable) {
+			t.Errorf("another call: %v", err)
+		}
+	})
+}
+
+func TestClient_AQuietDaemonIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := New(ours)
+		defer c.Close()
+		go func() { // it answers the first call after an hour, and signs of life at once
+			b := make([]byte, 1<<10)
+			for {
+				n, err := theirs.Read(b)
+				if err != nil {
+					return
+				}
+				if strings.Contains(string(b[:n]), `"id":"probe"`) {
+					_, _ = io.WriteString(theirs, `{"jsonrpc":"2.0","id":"probe","result":{}}`+"\n")
+					continue
+				}
+				time.AfterFunc(time.Hour, func() { _, _ = io.WriteString(theirs, `{"jsonrpc":"2.0","id":1,"result":{"pid":7}}`+"\n") })
+			}
+		}()
+		if i, err := c.Info(t.Context()); err != nil || i.PID != 7 {
+			t.Errorf("got %+v, %v", i, err)
+		}
+	})
+}
+
+func TestDial_ADaemonOfAnotherVersionIsRefused(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Read(make([]byte, 1<<10))
+		_, _ = io.WriteString(conn, `{"jsonrpc":"2.0","id":1,"result":{"version":"9.0","protocol":2}}`+"\n")
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	if _, err := Dial(t.Context(), socket); !IsKind(err, KindProtocol) || !strings.Contains(err.Error(), "speaks protocol 2") {
+		t.Errorf("got %v", err)
+	}
+}
