@@ -59,7 +59,9 @@ type Candidate = workers.Candidate
 //  5. PYENV_VERSION or the nearest .python-version, among the Pythons of pyenv and uv and on PATH
 //  6. CONDA_PREFIX when it is the base environment
 //  7. python3 or python on PATH; a pyenv shim stands for the interpreter it would run
-//  8. pyenv's global version, when PATH leads to none
+//  8. on Windows what the py launcher knows: the version that PY_PYTHON names, then the newest
+//  9. pyenv's global version, when all that leads to none
+//  10. on Windows the aliases of the Microsoft Store
 //
 // The candidates are everything looked at, in order, also when there is an error.
 func Find(o FindOptions) (Interpreter, []Candidate, error) {
@@ -68,7 +70,7 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 		return Interpreter{}, nil, err
 	}
 	looks := []func() []Candidate{
-		f.virtualEnv, f.activeConda, f.project, f.pinned, f.baseConda, f.onPath, f.pyenvGlobal,
+		f.virtualEnv, f.activeConda, f.project, f.pinned, f.baseConda, f.onPath, f.registered, f.pyenvGlobal, f.fromStore,
 	}
 	if o.Path != "" {
 		looks = []func() []Candidate{f.named}
@@ -222,7 +224,11 @@ func (f *finder) noneUpward() string {
 func (f *finder) onPath() []Candidate {
 	var found []Candidate
 	for _, name := range commandNames {
-		found = append(found, f.commands(name)...)
+		for _, c := range f.commands(name) {
+			if !isStoreAlias(c.Path) {
+				found = append(found, c)
+			}
+		}
 	}
 	if len(found) == 0 {
 		return []Candidate{{Source: "PATH", Note: "has no " + strings.Join(commandNames, " and no ")}}
@@ -230,18 +236,28 @@ func (f *finder) onPath() []Candidate {
 	return found
 }
 
-// commands lists the executables called name on PATH, in its order.
-func (f *finder) commands(name string) []Candidate {
-	var found, last []Candidate
-	for _, path := range f.Commands(name) {
-		c := f.throughShim(Candidate{Source: name + " on PATH", Path: path})
-		if isStoreAlias(path) {
-			last = append(last, c)
-		} else {
-			found = append(found, c)
+// fromStore lists what onPath leaves out. Such an alias may lead to the store and to
+// no Python.
+func (f *finder) fromStore() []Candidate {
+	var found []Candidate
+	for _, name := range commandNames {
+		for _, c := range f.commands(name) {
+			if isStoreAlias(c.Path) {
+				c.Note = storeObjection(c.Path)
+				found = append(found, c)
+			}
 		}
 	}
-	return append(found, last...)
+	return found
+}
+
+// commands lists the executables called name on PATH, in its order.
+func (f *finder) commands(name string) []Candidate {
+	var found []Candidate
+	for _, path := range f.Commands(name) {
+		found = append(found, f.throughShim(Candidate{Source: name + " on PATH", Path: path}))
+	}
+	return found
 }
 
 // environment is the interpreter of the virtual or conda environment in root.

@@ -72,13 +72,14 @@ func readPin(path string) []string {
 }
 
 // installed is the newest Python of pyenv or uv whose version starts with all the
-// numbers of want, or else the commands on PATH that carry its name.
+// numbers of want, or else the commands on PATH that carry its name, and on Windows
+// what the py launcher knows of that version.
 func (f *finder) installed(source string, want discovery.Version) []Candidate {
 	if root := newest(want, f.pyenvVersions(), f.uvPythons()); root != "" {
 		return []Candidate{environment(source, root)}
 	}
 	name := "python" + want[:min(len(want), 2)].String()
-	found := f.commands(name)
+	found := append(f.commands(name), f.registeredAs(want)...)
 	if len(found) == 0 {
 		return []Candidate{{Source: source, Note: fmt.Sprintf("neither in %s nor in %s, and PATH has no %s",
 			f.pyenvVersions(), f.uvPythons(), name)}}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
 var (
@@ -14,6 +16,12 @@ var (
 )
 
 func isStoreAlias(string) bool { return false }
+
+func storeObjection(string) string { return "" }
+
+// There is no register of installed Pythons.
+func (f *finder) registered() []Candidate                    { return nil }
+func (f *finder) registeredAs(discovery.Version) []Candidate { return nil }
 
 // dataHome is the XDG directory for data, which uv uses on every Unix.
 func (f *finder) dataHome() string {

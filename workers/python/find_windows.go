@@ -1,8 +1,17 @@
 package python
 
 import (
+	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode/utf16"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
 // Installers for Windows put python.exe on PATH and rarely a python3.exe.
@@ -15,6 +24,100 @@ var (
 // Microsoft Store when that app is not installed: any other Python counts before.
 func isStoreAlias(path string) bool {
 	return strings.HasSuffix(strings.ToLower(filepath.Dir(path)), `\microsoft\windowsapps`)
+}
+
+// storeObjection says why an alias leads to no Python: it is one that opens the
+// store, which it names in its reparse data; "" when it does not, or cannot be read.
+func storeObjection(alias string) string {
+	name, err := windows.UTF16PtrFromString(alias)
+	if err != nil {
+		return ""
+	}
+	h, err := windows.CreateFile(name, 0, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil,
+		windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return ""
+	}
+	defer windows.CloseHandle(h)
+	data := make([]byte, windows.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
+	var n uint32
+	if windows.DeviceIoControl(h, windows.FSCTL_GET_REPARSE_POINT, nil, 0, &data[0], uint32(len(data)), &n, nil) != nil {
+		return ""
+	}
+	return reparseObjection(data[:n])
+}
+
+// reparseObjection is storeObjection for the data of the alias.
+func reparseObjection(data []byte) string {
+	const redirector = "AppInstallerPythonRedirector"
+	wide := utf16.Encode([]rune(redirector))
+	if bytes.Contains(data, unsafe.Slice((*byte)(unsafe.Pointer(&wide[0])), 2*len(wide))) {
+		return "opens the Microsoft Store: install Python there, or turn the alias off"
+	}
+	return ""
+}
+
+// registered lists the Pythons that installers have registered, which is what the
+// py launcher chooses from: the version that PY_PYTHON names first, then the newest.
+func (f *finder) registered() []Candidate {
+	found := f.registeredAs(nil)
+	if want := discovery.ParseVersion(f.Env["PY_PYTHON"]); want != nil {
+		slices.SortStableFunc(found, func(a, b Candidate) int {
+			return preferred(b, want) - preferred(a, want)
+		})
+	}
+	return found
+}
+
+func preferred(c Candidate, want discovery.Version) int {
+	if discovery.ParseVersion(c.Version).StartsWith(want) {
+		return 1
+	}
+	return 0
+}
+
+// registeredAs lists those whose version starts with want, the newest first. Of two
+// of one version, the user's own stands before that of the machine.
+func (f *finder) registeredAs(want discovery.Version) []Candidate {
+	var found []Candidate
+	for _, root := range []registry.Key{registry.CURRENT_USER, registry.LOCAL_MACHINE} {
+		versions, err := registry.OpenKey(root, `Software\Python\PythonCore`, registry.ENUMERATE_SUB_KEYS)
+		if err != nil {
+			continue
+		}
+		names, _ := versions.ReadSubKeyNames(-1)
+		_ = versions.Close()
+		for _, name := range names { // "3.12", "3.12-32"
+			text, _, _ := strings.Cut(name, "-")
+			v := discovery.ParseVersion(text)
+			if v == nil || !v.StartsWith(want) {
+				continue
+			}
+			if path := registeredPath(root, name); path != "" {
+				found = append(found, Candidate{Source: "Python " + name + " in the registry", Path: path, Version: text})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Candidate) int {
+		return slices.Compare(discovery.ParseVersion(b.Version), discovery.ParseVersion(a.Version))
+	})
+	return found
+}
+
+// registeredPath is the interpreter of one version; "" when the registry does not say.
+func registeredPath(root registry.Key, name string) string {
+	install, err := registry.OpenKey(root, `Software\Python\PythonCore\`+name+`\InstallPath`, registry.QUERY_VALUE)
+	if err != nil {
+		return ""
+	}
+	defer install.Close()
+	if path, _, err := install.GetStringValue("ExecutablePath"); err == nil && filepath.IsAbs(path) {
+		return path
+	}
+	if dir, _, err := install.GetStringValue(""); err == nil && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "python.exe")
+	}
+	return ""
 }
 
 // dataHome is where uv keeps its data on Windows.
