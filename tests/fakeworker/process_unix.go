@@ -74,3 +74,6 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 
 // echo has a child process write a line to the terminal.
 func (w *worker) echo(t *turn, text string) *ipc.RuntimeError { return w.child(t, "echo", text) }
+
+// listen does nothing: an interrupt is a signal, which comes by itself.
+func listen(string, chan<- os.Signal) {}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 
+	"golang.org/x/sys/windows"
+
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -42,4 +44,25 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 // echo has a child process write a line to the console.
 func (w *worker) echo(t *turn, text string) *ipc.RuntimeError {
 	return w.child(t, "cmd", "/c", "echo "+text)
+}
+
+// listen passes on the event by which the supervisor interrupts this process alone.
+// Its goroutine ends with the process.
+func listen(nonce string, signals chan<- os.Signal) {
+	name, err := windows.UTF16PtrFromString(`Local\turnstone-interrupt-` + nonce)
+	if err != nil {
+		return
+	}
+	event, err := windows.OpenEvent(windows.SYNCHRONIZE, false, name)
+	if err != nil {
+		return
+	}
+	go func() {
+		for {
+			if got, err := windows.WaitForSingleObject(event, windows.INFINITE); err != nil || got != windows.WAIT_OBJECT_0 {
+				return
+			}
+			signals <- os.Interrupt
+		}
+	}()
 }

@@ -121,6 +121,7 @@ func (receiveOnly) Write([]byte) (int, error) { return 0, os.ErrInvalid }
 func (w *worker) run(start string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt)
+	listen(w.nonce, signals)
 	go w.handle(signals)
 
 	zero := newTurn(0)

@@ -6,12 +6,59 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"github.com/creack/pty"
 )
 
-// ownSession makes the worker lead a session and the terminal's foreground group.
-func ownSession(cmd *exec.Cmd) error {
+// startLinked starts cmd on a terminal of its own, as the leader of a session and
+// of the terminal's foreground group, with two pipes.
+func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
+	var opened []*os.File
+	defer func() {
+		if err != nil {
+			for _, f := range opened {
+				f.Close()
+			}
+		}
+	}()
+	master, slave, err := pty.Open()
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, master, slave)
+	if master, err = pollable(master); err != nil {
+		return nil, err
+	}
+	opened = append(opened, master)
+	workerIn, toWorker, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, workerIn, toWorker)
+	fromWorker, workerOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, fromWorker, workerOut)
+	cmd.Env = append(cmd.Env, "REPL_IPC=3,4,"+nonce)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.ExtraFiles = []*os.File{workerIn, workerOut}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	return nil
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	for _, theirs := range []*os.File{slave, workerIn, workerOut} {
+		theirs.Close()
+	}
+	return &link{
+		terminal:   master,
+		fromWorker: fromWorker,
+		toWorker:   toWorker,
+		pipes:      []uint64{inode(toWorker), inode(fromWorker)},
+		interrupt:  func(group bool) error { return signalInterrupt(cmd, group) },
+		// The worker's process group; the terminal hangs up on the rest.
+		kill: func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) },
+	}, nil
 }
 
 // signalInterrupt sends SIGINT to the worker, or to its whole process group.
@@ -22,9 +69,6 @@ func signalInterrupt(cmd *exec.Cmd, group bool) error {
 	}
 	return syscall.Kill(pid, syscall.SIGINT)
 }
-
-// killSession kills the worker's process group; the terminal hangs up on the rest.
-func killSession(cmd *exec.Cmd) { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 // inode identifies a pipe, whatever its number; 0 when the system does not tell.
 func inode(f *os.File) uint64 {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/creack/pty"
-
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 )
-
-const nonce = "5eed0f7e57ab1e00"
 
 // maxTerminal bounds what is kept of the terminal, in bytes; the checks print little.
 const maxTerminal = 4 << 20
@@ -33,16 +31,15 @@ type session struct {
 	ctx     context.Context // of Run
 	timeout time.Duration   // of each step
 
-	cmd      *exec.Cmd
-	dir      string // holds the spec's files
-	master   *os.File
-	conn     *ipc.Conn
-	toWorker *os.File      // the pipe behind conn, for frames that are odd on purpose
-	pipes    []uint64      // the inode numbers of the channel's two pipes
-	frames   chan frame    // closed after the first error
-	closing  chan struct{} // closed by close
-	exited   chan struct{} // closed when the worker is reaped
-	wg       sync.WaitGroup
+	*link
+	cmd     *exec.Cmd
+	dir     string // holds the spec's files
+	nonce   string // 16 hexadecimal digits
+	conn    *ipc.Conn
+	frames  chan frame    // closed after the first error
+	closing chan struct{} // closed by close
+	exited  chan struct{} // closed when the worker is reaped
+	wg      sync.WaitGroup
 
 	ready ipc.WorkerReady // after handshake
 	turn  uint64          // the last one
@@ -58,23 +55,30 @@ type frame struct {
 	err     error
 }
 
+// A link is a worker that was started, as this system starts and reaches one.
+type link struct {
+	terminal   io.ReadCloser // what is written to it; Close ends a Read
+	fromWorker io.ReadCloser
+	toWorker   io.WriteCloser // also for frames that are odd on purpose
+	pipes      []uint64       // the inode numbers of the channel's two pipes; 0 is unknown
+	interrupt  func(group bool) error
+	kill       func() // the worker, and what is left of its children
+}
+
 // start starts the worker on a terminal and in a session of its own.
 func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err error) {
 	s := &session{
 		Dialect: o.Dialect,
 		ctx:     ctx,
 		timeout: o.Timeout,
+		nonce:   newNonce(),
 		frames:  make(chan frame),
 		closing: make(chan struct{}),
 		exited:  make(chan struct{}),
 		more:    make(chan struct{}),
 	}
-	var opened []*os.File
 	defer func() {
 		if err != nil {
-			for _, f := range opened {
-				f.Close()
-			}
 			os.RemoveAll(s.dir)
 			err = fmt.Errorf("conformance: cannot start %s: %w", spec.Path, err)
 		}
@@ -86,46 +90,16 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 	if s.dir, err = writeFiles(files); err != nil {
 		return nil, err
 	}
-	master, slave, err := pty.Open()
-	if err != nil {
-		return nil, err
-	}
-	opened = append(opened, master, slave)
-	if master, err = pollable(master); err != nil {
-		return nil, err
-	}
-	opened = append(opened, master)
-	workerIn, toWorker, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	opened = append(opened, workerIn, toWorker)
-	fromWorker, workerOut, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	opened = append(opened, fromWorker, workerOut)
-
 	s.cmd = exec.Command(spec.Path)
 	for _, arg := range spec.Args {
 		s.cmd.Args = append(s.cmd.Args, strings.ReplaceAll(arg, workers.FilesDir, s.dir))
 	}
 	s.cmd.Env = environment(spec.Env, s.dir)
 	s.cmd.Dir = spec.Dir
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
-	s.cmd.ExtraFiles = []*os.File{workerIn, workerOut}
-	if err := ownSession(s.cmd); err != nil {
+	if s.link, err = startLinked(s.cmd, s.nonce); err != nil {
 		return nil, err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for _, theirs := range []*os.File{slave, workerIn, workerOut} {
-		theirs.Close()
-	}
-	s.master, s.toWorker = master, toWorker
-	s.pipes = []uint64{inode(toWorker), inode(fromWorker)}
-	s.conn = ipc.NewConn(channel{fromWorker, toWorker}, ipc.FromWorker)
+	s.conn = ipc.NewConn(channel{s.fromWorker, s.toWorker}, ipc.FromWorker)
 	s.wg.Go(s.readFrames)
 	s.wg.Go(s.readTerminal)
 	s.wg.Go(func() {
@@ -135,8 +109,18 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 	return s, nil
 }
 
+// newNonce is for one session only: on Windows it names what all can see.
+func newNonce() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
 // channel is the two pipe ends of this side.
-type channel struct{ r, w *os.File }
+type channel struct {
+	r io.ReadCloser
+	w io.WriteCloser
+}
 
 func (c channel) Read(b []byte) (int, error)  { return c.r.Read(b) }
 func (c channel) Write(b []byte) (int, error) { return c.w.Write(b) }
@@ -164,16 +148,16 @@ func environment(changes []string, dir string) []string {
 			env = append(env, strings.ReplaceAll(change, workers.FilesDir, dir))
 		}
 	}
-	return append(env, "REPL_IPC=3,4,"+nonce)
+	return env
 }
 
 // close kills what is left of the worker, waits for it, and returns the last
 // words of the terminal, printable.
 func (s *session) close() string {
 	close(s.closing)
-	killSession(s.cmd)
+	s.kill()
 	s.conn.Close()
-	s.master.Close()
+	s.terminal.Close()
 	s.wg.Wait()
 	os.RemoveAll(s.dir)
 	text := s.text[max(0, len(s.text)-400):]
@@ -201,7 +185,7 @@ func (s *session) readFrames() {
 func (s *session) readTerminal() {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := s.master.Read(buf)
+		n, err := s.terminal.Read(buf)
 		s.mu.Lock()
 		if room := maxTerminal - len(s.text); room > 0 {
 			s.text = append(s.text, buf[:min(n, room)]...)
@@ -387,7 +371,7 @@ func (s *session) place(r report) (string, error) {
 
 // marker takes the next marker and the text before it off the terminal.
 func (s *session) marker() (body, before string, err error) {
-	begin, end := []byte("\x1b_"+nonce+";"), []byte("\x1b\\")
+	begin, end := []byte("\x1b_"+s.nonce+";"), []byte("\x1b\\")
 	deadline := time.After(s.timeout)
 	for {
 		s.mu.Lock()
@@ -529,7 +513,7 @@ func (s *session) sendInterrupt(turn, seq uint64, group bool) error {
 		return err
 	}
 	if s.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
-		return signalInterrupt(s.cmd, group)
+		return s.link.interrupt(group)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ func (h history) load() ([]string, error) {
 		return nil, err
 	}
 	lines = lines[max(0, len(lines)-historyLines):]
+	_ = f.Close() // Windows replaces no open file
 	if total >= 2*historyLines {
 		return lines, h.rewrite(lines)
 	}
