@@ -16,7 +16,7 @@ import (
 )
 
 // deadline is the one generous bound of every wait on a real process.
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()

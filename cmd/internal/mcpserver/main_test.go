@@ -21,7 +21,7 @@ import (
 )
 
 // deadline is the one generous bound of every wait on a real process.
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 // serveRole makes the test binary an MCP server on its standard streams, for the
 // language that the variable names.
