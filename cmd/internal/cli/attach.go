@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -161,26 +160,3 @@ func (a *attached) Answer(ctx context.Context, wait timeline.Seq, in supervisor.
 
 // Resize does nothing: the terminal of the session is not this one's alone.
 func (a *attached) Resize(supervisor.Size) error { return nil }
-
-// follow shows a session's events behind a cursor: those that there are, and with
-// live all that come.
-func follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
-	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after})
-	if err != nil {
-		return statusFailed, err
-	}
-	for last := after; live || last < w.Seq; {
-		e, err := w.Next(ctx)
-		if errors.Is(err, client.ErrEnded) || ctx.Err() != nil {
-			return statusDone, nil
-		}
-		if err == nil {
-			last = e.Seq
-			err = show(s.out, e)
-		}
-		if err != nil {
-			return statusFailed, err
-		}
-	}
-	return statusDone, nil
-}

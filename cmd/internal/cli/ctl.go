@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// ctl sends a line to the daemon's control plane and prints the answer.
+func ctl(s streams, args []string) (int, error) {
+	r := newDaemonCommand("ctl")
+	given, err := r.parse(args, "status|pause|resume|drain|stop")
+	if err != nil {
+		return statusUsage, err
+	}
+	conn, err := net.DialTimeout("unix", r.socket, 5*time.Second)
+	if err != nil {
+		return statusUnreachable, fmt.Errorf("no daemon answers at %s", r.socket)
+	}
+	defer conn.Close()
+	line, err := json.Marshal(map[string]string{"type": given[0]})
+	if err != nil {
+		return statusFailed, err
+	}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		return statusFailed, err
+	}
+	answer, err := bufio.NewReader(conn).ReadBytes('\n')
+	if err != nil {
+		return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
+	}
+	var reply struct {
+		OK    bool           `json:"ok"`
+		Error string         `json:"error"`
+		Data  map[string]any `json:"data"`
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return statusFailed, err
+	}
+	if !reply.OK {
+		return statusFailed, errors.New(reply.Error)
+	}
+	if given[0] == "status" || r.json {
+		return statusDone, printJSON(s.out, reply.Data)
+	}
+	return statusDone, nil
+}

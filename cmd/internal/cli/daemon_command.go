@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/client"
+)
+
+// statusUnreachable is the exit status when no daemon answers.
+const statusUnreachable = 3
+
+// A daemonCommand is what the commands that speak with a daemon have in common.
+type daemonCommand struct {
+	flags  *flag.FlagSet
+	socket string
+	json   bool
+}
+
+func newDaemonCommand(name string) *daemonCommand {
+	r := &daemonCommand{flags: newFlags(name)}
+	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), "")
+	r.flags.BoolVar(&r.json, "json", false, "")
+	return r
+}
+
+// parse parses flags before and behind the arguments, of which there must be as
+// many as there are names.
+func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) {
+	given, err := parseAnywhere(r.flags, args)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(given) < len(names):
+		return nil, misuse("repl %s wants %s (see repl help)", r.flags.Name(), strings.Join(names, " "))
+	case len(given) > len(names):
+		return nil, misuse("%q is one argument too many for repl %s", given[len(names)], r.flags.Name())
+	}
+	return given, nil
+}
+
+// use connects and calls do with a context that ends with the signals.
+func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	c, err := client.Dial(ctx, r.socket)
+	if err != nil {
+		return statusUnreachable, err
+	}
+	defer c.Close()
+	status, err := do(ctx, c)
+	if signalled, ok := statusOf(ctx); ok {
+		return signalled, nil
+	}
+	if client.IsKind(err, client.KindUnreachable) {
+		status = statusUnreachable
+	}
+	return status, err
+}
+
+// commandAuthor is how a command's turns are recorded: it may be run by a script
+// while the person that it belongs to looks on.
+func commandAuthor(command string) string { return author() + " (" + command + ")" }
+
+// author is how this person's turns are recorded.
+func author() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// isSet reports whether a flag was given.
+func isSet(f *flag.FlagSet, name string) bool {
+	given := false
+	f.Visit(func(one *flag.Flag) { given = given || one.Name == name })
+	return given
+}

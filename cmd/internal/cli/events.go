@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// showEvents prints a session's events as JSON lines, or its text.
+func showEvents(s streams, args []string) (int, error) {
+	r := newDaemonCommand("events")
+	after := r.flags.Uint64("after", 0, "")
+	live := r.flags.Bool("follow", false, "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		show := printEvent
+		if r.json {
+			show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(client.FromTimeline(e)) }
+		}
+		return follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
+	})
+}
+
+// An eventPrinter shows an event.
+type eventPrinter = func(w io.Writer, e timeline.Event) error
+
+// printEvent prints an event for a person: text as it is, the rest as a line.
+func printEvent(w io.Writer, e timeline.Event) error {
+	var err error
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		_, err = w.Write(b.Data)
+	case timeline.TurnStarted:
+		by := ""
+		if b.Author != "" {
+			by = " by " + b.Author
+		}
+		_, err = fmt.Fprintf(w, "[turn %d%s]\n%s\n", e.Turn, by, strings.TrimRight(string(b.Input), "\n"))
+	case timeline.InputLine:
+		text := b.Text
+		if b.Secret {
+			text = "(a secret)"
+		}
+		_, err = fmt.Fprintf(w, "%s%s\n", b.Prompt, text)
+	case timeline.TurnEnded:
+		if b.Outcome != "ok" {
+			_, err = fmt.Fprintf(w, "[turn %d: %s]\n", e.Turn, b.Outcome)
+		}
+	case timeline.Image:
+		_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(b.Data))
+	case timeline.Notice:
+		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
+	case timeline.Wait:
+		_, err = fmt.Fprintf(w, "[it waits for input: %q]\n", b.Prompt)
+	case timeline.Gap:
+		_, err = fmt.Fprintf(w, "[%d bytes are lost here]\n", b.Bytes)
+	case timeline.GenerationEnded:
+		_, err = fmt.Fprintf(w, "[it ended: %s]\n", b.Reason)
+	}
+	return err
+}
+
+// follow shows a session's events behind a cursor: those that there are, and with
+// live all that come.
+func follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after})
+	if err != nil {
+		return statusFailed, err
+	}
+	for last := after; live || last < w.Seq; {
+		e, err := w.Next(ctx)
+		if errors.Is(err, client.ErrEnded) || ctx.Err() != nil {
+			return statusDone, nil
+		}
+		if err == nil {
+			last = e.Seq
+			err = show(s.out, e)
+		}
+		if err != nil {
+			return statusFailed, err
+		}
+	}
+	return statusDone, nil
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// execIn runs code in a session of the daemon's, which is made when it is not there.
+func execIn(s streams, args []string) (int, error) {
+	r := newDaemonCommand("exec")
+	code := r.flags.String("e", "", "")
+	wait := r.flags.Duration("wait", 24*time.Hour, "")
+	lang := r.flags.String("lang", "", "")
+	dir := r.flags.String("dir", "", "")
+	var with wanted
+	r.flags.Var(&with, "with", "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	if *wait < 0 || *wait > 24*time.Hour {
+		return statusUsage, misuse("--wait %s: want 0 to 24h", *wait)
+	}
+	c := choice{dir: *dir}
+	if err := c.settleDir(); err != nil {
+		return statusUsage, err
+	}
+	if !isSet(r.flags, "e") {
+		text, err := io.ReadAll(s.in)
+		if err != nil {
+			return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
+		}
+		*code = string(text)
+	}
+	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
+		p := client.StartParams{Session: given[0], Input: *code, Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
+		var reply client.Reply
+		err := error(&client.Error{Kind: client.KindNoSession})
+		if len(with) == 0 { // else the session must have them
+			reply, err = conn.Start(ctx, p)
+		}
+		if client.IsKind(err, client.KindNoSession) {
+			var created func()
+			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir, With: with})
+			if err == nil {
+				reply, err = conn.Start(ctx, p)
+			}
+			created()
+		}
+		if err != nil {
+			return statusFailed, err
+		}
+		return showReply(s, r, reply)
+	})
+}
+
+// showReply prints what a turn printed, and says on standard error what else
+// there is to know.
+func showReply(s streams, r *daemonCommand, reply client.Reply) (int, error) {
+	if r.json {
+		return replyStatus(reply), printJSON(s.out, reply)
+	}
+	for _, p := range reply.Render(&timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
+		if p.Image != nil {
+			fmt.Fprintf(s.err, "repl: a picture of %d bytes (%s)\n", len(p.Image.Data), p.Image.MIME)
+			continue
+		}
+		if _, err := io.WriteString(s.out, p.Text); err != nil {
+			return statusFailed, err
+		}
+	}
+	switch {
+	case reply.Wait != nil:
+		fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+	case reply.Outcome == "":
+		fmt.Fprintf(s.err, "repl: it goes on: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
+	}
+	return replyStatus(reply), nil
+}
+
+// replyStatus is the exit status for a reply: an error of the code's is a failure.
+func replyStatus(reply client.Reply) int {
+	switch reply.Outcome {
+	case "error", "ended":
+		return statusFailed
+	case "interrupted":
+		return 130
+	}
+	return statusDone
+}
+
+// inputTo answers what a session waits for.
+func inputTo(s streams, args []string) (int, error) {
+	r := newDaemonCommand("input")
+	text := r.flags.String("e", "", "")
+	eof := r.flags.Bool("eof", false, "")
+	wait := r.flags.Duration("wait", 24*time.Hour, "")
+	given, err := r.parse(args, "NAME")
+	if err != nil {
+		return statusUsage, err
+	}
+	if !isSet(r.flags, "e") && !*eof {
+		line, err := bufio.NewReader(s.in).ReadString('\n')
+		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+			return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
+		}
+		*text = strings.TrimSuffix(line, "\n")
+	}
+	if *text != "" || isSet(r.flags, "e") || !*eof {
+		*text += "\n"
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		session, err := c.Get(ctx, given[0])
+		if err != nil {
+			return statusFailed, err
+		}
+		if session.Wait == nil {
+			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], session.State)
+		}
+		reply, err := c.Input(ctx, client.InputParams{
+			Session: given[0], Wait: session.Wait.ID, Input: *text, EOF: *eof, Author: commandAuthor("input"),
+			WaitMS: wait.Milliseconds(), After: session.LastSeq,
+		})
+		if err != nil {
+			return statusFailed, err
+		}
+		return showReply(s, r, reply)
+	})
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+)
+
+// listSessions shows the daemon's sessions.
+func listSessions(s streams, args []string) (int, error) {
+	r := newDaemonCommand("list")
+	if _, err := r.parse(args); err != nil {
+		return statusUsage, err
+	}
+	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		sessions, err := c.List(ctx)
+		if err != nil {
+			return statusFailed, err
+		}
+		if r.json {
+			return statusDone, printJSON(s.out, sessions)
+		}
+		if len(sessions) == 0 {
+			fmt.Fprintln(s.err, "no session is open")
+			return statusDone, nil
+		}
+		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tWATCHERS\tKEYBOARD")
+		for _, one := range sessions {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
+				time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, one.Writer)
+		}
+		return statusDone, w.Flush()
+	})
+}
+
+// stateOf is a session's state with what there is to know about it.
+func stateOf(s client.Session) string {
+	switch {
+	case s.Provisional:
+		return "being prepared"
+	case s.Failure != "":
+		return "could not be prepared"
+	case s.Wait != nil:
+		return fmt.Sprintf("waiting: %q", s.Wait.Prompt)
+	case s.RunningMS > 0:
+		return fmt.Sprintf("%s %s", s.State, (time.Duration(s.RunningMS) * time.Millisecond).Round(time.Second))
+	}
+	return s.State
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
