@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"math"
 	"regexp"
 	"strconv"
 )
@@ -41,9 +40,6 @@ func keys(b []byte) []byte {
 
 // titlePrefix is what the titles of one worker's stage begin with.
 func titlePrefix(tag string) string { return "turnstone " + tag + " " }
-
-// endMark is the mark behind everything that a worker has written.
-const endMark = math.MaxUint64
 
 // maxMark bounds a title of ours with what ends it, in bytes.
 const maxMark = 24

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -16,6 +17,9 @@ const consoleHeld = 1 << 20
 
 // drainLimit bounds the end of a pseudo console.
 const drainLimit = time.Second
+
+// endMark is the mark behind everything that a worker has written.
+const endMark = math.MaxUint64
 
 // settleLimit bounds the wait for a mark. A console that has let it pass once is
 // not waited for again.

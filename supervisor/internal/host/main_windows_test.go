@@ -376,17 +376,6 @@ func startRole(t testing.TB, role string, args ...string) worker {
 	return startCommand(t, roleCommand(role, args...))
 }
 
-// alive reports whether a process exists and has not ended.
-func alive(pid int) bool {
-	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
-	if err != nil {
-		return false
-	}
-	defer windows.CloseHandle(h)
-	got, err := windows.WaitForSingleObject(h, 0)
-	return err == nil && got == uint32(windows.WAIT_TIMEOUT)
-}
-
 // underWine reports whether this is not Windows itself.
 func underWine() bool {
 	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,7 @@ func start(c *Command) (_ *Process, err error) {
 	if s.reports, err = listen(windows.PIPE_ACCESS_INBOUND); err != nil {
 		return nil, err
 	}
-	env, err := windowsEnvironment(append(c.Env, channelName+"="+s.channel.out.name+","+s.channel.in.name+","+nonce), systemRoot())
+	env, err := windowsEnvironment(slices.Concat(c.Env, []string{channelName + "=" + s.channel.out.name + "," + s.channel.in.name + "," + nonce}), systemRoot())
 	if err != nil {
 		return nil, &StartError{Step: "environment", Err: err}
 	}
