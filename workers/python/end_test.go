@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 // status waits for the worker's process.
 func (w *worker) status() syscall.WaitStatus {
 	w.t.Helper()
-	w.cmd.Wait()
-	return w.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	w.Cmd.Wait()
+	return w.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
 func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
@@ -35,13 +36,13 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 			{"raise SystemExit", 0, "", "thread\nbye\n"},
 		} {
 			w := start(t, s)
-			w.run("import atexit, threading, time; atexit.register(print, 'bye')\nt = threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))); t.start()")
-			r := w.run(c.code)
-			if r.end == nil || r.end.Reason != ipc.EndExit || r.end.Code == nil || *r.end.Code != c.want || r.end.Message != c.message {
-				t.Fatalf("%s: got %+v %q", c.code, r.end, r.script())
+			w.Run("import atexit, threading, time; atexit.register(print, 'bye')\nt = threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))); t.start()")
+			r := w.Run(c.code)
+			if r.End == nil || r.End.Reason != ipc.EndExit || r.End.Code == nil || *r.End.Code != c.want || r.End.Message != c.message {
+				t.Fatalf("%s: got %+v %q", c.code, r.End, r.Script())
 			}
-			if r.out() != c.out || r.idle != nil {
-				t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.out(), r.idle, c.out)
+			if r.Out() != c.out || r.Idle != nil {
+				t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.Out(), r.Idle, c.out)
 			}
 			if got := w.status().ExitStatus(); got != int(c.want) {
 				t.Errorf("%s: exit status %d", c.code, got)
@@ -53,29 +54,29 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.onWait = func(ipc.StdinWait) bool { return true }
-		w.run("import threading, time; threading.Thread(target=input, daemon=True).start(); time.sleep(0.05)")
-		r := w.run("import sys; sys.exit(4)")
-		if r.end == nil || w.status().ExitStatus() != 4 || strings.Contains(r.out(), "Fatal") {
-			t.Fatalf("got %q %+v %v", r.script(), r.end, w.cmd.ProcessState)
+		w.OnWait = func(ipc.StdinWait) bool { return true }
+		w.Run("import threading, time; threading.Thread(target=input, daemon=True).start(); time.sleep(0.05)")
+		r := w.Run("import sys; sys.exit(4)")
+		if r.End == nil || w.status().ExitStatus() != 4 || strings.Contains(r.Out(), "Fatal") {
+			t.Fatalf("got %q %+v %v", r.Script(), r.End, w.Cmd.ProcessState)
 		}
 	})
 }
 
 func TestExit_InterruptBreaksAHangingThread(t *testing.T) {
 	w := start(t, setup{})
-	w.begin(`import threading, time, sys
+	w.Begin(`import threading, time, sys
 def hang():
     while threading.main_thread().is_alive(): time.sleep(0.01)
     print('joining', flush=True)
     time.sleep(100)
 threading.Thread(target=hang).start()
 sys.exit(5)`)
-	w.await("joining")
+	w.Await("joining")
 	for seq := uint64(1); seq < 100; seq++ {
 		w.interrupt(seq, 1)
 		for {
-			e, ok := w.nextWithin(50 * time.Millisecond)
+			e, ok := w.NextWithin(50 * time.Millisecond)
 			if !ok {
 				break
 			}
@@ -92,16 +93,16 @@ sys.exit(5)`)
 
 func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
 	w := start(t, setup{})
-	if r := w.run("import os; os._exit(9)"); r.end != nil || w.status().ExitStatus() != 9 {
-		t.Fatalf("got %+v %v", r.end, w.cmd.ProcessState)
+	if r := w.Run("import os; os._exit(9)"); r.End != nil || w.status().ExitStatus() != 9 {
+		t.Fatalf("got %+v %v", r.End, w.Cmd.ProcessState)
 	}
 	w = start(t, setup{})
-	r := w.run("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
+	r := w.Run("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
 	if s := w.status(); !s.Signaled() || s.Signal() != syscall.SIGSEGV {
-		t.Fatalf("got %v", w.cmd.ProcessState)
+		t.Fatalf("got %v", w.Cmd.ProcessState)
 	}
-	if !strings.Contains(r.out(), "Segmentation fault") || !strings.Contains(r.out(), `"<cell 1>", line 2 in f`) {
-		t.Fatalf("no stack on the terminal: %q", r.script())
+	if !strings.Contains(r.Out(), "Segmentation fault") || !strings.Contains(r.Out(), `"<cell 1>", line 2 in f`) {
+		t.Fatalf("no stack on the terminal: %q", r.Script())
 	}
 }
 
@@ -117,33 +118,33 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 			{"running", "import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: time.sleep(100)", false, ipc.OutcomeInterrupted},
 		} {
 			w := start(t, s)
-			w.run("import atexit; atexit.register(print, 'bye')")
+			w.Run("import atexit; atexit.register(print, 'bye')")
 			if c.code != "" {
-				w.begin(c.code)
+				w.Begin(c.code)
 			}
 			switch {
 			case c.waits:
-				w.onWait = func(ipc.StdinWait) bool {
-					w.tell(ipc.Shutdown{GraceMS: 1000})
+				w.OnWait = func(ipc.StdinWait) bool {
+					w.Tell(ipc.Shutdown{GraceMS: 1000})
 					return true
 				}
 			case c.code != "":
-				w.await("up")
+				w.Await("up")
 				fallthrough
 			default:
-				w.tell(ipc.Shutdown{GraceMS: 1000})
+				w.Tell(ipc.Shutdown{GraceMS: 1000})
 			}
 			if c.code != "" {
-				if r := w.finishShutdown(!c.waits); r.idle == nil || r.idle.Outcome != c.outcome {
-					t.Fatalf("%s: got %q %+v", c.name, r.script(), r.idle)
+				if r := w.finishShutdown(!c.waits); r.Idle == nil || r.Idle.Outcome != c.outcome {
+					t.Fatalf("%s: got %q %+v", c.name, r.Script(), r.Idle)
 				}
 			}
-			r := w.finish()
-			if r.end == nil || r.end.Reason != ipc.EndShutdown || r.out() != "bye\n" {
-				t.Fatalf("%s: got %q %+v", c.name, r.script(), r.end)
+			r := w.Finish()
+			if r.End == nil || r.End.Reason != ipc.EndShutdown || r.Out() != "bye\n" {
+				t.Fatalf("%s: got %q %+v", c.name, r.Script(), r.End)
 			}
 			if w.status().ExitStatus() != 0 {
-				t.Fatalf("%s: %v", c.name, w.cmd.ProcessState)
+				t.Fatalf("%s: %v", c.name, w.Cmd.ProcessState)
 			}
 		}
 	})
@@ -154,19 +155,19 @@ func (w *worker) finishShutdown(signal bool) (r result) {
 	w.t.Helper()
 	for range 100 {
 		if signal {
-			syscall.Kill(-w.cmd.Process.Pid, syscall.SIGINT)
+			syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 		}
 		for {
-			e, ok := w.nextWithin(50 * time.Millisecond)
+			e, ok := w.NextWithin(50 * time.Millisecond)
 			if !ok {
 				break
 			}
-			r.events = append(r.events, e)
+			r.Events = append(r.Events, e)
 			switch e := e.(type) {
 			case ipc.StdinWait:
-				w.onWait(e)
+				w.OnWait(e)
 			case ipc.Idle:
-				r.idle = &e
+				r.Idle = &e
 				return r
 			}
 		}
@@ -177,24 +178,24 @@ func (w *worker) finishShutdown(signal bool) (r result) {
 func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.send.Close()
-		w.finish()
+		w.Channel.Close()
+		w.Finish()
 		if w.status().ExitStatus() != 0 {
-			t.Fatalf("idle: %v", w.cmd.ProcessState)
+			t.Fatalf("idle: %v", w.Cmd.ProcessState)
 		}
 		w = start(t, s)
-		w.onWait = func(ipc.StdinWait) bool {
-			w.send.Close()
+		w.OnWait = func(ipc.StdinWait) bool {
+			w.Channel.Close()
 			return true
 		}
-		w.run("try: input()\nexcept Exception: print('swallowed')")
+		w.Run("try: input()\nexcept Exception: print('swallowed')")
 		w.status()
 		w = start(t, s)
-		w.run("import threading; threading.Thread(target=threading.Event().wait).start()")
-		w.send.Close()
-		w.finish()
+		w.Run("import threading; threading.Thread(target=threading.Event().wait).start()")
+		w.Channel.Close()
+		w.Finish()
 		if s := w.status(); !s.Signaled() || s.Signal() != syscall.SIGALRM {
-			t.Fatalf("a thread that hangs: %v", w.cmd.ProcessState)
+			t.Fatalf("a thread that hangs: %v", w.Cmd.ProcessState)
 		}
 	})
 }
@@ -206,12 +207,12 @@ func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
 		"too long":        "\xff\xff\xff\xff",
 	} {
 		w := start(t, setup{})
-		if _, err := w.send.WriteString(frame); err != nil {
+		if _, err := w.Channel.WriteString(frame); err != nil {
 			t.Fatal(err)
 		}
-		r := w.finish()
-		if r.end == nil || r.end.Reason != ipc.EndProtocolError || r.end.Message == "" || w.status().ExitStatus() != 70 {
-			t.Fatalf("%s: got %+v %v", name, r.end, w.cmd.ProcessState)
+		r := w.Finish()
+		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.status().ExitStatus() != 70 {
+			t.Fatalf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
 		}
 	}
 }
@@ -219,7 +220,7 @@ func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
 func TestQuery_Completes(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.run(`import os
+		w.Run(`import os
 class C:
     ran = 0
     alpha = 1
@@ -243,8 +244,8 @@ obj = C()
 			{"f(1).al", "f(1).", "", "alpha"},
 			{"obj.__ini", "obj.", "__init__", "alpha"},
 		} {
-			w.tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
-			m, ok := w.next().(ipc.QueryResult)
+			w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
+			m, ok := w.Next().(ipc.QueryResult)
 			if !ok || m.ID != uint64(i) || m.Status != ipc.StatusOK || m.Start != uint64(len(c.start)) || len(m.Matches) > 200 {
 				t.Fatalf("%q: got %+v", c.text, m)
 			}
@@ -253,20 +254,20 @@ obj = C()
 				t.Errorf("%q: got %q; want %q in it and %q not", c.text, all, c.has, c.hasNot)
 			}
 		}
-		w.run("C.ran").wants(t, "0\n")
-		w.run("class Slow:\n    def __dir__(self):\n        while True: pass\nslow = Slow()")
-		w.tell(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
-		w.tell(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
+		w.Run("C.ran").Wants(t, "0\n")
+		w.Run("class Slow:\n    def __dir__(self):\n        while True: pass\nslow = Slow()")
+		w.Tell(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
+		w.Tell(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
 		for answered := false; !answered; {
-			syscall.Kill(w.cmd.Process.Pid, syscall.SIGINT)
-			e, _ := w.nextWithin(50 * time.Millisecond)
+			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
+			e, _ := w.NextWithin(50 * time.Millisecond)
 			var m ipc.QueryResult
 			if m, answered = e.(ipc.QueryResult); answered && m.Status != ipc.StatusTimeout {
 				t.Fatalf("got %+v", m)
 			}
 		}
-		if r := w.run("'after'"); r.out() != "'after'\n" {
-			t.Fatalf("got %q", r.script())
+		if r := w.Run("'after'"); r.Out() != "'after'\n" {
+			t.Fatalf("got %q", r.Script())
 		}
 	})
 }
@@ -299,13 +300,13 @@ func TestQuery_Parses(t *testing.T) {
 			"return 1":                  ipc.StatusInvalid,
 			"class C:\n  def f(s):\n\n": ipc.StatusIncomplete,
 		} {
-			w.tell(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: text})
-			e := w.next()
+			w.Tell(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: text})
+			e := w.Next()
 			if m, ok := e.(ipc.QueryResult); !ok || m.Status != want {
 				t.Errorf("%q: got %+v, want %s", text, e, want)
 			}
 		}
-		w.run("1").wants(t, "1\n")
+		w.Run("1").Wants(t, "1\n")
 	})
 }
 
@@ -322,7 +323,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	}
 	w := start(t, s)
 	for i := 0; len(entries()) == 0 && i < 1000; i++ { // written after idle, when nothing waits
-		w.run("1")
+		w.Run("1")
 	}
 	found := entries()
 	info, err := os.Stat(found[0])
@@ -332,7 +333,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
 		t.Fatalf("the directory is %v", info.Mode())
 	}
-	start(t, s).run("1").wants(t, "1\n")
+	start(t, s).Run("1").Wants(t, "1\n")
 
 	// What somebody damaged is not used, and not believed.
 	if err := os.WriteFile(found[0], []byte("garbage"), 0o600); err != nil {
@@ -341,7 +342,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	w = start(t, s)
 	for i, data := 0, []byte("garbage"); string(data) == "garbage" && i < 1000; i++ {
 		data, _ = os.ReadFile(found[0])
-		w.run("1").wants(t, "1\n")
+		w.Run("1").Wants(t, "1\n")
 	}
 	// What others could write is not used.
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -352,7 +353,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	}
 	w = start(t, s)
 	for range 5 {
-		w.run("1").wants(t, "1\n")
+		w.Run("1").Wants(t, "1\n")
 	}
 	if got := entries(); len(got) != 0 {
 		t.Fatalf("written into a directory of everybody's: %v", got)
@@ -364,14 +365,14 @@ func TestWorker_OldPythonSaysSo(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("no Python 2.7: install it with pyenv")
 	}
-	s := setup{noTurn0: true}
+	s := setup{Setup: rawworker.Setup{NoTurn0: true}}
 	spec := pythonSpec(t)
 	spec.Path = path
 	w := launch(t, spec, s)
-	if r := w.finish(); !strings.Contains(r.out(), "Python 3.8 or newer is needed") {
-		t.Fatalf("got %q", r.script())
+	if r := w.Finish(); !strings.Contains(r.Out(), "Python 3.8 or newer is needed") {
+		t.Fatalf("got %q", r.Script())
 	}
 	if w.status().ExitStatus() != 3 {
-		t.Fatalf("got %v", w.cmd.ProcessState)
+		t.Fatalf("got %v", w.Cmd.ProcessState)
 	}
 }

@@ -23,9 +23,9 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, setup{python: "python3"})
-			w.run(code) // the harness fails when idle does not come
+			w.Run(code) // the harness fails when idle does not come
 			if name == "no stdout" {
-				w.run("print(1)").wants(t, "1\n")
+				w.Run("print(1)").Wants(t, "1\n")
 			}
 		})
 	}
@@ -33,13 +33,13 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 
 func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 	w := start(t, setup{python: "python3"})
-	w.begin("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
-	w.await("up")
+	w.Begin("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
+	w.Await("up")
 	// The first ones may meet the code before the flush, or the showing of their error.
 	for seq := uint64(1); seq <= 5; seq++ {
 		w.interrupt(seq, 1)
 		for {
-			e, ok := w.nextWithin(time.Second)
+			e, ok := w.NextWithin(time.Second)
 			if !ok {
 				break
 			}
@@ -58,28 +58,28 @@ func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 // output stand in the terminal in their order.
 func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
 	w := start(t, setup{python: "python3"})
-	w.run("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
+	w.Run("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
 	for range 60 {
-		w.run("threading.Thread(target=flood).start()")
+		w.Run("threading.Thread(target=flood).start()")
 	}
 }
 
 func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
 	w := start(t, setup{python: "python3"})
-	w.run("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
-	w.onWait = func(ipc.StdinWait) bool { return true } // it is not answered
-	w.begin("input('? ')")
-	w.await("? ")
+	w.Run("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
+	w.OnWait = func(ipc.StdinWait) bool { return true } // it is not answered
+	w.Begin("input('? ')")
+	w.Await("? ")
 	w.interrupt(1, 1)
-	if r := w.finish(); r.idle.Outcome != ipc.OutcomeInterrupted {
-		t.Errorf("got %q", r.idle.Outcome)
+	if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		t.Errorf("got %q", r.Idle.Outcome)
 	}
 }
 
 func TestDisplay_WhatIsNoPictureIsShownAsText(t *testing.T) {
 	w := start(t, setup{python: "python3"})
-	r := w.run("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
-	if got := r.script(); !strings.Contains(got, "a P") {
+	r := w.Run("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
+	if got := r.Script(); !strings.Contains(got, "a P") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 // rounds is how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
@@ -40,18 +41,18 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for _, c := range cases {
-			w.begin(c.code)
-			w.await("up")
+			w.Begin(c.code)
+			w.Await("up")
 			r := w.interruptUntilIdle(c.name)
 			want := ipc.OutcomeInterrupted
 			if c.name == "an error being shown" {
 				want = ipc.OutcomeError
 			}
-			if r.idle == nil || r.idle.Outcome != want || strings.Contains(r.errText(), "turnstone") {
-				t.Errorf("%s: got %+v %.2000q", c.name, r.idle, r.errText())
+			if r.Idle == nil || r.Idle.Outcome != want || strings.Contains(r.ErrText(), "turnstone") {
+				t.Errorf("%s: got %+v %.2000q", c.name, r.Idle, r.ErrText())
 			}
-			if r := w.run("1"); r.out() != "1\n" {
-				t.Errorf("%s: the next turn got %q", c.name, r.script())
+			if r := w.Run("1"); r.Out() != "1\n" {
+				t.Errorf("%s: the next turn got %q", c.name, r.Script())
 			}
 		}
 	})
@@ -72,38 +73,38 @@ func (w *worker) insist(seq uint64, level uint8, what string, done func(any) boo
 	var r result
 	for wait := 30 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		for {
-			e, ok := w.nextWithin(wait)
+			e, ok := w.NextWithin(wait)
 			if !ok {
 				break
 			}
-			r.events = append(r.events, e)
+			r.Events = append(r.Events, e)
 			if done(e) {
 				return r
 			}
 			switch e := e.(type) {
 			case ipc.Idle:
-				r.idle = &e
+				r.Idle = &e
 				return r
-			case ended:
+			case rawworker.Ended:
 				return r
 			case ipc.InterruptAck:
-				if e.Turn == w.turn && e.Seq == seq {
-					wait = patience
+				if e.Turn == w.Turn && e.Seq == seq {
+					wait = rawworker.Patience
 				}
 			}
 		}
-		if wait >= patience {
-			w.t.Fatalf("%s: acknowledged, and nothing came: %.1000q", what, r.script())
+		if wait >= rawworker.Patience {
+			w.t.Fatalf("%s: acknowledged, and nothing came: %.1000q", what, r.Script())
 		}
-		w.tell(ipc.Interrupt{Turn: w.turn, Seq: seq, Level: level})
-		syscall.Kill(w.cmd.Process.Pid, syscall.SIGINT)
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
+		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 	}
 }
 
 func prints(s string) func(any) bool {
 	return func(e any) bool {
-		t, ok := e.(text)
-		return ok && strings.Contains(t.data, s)
+		t, ok := e.(rawworker.Text)
+		return ok && strings.Contains(t.Data, s)
 	}
 }
 
@@ -111,15 +112,15 @@ func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for range 20 {
-			w.onWait = func(ipc.StdinWait) bool {
+			w.OnWait = func(ipc.StdinWait) bool {
 				w.interrupt(1, 1)
 				return true
 			}
-			if r := w.run("input('? ')"); r.idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.errText(), "KeyboardInterrupt\n") {
-				t.Fatalf("got %q %+v", r.script(), r.idle)
+			if r := w.Run("input('? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
+				t.Fatalf("got %q %+v", r.Script(), r.Idle)
 			}
-			w.onWait = nil
-			w.run("'code'").wants(t, "'code'\n")
+			w.OnWait = nil
+			w.Run("'code'").Wants(t, "'code'\n")
 		}
 	})
 }
@@ -127,52 +128,52 @@ func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.begin("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
-		w.await("up")
+		w.Begin("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
+		w.Await("up")
 		w.insist(1, 1, "level 1", prints("no"))
-		if r := w.insist(2, 2, "level 2", prints("nothing")); r.idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.errText(), "TurnAborted") {
-			t.Fatalf("got %q %+v", r.script(), r.idle)
+		if r := w.insist(2, 2, "level 2", prints("nothing")); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "TurnAborted") {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
 }
 
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	w := start(t, setup{})
-	w.begin("import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: print('once', flush=True)\ntime.sleep(0.1)\nprint('end')")
-	w.await("up")
+	w.Begin("import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: print('once', flush=True)\ntime.sleep(0.1)\nprint('end')")
+	w.Await("up")
 	w.insist(1, 1, "", prints("once"))
 	for range 5 {
 		w.interrupt(1, 1)
 	}
-	w.await("end")
-	if r := w.finish(); r.idle.Outcome != ipc.OutcomeOK {
-		t.Fatalf("got %q %+v", r.script(), r.idle)
+	w.Await("end")
+	if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q %+v", r.Script(), r.Idle)
 	}
 }
 
 func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
 	w := start(t, setup{})
-	w.run("1")
-	w.tell(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
-	w.begin("import time; time.sleep(0.05); 'unharmed'")
-	syscall.Kill(w.cmd.Process.Pid, syscall.SIGINT) // its signal, on a slow way
-	r := w.finish()
+	w.Run("1")
+	w.Tell(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
+	w.Begin("import time; time.sleep(0.05); 'unharmed'")
+	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT) // its signal, on a slow way
+	r := w.Finish()
 	var acks []ipc.InterruptAck
-	for _, e := range r.events {
+	for _, e := range r.Events {
 		if a, ok := e.(ipc.InterruptAck); ok {
 			acks = append(acks, a)
 		}
 	}
-	if r.out() != "'unharmed'\n" || len(acks) != 1 || acks[0] != (ipc.InterruptAck{Turn: 1, Seq: 1, Result: ipc.InterruptStale}) {
-		t.Fatalf("got %q, %+v", r.script(), acks)
+	if r.Out() != "'unharmed'\n" || len(acks) != 1 || acks[0] != (ipc.InterruptAck{Turn: 1, Seq: 1, Result: ipc.InterruptStale}) {
+		t.Fatalf("got %q, %+v", r.Script(), acks)
 	}
 }
 
 func TestInterrupt_SignalOfUserCodeIsPythons(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.run("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')").wants(t, "raised\n")
-		w.run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").wants(t, "True\n")
+		w.Run("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')").Wants(t, "raised\n")
+		w.Run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").Wants(t, "True\n")
 	})
 }
 
@@ -180,34 +181,34 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		owners := func(r result) (list []ipc.SigintOwner) {
-			for _, e := range r.events {
+			for _, e := range r.Events {
 				if m, ok := e.(ipc.Sigint); ok {
 					list = append(list, m.Owner)
 				}
 			}
 			return list
 		}
-		if got := owners(w.run("import signal\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)")); len(got) != 1 || got[0] != ipc.SigintUser {
+		if got := owners(w.Run("import signal\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)")); len(got) != 1 || got[0] != ipc.SigintUser {
 			t.Fatalf("got %v", got)
 		}
-		w.begin("import time\nprint('up', flush=True)\nwhile not n: time.sleep(0.01)\ntime.sleep(0.1); print('n', n)")
-		w.await("up")
+		w.Begin("import time\nprint('up', flush=True)\nwhile not n: time.sleep(0.01)\ntime.sleep(0.1); print('n', n)")
+		w.Await("up")
 		w.interrupt(1, 1)
-		if r := w.finish(); r.out() != "n 1\n" || r.idle.Outcome != ipc.OutcomeOK {
-			t.Fatalf("the user's handler: got %q %+v", r.script(), r.idle)
+		if r := w.Finish(); r.Out() != "n 1\n" || r.Idle.Outcome != ipc.OutcomeOK {
+			t.Fatalf("the user's handler: got %q %+v", r.Script(), r.Idle)
 		}
-		r := w.run("signal.signal(signal.SIGINT, old) is mine")
-		if got := owners(r); r.out() != "True\n" || got[len(got)-1] != ipc.SigintOurs {
-			t.Fatalf("got %q %v", r.script(), got)
+		r := w.Run("signal.signal(signal.SIGINT, old) is mine")
+		if got := owners(r); r.Out() != "True\n" || got[len(got)-1] != ipc.SigintOurs {
+			t.Fatalf("got %q %v", r.Script(), got)
 		}
-		r = w.run("signal.signal(signal.SIGINT, signal.SIG_IGN); None")
+		r = w.Run("signal.signal(signal.SIGINT, signal.SIG_IGN); None")
 		if got := owners(r); len(got) != 1 || got[0] != ipc.SigintIgnored {
 			t.Fatalf("got %v", got)
 		}
-		w.run("signal.signal(signal.SIGINT, signal.default_int_handler); None")
-		w.begin("time.sleep(100)")
-		if r := w.interruptUntilIdle(""); r.idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("got %+v", r.idle)
+		w.Run("signal.signal(signal.SIGINT, signal.default_int_handler); None")
+		w.Begin("time.sleep(100)")
+		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
+			t.Fatalf("got %+v", r.Idle)
 		}
 	})
 }
@@ -219,16 +220,16 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for i := range rounds(150) {
-			w.begin(cells[i%len(cells)])
+			w.Begin(cells[i%len(cells)])
 			spin(time.Duration(rand.IntN(500)) * time.Microsecond)
-			w.tell(ipc.Interrupt{Turn: w.turn, Seq: 1, Level: 1})
-			syscall.Kill(w.cmd.Process.Pid, syscall.SIGINT)
-			w.finish()
+			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
+			w.Finish()
 			if i%3 == 0 {
-				syscall.Kill(w.cmd.Process.Pid, syscall.SIGINT)
+				syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 			}
-			if r := w.run("'next'"); r.out() != "'next'\n" || r.idle.Outcome != ipc.OutcomeOK {
-				t.Fatalf("round %d: got %q %+v", i, r.script(), r.idle)
+			if r := w.Run("'next'"); r.Out() != "'next'\n" || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 		}
 	})
@@ -238,10 +239,10 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for i := range rounds(150) {
-			w.begin("import time; time.sleep(100)")
+			w.Begin("import time; time.sleep(100)")
 			spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-			if r := w.interruptUntilIdle(""); r.idle.Outcome != ipc.OutcomeInterrupted {
-				t.Fatalf("round %d: got %q %+v", i, r.script(), r.idle)
+			if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 		}
 	})
@@ -251,16 +252,16 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for i := range rounds(100) {
-			w.onWait = func(m ipc.StdinWait) bool {
-				w.answer(m, "old")
+			w.OnWait = func(m ipc.StdinWait) bool {
+				w.Answer(m, "old")
 				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 				w.interrupt(1, 1)
 				return true
 			}
-			w.run("x = input()")
-			w.onWait = nil
-			if r := w.run("print(input())", "new"); r.out() != "new\n" {
-				t.Fatalf("round %d: got %q %+v", i, r.script(), r.idle)
+			w.Run("x = input()")
+			w.OnWait = nil
+			if r := w.Run("print(input())", "new"); r.Out() != "new\n" {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 		}
 	})
@@ -276,7 +277,7 @@ func spin(d time.Duration) {
 func TestOutput_SurvivesAsynchronousExceptions(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		r := w.run(`import signal, sys, random
+		r := w.Run(`import signal, sys, random
 class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
@@ -291,26 +292,26 @@ for i in range(` + strconv.Itoa(rounds(400)) + `):
 try: signal.setitimer(signal.ITIMER_REAL, 0)
 except Alarm: hits += 1
 print('hits', hits > 0)`)
-		if !strings.Contains(r.out()[max(0, len(r.out())-30):], "hits True\n") { // a last stderr line may follow
-			t.Fatalf("got … %.300q %+v", r.out()[max(0, len(r.out())-300):], r.idle)
+		if !strings.Contains(r.Out()[max(0, len(r.Out())-30):], "hits True\n") { // a last stderr line may follow
+			t.Fatalf("got … %.300q %+v", r.Out()[max(0, len(r.Out())-300):], r.Idle)
 		}
-		for line := range strings.Lines(r.errText()) {
-			if strings.Count(r.errText(), "\n"+line) > 1 {
+		for line := range strings.Lines(r.ErrText()) {
+			if strings.Count(r.ErrText(), "\n"+line) > 1 {
 				t.Fatalf("%q came twice", line)
 			}
 		}
-		w.run("signal.setitimer(signal.ITIMER_REAL, 0); 1").wants(t, "(0.0, 0.0)\n1\n"[len("(0.0, 0.0)\n"):])
+		w.Run("signal.setitimer(signal.ITIMER_REAL, 0); 1").Wants(t, "(0.0, 0.0)\n1\n"[len("(0.0, 0.0)\n"):])
 	})
 }
 
 func TestInput_SurvivesAsynchronousExceptions(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.onWait = func(m ipc.StdinWait) bool {
-			w.answer(m, "line")
+		w.OnWait = func(m ipc.StdinWait) bool {
+			w.Answer(m, "line")
 			return true
 		}
-		r := w.run(`import signal, sys, random
+		r := w.Run(`import signal, sys, random
 class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
@@ -325,9 +326,9 @@ for i in range(` + strconv.Itoa(rounds(400)) + `):
 try: signal.setitimer(signal.ITIMER_REAL, 0)
 except Alarm: pass
 print('bad', bad)`)
-		if !strings.HasSuffix(r.out(), "bad []\n") {
-			t.Fatalf("got … %.300q %+v", r.out()[max(0, len(r.out())-300):], r.idle)
+		if !strings.HasSuffix(r.Out(), "bad []\n") {
+			t.Fatalf("got … %.300q %+v", r.Out()[max(0, len(r.Out())-300):], r.Idle)
 		}
-		w.run("input()").wants(t, "'line'\n")
+		w.Run("input()").Wants(t, "'line'\n")
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -59,7 +60,7 @@ func BenchmarkStart(b *testing.B) {
 			if c.name == "cached" {
 				w := start(b, setup{options: python.Options{CacheDir: c.dir}})
 				for range 20 { // it is written when the worker rests
-					w.run("1")
+					w.Run("1")
 				}
 			}
 			for b.Loop() {
@@ -99,7 +100,7 @@ func launchDirect(b *testing.B, cache string) *direct {
 	if err := spec.Validate(); err != nil {
 		b.Fatal(err)
 	}
-	cmd, master, in, out := spawn(b, spec, setup{})
+	cmd, master, in, out := rawworker.Spawn(b, spec, rawworker.Setup{Base: cleanEnv()})
 	return &direct{b: b, cmd: cmd, master: master, in: in, out: out, terminal: int(master.Fd()), buf: make([]byte, 1<<20)}
 }
 
@@ -136,7 +137,7 @@ func (d *direct) read(buf []byte) {
 
 // drain reads the terminal up to the marker of the last idle.
 func (d *direct) drain() {
-	marker := fmt.Appendf(nil, "\x1b_%s;#%d\x1b\\", nonce, d.mark)
+	marker := fmt.Appendf(nil, "\x1b_%s;#%d\x1b\\", rawworker.Nonce, d.mark)
 	for tail := []byte(nil); !bytes.HasSuffix(tail, marker); {
 		n, err := unix.Read(d.terminal, d.buf)
 		if err != nil || n == 0 {

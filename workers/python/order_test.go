@@ -37,7 +37,7 @@ func TestOutput_IsInTheTrueOrder(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.run(`import os, sys, subprocess, threading, ctypes
+		w.Run(`import os, sys, subprocess, threading, ctypes
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
@@ -45,8 +45,8 @@ class P:
 def display(): sys.displayhook(P())`)
 		for round := range rounds(10) {
 			for _, c := range cases {
-				if r := w.run(c.code); r.script() != c.want || r.idle.Outcome != ipc.OutcomeOK {
-					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.script(), c.want)
+				if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Script(), c.want)
 				}
 			}
 		}
@@ -56,9 +56,9 @@ def display(): sys.displayhook(P())`)
 func TestOutput_LargeTextIsWhole(t *testing.T) {
 	w := start(t, setup{})
 	want := strings.Repeat("é0123456789", 200_000) + "\n"
-	w.run("print('é0123456789' * 200000)").wants(t, want)
-	w.run("import sys; sys.stdout.buffer.write(b'x' * 300000); None").wants(t, strings.Repeat("x", 300_000))
-	w.run("for i in range(20000): print(i)").wants(t, func() string {
+	w.Run("print('é0123456789' * 200000)").Wants(t, want)
+	w.Run("import sys; sys.stdout.buffer.write(b'x' * 300000); None").Wants(t, strings.Repeat("x", 300_000))
+	w.Run("for i in range(20000): print(i)").Wants(t, func() string {
 		var b strings.Builder
 		for i := range 20_000 {
 			fmt.Fprintln(&b, i)
@@ -69,49 +69,49 @@ func TestOutput_LargeTextIsWhole(t *testing.T) {
 
 func TestOutput_ClosedStreamsAreMended(t *testing.T) {
 	w := start(t, setup{})
-	w.run("import sys; sys.stdout.close(); sys.stderr.close()")
-	w.run("print('again')").wants(t, "again\n")
-	if r := w.run("1/0"); !strings.Contains(r.errText(), "ZeroDivisionError") {
-		t.Fatalf("got %q", r.script())
+	w.Run("import sys; sys.stdout.close(); sys.stderr.close()")
+	w.Run("print('again')").Wants(t, "again\n")
+	if r := w.Run("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
+		t.Fatalf("got %q", r.Script())
 	}
-	w.run("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").wants(t, "shown\n")
+	w.Run("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").Wants(t, "shown\n")
 }
 
 func TestOutput_NonblockingTerminalLosesNothing(t *testing.T) {
 	w := start(t, setup{})
-	w.run("import os; os.set_blocking(0, False)")
-	w.run("for i in range(300): print('y' * 5000)").wants(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
+	w.Run("import os; os.set_blocking(0, False)")
+	w.Run("for i in range(300): print('y' * 5000)").Wants(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
 }
 
 func TestFork_ChildIsCutOffFromTheChannel(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		r := w.run(`import os, sys
+		r := w.Run(`import os, sys
 pid = os.fork()
 if pid == 0:
     print('child', flush=True)
     1/0`)
-		if r.idle.Outcome != ipc.OutcomeOK {
-			t.Fatalf("got %q %+v", r.script(), r.idle)
+		if r.Idle.Outcome != ipc.OutcomeOK {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
-		if r := w.run("os.waitpid(pid, 0)[1] >> 8"); !strings.Contains(r.out(), "1\n") {
-			t.Fatalf("got %q", r.script())
+		if r := w.Run("os.waitpid(pid, 0)[1] >> 8"); !strings.Contains(r.Out(), "1\n") {
+			t.Fatalf("got %q", r.Script())
 		}
-		w.run("pid = os.fork()\nif pid == 0: sys.exit(7)\nos.waitpid(pid, 0)[1] >> 8").wants(t, "7\n")
-		w.run("import subprocess; subprocess.run([sys.executable, '-c', 'import os; print([f for f in range(200, 210) if os.path.exists(\"/dev/fd/%d\" % f)])'], close_fds=False); None").wants(t, "[]\n")
+		w.Run("pid = os.fork()\nif pid == 0: sys.exit(7)\nos.waitpid(pid, 0)[1] >> 8").Wants(t, "7\n")
+		w.Run("import subprocess; subprocess.run([sys.executable, '-c', 'import os; print([f for f in range(200, 210) if os.path.exists(\"/dev/fd/%d\" % f)])'], close_fds=False); None").Wants(t, "[]\n")
 	})
 }
 
 func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.run("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
-		if r := w.run("with mp.Pool(2) as p: print(p.map(f, [2]))"); !strings.HasSuffix(r.out(), "[4]\n") || !strings.Contains(r.out(), "in 2\n") {
-			t.Fatalf("got %q", r.script())
+		w.Run("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
+		if r := w.Run("with mp.Pool(2) as p: print(p.map(f, [2]))"); !strings.HasSuffix(r.Out(), "[4]\n") || !strings.Contains(r.Out(), "in 2\n") {
+			t.Fatalf("got %q", r.Script())
 		}
-		w.run("from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(1) as e: print(e.submit(f, 3).result())").wants(t, "in 3\n9\n")
-		w.run("mp.get_start_method(), mp.get_context().get_start_method()").wants(t, "('fork', 'fork')\n")
-		w.run("mp.set_start_method('spawn', force=True); mp.get_start_method()").wants(t, "'spawn'\n")
+		w.Run("from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(1) as e: print(e.submit(f, 3).result())").Wants(t, "in 3\n9\n")
+		w.Run("mp.get_start_method(), mp.get_context().get_start_method()").Wants(t, "('fork', 'fork')\n")
+		w.Run("mp.set_start_method('spawn', force=True); mp.get_start_method()").Wants(t, "'spawn'\n")
 	})
 }
 
@@ -123,16 +123,16 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 	s := setup{python: path}
 	s.options.ImageDPI = 50
 	w := start(t, s)
-	if r := w.run("import matplotlib.pyplot as plt"); r.idle.Outcome != ipc.OutcomeOK {
+	if r := w.Run("import matplotlib.pyplot as plt"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("python3 has no matplotlib: name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
 	}
 	images := func(code string) (list []ipc.Image) {
 		t.Helper()
-		r := w.run(code)
-		if r.idle.Outcome != ipc.OutcomeOK {
-			t.Fatalf("%s: got %q", code, r.script())
+		r := w.Run(code)
+		if r.Idle.Outcome != ipc.OutcomeOK {
+			t.Fatalf("%s: got %q", code, r.Script())
 		}
-		for _, e := range r.events {
+		for _, e := range r.Events {
 			if m, ok := e.(ipc.Image); ok {
 				if _, err := png.Decode(bytes.NewReader(m.Data)); err != nil {
 					t.Fatalf("%s: %v", code, err)
@@ -166,8 +166,8 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 	if got := images("from matplotlib.figure import Figure\nf = Figure(); f.subplots().plot([1, 2]); f"); len(got) != 1 {
 		t.Fatalf("a figure without pyplot: %d images", len(got))
 	}
-	r := w.run("print('a'); plt.plot([1]); plt.show(); print('b')")
-	if r.script() != "a\n[image image/png]b\n" {
-		t.Fatalf("got %q", r.script())
+	r := w.Run("print('a'); plt.plot([1]); plt.show(); print('b')")
+	if r.Script() != "a\n[image image/png]b\n" {
+		t.Fatalf("got %q", r.Script())
 	}
 }

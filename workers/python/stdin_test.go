@@ -40,9 +40,9 @@ func TestStdin_EverySurfaceIsServed(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for _, c := range cases {
-			r := w.run(c.code, c.answers...)
-			if got := r.script(); got != c.want || r.idle == nil || r.idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%s: got %q\nwant %q (%+v)", c.name, got, c.want, r.idle)
+			r := w.Run(c.code, c.answers...)
+			if got := r.Script(); got != c.want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q\nwant %q (%+v)", c.name, got, c.want, r.Idle)
 			}
 		}
 	})
@@ -51,44 +51,44 @@ func TestStdin_EverySurfaceIsServed(t *testing.T) {
 func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		r := w.run("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
-		if got := r.script(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.idle.Outcome != ipc.OutcomeOK {
+		r := w.Run("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
+		if got := r.Script(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.Idle.Outcome != ipc.OutcomeOK {
 			t.Errorf("pdb: got %q", got)
 		}
-		r = w.run("import pdb; pdb.set_trace()", "w", "n", "c")
-		if got := r.script(); !strings.Contains(got, "<module>()") || strings.Contains(got, ".py(") {
+		r = w.Run("import pdb; pdb.set_trace()", "w", "n", "c")
+		if got := r.Script(); !strings.Contains(got, "<module>()") || strings.Contains(got, ".py(") {
 			t.Errorf("pdb shows the worker's own frames: %q", got)
 		}
-		w.run("def f():\n    return 1")
-		w.run("import pdb; pdb.set_trace()", "b f", "c")
-		if r = w.run("f()", "cl 1", "c"); !strings.Contains(r.script(), "-> return 1") {
-			t.Errorf("pdb forgets a breakpoint between cells: %q", r.script())
+		w.Run("def f():\n    return 1")
+		w.Run("import pdb; pdb.set_trace()", "b f", "c")
+		if r = w.Run("f()", "cl 1", "c"); !strings.Contains(r.Script(), "-> return 1") {
+			t.Errorf("pdb forgets a breakpoint between cells: %q", r.Script())
 		}
-		r = w.run("breakpoint()", "c")
-		if !strings.Contains(r.script(), `[wait debugger line "(Pdb) "]`) {
-			t.Errorf("breakpoint: got %q", r.script())
+		r = w.Run("breakpoint()", "c")
+		if !strings.Contains(r.Script(), `[wait debugger line "(Pdb) "]`) {
+			t.Errorf("breakpoint: got %q", r.Script())
 		}
-		r = w.run("import code\ncode.interact(banner='', exitmsg='', local={})", "if 1:", "  print('in')", "\n", "")
-		if got := r.script(); !strings.Contains(got, `[wait continue line "... "]`) || !strings.Contains(got, "in\n") {
+		r = w.Run("import code\ncode.interact(banner='', exitmsg='', local={})", "if 1:", "  print('in')", "\n", "")
+		if got := r.Script(); !strings.Contains(got, `[wait continue line "... "]`) || !strings.Contains(got, "in\n") {
 			t.Errorf("code.interact: got %q", got)
 		}
-		r = w.run("import cmd\nclass C(cmd.Cmd):\n    def do_q(self, a): return True\nC().cmdloop()", "q")
-		if !strings.Contains(r.script(), `[wait line line "(Cmd) "]`) {
-			t.Errorf("cmd: got %q", r.script())
+		r = w.Run("import cmd\nclass C(cmd.Cmd):\n    def do_q(self, a): return True\nC().cmdloop()", "q")
+		if !strings.Contains(r.Script(), `[wait line line "(Cmd) "]`) {
+			t.Errorf("cmd: got %q", r.Script())
 		}
-		w.onWait = func(m ipc.StdinWait) bool {
+		w.OnWait = func(m ipc.StdinWait) bool {
 			if m.Prompt == "help> " {
-				w.answer(m, "quit")
+				w.Answer(m, "quit")
 				return true
 			}
 			return false
 		}
-		if r := w.run("help()"); !strings.Contains(r.script(), `[wait line line "help> "]`) {
-			t.Errorf("help: got %q", r.script())
+		if r := w.Run("help()"); !strings.Contains(r.Script(), `[wait line line "help> "]`) {
+			t.Errorf("help: got %q", r.Script())
 		}
-		w.onWait = nil
-		if r := w.run("help(len)"); !strings.Contains(r.out(), "Return the number of items in a container") {
-			t.Errorf("help(len): got %q", r.script())
+		w.OnWait = nil
+		if r := w.Run("help(len)"); !strings.Contains(r.Out(), "Return the number of items in a container") {
+			t.Errorf("help(len): got %q", r.Script())
 		}
 	})
 }
@@ -111,87 +111,87 @@ func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for _, c := range cases {
-			w.begin(c.code)
-			if _, err := w.terminal.WriteString(c.typed); err != nil {
+			w.Begin(c.code)
+			if _, err := w.Terminal.WriteString(c.typed); err != nil {
 				t.Fatal(err)
 			}
-			r := w.finish()
-			if got := r.out(); got != c.want || r.idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%s: got %q, want %q (%+v)", c.name, r.script(), c.want, r.idle)
+			r := w.Finish()
+			if got := r.Out(); got != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q, want %q (%+v)", c.name, r.Script(), c.want, r.Idle)
 			}
 		}
-		w.run("print(input())", "managed").wants(t, "managed\n")
+		w.Run("print(input())", "managed").Wants(t, "managed\n")
 	})
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 	w := start(t, setup{})
 	var old ipc.StdinWait
-	w.onWait = func(m ipc.StdinWait) bool {
+	w.OnWait = func(m ipc.StdinWait) bool {
 		old = m
 		w.interrupt(1, 1)
 		return true
 	}
-	if r := w.run("input('a? ')"); r.idle.Outcome != ipc.OutcomeInterrupted {
-		t.Fatalf("got %q %+v", r.script(), r.idle)
+	if r := w.Run("input('a? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		t.Fatalf("got %q %+v", r.Script(), r.Idle)
 	}
-	w.onWait = nil
-	w.answer(old, "too late")
-	w.begin("x = input('b? ')")
-	w.answer(old, "too late")
-	if r := w.finish("in time"); r.idle.Outcome != ipc.OutcomeOK {
-		t.Fatalf("got %q %+v", r.script(), r.idle)
+	w.OnWait = nil
+	w.Answer(old, "too late")
+	w.Begin("x = input('b? ')")
+	w.Answer(old, "too late")
+	if r := w.Finish("in time"); r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q %+v", r.Script(), r.Idle)
 	}
-	w.run("x").wants(t, "'in time'\n")
+	w.Run("x").Wants(t, "'in time'\n")
 }
 
 func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		var asked []ipc.StdinWait
-		w.onWait = func(m ipc.StdinWait) bool {
+		w.OnWait = func(m ipc.StdinWait) bool {
 			asked = append(asked, m)
 			return true
 		}
-		w.run("import threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not got and not t.is_alive(): pass\ntime.sleep(0.05)")
-		if len(asked) != 1 || asked[0].Turn != w.turn {
-			t.Fatalf("got %+v, want one wait of turn %d", asked, w.turn)
+		w.Run("import threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not got and not t.is_alive(): pass\ntime.sleep(0.05)")
+		if len(asked) != 1 || asked[0].Turn != w.Turn {
+			t.Fatalf("got %+v, want one wait of turn %d", asked, w.Turn)
 		}
-		w.begin("t.join(); got")
+		w.Begin("t.join(); got")
 		for len(asked) < 2 {
-			if m, ok := w.next().(ipc.StdinWait); ok {
+			if m, ok := w.Next().(ipc.StdinWait); ok {
 				asked = append(asked, m)
 			}
 		}
-		if asked[1].Turn != w.turn || asked[1].Wait == asked[0].Wait || asked[1].Prompt != "bg? " {
+		if asked[1].Turn != w.Turn || asked[1].Wait == asked[0].Wait || asked[1].Prompt != "bg? " {
 			t.Fatalf("got %+v", asked)
 		}
-		w.answer(asked[1], "late")
-		if r := w.finish(); r.out() != "['late']\n" {
-			t.Fatalf("got %q", r.script())
+		w.Answer(asked[1], "late")
+		if r := w.Finish(); r.Out() != "['late']\n" {
+			t.Fatalf("got %q", r.Script())
 		}
-		w.onWait = nil
-		w.run("input()", "main").wants(t, "'main'\n")
+		w.OnWait = nil
+		w.Run("input()", "main").Wants(t, "'main'\n")
 	})
 }
 
 func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.onWait = func(m ipc.StdinWait) bool {
-			w.answer(m, "for "+m.Prompt)
+		w.OnWait = func(m ipc.StdinWait) bool {
+			w.Answer(m, "for "+m.Prompt)
 			return true
 		}
 		for range 20 {
-			r := w.run(`import threading, getpass
+			r := w.Run(`import threading, getpass
 got = []
 ts = [threading.Thread(target=lambda i=i: got.append(getpass.getpass('t%d' % i))) for i in range(3)]
 for t in ts: t.start()
 got.append(input('m'))
 for t in ts: t.join()
 print(sorted(got))`)
-			if !strings.HasSuffix(r.out(), "['for m', 'for t0', 'for t1', 'for t2']\n") {
-				t.Fatalf("got %q", r.script())
+			if !strings.HasSuffix(r.Out(), "['for m', 'for t0', 'for t1', 'for t2']\n") {
+				t.Fatalf("got %q", r.Script())
 			}
 		}
 	})

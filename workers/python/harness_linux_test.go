@@ -1,5 +1,0 @@
-package python_test
-
-import "golang.org/x/sys/unix"
-
-const getTermios, setTermios = unix.TCGETS, unix.TCSETS
