@@ -247,10 +247,13 @@ type SubscribeParams struct {
 	After   timeline.Seq `json:"after,omitempty"`
 }
 
-// A Subscribed names a subscription. A snapshot of everything up to Seq follows.
+// A Subscribed names a subscription. A snapshot of everything up to Seq follows. One
+// that is resumed says what is asked for now: who has seen that before may have
+// forgotten.
 type Subscribed struct {
 	Subscription string       `json:"subscription"`
 	Seq          timeline.Seq `json:"seq"`
+	Wait         *Wait        `json:"wait,omitempty"`
 }
 
 // SubscriptionParams name a subscription.

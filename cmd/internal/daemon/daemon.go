@@ -64,7 +64,7 @@ type Daemon struct {
 	started time.Time
 
 	commands chan command
-	wg       sync.WaitGroup // clients, subscriptions, openings, jobs
+	wg       sync.WaitGroup // clients, subscriptions, openings, jobs, a drain
 	flights  flights
 
 	mu       sync.Mutex
@@ -178,9 +178,12 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error) error {
 		defer ticker.Stop()
 		idle = ticker.C
 	}
+	var drained chan struct{} // nil until a drain begins
 	for {
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-drained:
 			return nil
 		case err := <-accepted:
 			return err
@@ -196,8 +199,13 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error) error {
 				d.paused = c == commandPause
 				d.mu.Unlock()
 			case commandDrain:
-				d.drain(ctx)
-				return nil
+				if drained == nil { // it goes on beside the owner, who can still be told to stop
+					drained = make(chan struct{})
+					d.wg.Go(func() {
+						defer close(drained)
+						d.drain(ctx)
+					})
+				}
 			case commandStop:
 				return nil
 			}
@@ -214,9 +222,10 @@ func (d *Daemon) drain(ctx context.Context) {
 	defer cancel()
 	for _, s := range d.open() {
 		// A session that waits for input is not waited for: nobody may answer it.
-		if _, err := s.Wait(ctx, &supervisor.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1}); err != nil {
-			return
-		}
+		_, _ = s.Wait(ctx, &supervisor.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1})
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	d.closeSessions()
 	d.seeOff(ctx)
@@ -238,24 +247,31 @@ func (d *Daemon) seeOff(ctx context.Context) {
 	}
 }
 
-// idleFor is how long nobody has wanted anything; 0 while something goes on.
+// idleFor is how long nobody has wanted anything and nothing has gone on.
 func (d *Daemon) idleFor() time.Duration {
+	if d.isBusy() {
+		d.used() // what begins when it ends is the whole time
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.lastUse)
+}
+
+// isBusy reports whether something goes on.
+func (d *Daemon) isBusy() bool {
 	for _, e := range d.all() {
 		if !e.isSettled() {
-			return 0
+			return true
 		}
 	}
 	for _, s := range d.open() {
 		if i := s.Info(); i.State == supervisor.StateRunning || i.State == supervisor.StateStarting {
-			return 0
+			return true
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.watches) > 0 {
-		return 0
-	}
-	return time.Since(d.lastUse)
+	return len(d.watches) > 0
 }
 
 // used notes that somebody wanted something.

@@ -15,6 +15,8 @@
 //	job           the first that   it is done, or nobody waits for it    what sessions wait for
 //	              waits for it
 //	broadcast     likewise         the job ends                          telling who waits
+//	drain         the owner        nothing runs, or a minute is over     waiting for that
+//	beat          a long call      the call is answered                  its progress
 //
 // Serve waits for all of them.
 package daemon

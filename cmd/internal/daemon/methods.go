@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -40,6 +43,51 @@ func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error
 	}
 }
 
+const (
+	// firstBeat is after how long a call tells that it is under way, and beatPause how
+	// often it does so from then on.
+	firstBeat = time.Second
+	beatPause = 5 * time.Second
+)
+
+// long has a call that may take long tell how long it has taken, in seconds, if its
+// caller wants to know.
+func (d *Daemon) long(h rpc.Handler) rpc.Handler {
+	return func(ctx context.Context, r *rpc.Request) (any, error) {
+		if r.Token() != nil {
+			ctx, stop := context.WithCancel(ctx)
+			defer stop()
+			d.wg.Go(func() { d.beat(ctx, r) })
+		}
+		return h(ctx, r)
+	}
+}
+
+func (d *Daemon) beat(ctx context.Context, r *rpc.Request) {
+	var p client.NameParams
+	_ = json.Unmarshal(r.Params, &p) // the method says what is wrong with it
+	begun := time.Now()
+	timer := time.NewTimer(firstBeat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			timer.Reset(beatPause)
+		}
+		e, err := d.known(p.Session)
+		if err != nil {
+			return
+		}
+		state := d.describe(e).State
+		elapsed := time.Since(begun)
+		if r.Progress(elapsed.Seconds(), 0, fmt.Sprintf("%s, %.1f s", state, elapsed.Seconds())) != nil {
+			return
+		}
+	}
+}
+
 // errNotReady ends a wait for a session that is still being prepared.
 var errNotReady = errors.New("the session is still being prepared")
 
@@ -52,11 +100,11 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodCreate:    method(d.handleCreate),
 		client.MethodList:      method(d.handleList),
 		client.MethodGet:       method(d.handleGet),
-		client.MethodReset:     method(d.handleReset),
+		client.MethodReset:     d.long(method(d.handleReset)),
 		client.MethodClose:     method(d.handleClose),
-		client.MethodStart:     method(d.handleStart),
-		client.MethodInput:     method(d.handleInput),
-		client.MethodWait:      method(d.handleWait),
+		client.MethodStart:     d.long(method(d.handleStart)),
+		client.MethodInput:     d.long(method(d.handleInput)),
+		client.MethodWait:      d.long(method(d.handleWait)),
 		client.MethodInterrupt: method(d.handleInterrupt),
 		client.MethodComplete:  method(d.handleComplete),
 		client.MethodParse:     method(d.handleParse),
@@ -143,11 +191,15 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 	if err != nil {
 		return client.Reply{}, err
 	}
+	if p.WaitMS == 0 && p.After == 0 { // who wants to see nothing does not get all there ever was
+		p.After = e.session.Log().Last()
+	}
 	turn, err := e.session.SubmitAs(ctx, p.Author, p.Input)
 	if err != nil {
 		return client.Reply{}, err
 	}
-	return d.follow(ctx, e, turn, p.WaitMS, p.After)
+	d.wrote(e, r.Conn, turn.ID())
+	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
 }
 
 func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (client.Reply, error) {
@@ -166,23 +218,26 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 	if turn == nil {
 		return client.Reply{}, supervisor.ErrStale
 	}
+	if p.WaitMS == 0 && p.After == 0 {
+		p.After = e.session.Log().Last()
+	}
 	if err := turn.Answer(ctx, p.Wait, supervisor.Input{Data: []byte(p.Input), EOF: p.EOF, Author: p.Author}); err != nil {
 		return client.Reply{}, err
 	}
-	return d.follow(ctx, e, turn, p.WaitMS, p.After)
+	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
 }
 
 // follow waits for a turn that a call has started or fed. When the call is
 // cancelled, the turn is interrupted; when its client only goes away, the turn
 // goes on.
-func (d *Daemon) follow(ctx context.Context, e *entry, turn *supervisor.Turn, waitMS int64, after timeline.Seq) (client.Reply, error) {
+func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn *supervisor.Turn, waitMS int64, after timeline.Seq) (client.Reply, error) {
 	o, err := waitOptions(waitMS, after)
 	if err != nil {
 		return client.Reply{}, err
 	}
 	e.remember(turn)
 	reply, err := turn.Wait(ctx, o)
-	if errors.Is(context.Cause(ctx), rpc.ErrCancelled) {
+	if r.Settle() {
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
 		defer stop()
 		if _, err := e.session.Interrupt(bounded, turn.ID()); err != nil {
@@ -339,12 +394,50 @@ func wireReply(r supervisor.Reply) client.Reply {
 	}
 }
 
+// wireEvents is the events of a reply, of which the oldest give way when it would
+// not fit a line.
 func wireEvents(events []timeline.Event) []client.Event {
 	wire := make([]client.Event, 0, len(events))
+	raw := 0
 	for _, e := range events {
-		wire = append(wire, wireEvent(e))
+		w := wireEvent(e)
+		wire = append(wire, w)
+		raw += rawSize(w)
+	}
+	if raw <= maxReply/mostEscaped {
+		return wire
+	}
+	room := maxReply
+	for i, w := range slices.Backward(wire) {
+		b, err := json.Marshal(w)
+		if err == nil && len(b) > room && w.Type == client.TypeImage {
+			wire[i].Bytes, wire[i].Data, wire[i].Message = int64(len(w.Data)), nil, tooLargePicture
+			b, err = json.Marshal(wire[i])
+		}
+		if room -= len(b); err != nil || room < 0 {
+			left := client.Event{Seq: w.Seq, Turn: w.Turn, Type: client.TypeElided, From: wire[0].Seq, To: w.Seq}
+			for _, gone := range wire[:i+1] {
+				left.Bytes += int64(len(gone.Text) + len(gone.Data))
+			}
+			return append([]client.Event{left}, wire[i+1:]...)
+		}
 	}
 	return wire
+}
+
+const (
+	// maxReply bounds the events of an answer, encoded: with the rest it fits a line.
+	maxReply = 14 << 20
+
+	// mostEscaped is how much longer JSON makes text at most.
+	mostEscaped = 6
+
+	tooLargePicture = "the picture is too large to be sent"
+)
+
+// rawSize is about how large an event is before it is encoded.
+func rawSize(e client.Event) int {
+	return len(e.Text) + len(e.Input) + len(e.Data)*4/3 + len(e.Message) + len(e.Prompt) + 200
 }
 
 // wireEvent is an event for the wire, where a picture must fit a line.
@@ -352,7 +445,7 @@ func wireEvent(e timeline.Event) client.Event {
 	w := client.FromTimeline(e)
 	if w.Type == client.TypeImage && len(w.Data) > maxImage {
 		w.Bytes, w.Data = int64(len(w.Data)), nil
-		w.Message = "the picture is too large to be sent"
+		w.Message = tooLargePicture
 	}
 	return w
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -122,6 +123,9 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
 	if p.Name != "" && !goodName.MatchString(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
+	}
+	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
+		return nil, rpc.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
 	}
 	if p.Language == "" {
 		p.Language = d.o.Languages[0]
@@ -350,7 +354,9 @@ func (d *Daemon) remove(ctx context.Context, e *entry) error {
 	if d.entries[e.name] == e {
 		delete(d.entries, e.name)
 	}
-	delete(d.writers, e.name)
+	if b := d.writers[e.name]; b != nil && b.entry == e {
+		delete(d.writers, e.name)
+	}
 	d.mu.Unlock()
 	return err
 }

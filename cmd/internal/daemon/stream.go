@@ -49,6 +49,9 @@ func (d *Daemon) quickMethods() map[string]rpc.Handler {
 
 // ready finds a session that is open, without waiting.
 func (d *Daemon) ready(name string) (*entry, error) {
+	if name == "" {
+		return nil, rpc.InvalidParams("session is required")
+	}
 	d.mu.Lock()
 	e := d.entries[name]
 	d.mu.Unlock()
@@ -145,7 +148,7 @@ func (d *Daemon) handleResume(_ context.Context, r *rpc.Request, p client.Subscr
 	if w.stop == nil {
 		r.AfterAnswer(func() { d.start(w, 0) })
 	}
-	return client.Subscribed{Subscription: w.id, Seq: w.seq()}, nil
+	return client.Subscribed{Subscription: w.id, Seq: w.seq(), Wait: wireWait(w.entry.session.Info().Wait)}, nil
 }
 
 func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (nothing, error) {
@@ -156,7 +159,9 @@ func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.S
 	w.pause()
 	d.mu.Lock()
 	delete(d.watches, w.id)
-	delete(d.lines[r.Conn].watches, w.id)
+	if l := d.lines[r.Conn]; l != nil { // else the connection has just ended
+		delete(l.watches, w.id)
+	}
 	d.mu.Unlock()
 	return nothing{}, nil
 }
@@ -249,6 +254,6 @@ func newPart() *part { return &part{events: []client.Event{}} }
 func (p *part) add(e client.Event) (full bool) {
 	p.events = append(p.events, e)
 	p.last = e.Seq
-	p.bytes += len(e.Text) + len(e.Input) + len(e.Data)*4/3 + 200
+	p.bytes += rawSize(e)
 	return p.bytes >= snapshotBytes
 }

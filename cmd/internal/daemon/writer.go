@@ -14,18 +14,23 @@ type baton struct {
 	entry  *entry
 	conn   *rpc.Conn
 	author string
-	long   bool // announced
+	long   bool   // announced
+	turn   uint64 // guarded by Daemon.mu: what it is for, if not long; 0 until that has begun
 }
 
 // mayWrite says who else has the keyboard of a session.
 func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.mayWriteLocked(e, conn)
+}
+
+func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
 	b := d.writers[e.name]
 	if b == nil || b.entry != e || b.conn == conn {
 		return nil
 	}
-	if b.long || e.session.Current() != nil { // what was taken for a turn ends with it
+	if b.long || b.turn != 0 && b.turn == active(e) { // what was taken for a turn ends with it
 		return &rpc.Error{
 			Code: rpc.CodeFailed, Kind: client.KindWriter,
 			Message: b.author + " has the keyboard of this session: wait until it is given back",
@@ -35,7 +40,24 @@ func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
 	return nil
 }
 
-func (d *Daemon) handleTake(ctx context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
+// active is the number of the turn that is active, or 0.
+func active(e *entry) uint64 {
+	if turn := e.session.Current(); turn != nil {
+		return turn.ID()
+	}
+	return 0
+}
+
+// wrote notes which turn a keyboard was taken for, if it was for one.
+func (d *Daemon) wrote(e *entry, conn *rpc.Conn, turn uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b := d.writers[e.name]; b != nil && b.entry == e && b.conn == conn {
+		b.turn = turn
+	}
+}
+
+func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
 	d.used()
 	if p.Author == "" {
 		return nothing{}, rpc.InvalidParams("author is required: others see who has the keyboard")
@@ -44,19 +66,33 @@ func (d *Daemon) handleTake(ctx context.Context, r *rpc.Request, p client.Writer
 	if err != nil {
 		return nothing{}, err
 	}
-	if err := d.mayWrite(e, r.Conn); err != nil {
-		return nothing{}, err
-	}
-	d.mu.Lock()
-	before := d.writers[e.name]
-	b := &baton{e, r.Conn, p.Author, p.Long}
-	d.writers[e.name] = b
-	d.lineLocked(r.Conn).batons[b] = true
-	d.mu.Unlock()
-	if p.Long && (before == nil || !before.long) {
+	announced, err := d.take(e, r.Conn, p)
+	if announced {
 		e.session.Notify(p.Author + " has the keyboard")
 	}
-	return nothing{}, nil
+	return nothing{}, err
+}
+
+// take gives a session's keyboard to a connection, unless somebody else has it. It
+// reports whether others are to be told.
+func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.mayWriteLocked(e, conn); err != nil {
+		return false, err
+	}
+	b := &baton{entry: e, conn: conn, author: p.Author, long: p.Long, turn: active(e)}
+	had := false
+	if before := d.writers[e.name]; before != nil {
+		if l := d.lines[before.conn]; l != nil {
+			delete(l.batons, before)
+		}
+		had = before.entry == e && before.conn == conn && before.long
+		b.long = b.long || had // it is still announced
+	}
+	d.writers[e.name] = b
+	d.lineLocked(conn).batons[b] = true
+	return b.long && !had, nil
 }
 
 func (d *Daemon) handleRelease(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {

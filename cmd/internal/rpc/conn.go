@@ -50,7 +50,7 @@ type Conn struct {
 	stop context.CancelCauseFunc
 
 	mu      sync.Mutex
-	calls   map[string]*Request // guarded by mu: under way, by id as it was written
+	calls   map[string]*Request // guarded by mu: under way, by key
 	queue   [][]byte            // guarded by mu: lines
 	queued  int                 // guarded by mu: bytes in queue and in the write under way
 	ended   bool                // guarded by mu: nothing is queued any more
@@ -248,11 +248,20 @@ func (c *Conn) notification(method string, params json.RawMessage) {
 		return
 	}
 	c.mu.Lock()
-	r := c.calls[string(p.RequestID)]
-	c.mu.Unlock()
-	if r != nil {
+	defer c.mu.Unlock()
+	if r := c.calls[key(p.RequestID)]; r != nil && !r.settled {
 		r.cancel(ErrCancelled)
 	}
+}
+
+// key is what two ids share that are the same: a string however it was written, but
+// no number.
+func key(id json.RawMessage) string {
+	var s string
+	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
+		return `"` + s
+	}
+	return string(id)
 }
 
 func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage) {
@@ -267,10 +276,10 @@ func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage
 	r := &Request{Method: method, Params: params, Conn: c, id: id, token: progressToken(params)}
 	r.ctx, r.cancel = context.WithCancelCause(c.ctx)
 	c.mu.Lock()
-	_, taken := c.calls[string(id)]
+	_, taken := c.calls[key(id)]
 	full := len(c.calls) >= maxCalls
 	if !taken && !full {
-		c.calls[string(id)] = r
+		c.calls[key(id)] = r
 	}
 	c.mu.Unlock()
 	switch {
@@ -290,20 +299,21 @@ func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage
 	}
 }
 
-// call runs one handler, unless the call was cancelled before, and answers.
+// call runs one handler, unless the call was cancelled before, and answers. One
+// whose client has said all that it had to say may still be reading.
 func (c *Conn) call(r *Request, handler Handler) {
 	var result any
 	var err error
-	if r.ctx.Err() == nil {
+	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), ErrClosed) {
 		result, err = c.guarded(r, handler)
-	}
-	if errors.Is(context.Cause(r.ctx), ErrCancelled) {
-		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
-	} else if err == nil && r.ctx.Err() != nil && result == nil {
+	} else {
 		err = Errorf(CodeFailed, KindShuttingDown, "the server shuts down")
 	}
+	if r.Settle() {
+		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
+	}
 	c.mu.Lock()
-	delete(c.calls, string(r.id)) // before the answer: its id may be used again then
+	delete(c.calls, key(r.id)) // before the answer: its id may be used again then
 	c.mu.Unlock()
 	r.finish(result, err)
 	r.cancel(nil)
@@ -383,8 +393,8 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 	for {
 		c.mu.Lock()
 		if c.queued < roomQueued || c.broken != nil || c.ended {
-			c.mu.Unlock()
-			return c.enqueue(line)
+			defer c.mu.Unlock() // those who wait at the same time are let in one by one
+			return c.enqueueLocked(line)
 		}
 		if c.room == nil {
 			c.room = make(chan struct{})
@@ -402,6 +412,10 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 func (c *Conn) enqueue(line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.enqueueLocked(line)
+}
+
+func (c *Conn) enqueueLocked(line []byte) error {
 	switch {
 	case c.broken != nil:
 		return c.broken

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -25,6 +26,8 @@ type Request struct {
 	cancel context.CancelCauseFunc
 
 	after []func() // of the handler's goroutine
+
+	settled bool // guarded by Conn.mu: a cancel comes too late
 
 	mu       sync.Mutex
 	answered bool      // guarded by mu
@@ -88,6 +91,15 @@ func (r *Request) Progress(progress, total float64, message string) error {
 	}
 	r.reported, r.at = progress, now
 	return r.Conn.Notify("notifications/progress", p)
+}
+
+// Settle has a cancel come too late from here on, and returns whether one has come
+// before. A handler calls it before it leaves what the cancel would have undone.
+func (r *Request) Settle() (cancelled bool) {
+	r.Conn.mu.Lock()
+	defer r.Conn.mu.Unlock()
+	r.settled = true
+	return errors.Is(context.Cause(r.ctx), ErrCancelled)
 }
 
 // AfterAnswer has f called once the call's answer is queued: what f sends comes

@@ -386,3 +386,70 @@ func FuzzServer_AnyLine(f *testing.F) {
 		}
 	})
 }
+
+// held is a handler that says that it runs, and returns when it is cancelled.
+func held(running chan<- struct{}) Handler {
+	return func(ctx context.Context, _ *Request) (any, error) {
+		running <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+}
+
+func TestServer_AStringIDIsTheSameHoweverItIsWritten(t *testing.T) {
+	running := make(chan struct{}, 1)
+	p := connect(t, &Server{Methods: map[string]Handler{"held": held(running)}})
+	p.send(`{"jsonrpc":"2.0","id":"é","method":"held"}`)
+	<-running
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\u00e9"}}`)
+	p.expect(`{"jsonrpc":"2.0","id":"é","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
+}
+
+func TestServer_WhoHasSaidEverythingIsStillAnswered(t *testing.T) {
+	for range 50 {
+		p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"echo"}`)
+		if err := p.conn.(*net.UnixConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	}
+}
+
+func TestRequest_ACancelAfterItHasSettledIsTooLate(t *testing.T) {
+	settled, goOn := make(chan bool), make(chan struct{})
+	p := connect(t, &Server{
+		Methods: map[string]Handler{"settle": func(_ context.Context, r *Request) (any, error) {
+			settled <- r.Settle()
+			<-goOn
+			return "done", nil
+		}},
+		Quick: map[string]Handler{"go on": func(context.Context, *Request) (any, error) { close(goOn); return nil, nil }},
+	})
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"settle"}`)
+	if <-settled {
+		t.Error("it is said to be cancelled")
+	}
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":2,"method":"go on"}`)
+	got := p.receive() + p.receive()
+	if !strings.Contains(got, `{"jsonrpc":"2.0","id":1,"result":"done"}`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Sixty-four streams wait for room at once, and each has more to say than there is.
+func TestConn_StreamsThatWaitForRoomAreLetInOneByOne(t *testing.T) {
+	text := strings.Repeat("x", 3<<20)
+	const streams = 64
+	p := connect(t, &Server{Methods: map[string]Handler{"stream": func(ctx context.Context, r *Request) (any, error) {
+		return nil, r.Conn.NotifyWhenRoom(ctx, "text", text)
+	}}})
+	for i := range streams {
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"stream"}`, i))
+	}
+	for range 2 * streams { // an answer and a notification of each
+		if got := p.receive(); strings.Contains(got, "error") {
+			t.Fatal(got)
+		}
+	}
+}

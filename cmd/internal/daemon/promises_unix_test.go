@@ -1,0 +1,189 @@
+//go:build unix
+
+package daemon_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+)
+
+func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
+	const idle = 2 * time.Second
+	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
+	c := r.dial()
+	r.session(c)
+	begun := time.Now()
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep 4s"}); err != nil {
+		t.Fatal(err)
+	}
+	var s client.Session
+	for first := true; first || s.State == "running"; first = false { // probes: no activity
+		var err error
+		if s, err = c.Get(t.Context(), "main"); err != nil {
+			t.Fatalf("after %s: %v", time.Since(begun), err)
+		}
+	}
+	ended := time.Now()
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Fatal("the daemon does not end")
+	}
+	if left := time.Since(ended); left < idle/2 {
+		t.Errorf("it ended %s after the turn, want about %s", left, idle)
+	}
+}
+
+func TestControl_AStopEndsADrain(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep 100s"}); err != nil {
+		t.Fatal(err)
+	}
+	raw := r.raw()
+	raw.send(`{"type":"drain"}`, `{"type":"stop"}`)
+	begun := time.Now()
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Fatalf("it still drains after %s", time.Since(begun))
+	}
+}
+
+func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
+	r := start(t, nil)
+	agent, person := r.dial(), r.dial()
+	r.session(agent)
+	for range 1000 { // each stands for the one before it
+		if err := person.Take(t.Context(), "main", "ada", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Wait == nil {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()}); err != nil {
+		t.Errorf("the agent cannot answer for its own turn: %v", err)
+	}
+	if _, err := person.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
+		t.Fatal(err)
+	}
+	reply, err = agent.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Wait == nil {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n"}); !client.IsKind(err, client.KindWriter) {
+		t.Errorf("the agent answers for a turn that ada has the keyboard for: %v", err)
+	}
+}
+
+func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
+	r := start(t, nil)
+	r.session(r.dial())
+	raw := r.raw()
+	raw.send(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"session":"main","input":"sleep 1500ms","wait_ms":60000,"_meta":{"progressToken":"t"}}}`)
+	told := 0
+	for {
+		var m struct {
+			ID     int
+			Method string
+			Params struct {
+				Token    string `json:"progressToken"`
+				Progress float64
+				Message  string
+			}
+		}
+		if err := json.Unmarshal([]byte(raw.receive()), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.ID == 1 {
+			break
+		}
+		if m.Method != "notifications/progress" || m.Params.Token != "t" || m.Params.Progress < 1 || !strings.Contains(m.Params.Message, "running") {
+			t.Errorf("got %+v", m)
+		}
+		told++
+	}
+	if told == 0 {
+		t.Error("nothing was told")
+	}
+}
+
+func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Wait == nil {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+	var w client.Subscribed
+	if err := c.Call(t.Context(), client.MethodSubscribe, client.SubscribeParams{Session: "main"}, &w); err != nil {
+		t.Fatal(err)
+	}
+	p := client.SubscriptionParams{Subscription: w.Subscription}
+	if err := c.Call(t.Context(), client.MethodPause, p, nil); err != nil {
+		t.Fatal(err)
+	}
+	var again client.Subscribed
+	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.Wait == nil || again.Wait.ID != reply.Wait.ID {
+		t.Errorf("got %+v, %v, want the wait %d", again, err, reply.Wait.ID)
+	}
+}
+
+func TestDaemon_StartingATurnBringsNothingThatWasBefore(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range reply.Events {
+		if e.Turn != reply.Turn {
+			t.Errorf("got %+v of turn %d", e, e.Turn)
+		}
+	}
+}
+
+// A rawClient speaks lines.
+type rawClient struct {
+	t     testing.TB
+	conn  net.Conn
+	lines *bufio.Scanner
+}
+
+func (r *rig) raw() *rawClient {
+	r.t.Helper()
+	conn, err := net.Dial("unix", r.socket)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return &rawClient{r.t, conn, bufio.NewScanner(conn)}
+}
+
+func (c *rawClient) send(lines ...string) {
+	c.t.Helper()
+	if _, err := c.conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *rawClient) receive() string {
+	c.t.Helper()
+	if !c.lines.Scan() {
+		c.t.Fatalf("no answer: %v", c.lines.Err())
+	}
+	return c.lines.Text()
+}

@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
+	var pictures, lines []timeline.Event
+	for i := range 4 {
+		pictures = append(pictures, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.Image{MIME: "image/png", Data: make([]byte, 6<<20)}})
+	}
+	pictures = append(pictures, timeline.Event{Seq: 5, Body: timeline.TurnEnded{Outcome: "ok"}})
+	for i := range 200_000 {
+		lines = append(lines, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.InputLine{Prompt: "\x00\x00", Text: "line"}})
+	}
+	for name, events := range map[string][]timeline.Event{"pictures": pictures, "lines": lines} {
+		wire := wireEvents(events)
+		b, err := json.Marshal(client.Reply{Events: wire})
+		if err != nil || len(b) > rpc.MaxLine-1<<20 {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+		if last := wire[len(wire)-1]; last.Seq != events[len(events)-1].Seq {
+			t.Errorf("%s: the last event is %d", name, last.Seq)
+		}
+		if name == "pictures" && (len(wire) != 5 || wire[3].Data == nil || wire[0].Data != nil || wire[0].Bytes != 6<<20) {
+			t.Errorf("of the pictures %d events are left, and not the newest as it was", len(wire))
+		}
+		if first := wire[0]; name == "lines" && (first.Type != client.TypeElided || first.From != 1 || first.To+1 != wire[1].Seq) {
+			t.Errorf("got %+v, then %+v", first, wire[1])
+		}
+	}
+}
