@@ -199,11 +199,6 @@ func prints(want string) func(timeline.Event) bool {
 	}
 }
 
-func asks(e timeline.Event) bool {
-	_, ok := e.Body.(timeline.Wait)
-	return ok
-}
-
 // clean runs a turn that prints and reads, and fails unless nothing of what
 // came before shows in it.
 func (r *repl) clean(t *testing.T) {
