@@ -75,18 +75,10 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 	if o.Path != "" {
 		looks = []func() []Candidate{f.named}
 	}
-	var seen []Candidate
-	for _, look := range looks {
-		for _, c := range look() {
-			if c.Note == "" {
-				c.Version, c.Note = inspect(c.Path)
-			}
-			c.Taken = c.Note == ""
-			seen = append(seen, c)
-			if c.Taken {
-				return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
-			}
-		}
+	seen, ok := discovery.Choose(looks, inspect)
+	if ok {
+		c := seen[len(seen)-1]
+		return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
 	}
 	return Interpreter{}, seen, notFound(o.Path, seen)
 }

@@ -85,18 +85,10 @@ func find(o FindOptions, known places) (Installation, []Candidate, error) {
 	case home != "":
 		looks = []func() []Candidate{f.home}
 	}
-	var seen []Candidate
-	for _, look := range looks {
-		for _, c := range look() {
-			if c.Note == "" {
-				c.Version, c.Note = inspect(c.Path)
-			}
-			c.Taken = c.Note == ""
-			seen = append(seen, c)
-			if c.Taken {
-				return Installation{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
-			}
-		}
+	seen, ok := discovery.Choose(looks, inspect)
+	if ok {
+		c := seen[len(seen)-1]
+		return Installation{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
 	}
 	looked := discovery.Looked(seen)
 	switch {

@@ -95,6 +95,24 @@ func IsPath(name string) bool {
 	return strings.ContainsAny(name, pathSeparators) || strings.HasPrefix(name, ".")
 }
 
+// Choose tries what each look finds, in order, until one can be used: the one that
+// inspect has no note against. It returns the candidates that were tried, of which
+// the last is the choice if ok. A candidate that has a note already is not inspected.
+func Choose(looks []func() []workers.Candidate, inspect func(path string) (version, note string)) (seen []workers.Candidate, ok bool) {
+	for _, look := range looks {
+		for _, c := range look() {
+			if c.Note == "" {
+				c.Version, c.Note = inspect(c.Path)
+			}
+			c.Taken = c.Note == ""
+			if seen = append(seen, c); c.Taken {
+				return seen, true
+			}
+		}
+	}
+	return seen, false
+}
+
 // Why words the last candidate as the choice, and the ones that exist and were
 // passed over as the reason why it is not another.
 func Why(seen []workers.Candidate) string {
