@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -44,7 +46,7 @@ func (r *request) asks(w *supervisor.Wait) question {
 	}
 	page := can.Elicitation.URL != nil
 	form := can.Elicitation.Form != nil || !page // one that names no mode is of a time when there was one
-	if form && !(page && w.Secret && browserHere()) {
+	if form && !(page && w.Secret && askpage.BrowserHere()) {
 		return askForm
 	}
 	return askPage
@@ -271,8 +273,12 @@ func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
 	}
 	if a.call.asks(w) == askPage {
 		session := a.session
-		address, remove, err := a.pages.add(&page{About: about, Prompt: prompt, Secret: w.Secret, answer: func(ctx context.Context, text string) error {
-			return give(ctx, session, w, fromUser(text))
+		address, remove, err := a.pages.Add(&askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
+			err := give(ctx, session, w, fromUser(text))
+			if errors.Is(err, supervisor.ErrStale) {
+				return askpage.ErrOver
+			}
+			return err
 		}})
 		if err != nil {
 			return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
@@ -354,7 +360,7 @@ func (c *carPark) take(handle string) (*parking, bool) {
 	defer c.mu.Unlock()
 	p, ok := c.parked[handle]
 	delete(c.parked, handle)
-	c.handles = without(c.handles, handle)
+	c.handles = slices.DeleteFunc(c.handles, func(h string) bool { return h == handle })
 	return p, ok
 }
 

@@ -48,7 +48,6 @@
 //	asides   lines       its messages are written           errors that answer no call
 //	ask      a call      the answer, or the end of the call  one question to the client
 //	over     a call      the wait or the call is over       nothing
-//	pages    a call      Run ends                           the listener of pages, see page.go
 //	last     Run         calls and asides have ended        nothing
 //	web      RunHTTP     the listener is closed             connections, with one goroutine each
 //	leaving  a request   its calls are answered, 0.5 s      a client that has ended

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -69,7 +70,7 @@ type server struct {
 	stdin     StdinPolicy
 	imageSide int
 	parked    carPark
-	pages     pages
+	pages     askpage.Pages
 }
 
 // newServer is what one client sees, with options that are complete.
@@ -115,7 +116,7 @@ func Run(ctx context.Context, opts *Options) error {
 
 // close ends everything that belongs to the client.
 func (s *server) close() {
-	s.pages.close()
+	s.pages.Close()
 	s.sessions.close()
 }
 

@@ -1,6 +1,6 @@
 //go:build !unix || darwin
 
-package mcpserver
+package askpage
 
 // screenHere reports whether the user of this machine sits at a screen.
 func screenHere() bool { return true }

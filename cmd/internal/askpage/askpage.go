@@ -1,4 +1,16 @@
-package mcpserver
+// Package askpage asks the user of this machine for an answer on a page of their
+// browser, past the program that asked: the only way for a secret that neither a
+// model nor its client is to have.
+//
+//	var pages askpage.Pages
+//	defer pages.Close()
+//	address, remove, err := pages.Add(&askpage.Page{About: "…", Prompt: "Password:", Secret: true, Answer: take})
+//
+// # Goroutines
+//
+// From the first page on, one accepts connections and each connection has one. They
+// end with Close, which waits for the first; a connection has 10 s for a request.
+package askpage
 
 import (
 	"context"
@@ -8,55 +20,65 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
 const (
 	// maxAnswer bounds what a page takes, in bytes.
 	maxAnswer = 64 << 10
 
-	// maxPages bounds the pages that are open; the oldest go first.
+	// maxPages bounds the pages that are open; the oldest goes for one more.
 	maxPages = 64
 
 	// pageBound bounds one request to a page.
 	pageBound = 10 * time.Second
 )
 
-// browserHere reports whether a browser of the user can be expected on this
+// ErrOver is what Page.Answer returns when nobody wants the answer any more.
+var ErrOver = errors.New("askpage: the question is over")
+
+var errClosed = errors.New("askpage: closed")
+
+// BrowserHere reports whether a browser of the user can be expected on this
 // machine: then a secret can be typed into a page of ours, and the client never has it.
-func browserHere() bool {
+func BrowserHere() bool {
 	return os.Getenv("SSH_CONNECTION") == "" && screenHere()
 }
 
-// A page asks a person for one answer.
-type page struct {
-	About  string
+// A Page asks a person for one answer.
+type Page struct {
+	About  string // who asks for what, without a full stop
 	Prompt string
-	Secret bool
-	answer func(ctx context.Context, text string) error
+	Secret bool // not to be seen while it is typed
+
+	// Answer takes the answer, 64 KiB at most, in a goroutine of the page's. It is
+	// called once. The person sees its error.
+	Answer func(ctx context.Context, text string) error
 }
 
-// pages serves pages on the loopback interface, each under an address that cannot
+// Pages serves pages on the loopback interface, each under an address that cannot
 // be guessed and that is good for one answer. The zero value listens when the
-// first one is opened.
-type pages struct {
+// first one is opened. It is safe for concurrent use.
+type Pages struct {
+	serving sync.WaitGroup
+
 	mu     sync.Mutex
 	server *http.Server     // guarded by mu; nil until the first page
 	host   string           // guarded by mu; of the address
-	open   map[string]*page // guarded by mu
+	open   map[string]*Page // guarded by mu
 	tokens []string         // guarded by mu; of open, oldest first
 	closed bool             // guarded by mu
 }
 
-// add opens a page and returns its address and how to close it.
-func (p *pages) add(about *page) (address string, remove func(), err error) {
+// Add opens a page and returns its address and how to close it. 64 are open at the
+// most: the oldest goes for one more.
+func (p *Pages) Add(about *Page) (address string, remove func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return "", nil, supervisor.ErrClosed
+		return "", nil, errClosed
 	}
 	if p.server == nil {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,16 +86,17 @@ func (p *pages) add(about *page) (address string, remove func(), err error) {
 			return "", nil, err
 		}
 		p.host = listener.Addr().String()
-		p.open = make(map[string]*page)
+		p.open = make(map[string]*Page)
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /ask/{token}", p.show)
 		mux.HandleFunc("POST /ask/{token}", p.accept)
-		p.server = &http.Server{
+		server := &http.Server{
 			Handler:     http.NewCrossOriginProtection().Handler(p.guard(p.host, mux)),
 			ReadTimeout: pageBound, WriteTimeout: pageBound, IdleTimeout: pageBound,
 			MaxHeaderBytes: 16 << 10,
 		}
-		go func() { _ = p.server.Serve(listener) }() // until close
+		p.server = server
+		p.serving.Go(func() { _ = server.Serve(listener) })
 	}
 	if len(p.tokens) == maxPages {
 		delete(p.open, p.tokens[0])
@@ -86,27 +109,29 @@ func (p *pages) add(about *page) (address string, remove func(), err error) {
 }
 
 // take removes a page, once.
-func (p *pages) take(token string) (*page, bool) {
+func (p *Pages) take(token string) (*Page, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	about, ok := p.open[token]
 	delete(p.open, token)
-	p.tokens = without(p.tokens, token)
+	p.tokens = slices.DeleteFunc(p.tokens, func(t string) bool { return t == token })
 	return about, ok
 }
 
-func (p *pages) close() {
+// Close ends all pages. None is opened afterwards.
+func (p *Pages) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
 	if p.server != nil {
 		_ = p.server.Close()
 	}
+	p.mu.Unlock()
+	p.serving.Wait()
 }
 
 // guard refuses what was meant for another host, as a page of elsewhere whose name
 // was made to point here sends it, and has browsers keep nothing.
-func (p *pages) guard(host string, next http.Handler) http.Handler {
+func (p *Pages) guard(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != host {
 			http.Error(w, "wrong host", http.StatusForbidden)
@@ -129,7 +154,7 @@ var pageText = template.Must(template.New("page").Parse(`<!doctype html>
 {{else}}<p>Thank you. The answer has been handed over; this page can be closed.
 {{end}}`))
 
-func (p *pages) show(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	about := p.open[r.PathValue("token")]
 	p.mu.Unlock()
@@ -142,7 +167,7 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 
 const over = "This question is over: it was answered, or nothing waits for it any more."
 
-func (p *pages) accept(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) accept(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "the answer cannot be read: it may have 64 KiB", http.StatusBadRequest)
 		return
@@ -152,8 +177,8 @@ func (p *pages) accept(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, over, http.StatusGone)
 		return
 	}
-	switch err := about.answer(r.Context(), r.PostForm.Get("answer")); {
-	case errors.Is(err, supervisor.ErrStale):
+	switch err := about.Answer(r.Context(), r.PostForm.Get("answer")); {
+	case errors.Is(err, ErrOver):
 		http.Error(w, over, http.StatusGone)
 	case err != nil:
 		http.Error(w, "the answer was not taken: "+err.Error(), http.StatusInternalServerError)
@@ -162,17 +187,7 @@ func (p *pages) accept(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *pages) write(w http.ResponseWriter, about *page) {
+func (p *Pages) write(w http.ResponseWriter, about *Page) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = pageText.Execute(w, about) // the browser may have gone
-}
-
-// without is names less one.
-func without(names []string, name string) []string {
-	for i, n := range names {
-		if n == name {
-			return append(names[:i:i], names[i+1:]...)
-		}
-	}
-	return names
 }

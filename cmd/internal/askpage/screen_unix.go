@@ -1,6 +1,6 @@
 //go:build unix && !darwin
 
-package mcpserver
+package askpage
 
 import "os"
 
