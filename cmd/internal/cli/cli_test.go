@@ -104,7 +104,7 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 		}
 	}
 	for line, shown := range map[string]string{
-		"mcp --help": "repl mcp [--lang", "help mcp": "repl mcp [--lang",
+		"worker --help": "repl worker check [", "mcp --help": "repl mcp [--lang", "help mcp": "repl mcp [--lang",
 		"attach --help": "repl attach NAME [--watch", "help attach": "repl attach NAME [--watch",
 	} {
 		if status, out, _ := runLine(t, strings.Fields(line)...); status != 0 || !strings.Contains(out, shown) {

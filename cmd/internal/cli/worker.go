@@ -13,14 +13,18 @@ import (
 
 // worker is for people who write one.
 func worker(s streams, args []string) (int, error) {
-	if len(args) == 0 || args[0] != "check" {
-		return statusUsage, misuse("repl worker has one command: repl worker check COMMAND [ARG ...]")
-	}
 	f := newFlags("worker check")
 	dialect := f.String("dialect", "", "")
 	timeout := f.Duration("timeout", 10*time.Second, "")
-	if err := parse(f, args[1:]); err != nil {
+	check := len(args) > 0 && args[0] == "check"
+	if check {
+		args = args[1:]
+	}
+	if err := parse(f, args); err != nil {
 		return statusUsage, err
+	}
+	if !check {
+		return statusUsage, misuse("repl worker has one command: repl worker check COMMAND [ARG ...]")
 	}
 	if f.NArg() == 0 {
 		return statusUsage, misuse("repl worker check: which command? (see repl help)")
