@@ -119,7 +119,11 @@ func (s *Session) interruptLocked(w *worker, t *Turn) timeline.Seq {
 func (s *Session) ackedLocked(t *Turn) {
 	t.unacked = false
 	s.stopRetriesLocked()
-	s.worker.watchTerminal()
+	if w := s.worker; w != nil && w.watching != nil {
+		// Not at once: a program that dies of the interrupt is seen reading until it has.
+		w.pause = maxPause
+		w.lookLaterLocked(maxPause)
+	}
 }
 
 // dropInputLocked empties the queue, visibly.

@@ -322,8 +322,11 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	}
 	b.kill()
 	c := h.caller(t, "--daemon", "--name", "bot")
+	if got := c.repl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "not used") {
+		t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
+	}
 	if got := c.repl("ada"); !strings.Contains(got, "'ada'") {
-		t.Errorf("an answer after a restart in a wait: %q", got)
+		t.Errorf("the answer: %q", got)
 	}
 	other := h.caller(t, "--daemon", "--name", "another")
 	if got := other.repl("x"); !strings.Contains(got, "NameError") {

@@ -130,6 +130,9 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	if lang == "" {
 		lang = s.main
 	}
+	if lang == "" {
+		lang = s.onlyFound(s.place(dir))
+	}
 	if lang == "" && (s.host == nil || !named || name == newSession) { // a host may have it already
 		return nil, nil, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
 	}
@@ -153,6 +156,22 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 		news = append(news, "it works in "+v.dir)
 	}
 	return v, news, nil
+}
+
+// onlyFound is the language whose runtime is on this machine, if it is the only
+// one; else "".
+func (s *sessions) onlyFound(dir string) string {
+	only := ""
+	for _, lang := range s.languages {
+		if s.specs[lang](dir).Err != nil {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+		only = lang
+	}
+	return only
 }
 
 // place is the directory of a new session, for a client that works in dir. "" is
@@ -336,7 +355,7 @@ func (s *sessions) openAt(v *view) (Session, error) {
 		} else {
 			word = append(word, "back in the session as it was left")
 		}
-		v.resume(known, info.Wait)
+		v.resume(known)
 		s.mu.Lock()
 		v.lang = info.Worker.Language
 		s.mu.Unlock()

@@ -118,15 +118,12 @@ func (v *view) close(logger *slog.Logger) {
 	}
 }
 
-// resume has the caller know everything up to a cursor already, and with it the
-// wait that was told of before it.
-func (v *view) resume(known timeline.Seq, wait *supervisor.Wait) {
+// resume has the caller know everything up to a cursor already, but not the wait
+// that may be open: it may be another conversation, whose first input is code.
+func (v *view) resume(known timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cursor = max(firstEvent, known)
-	if wait != nil && wait.ID <= known {
-		v.shown = wait.ID
-	}
 }
 
 // knows is the caller's cursor, and the wait that it was last told of.
