@@ -4,6 +4,7 @@ package r_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -151,9 +152,12 @@ func (r *repl) follow(t *testing.T, turn *supervisor.Turn, answers []string, wai
 			if answers[0] == eof {
 				in = supervisor.Input{EOF: true}
 			}
-			answers = answers[1:]
-			if err := turn.Answer(ctx, e.Seq, in); err != nil {
+			switch err := turn.Answer(ctx, e.Seq, in); {
+			case errors.Is(err, supervisor.ErrStale): // an interrupt has ended it meanwhile
+			case err != nil:
 				t.Errorf("answer: %v", err)
+			default:
+				answers = answers[1:]
 			}
 		case timeline.TurnEnded:
 			if e.Turn != turn.ID() {
