@@ -198,15 +198,17 @@ func (v *view) beginReport(ctx context.Context) bool {
 func (v *view) endReport() { <-v.reporting }
 
 // start calls submit and, if it succeeds, makes c the owner of the turn, as one
-// step: so a call that is refused learns whose turn it is that runs.
+// step: so a call that is refused learns whose turn it was that ran. That may be
+// over by the time the refusal is here.
 func (v *view) start(c *call, submit func() (Turn, error)) (Turn, *owner, error) {
 	v.starting.Lock()
 	defer v.starting.Unlock()
+	v.mu.Lock()
+	before := v.owner
+	v.mu.Unlock()
 	turn, err := submit()
 	if err != nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		return nil, v.owner, err
+		return nil, before, err
 	}
 	return turn, v.own(c), nil
 }
