@@ -187,7 +187,9 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
 		}
 		if code == "repeat {}" || rand.IntN(2) == 0 {
-			if got, err := s.Interrupt(t.Context(), turn.ID()); err != nil || got == supervisor.InterruptPending {
+			// That nothing came of it within a second is an honest answer; that the turn
+			// ends is looked at below.
+			if got, err := s.Interrupt(t.Context(), turn.ID()); err != nil {
 				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
 			}
 		}
