@@ -197,7 +197,9 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 		if res.outcome == "" || res.outcome == "ended" {
 			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.script(), res.outcome, res.end)
 		}
-		if res := s.turn(t, "cat('sane', 6 * 7, '\\n')"); res.script() != "sane 42 \n" || res.outcome != "ok" {
+		res = s.turn(t, "cat('sane', 6 * 7, '\\n')")
+		// A page whose look was interrupted comes with the next turn.
+		if got := strings.ReplaceAll(res.script(), "[image]", ""); got != "sane 42 \n" || res.outcome != "ok" {
 			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.script(), res.outcome)
 		}
 	}
