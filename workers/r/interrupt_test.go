@@ -3,6 +3,7 @@
 package r_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -103,6 +104,28 @@ func TestInterrupt_EndsEveryWait(t *testing.T) {
 			w.Run("'code'").Wants(t, "[1] \"code\"\n")
 		}
 	}
+}
+
+// R takes a read that was ended for the end of the file, and a child's death for the
+// child's result. Still nothing behind it is run, be it in the same line.
+func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("f <- function(wait) { wait; cat('went on\\n') }")
+	for _, wait := range []string{
+		"x <- readLines(file('stdin'))", "x <- scan(file('stdin'), quiet = TRUE)", "x <- readLines(pipe('sleep 100'))",
+		"x <- system('sleep 100')", "x <- system('sleep 100', intern = TRUE)", "for (i in 1:3) system('sleep 100')",
+	} {
+		for _, code := range []string{"%s; cat('went on\\n')", "{ %s; cat('went on\\n') }", "f(%s)", "%s"} {
+			w.Begin("cat('up\\n')\n" + fmt.Sprintf(code, wait))
+			w.Await("up")
+			r := insist(t, w, 1, 1, nil)
+			if got := outcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.Out(), "went on") {
+				t.Errorf("%s: got %q, %s", fmt.Sprintf(code, wait), r.Script(), got)
+			}
+			w.Run("invisible(gc())") // complains of connections that were left
+		}
+	}
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
 }
 
 // In a nested browser one interrupt ends all of it, as Q does.

@@ -84,6 +84,21 @@ func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 	w.Run("'well'").Wants(t, "[1] \"well\"\n")
 }
 
+// Who asks to go back to the top level interrupts nothing.
+func TestStdin_LeavingIsNoInterrupt(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("f <- function() browser()")
+	for _, c := range [][]string{{"browser()", "Q"}, {"f()", " Q # out"}, {"f()", "browser()", "Q"}, {"q('ask')", "c"}} {
+		if r := w.Run(c[0], c[1:]...); outcome(r) != "ok" {
+			t.Errorf("%q: got %q, %s", c, r.Script(), outcome(r))
+		}
+	}
+	if r := w.Run("browser()\nQ\n'not run'"); outcome(r) != "interrupted, 1 unrun" {
+		t.Errorf("with a line behind it: got %q, %s", r.Script(), outcome(r))
+	}
+	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+}
+
 func TestStdin_HitReturnAsks(t *testing.T) {
 	w := start(t, setup{})
 	r := w.Run("pdf(NULL); par(ask = TRUE); plot(1); plot(2); invisible(dev.off())", "\n", "\n")

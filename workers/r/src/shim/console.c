@@ -56,6 +56,7 @@ static bool ended;            /* session_end has been sent */
 static bool reset;            /* in this turn R went back to its top level */
 static bool evaluated = true; /* since the last line that R got: evaluation, or a jump */
 static bool blank;            /* that line had nothing to evaluate */
+static bool left;             /* that line asked R to go back to its top level */
 static asker last_taker;      /* of a line */
 static bool resting;          /* in select(), at the top level */
 static bool keep_going;
@@ -286,7 +287,7 @@ static void finish(void) {
 
 	pthread_mutex_lock(&state.lock);
 	bool failed = reset && (state.complained || (other_error && !state.interrupted));
-	bool cut_short = reset || state.unrun > 0 ||
+	bool cut_short = (reset && !left) || state.unrun > 0 ||
 		(state.interrupted && (!state.started || R_interrupts_pending)); /* pending: a child or a read took it */
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
@@ -329,6 +330,18 @@ static void ask(asker who, const char *prompt) {
 	send_frame(f, NULL, 0);
 }
 
+/* is_leave reports whether a line is the Q of a browser, or calls off the end of R: then
+ * nothing is cut short that was wanted. */
+static bool is_leave(asker who, const char *prompt, const char *at, size_t n) {
+	if (who == READER)
+		return strncmp(prompt, "Save workspace image?", 21) == 0 && (*at == 'c' || *at == 'C');
+	if (who != BROWSER)
+		return false;
+	while (n > 0 && (*at == ' ' || *at == '\t'))
+		at++, n--;
+	return n > 0 && *at == 'Q' && is_blank(at + 1, n - 1);
+}
+
 /* take_line hands a line out, or as much of it as there is room for. With the lock. */
 static int take_line(asker who, const char *prompt, unsigned char *to, size_t room) {
 	const char *at = state.lines + state.from;
@@ -353,6 +366,7 @@ static int take_line(asker who, const char *prompt, unsigned char *to, size_t ro
 		send_frame(f, NULL, 0);
 	}
 	blank = (who == TOP || (who == CONTINUATION && blank)) && is_blank(at, n);
+	left = !state.interrupted && is_leave(who, prompt, at, n);
 	evaluated = false;
 	last_taker = who;
 	state.from += n;
@@ -518,6 +532,8 @@ static void write_console(const char *text, int n, int type) {
 		code_page(midline);
 	midline = text[n - 1] != '\n';
 	if (type == 0) {
+		if (!forked)
+			interrupt_due();
 		write_output(text, (size_t)n);
 		return;
 	}
@@ -587,8 +603,11 @@ static void flush_console(void) { fflush(stdout); }
 static void clear_console(void) {}
 
 static void busy(int which) {
-	if (which)
-		evaluated = true;
+	if (!which)
+		return;
+	evaluated = true;
+	if (!forked)
+		interrupt_due();
 }
 
 /* reset_console is called for every jump to the top level: errors, interrupts, Q. */

@@ -106,30 +106,28 @@ static size_t read_file(const char *path, char *to, size_t room) {
 	return n;
 }
 
-/* is_deaf reports whether SIGINT is ignored: R waits for a child in system(). */
-static bool is_deaf(void) {
+/* remember notes an interrupt for when R is back, if SIGINT is ignored: R waits for a child
+ * in system(). */
+static void remember(void) {
 	struct sigaction now;
-	return sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
-}
-
-static void signal_all(void) {
-	read_file(main_children, children, sizeof children); /* before: better twice than never */
-	if (getpgrp() == getpid())
-		kill(0, SIGINT);
-	else
-		pthread_kill(main_thread, SIGINT);
-	spared = false;
+	if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+		R_interrupts_pending = 1;
 }
 
 #ifdef __linux__
 static void nothing(int sig) { (void)sig; }
 
-/* wake_reader makes a read() in which the main thread sits return, with EINTR. */
-static void wake_reader(void) {
+/* is_reading reports whether the main thread sits in a read(). */
+static bool is_reading(void) {
 	char state[64], read_call[16];
 	snprintf(read_call, sizeof read_call, "%d ", (int)SYS_read);
 	read_file(main_state, state, sizeof state);
-	if (strncmp(state, read_call, strlen(read_call)) != 0)
+	return strncmp(state, read_call, strlen(read_call)) == 0;
+}
+
+/* wake_reader makes a read() in which the main thread sits return, with EINTR. */
+static void wake_reader(void) {
+	if (!is_reading())
 		return;
 	struct sigaction ours = {.sa_handler = nothing}, before; /* no SA_RESTART */
 	sigaction(SIGURG, &ours, &before);
@@ -138,9 +136,31 @@ static void wake_reader(void) {
 	nanosleep(&moment, NULL);
 	sigaction(SIGURG, &before, NULL);
 }
+
+/* end_read has the next SIGINT end a read() in which the main thread sits: whoever looks
+ * behind the acknowledgement does not find it there any more. R's handler sets SA_RESTART
+ * again by itself. */
+static void end_read(void) {
+	struct sigaction now;
+	if (!is_reading() || sigaction(SIGINT, NULL, &now) != 0 || !(now.sa_flags & SA_RESTART))
+		return;
+	now.sa_flags &= ~SA_RESTART;
+	sigaction(SIGINT, &now, NULL);
+}
 #else
 static void wake_reader(void) {}
+static void end_read(void) {}
 #endif
+
+static void signal_all(void) {
+	read_file(main_children, children, sizeof children); /* before: better twice than never */
+	end_read();
+	if (getpgrp() == getpid())
+		kill(0, SIGINT);
+	else
+		pthread_kill(main_thread, SIGINT);
+	spared = false;
+}
 
 void interrupt_install(void) {
 	others_events = R_PolledEvents;
@@ -154,15 +174,14 @@ void interrupt_install(void) {
  * With force, R is first left to find out by itself: SIGINT would call handlers. */
 void interrupt_raise(bool force) {
 	harden();
-	bool deaf = is_deaf();
 	chases = CHASE_FOR / CHASE_EVERY;
 	spared = force;
+	remember(); /* before the child is gone, and R back */
 	if (force)
 		atomic_store(&forced, true);
 	else
 		signal_all();
-	if (deaf || is_deaf()) /* its child may have died of it already */
-		R_interrupts_pending = 1; /* for when it is back */
+	remember();
 }
 
 /* interrupt_chase does what is left to do for the last interrupt. It returns after how
@@ -191,4 +210,12 @@ void interrupt_settle(void) {
 	sigpending(&none); /* any system call: a signal that was sent is taken on its way back */
 	atomic_store(&forced, false);
 	R_interrupts_pending = 0;
+}
+
+/* R looks for interrupts now and then. Where a wait of R's was ended that is too late: it
+ * takes a read that was ended for the end of the file, a child's death for its result, and
+ * goes on with them. */
+void interrupt_due(void) {
+	if (R_interrupts_pending)
+		R_CheckUserInterrupt();
 }

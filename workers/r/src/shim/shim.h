@@ -112,6 +112,7 @@ void interrupt_raise(bool force); /* for the reader thread, with the lock, as in
 int interrupt_chase(void);
 void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
+void interrupt_due(void); /* has R take an interrupt before it goes on: may jump */
 
 /* ---- code.c: R code that is ours */
 
@@ -144,7 +145,7 @@ R_API int R_wait_usec, Rg_wait_usec, R_interrupts_pending;
 R_API void *addInputHandler(void *, int, void (*)(void *), int);
 R_API fd_set *R_checkActivity(int, int);
 R_API void R_runHandlers(void *, fd_set *);
-R_API void Rf_jump_to_toplevel(void);
+R_API void Rf_jump_to_toplevel(void), R_CheckUserInterrupt(void);
 R_API const char *R_curErrorBuf(void);
 
 R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue;
