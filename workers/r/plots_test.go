@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
@@ -196,6 +198,20 @@ func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 		t.Errorf("got %s", outcome(r))
 	}
 	w.Run("1").Wants(t, "[1] 1\n")
+}
+
+// A plot is drawn once more before something asks: what comes meanwhile counts, too.
+func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:2e6) i }")
+	for i := range rounds(16) {
+		w.Begin("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
+		spin(time.Duration(rand.IntN(150)) * time.Millisecond)
+		if r := insist(t, w, 1, uint8(1+i%2), nil); !strings.HasPrefix(outcome(r), "interrupted") {
+			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
+		}
+	}
+	w.Run("invisible(gc()); length(dev.list())").Wants(t, "[1] 1\n") // and nothing of the drawing is left
 }
 
 func TestPlots_UsersDevicesAreTheirs(t *testing.T) {

@@ -188,21 +188,30 @@ title_of <- function(arguments) {
   if (is.atomic(main) && length(main)) substr(gsub("[[:space:]]+", " ", as.character(main[1L])), 1L, 200L) else ""
 }
 
-# The bytes of a recorded page.
+# The bytes of a recorded page. Only drawing it takes time: an interrupt anywhere else
+# would leave the second device to the user, or a file to be complained of.
 picture_of <- function(device, page) {
   current <- grDevices::dev.cur()
   file <- file.path(directory, "picture.png")
-  if (!open_png(file, device$size, device$look)) return(raw())
-  second <- grDevices::dev.cur()
-  on.exit(unlink(file))
+  second <- NULL
   close <- function() {
+    if (is.null(second)) return()
     grDevices::dev.off(second)
     grDevices::dev.set(current)
+    second <<- NULL
   }
-  # What fails here has failed before, when it was drawn.
-  tryCatch(suppressWarnings(grDevices::replayPlot(page)), error = function(e) NULL, finally = close())
-  if (file.exists(file)) readBin(file, "raw", file.size(file)) else raw()
+  on.exit({ close(); unlink(file) })
+  suspendInterrupts({
+    if (!open_png(file, device$size, device$look)) return(raw())
+    second <- grDevices::dev.cur()
+    # What fails here has failed before, when it was drawn.
+    allowInterrupts(tryCatch(suppressWarnings(grDevices::replayPlot(page)), error = function(e) NULL))
+    close()
+    if (file.exists(file)) bytes_of(file) else raw()
+  })
 }
+
+bytes_of <- function(file) suspendInterrupts(readBin(file, "raw", file.size(file)))
 
 # Sends the pages that their devices have finished, and forgets devices that were closed.
 collect <- function() {
@@ -211,7 +220,7 @@ collect <- function() {
     for (device in devices) repeat {
       file <- page_file(device)
       if (!isTRUE(file.size(file) > 0)) break  # a device makes the file when a page begins, and fills it when it ends
-      bytes <- readBin(file, "raw", file.size(file))
+      bytes <- bytes_of(file)
       if (!device$empty && !identical(bytes, device$last)) {
         if (sent < MAX_PAGES) send(device, file, bytes) else withheld <<- withheld + 1L
       }
@@ -288,7 +297,7 @@ send_open_page <- function(device) {
   if (!length(bytes) || identical(bytes, device$last)) return()
   file <- file.path(directory, "open.png")
   on.exit(unlink(file), add = TRUE)
-  writeBin(bytes, file)
+  suspendInterrupts(writeBin(bytes, file))
   send(device, file, bytes)
 }
 

@@ -22,7 +22,7 @@ static struct {
 
 	/* The turn. */
 	bool active;
-	uint64_t turn, seq; /* seq: the last interrupt that was acted on */
+	uint64_t turn, seq, level; /* seq and level: of the last interrupt that was acted on */
 	bool started;       /* R has got a line, or the turn is the start-up */
 	bool interrupted;
 	bool complained; /* R has printed an error, behind the last interrupt */
@@ -123,6 +123,7 @@ static const char *interrupt(const message *m) {
 	if (!query && m->seq <= state.seq)
 		return "raised"; /* a retry */
 	state.seq = m->seq;
+	state.level = m->level;
 	if (!query) {
 		state.interrupted = true;
 		state.complained = false;
@@ -309,10 +310,15 @@ static void finish(void) {
 
 /* ask sends stdin_wait. It is called and returns with the lock, but gives it up. */
 static void ask(asker who, const char *prompt) {
+	uint64_t seq = state.seq;
 	pthread_mutex_unlock(&state.lock);
 	code_finish();
 	fflush(stdout);
 	pthread_mutex_lock(&state.lock);
+	if (state.seq != seq) { /* our code may have swallowed it */
+		interrupt_again(state.level > 1);
+		return;
+	}
 	if (R_interrupts_pending || state.from < state.to || state.ending)
 		return; /* something has come up */
 	if (who == BROWSER && reset && state.unrun == 0) { /* an error in what the browser was told ends nothing */

@@ -205,6 +205,13 @@ int interrupt_chase(void) {
 	return CHASE_EVERY;
 }
 
+void interrupt_again(bool force) {
+	if (force)
+		atomic_store(&forced, true);
+	else
+		R_interrupts_pending = 1;
+}
+
 void interrupt_settle(void) {
 	sigset_t none;
 	sigpending(&none); /* any system call: a signal that was sent is taken on its way back */

@@ -110,6 +110,7 @@ void console_answered(void);         /* an interrupt of the query would be stale
 void interrupt_install(void);
 void interrupt_raise(bool force); /* for the reader thread, with the lock, as interrupt_chase */
 int interrupt_chase(void);
+void interrupt_again(bool force); /* for the main thread: what was raised is not over */
 void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
 void interrupt_due(void); /* has R take an interrupt before it goes on: may jump */
