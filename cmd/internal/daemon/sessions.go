@@ -171,7 +171,7 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 	if len(p.Token) == 0 {
 		return r.Token()
 	}
-	if c := p.Token[0]; c == '"' || c == '-' || c >= '0' && c <= '9' {
+	if rpc.IsID(p.Token) {
 		return p.Token
 	}
 	return nil
@@ -266,8 +266,7 @@ func (d *Daemon) forsake(ctx context.Context, e *entry) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if e.err != nil {
-		d.forget(e)
+	if d.outcome(e) != nil {
 		return nil
 	}
 	return d.remove(ctx, e) // it was ready in the last moment
@@ -339,21 +338,17 @@ func (d *Daemon) open() []*supervisor.Session {
 }
 
 func (e *entry) isOpen() (*supervisor.Session, bool) {
-	select {
-	case <-e.opened:
-		return e.session, e.err == nil
-	default:
+	if !e.isSettled() {
 		return nil, false
 	}
+	return e.session, e.err == nil
 }
 
 // remove closes a session for good.
 func (d *Daemon) remove(ctx context.Context, e *entry) error {
 	err := e.session.Close(ctx)
+	d.forget(e)
 	d.mu.Lock()
-	if d.entries[e.name] == e {
-		delete(d.entries, e.name)
-	}
 	if b := d.writers[e.name]; b != nil && b.entry == e {
 		delete(d.writers, e.name)
 	}
@@ -363,11 +358,9 @@ func (d *Daemon) remove(ctx context.Context, e *entry) error {
 
 // closeSessions closes all of them at once, when the daemon ends.
 func (d *Daemon) closeSessions() {
-	done := make(chan struct{})
-	all := d.all()
-	for _, e := range all {
-		go func() {
-			defer func() { done <- struct{}{} }()
+	var closing sync.WaitGroup
+	for _, e := range d.all() {
+		closing.Go(func() {
 			<-e.opened // what opens it ends with the daemon
 			if e.err != nil {
 				return
@@ -375,11 +368,9 @@ func (d *Daemon) closeSessions() {
 			if err := d.remove(context.Background(), e); err != nil {
 				d.log.Warn("a session did not end cleanly", "session", e.name, "error", err)
 			}
-		}()
+		})
 	}
-	for range all {
-		<-done
-	}
+	closing.Wait()
 }
 
 // describe is a session for the wire.

@@ -49,14 +49,9 @@ func (d *Daemon) quickMethods() map[string]rpc.Handler {
 
 // ready finds a session that is open, without waiting.
 func (d *Daemon) ready(name string) (*entry, error) {
-	if name == "" {
-		return nil, rpc.InvalidParams("session is required")
-	}
-	d.mu.Lock()
-	e := d.entries[name]
-	d.mu.Unlock()
-	if e == nil {
-		return nil, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", name, d.names())
+	e, err := d.known(name)
+	if err != nil {
+		return nil, err
 	}
 	if e.isFailed() {
 		return nil, d.outcome(e)

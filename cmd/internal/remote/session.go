@@ -40,21 +40,24 @@ func call[R any](ctx context.Context, s *Session, do func(*client.Client) (R, er
 	return r, local(err)
 }
 
+// supervisors are a daemon's kinds of errors as the supervisor has them.
+var supervisors = map[string]error{
+	client.KindBusy:        supervisor.ErrBusy,
+	client.KindWaiting:     supervisor.ErrWaiting,
+	client.KindStale:       supervisor.ErrStale,
+	client.KindLimit:       supervisor.ErrLimit,
+	client.KindExists:      supervisor.ErrExists,
+	client.KindTooLarge:    supervisor.ErrTooLarge,
+	client.KindUnsupported: supervisor.ErrUnsupported,
+	client.KindNoSession:   supervisor.ErrClosed,
+	client.KindNoOutput:    timeline.ErrNoOutput,
+}
+
 // local is a daemon's error as the supervisor has it.
 func local(err error) error {
-	for kind, known := range map[string]error{
-		client.KindBusy:        supervisor.ErrBusy,
-		client.KindWaiting:     supervisor.ErrWaiting,
-		client.KindStale:       supervisor.ErrStale,
-		client.KindLimit:       supervisor.ErrLimit,
-		client.KindExists:      supervisor.ErrExists,
-		client.KindTooLarge:    supervisor.ErrTooLarge,
-		client.KindUnsupported: supervisor.ErrUnsupported,
-		client.KindNoSession:   supervisor.ErrClosed,
-		client.KindNoOutput:    timeline.ErrNoOutput,
-	} {
-		if client.IsKind(err, kind) {
-			return &translated{err, known}
+	if said, ok := errors.AsType[*client.Error](err); ok {
+		if is := supervisors[said.Kind]; is != nil {
+			return &translated{err, is}
 		}
 	}
 	return err

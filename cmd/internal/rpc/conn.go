@@ -186,7 +186,7 @@ func (c *Conn) line(line []byte) {
 	}
 	id, hasID := object["id"]
 	refuse := func(format string, args ...any) {
-		if !isID(id) {
+		if !IsID(id) {
 			id = nil
 		}
 		c.answer(id, nil, Errorf(CodeInvalidRequest, KindRequest, format, args...))
@@ -209,15 +209,16 @@ func (c *Conn) line(line []byte) {
 		refuse("params must be an object or an array")
 	case !hasID:
 		c.notification(method, params)
-	case !isID(id):
+	case !IsID(id):
 		refuse("id must be a string or a number")
 	default:
 		c.request(id, method, params)
 	}
 }
 
-// isID reports whether raw is a string or a number.
-func isID(raw json.RawMessage) bool {
+// IsID reports whether raw, which is JSON, is a string or a number: what an id and
+// a progress token may be.
+func IsID(raw json.RawMessage) bool {
 	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 

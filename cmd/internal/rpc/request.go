@@ -127,7 +127,7 @@ func progressToken(params json.RawMessage) json.RawMessage {
 			Token json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
 	}
-	if json.Unmarshal(params, &p) != nil || !isID(p.Meta.Token) {
+	if json.Unmarshal(params, &p) != nil || !IsID(p.Meta.Token) {
 		return nil
 	}
 	return p.Meta.Token
