@@ -1,5 +1,10 @@
 package host
 
+import (
+	"errors"
+	"syscall"
+)
+
 // The supervisor and the stage speak JSON lines over two pipes. What a system
 // has no use for it does not say.
 
@@ -54,6 +59,26 @@ const (
 	whatExited     = "exited"     // the worker was reaped
 	whatEmpty      = "empty"      // nothing is left but Remains; the stage has ended
 )
+
+// failed reports that a step failed, and why.
+func failed(step, path string, err error) report {
+	r := report{What: whatFailed, Step: step, Path: []byte(path)}
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
+		r.Errno = int(no)
+	} else {
+		r.Text = err.Error()
+	}
+	return r
+}
+
+// failure is the step that failed, as failed was told of it.
+func (r *report) failure() *StartError {
+	cause := errors.New(r.Text)
+	if r.Errno != 0 {
+		cause = syscall.Errno(r.Errno)
+	}
+	return &StartError{Step: r.Step, Path: string(r.Path), Err: cause}
+}
 
 func stringsOf(b [][]byte) []string {
 	s := make([]string, len(b))

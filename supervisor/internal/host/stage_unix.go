@@ -137,13 +137,7 @@ func (s *stage) must(step, path string, err error) {
 	if err == nil {
 		return
 	}
-	r := report{What: whatFailed, Step: step, Path: []byte(path)}
-	if no, ok := errors.AsType[syscall.Errno](err); ok {
-		r.Errno = int(no)
-	} else {
-		r.Text = err.Error()
-	}
-	s.tell(r)
+	s.tell(failed(step, path, err))
 	exit(1)
 }
 

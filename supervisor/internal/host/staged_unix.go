@@ -115,11 +115,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	case err == nil && r.What == whatStarted:
 		return r.PID, nil
 	case err == nil:
-		cause := errors.New(r.Text)
-		if r.Errno != 0 {
-			cause = syscall.Errno(r.Errno)
-		}
-		return 0, &StartError{Step: r.Step, Path: string(r.Path), Err: cause}
+		return 0, r.failure()
 	}
 	return 0, &StartError{Step: "stage", Err: err}
 }

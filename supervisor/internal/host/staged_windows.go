@@ -134,11 +134,7 @@ func (s *staged) startWorker(p *plan, deadline time.Time) (pid int, err error) {
 	case r.What == whatStarted:
 		return r.PID, nil
 	}
-	cause := errors.New(r.Text)
-	if r.Errno != 0 {
-		cause = windows.Errno(r.Errno)
-	}
-	return 0, &StartError{Step: r.Step, Path: string(r.Path), Err: cause}
+	return 0, r.failure()
 }
 
 // abandon ends and releases what a start has made so far.
