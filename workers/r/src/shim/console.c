@@ -42,7 +42,6 @@ static struct {
 	char *query_text;
 	bool queried, answering;
 	bool ending;     /* come to an end: shutdown, or the channel is gone */
-	bool abandoned;  /* nobody listens */
 	const char *why; /* a protocol error */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .active = true, .started = true};
 
@@ -199,7 +198,6 @@ void console_take(const message *m) {
 void console_gone(const char *why) {
 	pthread_mutex_lock(&state.lock);
 	state.ending = true;
-	state.abandoned = why == NULL;
 	state.why = why;
 	drop_lines();
 	if (state.waiting == NOBODY && state.active)
