@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 )
+
+// stopLimit bounds the wait for a daemon that was told to stop. Its sessions end
+// within their grace, all at once.
+const stopLimit = 30 * time.Second
 
 // ctl sends a line to the daemon's control plane and prints the answer.
 func ctl(s streams, args []string) (int, error) {
@@ -29,7 +34,8 @@ func ctl(s streams, args []string) (int, error) {
 	if _, err := conn.Write(append(line, '\n')); err != nil {
 		return statusFailed, err
 	}
-	answer, err := bufio.NewReader(conn).ReadBytes('\n')
+	answers := bufio.NewReader(conn)
+	answer, err := answers.ReadBytes('\n')
 	if err != nil {
 		return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
 	}
@@ -43,6 +49,13 @@ func ctl(s streams, args []string) (int, error) {
 	}
 	if !reply.OK {
 		return statusFailed, errors.New(reply.Error)
+	}
+	if given[0] == "stop" {
+		// The daemon hangs up last: then its sessions are gone, and another can start.
+		_ = conn.SetDeadline(time.Now().Add(stopLimit))
+		if _, err := answers.ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
+			return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
+		}
 	}
 	if given[0] == "status" || r.json {
 		return statusDone, printJSON(s.out, reply.Data)

@@ -119,9 +119,11 @@ func New(o *Options) (*Daemon, error) {
 }
 
 // Serve serves the clients that l accepts until it is told to stop, drained, idle
-// for too long, or ctx ends. Then it closes l, every connection, and the sessions
-// that it opened.
+// for too long, or ctx ends. Then it closes l, the sessions that it opened, and at
+// last every connection: who waits for the end of one knows that the rest is gone.
 func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
+	connections, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.mu.Lock()
@@ -129,17 +131,21 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	d.mu.Unlock()
 
 	accepted := make(chan error, 1)
-	d.wg.Go(func() { accepted <- d.accept(ctx, l) })
+	d.wg.Go(func() { accepted <- d.accept(ctx, connections, l) })
 	err := d.own(ctx, accepted)
 	_ = l.Close()
+	d.mu.Lock()
+	d.draining = true
+	d.mu.Unlock()
 	cancel()
 	d.closeSessions()
+	hangUp()
 	d.wg.Wait()
 	return err
 }
 
-// accept takes clients in until l is closed.
-func (d *Daemon) accept(ctx context.Context, l net.Listener) error {
+// accept takes clients in until l is closed. They are served until connections ends.
+func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -163,7 +169,7 @@ func (d *Daemon) accept(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		d.wg.Go(func() {
-			if err := d.rpc.Serve(ctx, conn); err != nil {
+			if err := d.rpc.Serve(connections, conn); err != nil {
 				d.log.Info("a connection ended", "error", err)
 			}
 		})
