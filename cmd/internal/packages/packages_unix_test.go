@@ -37,6 +37,23 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
+// withUv puts uv at the end of PATH where it is not yet on it: scripts/setup-dev keeps
+// one in the user's cache.
+func withUv(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("uv"); err == nil {
+		return
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", os.Getenv("PATH")+string(os.PathListSeparator)+filepath.Join(cache, "turnstone", "uv", "bin"))
+	if _, err := exec.LookPath("uv"); err != nil {
+		t.Skip("uv is not installed: scripts/setup-dev brings it")
+	}
+}
+
 // wheel makes a package "tiny" of Python's in a directory of its own.
 func wheel(t *testing.T) (dir string) {
 	t.Helper()
@@ -121,7 +138,7 @@ func languages() map[string]func(t *testing.T) language {
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
 		"python with uv": func(t *testing.T) language {
-			program(t, "uv")
+			withUv(t)
 			python := program(t, "python3")
 			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+wheel(t), "UV_CACHE_DIR="+t.TempDir())
 			return language{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
