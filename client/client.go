@@ -100,10 +100,9 @@ type message struct {
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	ctx, stop := context.WithTimeout(ctx, dialTime)
 	defer stop()
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket)
+	conn, err := Connect(ctx, socket)
 	if err != nil {
-		return nil, &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, errors.Unwrap(err))}
+		return nil, err
 	}
 	c := New(conn)
 	if err := c.greet(ctx, socket); err != nil {

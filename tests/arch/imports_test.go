@@ -23,8 +23,9 @@ var mayImport = map[string]string{
 
 	"supervisor": "ipc timeline workers supervisor/internal/host",
 
-	"client":                 "timeline",
-	"cmd/internal/daemon":    "supervisor timeline workers client cmd/internal/rpc",
+	"internal/pipe":          "",
+	"client":                 "timeline internal/pipe",
+	"cmd/internal/daemon":    "supervisor timeline workers client cmd/internal/rpc internal/pipe",
 	"cmd/internal/remote":    "client supervisor timeline",
 	"cmd/internal/rpc":       "",
 	"cmd/internal/terminal":  "supervisor timeline",
@@ -55,6 +56,7 @@ var reasons = []struct{ from, to, because string }{
 	{"cmd/internal/terminal", "workers/", "only cli knows the languages; front ends are handed a Spec"},
 	{"cmd/internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
+	{"internal/pipe", "", "a pipe knows bytes, and nothing of who speaks"},
 	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
 	{"timeline", "", "the log knows events and nothing of who makes them"},
 	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
 )
 
 // stopLimit bounds the wait for a daemon that was told to stop. Its sessions end
@@ -21,9 +23,9 @@ func ctl(s streams, args []string) (int, error) {
 	if err != nil {
 		return statusUsage, err
 	}
-	conn, err := net.DialTimeout("unix", r.socket, 5*time.Second)
+	conn, err := client.Connect(context.Background(), r.socket)
 	if err != nil {
-		return statusUnreachable, fmt.Errorf("no daemon answers at %s", r.socket)
+		return statusUnreachable, err
 	}
 	defer conn.Close()
 	line, err := json.Marshal(map[string]string{"type": given[0]})

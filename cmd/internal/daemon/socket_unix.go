@@ -17,9 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrServed says that another daemon serves the socket.
-var ErrServed = errors.New("daemon: the socket is served already")
-
 // maxSocketPath is what the kernel takes, in bytes: sun_path without the final NUL.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 

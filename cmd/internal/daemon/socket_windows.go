@@ -2,20 +2,46 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"net"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/internal/pipe"
 )
 
-// ErrServed says that another daemon serves the socket.
-var ErrServed = errors.New("daemon: the socket is served already")
-
-// A Listener accepts clients.
+// A Listener accepts clients at a named pipe.
 type Listener struct{ net.Listener }
 
-// Listen fails: there is no daemon on Windows yet.
-func Listen(string) (*Listener, error) {
-	return nil, errors.New("the daemon does not run on Windows yet; use repl mcp without --daemon")
+// Listen makes the pipe of that name, which is this user's own. ErrServed says that
+// a daemon has it.
+func Listen(name string) (*Listener, error) {
+	l, err := pipe.Listen(name)
+	if served, ok := errors.AsType[*pipe.ServedError](err); ok {
+		if served.PID == 0 {
+			return nil, fmt.Errorf("%w: %w", ErrServed, err)
+		}
+		return nil, fmt.Errorf("%w: by the process %d, which has %s", ErrServed, served.PID, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Listener{l}, nil
 }
 
-func authorize(net.Conn) error { return errors.New("the daemon does not run on Windows yet") }
+// authorize has nothing to refuse: the kernel lets only this user's processes on this
+// machine connect to the pipe.
+func authorize(net.Conn) error { return nil }
 
-func isTemporary(error) bool { return false }
+// isTemporary reports whether accepting can go on after err.
+func isTemporary(err error) bool {
+	for _, e := range []windows.Errno{
+		windows.ERROR_NO_SYSTEM_RESOURCES, windows.ERROR_NOT_ENOUGH_MEMORY, windows.ERROR_OUTOFMEMORY, windows.ERROR_NOT_ENOUGH_QUOTA,
+		windows.ERROR_COMMITMENT_LIMIT, windows.ERROR_PIPE_BUSY,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

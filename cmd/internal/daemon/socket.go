@@ -1,0 +1,6 @@
+package daemon
+
+import "errors"
+
+// ErrServed says that another daemon serves the socket.
+var ErrServed = errors.New("daemon: the socket is served already")
