@@ -34,10 +34,11 @@ var mayImport = map[string]string{
 	"cmd/internal/install":   "",
 	"cmd/internal/packages":  "",
 	"cmd/internal/service":   "",
+	"cmd/internal/private":   "",
 	"cmd/internal/export":    "timeline",
 	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/remote " +
-		"cmd/internal/packages cmd/internal/service cmd/internal/export",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
 const (
@@ -31,10 +33,10 @@ func tokenPath() string {
 // that others may read is refused, since they may have.
 func token(path string) (string, error) {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := private.MakeDir(dir); err != nil {
 		return "", fmt.Errorf("no place for the token: %w", err)
 	}
-	if err := private(dir, 0o700); err != nil {
+	if err := secret(dir); err != nil {
 		return "", err
 	}
 	text, err := readToken(path)
@@ -50,7 +52,7 @@ func token(path string) (string, error) {
 // makeToken makes the file whole or not at all. It leaves one alone that somebody
 // else has made meanwhile.
 func makeToken(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-") // mode 0600
+	f, err := private.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
@@ -69,7 +71,7 @@ func makeToken(path string) error {
 }
 
 func readToken(path string) (string, error) {
-	if err := private(path, 0o600); err != nil {
+	if err := secret(path); err != nil {
 		return "", err
 	}
 	f, err := os.Open(path)
@@ -91,16 +93,10 @@ func readToken(path string) (string, error) {
 	return t, nil
 }
 
-// private refuses what others than its owner have rights to.
-func private(path string, mode fs.FileMode) error {
-	i, err := os.Lstat(path)
-	switch {
-	case err != nil:
-		return err
-	case !i.IsDir() && !i.Mode().IsRegular():
-		return fmt.Errorf("%s is no plain file: name another with --token-file", path)
-	case i.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others have rights to %s, which keeps the token: take them away (chmod %o %s), or name another file with --token-file", path, mode, path)
+// secret refuses what others have rights to.
+func secret(path string) error {
+	if err := private.Check(path); err != nil {
+		return fmt.Errorf("%w; or name another file to keep the token in with --token-file", err)
 	}
 	return nil
 }

@@ -1,0 +1,40 @@
+//go:build unix
+
+package private
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const (
+	fileRemedy = "chmod 600"
+	dirRemedy  = "chmod 700"
+)
+
+// makeOpen makes a file or a directory that others may read.
+func makeOpen(t *testing.T, path string, dir bool) {
+	t.Helper()
+	mode, make := os.FileMode(0o640), func() error { return os.WriteFile(path, nil, 0o600) }
+	if dir {
+		mode, make = 0o750, func() error { return os.Mkdir(path, 0o700) }
+	}
+	if err := make(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+}
+
+func TestCheck_FollowsNoLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/etc/hostname", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(link); err == nil || !strings.Contains(err.Error(), "no plain file") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+}
