@@ -34,7 +34,7 @@ func installInto(s streams, args []string) (int, error) {
 		return statusFailed, err
 	}
 	if i.options.Project { // the file goes where this machine's paths are not
-		name := filepath.Base(i.server.Command)
+		name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // nor its system is
 		if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
 			i.server.Command = name
 		}

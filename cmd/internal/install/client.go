@@ -143,7 +143,7 @@ func Clients() []Client {
 		reload: "a restart",
 	}, {
 		Name: "claude-desktop", Title: "Claude Desktop",
-		file:   func(p Places) string { return filepath.Join(p.Config, "Claude", "claude_desktop_config.json") },
+		file:   func(p Places) string { return filepath.Join(claudeDir(p), "claude_desktop_config.json") },
 		format: jsonc{}, servers: under("mcpServers"), settings: plain, reload: "a restart",
 	}}
 }
@@ -184,7 +184,7 @@ func typed(kind string, s Server) []setting {
 func codexSettings(s Server) []setting {
 	list := append(plain(s),
 		setting{key: "env_vars", value: []string{
-			"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_VERSION", "PYENV_ROOT", "PYTHONPATH",
+			"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_VERSION", "PYENV_ROOT", "PYTHONPATH", "PY_PYTHON",
 			"R_HOME", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "TMPDIR",
 		}},
 		setting{key: "tool_timeout_sec", value: callTimeout})

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // A snapshot is a file as it was read.
@@ -39,7 +40,11 @@ func readFile(path string) (snapshot, error) {
 	if !s.info.Mode().IsRegular() { // opening a pipe would wait for its writer
 		return s, fmt.Errorf("%s is no regular file", s.target)
 	}
-	f, err := os.Open(s.target)
+	var f *os.File
+	err = whileInUse(func() error {
+		f, err = os.Open(s.target)
+		return err
+	})
 	if err != nil {
 		return s, err
 	}
@@ -66,7 +71,7 @@ func (s snapshot) replace(text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(s.target), 0o755); err != nil {
 		return err
 	}
-	return writeFile(s.target, text, s.info, s.unchanged)
+	return writeFile(s.target, text, s, s.unchanged)
 }
 
 // remove removes the file that was read.
@@ -90,15 +95,15 @@ func backupOf(path string) string { return path + ".before-turnstone" }
 
 // backUp keeps what is about to be replaced, as private as it is.
 func (s snapshot) backUp(path string) error {
-	if err := writeFile(backupOf(path), s.text, s.info, nil); err != nil {
+	if err := writeFile(backupOf(path), s.text, s, nil); err != nil {
 		return fmt.Errorf("no backup can be written, so nothing is changed: %w", err)
 	}
 	return nil
 }
 
-// writeFile writes a whole file or none of it, with the mode and the owner of like,
-// if that is not nil. Just before the file appears check may refuse.
-func writeFile(path string, text []byte, like fs.FileInfo, check func() error) (err error) {
+// writeFile writes a whole file or none of it, with the mode, the owner and the
+// rights of like, if that is there. Just before the file appears check may refuse.
+func writeFile(path string, text []byte, like snapshot, check func() error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
@@ -109,8 +114,8 @@ func writeFile(path string, text []byte, like fs.FileInfo, check func() error) (
 		}
 	}()
 	_, err = f.Write(text)
-	if like != nil {
-		err = errors.Join(err, keepOwner(f, like), f.Chmod(like.Mode().Perm()))
+	if like.there {
+		err = errors.Join(err, keepAccess(f, like), f.Chmod(like.info.Mode().Perm()))
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
@@ -120,10 +125,41 @@ func writeFile(path string, text []byte, like fs.FileInfo, check func() error) (
 		return err
 	}
 	defer unlock()
-	if check != nil {
-		if err = check(); err != nil {
+	return rename(f.Name(), path, check)
+}
+
+// waitTime is how long another program is waited for that has a lock or a file.
+const waitTime = 5 * time.Second
+
+// rename puts a file in the place of another. Each time before it tries check may
+// refuse.
+func rename(from, to string, check func() error) error {
+	return whileInUse(func() error {
+		if check != nil {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return os.Rename(from, to)
+	})
+}
+
+// whileInUse tries again, for a while, what fails because another program has the
+// file open, as it can on Windows.
+func whileInUse(try func() error) error {
+	late := time.NewTimer(waitTime)
+	defer late.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := try()
+		if err == nil || !inUse(err) {
 			return err
 		}
+		select {
+		case <-again.C:
+		case <-late.C:
+			return fmt.Errorf("another program has it open: %w", err)
+		}
 	}
-	return os.Rename(f.Name(), path)
 }

@@ -116,8 +116,10 @@ func (c Client) attempt(ctx context.Context, ch *change, o Options, plan func(*c
 	if r.Done == Already || r.Done == Absent {
 		return r, nil
 	}
+	why := ""
 	if c.own != nil && !o.Project {
-		if steps := c.own(ch); len(steps) > 0 {
+		steps := c.own(ch)
+		if why = untold(c.programs[0], steps); why == "" {
 			return ch.run(ctx, r, steps, o.DryRun)
 		}
 	}
@@ -125,7 +127,7 @@ func (c Client) attempt(ctx context.Context, ch *change, o Options, plan func(*c
 	case ch.gone:
 		r.Note = "the file held nothing else, and is removed"
 	case c.state && !o.Project:
-		r.Note = fmt.Sprintf("%s is not on PATH, so its file is edited: one that runs now may undo this", c.programs[0])
+		r.Note = why + ", so its file is edited: one that runs now may undo this"
 	}
 	if o.DryRun {
 		return r, nil
@@ -340,6 +342,20 @@ func codeCommands(ch *change) []step {
 		return nil
 	}
 	return []step{{program, "--add-mcp", string(inline(append([]setting{{"name", ch.server.Name, true}}, ch.client.settings(ch.server)...)))}}
+}
+
+// untold says why a client's own commands, of that name, cannot do it; "" when they
+// can.
+func untold(name string, steps []step) string {
+	if len(steps) == 0 {
+		return name + " is not on PATH"
+	}
+	for _, s := range steps {
+		if slices.ContainsFunc(s[1:], func(word string) bool { return garbled(s[0], word) }) {
+			return s[0] + " is a batch file, which would garble the entry"
+		}
+	}
+	return ""
 }
 
 func inline(settings []setting) []byte { return []byte(layout{}.render(settings, "", true)) }

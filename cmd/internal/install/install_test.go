@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,12 +132,16 @@ func TestInstall_KeepsWhatAPersonWrote(t *testing.T) {
 			p, c := machine(t), client(t, "windsurf")
 			file := c.file(p)
 			write(t, file, test.before, 0o640)
+			before, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
 			r := do(t, Added, c.Install, p, turnstone)
 			if got := text(t, file); got != test.after {
 				t.Fatalf("got\n%q\nwant\n%q", got, test.after)
 			}
-			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
-				t.Errorf("the mode is %v (%v), want 0640", info.Mode(), err)
+			if info, err := os.Stat(file); err != nil || info.Mode() != before.Mode() {
+				t.Errorf("the mode is %v (%v), want %v", info.Mode(), err, before.Mode())
 			}
 			if got := text(t, r.Backup); got != test.before {
 				t.Errorf("the backup is %q", got)
@@ -288,9 +293,7 @@ func TestInstall_FollowsASymbolicLinkAndKeepsIt(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, file); err != nil {
-		t.Skipf("no symbolic links here: %v", err)
-	}
+	symlink(t, real, file)
 	do(t, Added, c.Install, p, turnstone)
 	if to, err := os.Readlink(file); err != nil || to != real {
 		t.Errorf("the link leads to %q (%v)", to, err)
@@ -426,24 +429,94 @@ func TestOpenCode_AFileKeepsItsForm(t *testing.T) {
 	}
 }
 
-// fakeCommand puts a shell script on PATH.
-func fakeCommand(t *testing.T, p Places, name, script string) {
+// symlink makes a symbolic link, where that is possible: Windows wants a right for it,
+// and Wine makes one that nobody can read.
+func symlink(t *testing.T, to, link string) {
 	t.Helper()
-	if !exists("/bin/sh") {
-		t.Skip("the command is a shell script")
+	err := os.Symlink(to, link)
+	if err == nil {
+		_, err = os.Readlink(link)
 	}
-	t.Setenv("PATH", filepath.Join(p.Home, "bin")+":/bin:/usr/bin")
-	write(t, filepath.Join(p.Home, "bin", name), "#!/bin/sh\n"+script, 0o755)
+	if err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+}
+
+// A fake is a client's command that this test's program stands in for.
+type fake struct {
+	File  string // the configuration that it writes
+	Calls string // a file that has a line for each call
+	Fails string // what it says before it fails; "" when it does not
+	Idle  bool   // it does nothing, and says so to nobody
+}
+
+const fakeVariable = "TURNSTONE_TEST_FAKE"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(fakeVariable); text != "" {
+		var f fake
+		if err := json.Unmarshal([]byte(text), &f); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		os.Exit(f.run(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func (f fake) run(args []string) int {
+	if f.Fails != "" {
+		fmt.Fprintln(os.Stderr, f.Fails)
+		return 3
+	}
+	if f.Idle {
+		return 0
+	}
+	calls, err := os.OpenFile(f.Calls, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		fmt.Fprintln(calls, args)
+		err = calls.Close()
+	}
+	text := `{"n": 1, "mcpServers": {}}`
+	switch {
+	case len(args) == 6 && args[1] == "add-json":
+		text = fmt.Sprintf(`{"n": 1, "mcpServers": {"%s": %s}}`, args[4], args[5])
+	case len(args) == 2 && args[0] == "--add-mcp":
+		text = fmt.Sprintf(`{"servers": {"turnstone": %s}}`, args[1])
+	}
+	err = errors.Join(err, os.MkdirAll(filepath.Dir(f.File), 0o755), os.WriteFile(f.File, []byte(text), 0o600))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// fakeCommand puts a command on PATH, in the form in which npm installs them.
+func fakeCommand(t *testing.T, p Places, name string, f fake) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(fakeVariable, string(text))
+	path := filepath.Join(p.Home, "bin", name)
+	if filepath.Separator == '\\' {
+		write(t, path+".cmd", "@ECHO off\r\n\""+self+"\" %*\r\n", 0o755)
+		return
+	}
+	write(t, path, "#!/bin/sh\nexec '"+self+"' \"$@\"\n", 0o755)
 }
 
 func TestInstall_ClaudesOwnCommandChangesItsState(t *testing.T) {
 	p, c := machine(t), client(t, "claude")
 	file := c.file(p)
-	fakeCommand(t, p, "claude", `echo "$@" >> `+p.Home+`/calls
-case $2 in
-add-json) printf '{"n": 1, "mcpServers": {"%s": %s}}' "$5" "$6" > `+file+` ;;
-remove) echo '{"n": 1, "mcpServers": {}}' > `+file+` ;;
-esac`)
+	calls := filepath.Join(p.Home, "calls")
+	fakeCommand(t, p, "claude", fake{File: file, Calls: calls})
 	r := do(t, Added, c.Install, p, turnstone)
 	if len(r.Ran) != 1 || r.Diff != "" || r.Backup != "" {
 		t.Errorf("got %+v", r)
@@ -457,15 +530,15 @@ esac`)
 		t.Errorf("the person's settings are lost: %s", got)
 	}
 	do(t, Removed, c.Uninstall, p, turnstone)
-	if got := strings.Count(text(t, filepath.Join(p.Home, "calls")), "\n"); got != 4 {
+	if got := strings.Count(text(t, calls), "\n"); got != 4 {
 		t.Errorf("claude was called %d times, want 4", got)
 	}
 
-	fakeCommand(t, p, "claude", "exit 0") // and did nothing
+	fakeCommand(t, p, "claude", fake{Idle: true})
 	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "does not show it") {
 		t.Errorf("got %v", err)
 	}
-	fakeCommand(t, p, "claude", "echo no >&2; exit 3")
+	fakeCommand(t, p, "claude", fake{Fails: "no"})
 	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "exit status 3: no") {
 		t.Errorf("got %v", err)
 	}
@@ -474,7 +547,7 @@ esac`)
 func TestInstall_CodesOwnCommandIsUsedWhileItHasNoFile(t *testing.T) {
 	p, c := machine(t), client(t, "vscode")
 	file := c.file(p)
-	fakeCommand(t, p, "code", "mkdir -p "+filepath.Dir(file)+`; printf '{"servers": {"turnstone": %s}}' "$2" > `+file)
+	fakeCommand(t, p, "code", fake{File: file, Calls: filepath.Join(p.Home, "calls")})
 	if r := do(t, Added, c.Install, p, turnstone); len(r.Ran) != 1 || r.Ran[0][1] != "--add-mcp" {
 		t.Errorf("got %+v", r)
 	}
@@ -537,9 +610,7 @@ func TestSteady_IsAPathThatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := filepath.Join(bin, "repl")
-	if err := os.Symlink(exe, link); err != nil {
-		t.Skip(err)
-	}
+	symlink(t, exe, link)
 	for _, test := range []struct {
 		argv0 string
 		path  []string
@@ -554,6 +625,10 @@ func TestSteady_IsAPathThatStays(t *testing.T) {
 			t.Errorf("%v: got %q, %v", test, got, err)
 		}
 	}
+}
+
+func TestSteady_RefusesWhatDoesNotStay(t *testing.T) {
+	dir := t.TempDir()
 	for path, says := range map[string]string{
 		filepath.Join(dir, "go-build123", "b001", "exe", "repl"): "go run",
 		filepath.Join(dir, "gone"):                               "upgraded or removed",

@@ -9,17 +9,20 @@ import (
 	"time"
 )
 
-// keepOwner gives a new file the owner of the old one, which matters under sudo.
-func keepOwner(f *os.File, old os.FileInfo) error {
-	s, ok := old.Sys().(*syscall.Stat_t)
+// keepAccess gives a new file the owner of the old one, which matters under sudo.
+func keepAccess(f *os.File, old snapshot) error {
+	s, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok || int(s.Uid) == os.Geteuid() && int(s.Gid) == os.Getegid() {
 		return nil
 	}
 	return f.Chown(int(s.Uid), int(s.Gid))
 }
 
-// lockTime is how long another repl install is waited for.
-const lockTime = 5 * time.Second
+// garbled reports whether a program would not get a word as it is.
+func garbled(program, word string) bool { return false }
+
+// inUse reports whether an error is that another program has the file open.
+func inUse(error) bool { return false }
 
 // lock keeps other processes of ours from replacing files in a directory, until
 // unlock is called or this process ends. A file system without locks has none.
@@ -29,7 +32,7 @@ func lock(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	unlock = func() { d.Close() }
-	late := time.NewTimer(lockTime)
+	late := time.NewTimer(waitTime)
 	defer late.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()

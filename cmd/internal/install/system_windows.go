@@ -1,9 +1,78 @@
 package install
 
-import "os"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 
-// keepOwner has nothing to do here: a file belongs to who may write its directory.
-func keepOwner(*os.File, os.FileInfo) error { return nil }
+	"golang.org/x/sys/windows"
+)
 
-// lock is missing here: directories cannot be locked.
-func lock(string) (unlock func(), err error) { return func() {}, nil }
+// keepAccess gives a new file the rights of the old one, which may be fewer than its
+// directory hands down: what it holds is for the same people.
+func keepAccess(f *os.File, old snapshot) error {
+	const rights = windows.DACL_SECURITY_INFORMATION
+	d, err := windows.GetNamedSecurityInfo(old.target, windows.SE_FILE_OBJECT, rights)
+	if err != nil {
+		return err
+	}
+	if acl, _, err := d.DACL(); err != nil || acl == nil {
+		return nil // a file system without
+	}
+	name, err := windows.UTF16PtrFromString(f.Name())
+	if err != nil {
+		return err
+	}
+	h, err := windows.CreateFile(name, windows.WRITE_DAC,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil,
+		windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return err
+	}
+	defer windows.CloseHandle(h)
+	return windows.SetKernelObjectSecurity(h, rights, d)
+}
+
+// garbled reports whether a program would not get a word as it is: a batch file is
+// run by cmd.exe, to which these characters mean something, wherever they stand.
+func garbled(program, word string) bool {
+	ext := strings.ToLower(filepath.Ext(program))
+	return (ext == ".cmd" || ext == ".bat") && strings.ContainsAny(word, "%&|<>^!()\r\n")
+}
+
+// inUse reports whether an error is that another program has the file open. Of the
+// target of a rename that is called a denial.
+func inUse(err error) bool {
+	_, renaming := errors.AsType[*os.LinkError](err)
+	return errors.Is(err, windows.ERROR_SHARING_VIOLATION) || renaming && errors.Is(err, windows.ERROR_ACCESS_DENIED)
+}
+
+// lock keeps other processes of ours from replacing files, until unlock is called,
+// by the same goroutine, or this process ends. It is one for all directories, which
+// cannot be locked.
+func lock(string) (unlock func(), err error) {
+	name, err := windows.UTF16PtrFromString(`Local\turnstone-install`)
+	if err != nil {
+		return nil, err
+	}
+	h, err := windows.CreateMutex(nil, false, name)
+	if err != nil && !errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
+		return nil, err
+	}
+	runtime.LockOSThread() // a mutex belongs to a thread
+	got, err := windows.WaitForSingleObject(h, uint32(waitTime.Milliseconds()))
+	if err == nil && got != windows.WAIT_OBJECT_0 && got != windows.WAIT_ABANDONED {
+		err = errChanged
+	}
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, errors.Join(err, windows.CloseHandle(h))
+	}
+	return func() {
+		_ = windows.ReleaseMutex(h)
+		runtime.UnlockOSThread()
+		_ = windows.CloseHandle(h)
+	}, nil
+}

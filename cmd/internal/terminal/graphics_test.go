@@ -193,10 +193,7 @@ func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
 	if paths[0] != paths[2] || paths[0] == paths[1] {
 		t.Errorf("got files %q, want the first and the last to be one", paths)
 	}
-	info, err := os.Stat(a.dir)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory is %v, %v, want mode 0700", info, err)
-	}
+	wantMode(t, a.dir, 0o700)
 	a.close()
 	if _, err := os.Stat(a.dir); !os.IsNotExist(err) {
 		t.Errorf("the directory is left behind: %v", err)

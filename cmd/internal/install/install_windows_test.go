@@ -1,0 +1,175 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+)
+
+var onWindows = Server{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
+
+// Where each client documents its file, below the profile of the user.
+func TestPlaces_AreThoseOfWindows(t *testing.T) {
+	for variable, dir := range map[string]string{"USERPROFILE": `C:\Users\Ada`, "AppData": `C:\Users\Ada\AppData\Roaming`, "LOCALAPPDATA": `C:\Users\Ada\AppData\Local`} {
+		t.Setenv(variable, dir)
+	}
+	for _, variable := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"} {
+		t.Setenv(variable, "")
+	}
+	p, err := Here()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"claude":         `C:\Users\Ada\.claude.json`,
+		"codex":          `C:\Users\Ada\.codex\config.toml`,
+		"gemini":         `C:\Users\Ada\.gemini\settings.json`,
+		"cursor":         `C:\Users\Ada\.cursor\mcp.json`,
+		"vscode":         `C:\Users\Ada\AppData\Roaming\Code\User\mcp.json`,
+		"zed":            `C:\Users\Ada\AppData\Roaming\Zed\settings.json`,
+		"windsurf":       `C:\Users\Ada\.codeium\windsurf\mcp_config.json`,
+		"opencode":       `C:\Users\Ada\.config\opencode\opencode.json`,
+		"claude-desktop": `C:\Users\Ada\AppData\Roaming\Claude\claude_desktop_config.json`,
+	} {
+		if got := client(t, name).file(p); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestPlaces_ClaudeDesktopAsAPackageHasItsOwn(t *testing.T) {
+	p, c := machine(t), client(t, "claude-desktop")
+	local := filepath.Join(p.Home, "Local")
+	p.Getenv = func(name string) string { return map[string]string{"LOCALAPPDATA": local}[name] }
+	old := filepath.Join(p.Config, `Claude\claude_desktop_config.json`)
+	if got := c.file(p); got != old {
+		t.Errorf("without a package: got %s, want %s", got, old)
+	}
+	packages := filepath.Join(local, "Packages")
+	if err := os.MkdirAll(filepath.Join(packages, "Claude_a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const below = `LocalCache\Roaming\Claude\claude_desktop_config.json`
+	if got, want := c.file(p), filepath.Join(packages, "Claude_a", below); got != want {
+		t.Errorf("never started: got %s, want %s", got, want)
+	}
+	used := filepath.Join(packages, "Claude_b", below)
+	if err := os.MkdirAll(filepath.Dir(used), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.file(p); got != used {
+		t.Errorf("of two: got %s, want the one that is used, %s", got, used)
+	}
+}
+
+func TestInstall_EscapesPathsOfWindows(t *testing.T) {
+	const escaped = `"C:\\Program Files\\Ada & Co\\repl.exe"` // in JSON and in TOML
+	for _, c := range Clients() {
+		p := machine(t)
+		r := do(t, Added, c.Install, p, onWindows)
+		if got := text(t, r.File); !strings.Contains(got, escaped) {
+			t.Errorf("%s: got\n%s\nwant %s in it", c.Name, got, escaped)
+		}
+		do(t, Already, c.Install, p, onWindows)
+		_, entries, err := c.Look(p, false)
+		if err != nil || len(entries) != 1 || entries[0].Command != onWindows.Command || entries[0].Args[2] != onWindows.Args[2] {
+			t.Errorf("%s: read back as %+v, %v", c.Name, entries, err)
+		}
+		do(t, Removed, c.Uninstall, p, onWindows)
+	}
+}
+
+// Batch files get their words by way of cmd.exe.
+func TestInstall_ABatchFileGetsWhatItCanTake(t *testing.T) {
+	p, c := machine(t), client(t, "claude")
+	fakeCommand(t, p, "claude", fake{File: c.file(p), Calls: filepath.Join(p.Home, "calls")})
+	plain := onWindows
+	plain.Command = `C:\Program Files\Ada\repl.exe`
+	if r := do(t, Added, c.Install, p, plain); len(r.Ran) != 1 {
+		t.Errorf("claude itself was not asked: %+v", r)
+	}
+	_, entries, err := c.Look(p, false)
+	if err != nil || len(entries) != 1 || entries[0].Command != plain.Command || entries[0].Args[2] != plain.Args[2] {
+		t.Errorf("it was told %+v (%v)", entries, err)
+	}
+	for i, odd := range []string{`C:\a & b\repl.exe`, `C:\100%\repl.exe`, `C:\Program Files (x86)\repl.exe`} {
+		s := onWindows
+		s.Name, s.Command = fmt.Sprintf("odd%d", i), odd
+		if r := do(t, Added, c.Install, p, s); len(r.Ran) != 0 || !strings.Contains(r.Note, "batch file") {
+			t.Errorf("%s: got %q, note %q, want its file to be edited", odd, r.Ran, r.Note)
+		}
+	}
+}
+
+func TestInstall_KeepsWhoHasRights(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	file := c.file(p)
+	write(t, file, "{}", 0o600)
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []string{"D:P(A;;FA;;;" + user.User.Sid.String() + ")", "D:P(A;;FA;;;" + user.User.Sid.String() + ")(A;;FR;;;WD)"} {
+		d, err := windows.SecurityDescriptorFromString(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := windows.UTF16PtrFromString(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := windows.CreateFile(name, windows.WRITE_DAC, 0, nil, windows.OPEN_EXISTING, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = windows.SetKernelObjectSecurity(h, windows.DACL_SECURITY_INFORMATION, d)
+		if e := windows.CloseHandle(h); err != nil || e != nil {
+			t.Fatal(err, e)
+		}
+		before := rights(t, file)
+		for _, change := range []func(context.Context, Places, Server, Options) (Report, error){c.Install, c.Uninstall} {
+			r, err := change(t.Context(), p, turnstone, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := rights(t, file); got != before {
+				t.Errorf("%s: the rights are %s, want %s", r.Done, got, before)
+			}
+		}
+	}
+}
+
+func rights(t *testing.T, path string) string {
+	t.Helper()
+	d, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.String()
+}
+
+func TestRename_WaitsForWhoHasTheFileOpen(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	write(t, from, "new", 0o600)
+	write(t, to, "old", 0o600)
+	f, err := os.Open(to) // as most programs do, which keeps others from replacing it
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	err = rename(from, to, func() error {
+		if looks++; looks == 3 {
+			return f.Close()
+		}
+		return nil
+	})
+	if got := text(t, to); err != nil || got != "new" || looks != 3 {
+		t.Errorf("got %v, %q after %d looks, want it replaced after 3", err, got, looks)
+	}
+}

@@ -1,0 +1,14 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/service"
+)
+
+func TestFind_WindowsHasNoManagerThatIsKnown(t *testing.T) {
+	if m, err := service.Find(); err == nil || !strings.Contains(err.Error(), "start repl serve with your session instead") {
+		t.Errorf("got %+v, %v", m, err)
+	}
+}
