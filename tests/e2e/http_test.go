@@ -25,9 +25,9 @@ type webServer struct {
 	token string
 }
 
-func newWebServer(t *testing.T, h home) *webServer {
+func newWebServer(t *testing.T, h home, args ...string) *webServer {
 	t.Helper()
-	s := &webServer{cmd: h.command(t, "mcp", "--lang", "python", "--http", "127.0.0.1:0")}
+	s := &webServer{cmd: h.command(t, append([]string{"mcp", "--lang", "python", "--http", "127.0.0.1:0"}, args...)...)}
 	says, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +55,20 @@ func newWebServer(t *testing.T, h home) *webServer {
 
 // post sends a message and returns the response and all of its body.
 func (s *webServer) post(message string, header map[string]string) (http.Header, string, error) {
-	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(message))
+	response, err := s.send(message, header)
 	if err != nil {
 		return nil, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.Header, string(body), err
+}
+
+// send sends a message and returns the response, of which the body is to come.
+func (s *webServer) send(message string, header map[string]string) (*http.Response, error) {
+	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(message))
+	if err != nil {
+		return nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	r.Header.Set("Content-Type", "application/json")
@@ -65,13 +76,7 @@ func (s *webServer) post(message string, header map[string]string) (http.Header,
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return response.Header, string(body), err
+	return http.DefaultClient.Do(r)
 }
 
 // call is the message and the header of a call of repl, in a version.

@@ -44,6 +44,7 @@ func newAgent(t *testing.T, h home, args ...string) *agent {
 	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
 }
 
+// send calls repl, and wants to be told how far that is.
 func (a *agent) send(input string) {
 	a.t.Helper()
 	text, err := json.Marshal(input)
@@ -52,19 +53,35 @@ func (a *agent) send(input string) {
 	}
 	a.n++
 	_, err = fmt.Fprintf(a.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%s},`+
-		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", a.n, text)
+		`"_meta":{"progressToken":"token","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", a.n, text)
 	if err != nil {
 		a.t.Fatal(err)
 	}
+}
+
+// until reads what the server sends up to the line that holds text.
+func (a *agent) until(text string) string {
+	a.t.Helper()
+	for a.out.Scan() {
+		if strings.Contains(a.out.Text(), text) {
+			return a.out.Text()
+		}
+	}
+	a.t.Fatalf("no %s: %v", text, a.out.Err())
+	return ""
 }
 
 // repl is the text of the reply to one input.
 func (a *agent) repl(input string) string {
 	a.t.Helper()
 	a.send(input)
-	if !a.out.Scan() {
-		a.t.Fatalf("no answer: %v", a.out.Err())
-	}
+	return a.answer()
+}
+
+// answer is the text of the next reply.
+func (a *agent) answer() string {
+	a.t.Helper()
+	a.until(`"result"`)
 	var answer struct {
 		Result struct{ Content []struct{ Text string } }
 	}

@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"archive/zip"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -87,6 +89,146 @@ func TestWith_CtrlCGivesUp(t *testing.T) {
 	}
 	gone(t, pid)
 	h.leavesNothing(t)
+}
+
+// A slowTool is an uv that does nothing before it is told to.
+type slowTool struct {
+	dir string
+}
+
+// withSlowTool is a home with an uv that says one line, waits for a word, and then
+// makes the package tiny, or fails.
+func withSlowTool(t *testing.T, h home) (home, *slowTool) {
+	t.Helper()
+	tool := &slowTool{dir: t.TempDir()}
+	if err := syscall.Mkfifo(filepath.Join(tool.dir, "word"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := `#!/bin/sh
+cd ` + tool.dir + `
+echo $$ >> runs
+echo "Resolved 1 package"
+read word < word
+while [ "$1" != --target ]; do shift; done
+[ "$word" = fine ] || { echo "error: no version of tiny is right"; exit 1; }
+echo "answer = 42" > "$2/tiny.py"
+`
+	if err := os.WriteFile(filepath.Join(tool.dir, "uv"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket
+		"XDG_CACHE_HOME="+t.TempDir(), "PATH="+tool.dir+":"+os.Getenv("PATH"))
+	return h, tool
+}
+
+// say lets a run of the tool go on.
+func (s *slowTool) say(t *testing.T, word string) {
+	t.Helper()
+	fifo, err := os.OpenFile(filepath.Join(s.dir, "word"), os.O_WRONLY, 0) // waits for who reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	if _, err := fifo.WriteString(word + "\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs are the processes that the tool was.
+func (s *slowTool) runs() (pids []int) {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "runs"))
+	for _, word := range strings.Fields(string(text)) {
+		pid, _ := strconv.Atoi(word)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
+	for _, args := range [][]string{{"--with", "tiny"}, {"--with", "tiny", "--daemon"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			h, tool := withSlowTool(t, daemonHome(t))
+			if slices.Contains(args, "--daemon") {
+				h.serve(t)
+			}
+			a := newAgent(t, h, args...)
+			a.send("import tiny; print(tiny.answer)")
+			wantParts(t, a.until("notifications/progress"), `"progressToken":"token"`, "tiny: Resolved 1 package")
+			tool.say(t, "wrong")
+			wantParts(t, a.answer(), "tiny cannot be prepared: uv failed (exit status 1)\nResolved 1 package\nerror: no version of tiny is right\n[",
+				"nothing was run. The next call tries again")
+			a.send("import tiny; print(tiny.answer)")
+			tool.say(t, "fine")
+			if got, want := a.answer(), "[tiny can be used in this session]\n42"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got := a.repl("tiny.answer + 1"); got != "43" {
+				t.Errorf("got %q", got)
+			}
+			if n := len(tool.runs()); n != 2 {
+				t.Errorf("uv was run %d times", n)
+			}
+			_ = a.in.Close()
+			_ = a.cmd.Wait()
+		})
+	}
+}
+
+func TestWith_AClientThatLeavesEndsThePreparation(t *testing.T) {
+	h, tool := withSlowTool(t, daemonHome(t))
+	a := newAgent(t, h, "--with", "tiny")
+	eventually(t, "the tool runs", func() bool { return len(tool.runs()) > 0 }) // without a call
+	_ = a.in.Close()
+	_ = a.cmd.Wait()
+	gone(t, tool.runs()[0])
+	h.leavesNothing(t)
+}
+
+func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
+	h, tool := withSlowTool(t, daemonHome(t))
+	s := newWebServer(t, h, "--with", "tiny")
+	var streams []io.ReadCloser
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		message, header := s.call(t, version, "import tiny; print(tiny.answer)")
+		message = strings.Replace(message, `"_meta":{`, `"_meta":{"progressToken":"token",`, 1)
+		message = strings.Replace(message, `"token",}`, `"token"}`, 1)
+		response, err := s.send(message, header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		streams = append(streams, response.Body)
+	}
+	for _, stream := range streams {
+		readUntil(t, stream, "tiny: Resolved 1 package")
+	}
+	tool.say(t, "fine")
+	for _, stream := range streams {
+		readUntil(t, stream, `[tiny can be used in this session]\n42`)
+	}
+	if n := len(tool.runs()); n != 1 {
+		t.Errorf("uv was run %d times", n)
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	_ = s.cmd.Wait()
+	h.leavesNothing(t)
+}
+
+func TestWith_ForAgentsWantsALanguage(t *testing.T) {
+	h := newHome(t)
+	want(t, h.run(t, "", "mcp", "--with", "numpy"),
+		result{"", "repl: --with numpy: packages are of one language; say which with --lang\n", 2})
+	want(t, h.run(t, "", "mcp", "--lang", "python", "--with", "-x"),
+		result{"", "repl: --with: \"-x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
+}
+
+func wantParts(t *testing.T, got string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			t.Errorf("got %q, want it to contain %q", got, part)
+		}
+	}
 }
 
 func TestWith_ASessionOfTheDaemonsHasThem(t *testing.T) {

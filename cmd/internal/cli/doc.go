@@ -17,6 +17,8 @@
 //	output    runProgram     the session is closed        standard output and error
 //	presses   runProgram     the program is over          Ctrl-C
 //	reader    newStdin       its read of stdin returns    standard input
+//	making    preparer       the packages are made, or    the tool that makes them
+//	                         nobody waits for them
 //	answers   probeMCP       the server's output ends     what doctor's server writes
 //
 // Each is waited for but reader: a read of standard input cannot be called back.

@@ -58,6 +58,8 @@ func parseInstallation(args []string) (*installation, error) {
 	f.BoolVar(&i.options.DryRun, "dry-run", false, "")
 	f.BoolVar(&i.server.Approve, "approve", false, "")
 	f.StringVar(&i.server.Name, "name", "turnstone", "")
+	var with wanted
+	f.Var(&with, "with", "")
 	scope := f.String("scope", "user", "")
 	names, err := parseAnywhere(f, args)
 	if err != nil {
@@ -84,7 +86,20 @@ func parseInstallation(args []string) (*installation, error) {
 			return nil, misuse("--approve: %s has no such setting; it asks as you tell it to", client.Title)
 		}
 	}
-	i.server.Args, err = c.serverArgs(f)
+	if i.server.Args, err = c.serverArgs(f); err != nil {
+		return nil, err
+	}
+	asked, _, err := c.languages()
+	if err != nil {
+		return nil, err
+	}
+	if len(with) > 0 && c.lang == "" { // an interpreter that is named leaves the server its choice
+		asked = languages()
+	}
+	wants, err := with.canonical(asked)
+	for _, name := range wants {
+		i.server.Args = append(i.server.Args, "--with", name)
+	}
 	return i, err
 }
 

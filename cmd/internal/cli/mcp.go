@@ -51,6 +51,8 @@ func mcp(s streams, args []string) (int, error) {
 	away.define(f)
 	var web webChoice
 	web.define(f)
+	var with wanted
+	f.Var(&with, "with", "")
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
 	}
@@ -78,6 +80,10 @@ func mcp(s streams, args []string) (int, error) {
 		}
 		offered = []language{l}
 	}
+	names, err := with.canonical(offered)
+	if err != nil {
+		return statusUsage, err
+	}
 	if err := errors.Join(c.settleDir(), web.settle(f), away.settle(web)); err != nil {
 		return statusUsage, err
 	}
@@ -101,6 +107,7 @@ func mcp(s streams, args []string) (int, error) {
 		Stdin:     policy,
 		ImageSide: *imageSize,
 		Default:   c.lang,
+		With:      names,
 		In:        s.in,
 		Out:       s.out,
 		Version:   programVersion(),
@@ -118,6 +125,9 @@ func mcp(s streams, args []string) (int, error) {
 	}
 	defer sup.Close()
 	options.Supervisor = sup
+	if len(names) > 0 {
+		options.Prepare = newPreparer(offered[0], names).prepare
+	}
 	if web.address != "" {
 		err = web.serve(ctx, options, s.err)
 	} else {

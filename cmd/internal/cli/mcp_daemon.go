@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +47,43 @@ type daemonHost struct {
 	where  string // of repl attach: which daemon, unless it is the usual one
 	base   string // the name of the client's main session; others of its own begin with it
 	choice choice
+	with   []string // packages that its sessions need
+
+	mu      sync.Mutex
+	opened  int                          // guarded by mu: how many sessions were asked for
+	reports map[string]func(line string) // guarded by mu: who wants to know, by token
+}
+
+// openTime bounds opening a session, and starting the daemon for it, without what is
+// to be prepared.
+const openTime = 30 * time.Second
+
+// progress is called for each word of a preparation.
+func (h *daemonHost) progress(p client.HostProgress) {
+	h.mu.Lock()
+	report := h.reports[string(p.Token)]
+	h.mu.Unlock()
+	switch all := strings.Join(h.with, ", "); {
+	case report == nil, p.Message == "": // the last has none
+	case all == "", strings.HasSuffix(p.Message, all): // it says what it is about
+		report(p.Message)
+	default:
+		report(all + ": " + p.Message)
+	}
+}
+
+// token is a token for which report is called, until it is forgotten.
+func (h *daemonHost) token(report func(line string)) (token json.RawMessage, forget func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opened++
+	token = json.RawMessage(strconv.Itoa(h.opened))
+	h.reports[string(token)] = report
+	return token, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.reports, string(token))
+	}
 }
 
 // daemonChoice is whether sessions are in a daemon, and which.
@@ -91,8 +130,9 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 	if d.name == "" {
 		d.name = clientName() + "-" + directoryName(c.dir)
 	}
-	host := &daemonHost{hub: remote.NewHub(d.socket, starter), base: d.name, choice: c}
+	host := &daemonHost{hub: remote.NewHub(d.socket, starter), base: d.name, choice: c, with: o.With, reports: make(map[string]func(string))}
 	defer host.hub.Close()
+	host.hub.OnProgress(host.progress)
 	if d.socket != client.DefaultSocket(os.Getenv) {
 		host.where = " --socket " + d.socket
 	}
@@ -183,7 +223,7 @@ func startDaemon(ctx context.Context, socket string) error {
 }
 
 // Open implements mcpserver.Host.
-func (h *daemonHost) Open(ctx context.Context, name, lang, dir string) (mcpserver.Session, bool, error) {
+func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report func(string)) (o mcpserver.Opened, err error) {
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.base
@@ -200,11 +240,40 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string) (mcpserve
 	if l, err := languageNamed(lang); err == nil {
 		p.Runtime = h.choice.executable(l)
 	}
-	s, made, err := h.hub.Open(ctx, p, h.base)
-	if err != nil {
-		return nil, false, err
+	token, forget := h.token(report)
+	defer forget()
+	if lang != "" {
+		p.With, p.Token = h.with, token
 	}
-	return hosted{s, h.base, "repl attach " + s.Name() + h.where, &bookmark{}}, made, nil
+	bounded, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	s, has, made, err := h.hub.Open(bounded, p, h.base)
+	if err != nil {
+		return o, err
+	}
+	if _, err := s.Mark(ctx, h.base, 0); err != nil { // which waits until it is prepared
+		if client.IsKind(err, client.KindStart) {
+			err = &mcpserver.PrepareError{Err: err}
+		}
+		return o, err
+	}
+	o = mcpserver.Opened{Session: hosted{s, h.base, "repl attach " + s.Name() + h.where, &bookmark{}}, Made: made}
+	if !made && len(h.with) > 0 {
+		o.Lacks, err = h.lacks(has)
+	}
+	return o, err
+}
+
+// lacks is what the client's sessions need and one has not that is there already.
+func (h *daemonHost) lacks(has []string) ([]string, error) {
+	l, err := languageNamed(h.choice.lang)
+	if err != nil {
+		return nil, err
+	}
+	if has, err = l.packages.Canonical(has); err != nil { // of another language
+		return h.with, nil
+	}
+	return slices.DeleteFunc(slices.Clone(h.with), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
 // Sessions implements mcpserver.Host.

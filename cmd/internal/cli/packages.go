@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
@@ -64,6 +65,107 @@ func (l language) with(s streams, spec workers.Spec, names wanted) (workers.Spec
 	}
 	spec.Env = slices.Concat(spec.Env, env)
 	return spec, statusDone, nil
+}
+
+// canonical is the packages as everybody would write them, for sessions of the only
+// language that is offered.
+func (w wanted) canonical(offered []language) ([]string, error) {
+	if len(w) == 0 {
+		return nil, nil
+	}
+	if len(offered) != 1 {
+		return nil, misuse("--with %s: packages are of one language; say which with --lang", w[0])
+	}
+	names, err := offered[0].packages.Canonical(w)
+	if err != nil {
+		return nil, misuse("--with: %v", err)
+	}
+	return names, nil
+}
+
+// A preparer makes the same packages for every session of a server, whose clients
+// may ask at once: each runtime's are one job, which ends when nobody waits for it.
+type preparer struct {
+	language language
+	names    []string
+
+	mu   sync.Mutex
+	jobs map[string]*preparing // guarded by mu: those that run, by the path of the runtime
+}
+
+// preparing is packages that are being made for one runtime.
+type preparing struct {
+	stop    context.CancelFunc
+	line    string               // guarded by preparer.mu: what the tool said last
+	waiting map[int]func(string) // guarded by preparer.mu: who is told
+	joined  int                  // guarded by preparer.mu: how many ever waited
+
+	done chan struct{} // closed when the next two are set
+	env  []string
+	err  error
+}
+
+func newPreparer(l language, names []string) *preparer {
+	return &preparer{language: l, names: names, jobs: make(map[string]*preparing)}
+}
+
+// prepare is a mcpserver.Preparer. When it returns because ctx ended, and nobody
+// else waits, what it has started has ended, too.
+func (p *preparer) prepare(ctx context.Context, _ string, spec workers.Spec, report func(string)) (workers.Spec, error) {
+	p.mu.Lock()
+	j := p.jobs[spec.Path]
+	if j == nil {
+		j = p.beginLocked(spec)
+	}
+	me := j.joined
+	j.joined++
+	j.waiting[me] = report
+	report(j.line)
+	p.mu.Unlock()
+	defer p.leave(j, spec.Path, me)
+	select {
+	case <-j.done:
+		spec.Env = slices.Concat(spec.Env, j.env)
+		return spec, j.err
+	case <-ctx.Done():
+		return spec, ctx.Err()
+	}
+}
+
+func (p *preparer) beginLocked(spec workers.Spec) *preparing {
+	ctx, stop := context.WithCancel(context.Background())
+	j := &preparing{
+		stop: stop, done: make(chan struct{}), waiting: make(map[int]func(string)),
+		line: strings.Join(p.names, ", "),
+	}
+	p.jobs[spec.Path] = j
+	go func() {
+		defer close(j.done)
+		j.env, j.err = p.language.makePackages(ctx, spec, p.names, func(said packages.Progress) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			j.line = strings.Join(p.names, ", ") + ": " + said.Message
+			for _, tell := range j.waiting {
+				tell(j.line)
+			}
+		})
+	}()
+	return j
+}
+
+// leave ends a wait; the last one ends the job, and waits for its end.
+func (p *preparer) leave(j *preparing, path string, me int) {
+	p.mu.Lock()
+	delete(j.waiting, me)
+	last := len(j.waiting) == 0
+	if last && p.jobs[path] == j { // who comes now must not wait for what is given up
+		delete(p.jobs, path)
+	}
+	p.mu.Unlock()
+	if last {
+		j.stop()
+		<-j.done
+	}
 }
 
 // packagesFor is the daemon's job for what a client wants.

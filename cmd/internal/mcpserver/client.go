@@ -16,7 +16,8 @@ const sandboxState = "codex/sandbox-state-meta"
 // A request is a call of a tool and what its client says about itself.
 type request struct {
 	*call
-	sdk *mcp.CallToolRequest
+	sdk  *mcp.CallToolRequest
+	beat *heartbeat // of the whole call
 }
 
 // A budget bounds the text of one result.

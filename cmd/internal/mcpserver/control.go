@@ -49,23 +49,22 @@ func (s *server) askerFor(ctx context.Context, r *request, arguments json.RawMes
 	if err != nil {
 		return nil, failure(err)
 	}
-	return s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout))
+	return s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 }
 
-// askAbout is a call about a session that is there, or else the call's result.
-func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time) (*asker, *mcp.CallToolResult) {
+// askAbout is a call about a session that is there, or else the call's result. waits
+// says that the call is to wait for one that is prepared, and not only for its start.
+func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*asker, *mcp.CallToolResult) {
 	v, err := s.sessions.find(name)
 	if err != nil {
 		return nil, failure(err)
 	}
-	session, ok, err := v.open(ctx, deadline)
-	switch {
-	case err != nil:
-		return nil, s.openFailure(err)
-	case ctx.Err() != nil:
-		return nil, nil
-	case !ok:
-		return nil, plain(fmt.Sprintf("[session %q is not open yet: call again]", v.name))
+	if now := time.Now(); !waits && v.preparing.isUnderWay() {
+		deadline = now // that may take minutes, and there is nothing to act on
+	}
+	session, result := s.opened(ctx, r, v, deadline, "call repl_output to wait")
+	if session == nil {
+		return nil, result
 	}
 	return &asker{server: s, call: r, view: v, session: session, deadline: deadline}, nil
 }
@@ -85,8 +84,8 @@ func (s *server) list(ctx context.Context, _ *request, arguments json.RawMessage
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID")
-	for _, name := range opening {
-		fmt.Fprintf(table, "%s\t-\topening\n", name)
+	for _, v := range opening {
+		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.text())
 	}
 	for _, i := range all {
 		language := strings.TrimSpace(i.Worker.Language + " " + i.Worker.RuntimeVersion)

@@ -43,7 +43,8 @@
 //
 //	name     started by  ends when                          owns
 //	lines    Run         the input ends or fails            the input
-//	open     a call      the worker's process exists, 10 s  the start of one session
+//	open     a call      the worker's process exists, 10 s  the start of one session, and
+//	                     after what must be prepared        that
 //	calls    the SDK     the call is answered or cancelled  nothing
 //	asides   lines       its messages are written           errors that answer no call
 //	ask      a call      the answer, or the end of the call  one question to the client

@@ -12,13 +12,21 @@ import (
 // A Host has sessions that outlive the server, and that others may use, too.
 type Host interface {
 	// Open is the session of that name, made in a directory if it is not there and
-	// lang is not ""; else that is supervisor.ErrClosed. MainSession is the name of the one that the client means when
-	// it names none: which that is, is the host's to say. made tells whether it was
-	// made.
-	Open(ctx context.Context, name, lang, dir string) (s Session, made bool, err error)
+	// lang is not ""; else that is supervisor.ErrClosed. MainSession is the name of the
+	// one that the client means when it names none: which that is, is the host's to
+	// say. It waits for a session that is being prepared, says by report how far that
+	// is, and bounds everything else. What could not be prepared is a *PrepareError.
+	Open(ctx context.Context, name, lang, dir string, report func(line string)) (Opened, error)
 
 	// Sessions describes all that there are, by the names that Open takes.
 	Sessions(ctx context.Context) ([]supervisor.Info, error)
+}
+
+// An Opened is a session of a Host's, and how it was found.
+type Opened struct {
+	Session
+	Made  bool     // by this Open
+	Lacks []string // what was to be prepared for it, when it is there already without
 }
 
 // A Session is what the tools are about: one of this server's own, or of a Host.

@@ -85,6 +85,9 @@ type setup struct {
 	sup   supervisor.Options
 	stdin mcpserver.StdinPolicy
 	deaf  bool // the client never reads
+
+	prepare mcpserver.Preparer
+	with    []string
 }
 
 func fake(o *fakeworker.Options) func(string) workers.Spec {
@@ -178,7 +181,7 @@ func connect(t *testing.T, s *setup) *client {
 		go c.read(outRead)
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, Stdin: s.stdin, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, Stdin: s.stdin, Prepare: s.prepare, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

@@ -44,7 +44,7 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 	if ways > 1 {
 		return failure(errors.New("grep, lines and after are three ways to look: use one"))
 	}
-	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(wait))
+	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(wait), true)
 	if a == nil {
 		return result
 	}

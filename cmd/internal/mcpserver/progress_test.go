@@ -1,9 +1,14 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 type progress struct {
@@ -31,6 +36,7 @@ func (c *client) progress() []progress {
 
 func TestProgress_FirstComesAfterASecondAndNoneNearTheAnswer(t *testing.T) {
 	eras(t, func(t *testing.T, c *client) {
+		c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
 		id := c.send("tools/call", map[string]any{
 			"name": "repl", "arguments": map[string]any{"input": "print so far\nsleep 1050ms\nprint done"},
 			"_meta": map[string]any{"progressToken": "t"},
@@ -126,4 +132,110 @@ func TestProgress_NoneAfterACancel(t *testing.T) {
 		t.Errorf("got %d more", n-before)
 	}
 	c.neverAnswered(id)
+}
+
+// A workshop prepares sessions as its test says.
+type workshop struct {
+	ctx   chan context.Context // of each preparation that begins
+	words chan string          // to report
+	end   chan error           // to return
+}
+
+func newWorkshop() *workshop {
+	return &workshop{make(chan context.Context, 10), make(chan string), make(chan error)}
+}
+
+func (w *workshop) prepare(ctx context.Context, _ string, spec workers.Spec, report func(string)) (workers.Spec, error) {
+	w.ctx <- ctx
+	for {
+		select {
+		case word := <-w.words:
+			report(word)
+		case err := <-w.end:
+			return spec, err
+		case <-ctx.Done():
+			return spec, ctx.Err()
+		}
+	}
+}
+
+func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
+	shop := newWorkshop()
+	c := greet(t, &setup{prepare: shop.prepare, with: []string{"a", "b"}})
+	shop.words <- "fetching"
+	c.untilPart("repl_sessions", nil, "s: fetching")
+	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), `[session "main" is not open yet, preparing `, "fetching: call repl_output to wait]")
+	for _, tool := range []string{"repl_interrupt", "repl_reset"} { // at once
+		wantPart(t, c.call(tool, nil).text(), "is not open yet, preparing ")
+	}
+	id := c.send("tools/call", map[string]any{
+		"name": "repl", "arguments": map[string]any{"input": "print 2"}, "_meta": map[string]any{"progressToken": "t"},
+	})
+	c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
+	shop.end <- nil
+	wantText(t, c.resultOf(id).text(), "[a and b can be used in this session]\n2")
+	all := c.progress()
+	if len(all) != 1 || all[0].Progress < 1 {
+		t.Fatalf("got %+v, want one after a second", all)
+	}
+	wantPart(t, all[0].Message, "preparing ", "s: fetching")
+	if gap := c.answerTo(id).At.Sub(all[0].at); gap < 90*time.Millisecond { // the clock runs on the other side
+		t.Errorf("the answer came %s after a progress, want 100 ms", gap)
+	}
+	wantText(t, c.repl("print 3"), "3")
+}
+
+func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
+	var mended atomic.Bool
+	prepare := func(_ context.Context, _ string, spec workers.Spec, _ func(string)) (workers.Spec, error) {
+		if mended.Load() {
+			return spec, nil
+		}
+		return spec, errors.New("a cannot be prepared: it broke\nlast words")
+	}
+	c := greet(t, &setup{prepare: prepare, with: []string{"a"}})
+	r := c.call("repl", map[string]any{"input": "print 1"})
+	if !r.IsError {
+		t.Error("it is no error")
+	}
+	wantPart(t, r.text(), "a cannot be prepared: it broke\nlast words\n[no session was opened and nothing was run. The next call tries again", "--with")
+	mended.Store(true)
+	wantPart(t, c.repl("print 2"), "\n2")
+}
+
+func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
+	shop := newWorkshop()
+	c := greet(t, &setup{prepare: shop.prepare})
+	ahead := <-shop.ctx
+	id := c.send("tools/call", map[string]any{
+		"name": "repl", "arguments": map[string]any{"input": "sh pwd", "timeout_ms": 0},
+		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": "file://" + realDir(t)}},
+	})
+	elsewhere := <-shop.ctx // the one that was begun ahead is not waited for
+	if ahead.Err() == nil {
+		t.Error("what nobody wants any more goes on")
+	}
+	c.cancel(id) // it is the session that wants it, not the call
+	wantPart(t, c.call("repl_sessions", nil).text(), "opening")
+	if elsewhere.Err() != nil {
+		t.Error("it ended with a call")
+	}
+	_ = c.in.Close()
+	c.waitEnd()
+	if elsewhere.Err() == nil {
+		t.Error("it outlives the client")
+	}
+}
+
+func TestPrepare_SessionsThatAreNotOpenAreBounded(t *testing.T) {
+	shop := newWorkshop()
+	shop.ctx = make(chan context.Context, 100)
+	c := greet(t, &setup{prepare: shop.prepare})
+	for range 63 {
+		c.startCall("repl", in("new", "print 1"))
+	}
+	for range 64 {
+		<-shop.ctx
+	}
+	wantPart(t, c.call("repl", in("new", "print 1")).text(), "too many sessions")
 }

@@ -47,14 +47,9 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	}
 	now := time.Now()
 	deadline := now.Add(timeout)
-	session, ok, err := v.open(ctx, now.Add(max(timeout, openTimeout)))
-	switch {
-	case err != nil:
-		return s.openFailure(err)
-	case ctx.Err() != nil:
-		return nil
-	case !ok:
-		return plain(fmt.Sprintf("[session %q is not open yet; %s: call again]", v.name, notUsed))
+	session, result := s.opened(ctx, r, v, now.Add(max(timeout, openTimeout)), notUsed+"; repl_output waits")
+	if session == nil {
+		return result
 	}
 	a := asker{server: s, call: r, view: v, session: session, deadline: deadline, notes: news}
 
@@ -233,7 +228,7 @@ func (a *asker) now(ctx context.Context, o *supervisor.WaitOptions) (supervisor.
 // await waits until there is nothing to wait for or the deadline passes, tells
 // the client how far it is, and reports.
 func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
-	beat := newHeartbeat(a.call.token != nil)
+	beat := a.call.beat
 	for {
 		o := &supervisor.WaitOptions{Until: time.Until(beat.next(a.deadline))}
 		o.Poll = o.Until <= 0

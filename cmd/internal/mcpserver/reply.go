@@ -269,6 +269,9 @@ func (a *asker) lost(ctx context.Context, err error) *mcp.CallToolResult {
 
 // openFailure says why a session could not be opened.
 func (s *server) openFailure(err error) *mcp.CallToolResult {
+	if unready, ok := errors.AsType[*PrepareError](err); ok {
+		return failure(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails, too, tell the user, who chose this when starting the server (--with)]", unready))
+	}
 	if !errors.Is(err, supervisor.ErrLimit) {
 		return failure(err)
 	}

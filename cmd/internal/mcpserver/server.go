@@ -29,6 +29,11 @@ type Options struct {
 	// search.
 	Specs map[string]func(dir string) workers.Spec
 
+	// Prepare makes what sessions need; nil: nothing. A Host sees to that itself. With
+	// names what is made, for the model.
+	Prepare Preparer
+	With    []string
+
 	// Dir is where sessions work, whatever the client says; "" means where the
 	// client says that it works, if it does.
 	Dir string

@@ -33,15 +33,19 @@ type sessions struct {
 	author     string
 	host       Host // where the sessions are; nil: they are our own
 	specs      map[string]func(dir string) workers.Spec
+	prepare    Preparer // nil when sessions need nothing
+	with       []string // what it makes, for the model
 	dir        string   // where sessions work, whatever the client says; may be ""
 	here       string   // the directory of this process
 	languages  []string // sorted
 	main       string   // the language that is meant when none is named; "" when there are several
 	logger     *slog.Logger
-	prefix     string         // of the names that the supervisor knows them by
-	shared     bool           // by callers that cannot be told apart: each call names its session
-	idle       time.Duration  // how long one lives without a call; 0 is for ever
-	opening    sync.WaitGroup // every goroutine that opens a session, or ends an idle one
+	prefix     string          // of the names that the supervisor knows them by
+	shared     bool            // by callers that cannot be told apart: each call names its session
+	idle       time.Duration   // how long one lives without a call; 0 is for ever
+	opening    sync.WaitGroup  // every goroutine that opens a session, or ends an idle one
+	ctx        context.Context // of every opening
+	stop       context.CancelFunc
 
 	mu     sync.Mutex
 	views  map[string]*view // guarded by mu; those that failed to open are gone
@@ -59,6 +63,8 @@ func newSessions(o *Options) *sessions {
 		host:       o.Host,
 		author:     o.Author,
 		specs:      o.Specs,
+		prepare:    o.Prepare,
+		with:       o.With,
 		dir:        o.Dir,
 		languages:  slices.Sorted(maps.Keys(o.Specs)),
 		main:       o.Default,
@@ -68,6 +74,7 @@ func newSessions(o *Options) *sessions {
 	if len(s.languages) == 1 {
 		s.main = s.languages[0]
 	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.here, _ = os.Getwd() // "" is no directory that a client names
 	return s
 }
@@ -135,6 +142,9 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	}
 	if lang == "" && (s.host == nil || !named || name == newSession) { // a host may have it already
 		return nil, nil, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
+	}
+	if s.openingLocked() >= maxOpening {
+		return nil, nil, fmt.Errorf("%w: %d are not open yet", supervisor.ErrLimit, maxOpening)
 	}
 	if name == newSession {
 		name = s.freeNameLocked(lang)
@@ -204,6 +214,16 @@ func (s *sessions) defaultName(lang string) string {
 	return lang
 }
 
+// openingLocked is how many sessions are not open yet.
+func (s *sessions) openingLocked() (n int) {
+	for _, v := range s.views {
+		if _, ok := v.isOpen(); !ok {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *sessions) freeNameLocked(lang string) string {
 	if s.shared || s.host != nil { // a caller must not meet another's by counting
 		return lang + "-" + strings.ToLower(rand.Text()[:8])
@@ -255,9 +275,9 @@ func (s *sessions) all() []*view {
 	return all
 }
 
-// describe is what there is to say about every session, by name, and the names of
+// describe is what there is to say about every session, by name, and
 // those that are not open yet. Those of a host are all that it has, also others'.
-func (s *sessions) describe(ctx context.Context) (all []supervisor.Info, opening []string, err error) {
+func (s *sessions) describe(ctx context.Context) (all []supervisor.Info, opening []*view, err error) {
 	if s.host != nil {
 		ctx, cancel := context.WithTimeout(ctx, listTime)
 		defer cancel()
@@ -269,7 +289,7 @@ func (s *sessions) describe(ctx context.Context) (all []supervisor.Info, opening
 		session, ok := v.isOpen()
 		switch {
 		case !ok && !slices.ContainsFunc(all, func(i supervisor.Info) bool { return i.Name == v.name }):
-			opening = append(opening, v.name)
+			opening = append(opening, v)
 		case ok && s.host == nil:
 			i := session.Info()
 			i.Name, i.Worker.Language = v.name, v.lang // as the caller knows it, and before its worker is ready
@@ -287,14 +307,17 @@ const listTime = 5 * time.Second
 func (s *sessions) openLocked(name, lang, dir string) *view {
 	v, unused := newView(name, lang, dir), s.views[name]
 	s.views[name] = v
+	ctx, cancel := context.WithCancel(s.ctx)
+	v.giveUp = cancel
 	s.opening.Go(func() {
+		defer cancel()
 		if unused != nil {
 			unused.close(s.logger)
 		}
 		if s.host != nil {
-			v.session, v.err = s.openAt(v)
+			v.session, v.err = s.openAt(ctx, v)
 		} else {
-			v.session, v.err = s.open(name, lang, dir)
+			v.session, v.err = s.open(ctx, v, lang)
 		}
 		if v.err != nil {
 			s.logger.Error("a session did not open", "session", name, "language", lang, "error", v.err)
@@ -305,11 +328,14 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 	return v
 }
 
-func (s *sessions) open(name, lang, dir string) (Session, error) {
-	spec := s.specs[lang](dir)
-	session, err := s.supervisor.Open(context.Background(), s.prefix+name, spec)
+func (s *sessions) open(ctx context.Context, v *view, lang string) (Session, error) {
+	spec, err := s.prepared(ctx, v, lang, s.specs[lang](v.dir))
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
-		session, err = s.supervisor.Open(context.Background(), s.prefix+name, spec)
+		session, err = s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	}
 	switch {
 	case err != nil && s.prefix != "":
@@ -317,7 +343,15 @@ func (s *sessions) open(name, lang, dir string) (Session, error) {
 	case err != nil:
 		return nil, err
 	}
+	if len(s.with) > 0 {
+		v.leaveWord(s.withWord())
+	}
 	return own{session, s.author}, nil
+}
+
+// withWord tells the model, once in each session, what it would not try to import.
+func (s *sessions) withWord() string {
+	return list(s.with, "and", "") + " can be used in this session"
 }
 
 // An unprefixed error says the names of sessions as its reader knows them.
@@ -331,21 +365,23 @@ func (e unprefixed) Unwrap() error { return e.error }
 
 // openAt opens the session of a view at the host, and goes on reading where this
 // client stopped when it was here before.
-func (s *sessions) openAt(v *view) (Session, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), hostTime)
-	defer cancel()
-	session, made, err := s.host.Open(ctx, v.name, v.lang, v.dir)
+func (s *sessions) openAt(ctx context.Context, v *view) (Session, error) {
+	opened, err := s.host.Open(ctx, v.name, v.lang, v.dir, v.preparing.report)
 	if errors.Is(err, supervisor.ErrClosed) {
 		return nil, s.notThere(ctx, v.name)
 	}
 	if err != nil {
 		return nil, err
 	}
+	session := opened.Session
 	var word []string
 	works := v.dir
-	if made {
+	if opened.Made {
 		if v.name != MainSession && v.name != v.lang {
 			word = append(word, fmt.Sprintf("new session %q", v.name))
+		}
+		if len(s.with) > 0 {
+			word = append(word, s.withWord())
 		}
 	} else {
 		info, known := session.Info(), session.Mark(0)
@@ -354,6 +390,9 @@ func (s *sessions) openAt(v *view) (Session, error) {
 			known = info.LastSeq
 		} else {
 			word = append(word, "back in the session as it was left")
+		}
+		if len(opened.Lacks) > 0 {
+			word = append(word, fmt.Sprintf("it was made without %s, which a new session has", list(opened.Lacks, "and", "")))
 		}
 		v.resume(known)
 		s.mu.Lock()
@@ -371,6 +410,8 @@ func (s *sessions) openAt(v *view) (Session, error) {
 // notThere is the error about a session that the host does not have, and that no
 // language was named for.
 func (s *sessions) notThere(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
 	there := "there is none yet: repl makes one"
 	if all, err := s.host.Sessions(ctx); err == nil && len(all) > 0 {
 		var names []string
@@ -384,9 +425,6 @@ func (s *sessions) notThere(ctx context.Context, name string) error {
 	}
 	return fmt.Errorf("unknown session %q: %s", name, there)
 }
-
-// hostTime bounds opening a session of a host's, which may have to start.
-const hostTime = 30 * time.Second
 
 // spell is a duration as people write it, without parts that are nothing.
 func spell(d time.Duration) string {
@@ -453,6 +491,7 @@ func (s *sessions) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.stop()
 	s.opening.Wait()
 	var closing sync.WaitGroup
 	for _, v := range s.all() {

@@ -40,7 +40,7 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.transport.callOf(ctx, req); ok {
-				r := &request{c, req}
+				r := &request{c, req, newHeartbeat(c.token != nil)}
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					r.keepText(result)
 					return result, nil

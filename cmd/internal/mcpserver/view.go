@@ -21,6 +21,9 @@ type view struct {
 	touched time.Time   // guarded by sessions.mu; when the last call named it
 	expiry  *time.Timer // guarded by sessions.mu; nil when it may stay
 
+	preparing preparation
+	giveUp    context.CancelFunc // ends the opening
+
 	opened  chan struct{} // closed when session or err is set
 	session Session       // nil if opening failed
 	err     error
@@ -107,8 +110,9 @@ func (v *view) gallery() *gallery {
 	return &v.pictures
 }
 
-// close closes the session, once it has been opened.
+// close closes the session, or gives up opening it.
 func (v *view) close(logger *slog.Logger) {
+	v.giveUp()
 	<-v.opened
 	if v.err != nil {
 		return

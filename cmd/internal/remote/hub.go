@@ -153,18 +153,21 @@ func (h *Hub) List(ctx context.Context) ([]supervisor.Info, error) {
 }
 
 // Open is the session of that name. It is made with p when it is not there and p
-// says in which language, and made says whether it was. author is who writes.
-func (h *Hub) Open(ctx context.Context, p client.CreateParams, author string) (s *Session, made bool, err error) {
+// says in which language, and made says whether it was. author is who writes. with is
+// what was prepared for it, or is being.
+func (h *Hub) Open(ctx context.Context, p client.CreateParams, author string) (s *Session, with []string, made bool, err error) {
 	s = &Session{hub: h, name: p.Name, author: author}
-	_, err = use(ctx, h, func(c *client.Client) (client.Session, error) { return c.Get(ctx, p.Name) })
+	get := func(c *client.Client) (client.Session, error) { return c.Get(ctx, p.Name) }
+	there, err := use(ctx, h, get)
 	if !client.IsKind(err, client.KindNoSession) || p.Language == "" {
-		return s, false, local(err)
+		return s, there.With, false, local(err)
 	}
-	_, err = use(ctx, h, func(c *client.Client) (client.Session, error) { return c.Create(ctx, p) })
+	there, err = use(ctx, h, func(c *client.Client) (client.Session, error) { return c.Create(ctx, p) })
+	made = err == nil
 	if client.IsKind(err, client.KindExists) { // somebody was faster
-		return s, false, nil
+		there, err = use(ctx, h, get)
 	}
-	return s, err == nil, local(err)
+	return s, there.With, made, local(err)
 }
 
 // Session is the session of that name, which is there.

@@ -1,0 +1,108 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A Preparer makes what the sessions of a spec need before they can be opened, such
+// as packages, and returns the spec with it. It says how far it is in printable
+// lines, from one goroutine at a time, and gives up when ctx ends.
+type Preparer func(ctx context.Context, lang string, spec workers.Spec, report func(line string)) (workers.Spec, error)
+
+// A PrepareError is why what a session needs could not be made, with the last words
+// of what failed.
+type PrepareError struct{ Err error }
+
+func (e *PrepareError) Error() string { return e.Err.Error() }
+func (e *PrepareError) Unwrap() error { return e.Err }
+
+// maxOpening bounds the sessions of one client that are not open yet: one that is
+// prepared counts for no other limit.
+const maxOpening = 64
+
+// A preparation is how far it is what a session needs before it can be opened.
+type preparation struct {
+	mu    sync.Mutex
+	line  string    // guarded by mu; the last that was said; "" when nothing is prepared
+	since time.Time // guarded by mu; when the first was
+}
+
+func (p *preparation) report(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.line == "" {
+		p.since = time.Now()
+	}
+	p.line = line
+}
+
+// isUnderWay reports whether there is something to wait for that may take minutes.
+func (p *preparation) isUnderWay() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.line != ""
+}
+
+// text says how far it is, for a view that is not open.
+func (p *preparation) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.line == "" {
+		return "opening"
+	}
+	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.line)
+}
+
+// prepared is the spec of a session with what it needs.
+func (s *sessions) prepared(ctx context.Context, v *view, lang string, spec workers.Spec) (workers.Spec, error) {
+	if s.prepare != nil && spec.Err == nil {
+		var err error
+		if spec, err = s.prepare(ctx, lang, spec, v.preparing.report); err != nil {
+			return spec, &PrepareError{err}
+		}
+	}
+	if own := spec.Prepare; own != nil {
+		spec.Prepare = func(ctx context.Context, say func(string)) (map[string][]byte, error) {
+			return own(ctx, func(message string) {
+				v.preparing.report(message)
+				say(message)
+			})
+		}
+	}
+	return spec, nil
+}
+
+// opened waits until the session of a view is open, or for the deadline, and tells
+// the client how far that is. Without a session there is a result, which is nil when
+// ctx ended. later is what the model is to do if it is not open by then.
+func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.Time, later string) (Session, *mcp.CallToolResult) {
+	for {
+		session, ok, err := v.open(ctx, r.beat.next(deadline))
+		late := !time.Now().Before(deadline)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil
+		case ok || late:
+			if !r.beat.hold(ctx) {
+				return nil, nil
+			}
+		}
+		switch {
+		case err != nil:
+			return nil, s.openFailure(err)
+		case ok:
+			return session, nil
+		case late:
+			return nil, plain(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.text(), later))
+		}
+		if elapsed, due := r.beat.due(); due {
+			r.progress(elapsed.Seconds(), v.preparing.text())
+		}
+	}
+}
