@@ -84,7 +84,11 @@ func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 		"exit 5":       "exit status 5",
 	} {
 		t.Run(start, func(t *testing.T) {
-			s := open(t, &supervisor.Options{StartTimeout: time.Second}, fake(&fakeworker.Options{Start: start}))
+			limit := deadline
+			if start == "silent" {
+				limit = time.Second
+			}
+			s := open(t, &supervisor.Options{StartTimeout: limit}, fake(&fakeworker.Options{Start: start}))
 			_, r := submit(t, s, "print x")
 			if r.Outcome != "ended" || r.State != supervisor.StateEnded {
 				t.Fatalf("got %q, %v", r.Outcome, r.State)

@@ -25,9 +25,7 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 				if code != "sleep" {
 					await(t, turn)
 				}
-				if got, err := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle || err != nil {
-					t.Fatalf("got %v, %v", got, err)
-				}
+				interrupt(t, s, turn)
 				if r := await(t, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "not reached") {
 					t.Errorf("got %q, %q", r.Outcome, text(r.Events))
 				}
@@ -68,9 +66,7 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle || err != nil {
-		t.Fatalf("got %v, %v", got, err)
-	}
+	interrupt(t, s, turn)
 	if r := await(t, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
@@ -100,9 +96,7 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	if got, _ := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptPending {
 		t.Errorf("first: got %v", got)
 	}
-	if got, _ := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle {
-		t.Errorf("second: got %v", got)
-	}
+	interrupt(t, s, turn)
 }
 
 // TestInterrupt_RacesWithTheEndOfTheTurn: an interrupt that comes around the

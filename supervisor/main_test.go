@@ -124,6 +124,23 @@ func await(t *testing.T, turn *supervisor.Turn) supervisor.Reply {
 	return r
 }
 
+// interrupt ends a turn. An effect that comes later than Interrupt waits for it, on a
+// busy machine, is no failure.
+func interrupt(t *testing.T, s *supervisor.Session, turn *supervisor.Turn) {
+	t.Helper()
+	got, err := s.Interrupt(limited(t), turn.ID())
+	if err == nil && got == supervisor.InterruptPending {
+		until(t, s, 0, func(e timeline.Event) bool {
+			_, over := e.Body.(timeline.TurnEnded)
+			return over && e.Turn == turn.ID()
+		})
+		return
+	}
+	if err != nil || got != supervisor.InterruptIdle {
+		t.Fatalf("the interrupt led to %q, %v", got, err)
+	}
+}
+
 // settle waits until the session is ready.
 func settle(t *testing.T, s *supervisor.Session) supervisor.Reply {
 	t.Helper()

@@ -112,9 +112,7 @@ func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 	if !errors.Is(err, supervisor.ErrBusy) || !errors.As(err, &busy) || busy.Turn != turn.ID() {
 		t.Errorf("got %v, want busy with turn %d", err, turn.ID())
 	}
-	if got, err := s.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle || err != nil {
-		t.Errorf("interrupt: got %v, %v", got, err)
-	}
+	interrupt(t, s, turn)
 	if r := await(t, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "no") {
 		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
 	}
@@ -332,9 +330,7 @@ func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 	if err != nil || r.State != supervisor.StateRunning || r.Outcome != "" {
 		t.Errorf("got %v %q, %v", r.State, r.Outcome, err)
 	}
-	if got, _ := s.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle {
-		t.Errorf("got %v", got)
-	}
+	interrupt(t, s, turn)
 	// A cursor goes on where the last reply stopped.
 	rest, err := turn.Wait(t.Context(), &supervisor.WaitOptions{After: r.Next})
 	if all := text(r.Events) + text(rest.Events); err != nil || strings.Count(all, "first\n") != 1 {

@@ -62,9 +62,7 @@ func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
 		t.Fatalf("got %+v, want cat to be seen in its own turn", r.Wait)
 	}
 	// Only the interrupted turn ends: programs in the background ignore SIGINT.
-	if got, err := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptIdle || err != nil {
-		t.Fatalf("got %v, %v", got, err)
-	}
+	interrupt(t, s, turn)
 	for range 5 {
 		if _, r := submit(t, s, "sleep 60ms\nprint quiet"); r.Wait != nil || text(r.Events) != "quiet\n" {
 			t.Fatalf("got %+v, %q", r.Wait, text(r.Events))

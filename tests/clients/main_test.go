@@ -26,7 +26,7 @@ const (
 	markEnv = "CLIENTS_TEST"
 
 	// deadline bounds every wait for a fact. A test that gets near it has failed.
-	deadline = 30 * time.Second
+	deadline = 60 * time.Second
 
 	// programDeadline bounds a whole program: the conformance suite opens dozens of
 	// sessions, and each starts an interpreter.

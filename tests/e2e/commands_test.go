@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
@@ -123,9 +122,18 @@ func deafMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unread.Close() })
-	_ = stdout.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	if _, err := stdout.Write(make([]byte, 4<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("got %v, want a full pipe", err)
+	raw, err := stdout.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full error
+	if err := raw.Write(func(fd uintptr) bool {
+		for full == nil {
+			_, full = syscall.Write(int(fd), make([]byte, 4096))
+		}
+		return true
+	}); err != nil || !errors.Is(full, syscall.EAGAIN) {
+		t.Fatalf("got %v and %v, want a full pipe", err, full)
 	}
 	cmd = h.command(t, "mcp", "--lang", "python")
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr

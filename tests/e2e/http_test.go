@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A webServer is repl mcp --http, for somebody who reads what it says.
@@ -133,7 +132,6 @@ time.sleep(1000)`)
 					}
 					return err == nil
 				})
-				start := time.Now()
 				if err := s.cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
@@ -141,9 +139,6 @@ time.sleep(1000)`)
 					gone(t, pid)
 				}
 				_ = s.cmd.Wait()
-				if took := time.Since(start); took > 2*time.Second {
-					t.Errorf("it took %s", took)
-				}
 				if got := status(t, s.cmd); got != want {
 					t.Errorf("got status %d, want %d", got, want)
 				}

@@ -234,13 +234,15 @@ func TestIdle_TakesNoTime(t *testing.T) {
 		}
 		return all.String()
 	}
-	<-time.After(200 * time.Millisecond) // what is left to do behind a turn
-	before, woken := ticks(), switches()
-	<-time.After(time.Second)
-	if now := ticks(); now != before {
-		t.Errorf("a second of nothing took processor time: %s, was %s", now, before)
+	// What is left to do behind a turn takes a busy machine a while.
+	for range 10 {
+		before, woken := ticks(), switches()
+		<-time.After(time.Second)
+		now, wokenSince := ticks(), switches()
+		if now == before && wokenSince == woken {
+			return
+		}
+		t.Logf("a second took processor time %s, was %s; and woke up %s, was %s", now, before, wokenSince, woken)
 	}
-	if now := switches(); now != woken {
-		t.Errorf("something woke up in a second of nothing: %s, was %s", now, woken)
-	}
+	t.Error("there is no second in which it does nothing")
 }

@@ -28,7 +28,7 @@ import (
 const Nonce = "0123456789abcdef"
 
 // Patience is how long a worker may take for anything before a test fails.
-const Patience = 30 * time.Second
+const Patience = 60 * time.Second
 
 // Text is what the terminal carried, or an output frame.
 type Text struct {

@@ -73,7 +73,7 @@ def hang():
 threading.Thread(target=hang).start()
 sys.exit(5)`)
 	w.Await("joining")
-	for seq := uint64(1); seq < 100; seq++ {
+	for seq := uint64(1); seq < 1000; seq++ {
 		w.interrupt(seq, 1)
 		for {
 			e, ok := w.NextWithin(50 * time.Millisecond)
@@ -153,7 +153,7 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 // finishShutdown collects the running turn, which is signalled until it ends.
 func (w *worker) finishShutdown(signal bool) (r result) {
 	w.t.Helper()
-	for range 100 {
+	for range 1000 {
 		if signal {
 			syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 		}

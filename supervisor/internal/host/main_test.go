@@ -78,7 +78,7 @@ func (r terminalReader) Read(b []byte) (n int, err error) {
 }
 
 // patience is the one deadline of these tests: no fact takes this long.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // eventually waits for a fact that nothing announces.
 func eventually(t testing.TB, what string, fact func() bool) {

@@ -2,11 +2,5 @@
 
 package host_test
 
-import "time"
-
-const (
-	// raceEnabled: the race detector makes every program large,
-	raceEnabled = true
-	// endLimit: and slow.
-	endLimit = 3 * time.Second
-)
+// raceEnabled: the race detector makes every program large.
+const raceEnabled = true
