@@ -43,12 +43,13 @@ var mayImport = map[string]string{
 
 	"tests/arch":       "",
 	"tests/e2e":        "supervisor workers/python workers/r",
-	"tests/python":     "timeline workers workers/python supervisor",
-	"tests/r":          "timeline workers workers/r supervisor",
+	"tests/python":     "timeline workers workers/python supervisor tests/session",
+	"tests/r":          "timeline workers workers/r supervisor tests/session",
 	"tests/bench":      "ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers",
 	"tests/rawworker":  "ipc workers",
+	"tests/session":    "timeline workers supervisor",
 }
 
 // reasons says why an import that looks handy is refused.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -31,22 +32,22 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		r := open(t, o)
 		for i, c := range ends {
 			t.Run(c.name, func(t *testing.T) {
-				r.turn(t, "kept = 1").wants(t, "")
-				res := r.turn(t, c.code)
-				if res.outcome != "ended" || res.end == nil || res.end.Reason != c.reason || res.end.Clean != c.clean {
-					t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.script(), res.outcome, res.end, c.reason, c.clean)
+				r.Run(t, "kept = 1").Wants(t, "")
+				res := r.Run(t, c.code)
+				if res.Outcome != "ended" || res.End == nil || res.End.Reason != c.reason || res.End.Clean != c.clean {
+					t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.Script(), res.Outcome, res.End, c.reason, c.clean)
 				}
-				if !strings.Contains(res.text(), c.out) {
-					t.Errorf("got %q, want %q in it", res.script(), c.out)
+				if !strings.Contains(res.Text(), c.out) {
+					t.Errorf("got %q, want %q in it", res.Script(), c.out)
 				}
-				if c.name == "a segfault" && !strings.Contains(res.text(), "in crash") {
-					t.Errorf("got %q, want the stack in it", res.script())
+				if c.name == "a segfault" && !strings.Contains(res.Text(), "in crash") {
+					t.Errorf("got %q, want the stack in it", res.Script())
 				}
-				if lastLine := c.code[strings.LastIndexByte(c.code, '\n')+1:]; !c.clean && res.end.LastLine != lastLine {
-					t.Errorf("the last line is %q, want %q", res.end.LastLine, lastLine)
+				if lastLine := c.code[strings.LastIndexByte(c.code, '\n')+1:]; !c.clean && res.End.LastLine != lastLine {
+					t.Errorf("the last line is %q, want %q", res.End.LastLine, lastLine)
 				}
-				if got := r.turn(t, "'kept' in globals()"); got.text() != "False\n" {
-					t.Errorf("the next turn got %q, outcome %q", got.script(), got.outcome)
+				if got := r.Run(t, "'kept' in globals()"); got.Text() != "False\n" {
+					t.Errorf("the next turn got %q, outcome %q", got.Script(), got.Outcome)
 				}
 				if got, want := r.Info().Generation, uint64(i+2); got != want {
 					t.Errorf("generation %d, want %d", got, want)
@@ -59,64 +60,64 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		turn := r.submit(t, "import time; print('up', flush=True)\ntime.sleep(100)")
-		r.until(t, "up", prints("up"))
+		turn := r.Begin(t, "import time; print('up', flush=True)\ntime.sleep(100)")
+		r.Until(t, "up", session.Prints("up"))
 		if err := syscall.Kill(r.Info().PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		res := r.ended(t, turn)
-		if res.outcome != "ended" || res.end == nil || res.end.Reason != "killed by SIGKILL" || res.end.Clean || res.end.LastLine != "time.sleep(100)" {
-			t.Errorf("got %q, outcome %q, end %+v", res.script(), res.outcome, res.end)
+		res := r.Ended(t, turn)
+		if res.Outcome != "ended" || res.End == nil || res.End.Reason != "killed by SIGKILL" || res.End.Clean || res.End.LastLine != "time.sleep(100)" {
+			t.Errorf("got %q, outcome %q, end %+v", res.Script(), res.Outcome, res.End)
 		}
-		r.turn(t, "1").wants(t, "1\n")
+		r.Run(t, "1").Wants(t, "1\n")
 
 		if err := syscall.Kill(r.Info().PID, syscall.SIGKILL); err != nil { // while idle
 			t.Fatal(err)
 		}
-		end := r.until(t, "the end", func(e timeline.Event) bool {
+		end := r.Until(t, "the end", func(e timeline.Event) bool {
 			_, ok := e.Body.(timeline.GenerationEnded)
 			return ok
 		})
 		if got := end.Body.(timeline.GenerationEnded); got.Reason != "killed by SIGKILL" || got.Clean || !end.Between {
 			t.Errorf("got %+v", end)
 		}
-		r.turn(t, "2").wants(t, "2\n")
+		r.Run(t, "2").Wants(t, "2\n")
 	})
 }
 
 // A thread that is not a daemon is waited for, as in any Python.
 func TestEnd_ExitWaitsForThreads(t *testing.T) {
 	r := open(t, python.Options{})
-	res := r.turn(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
-	if res.text() != "thread\n" || res.end == nil || res.end.Reason != "exit status 7" {
-		t.Errorf("got %q, end %+v", res.script(), res.end)
+	res := r.Run(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
+	if res.Text() != "thread\n" || res.End == nil || res.End.Reason != "exit status 7" {
+		t.Errorf("got %q, end %+v", res.Script(), res.End)
 	}
 }
 
 func TestEnd_OutOfMemoryErrorIsAnErrorLikeOthers(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		res := r.turn(t, `import resource
+		res := r.Run(t, `import resource
 resource.setrlimit(resource.RLIMIT_AS, (1 << 29, resource.RLIM_INFINITY))
 hog = []
 while True: hog.append(bytearray(1 << 20))`)
-		if res.outcome != "error" || res.failure != "MemoryError" || !strings.Contains(res.text(timeline.Stderr), "MemoryError") {
-			t.Fatalf("got %.1000q, outcome %q %s", res.script(), res.outcome, res.failure)
+		if res.Outcome != "error" || res.Failure != "MemoryError" || !strings.Contains(res.Text(timeline.Stderr), "MemoryError") {
+			t.Fatalf("got %.1000q, outcome %q %s", res.Script(), res.Outcome, res.Failure)
 		}
-		r.turn(t, "len(hog) > 100").wants(t, "True\n")
-		r.turn(t, "del hog").wants(t, "")
-		r.clean(t)
+		r.Run(t, "len(hog) > 100").Wants(t, "True\n")
+		r.Run(t, "del hog").Wants(t, "")
+		clean(t, r)
 	})
 }
 
 func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		r.turn(t, "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late')), daemon=True).start()").wants(t, "")
-		e := r.until(t, "the thread's text", prints("late\n"))
+		r.Run(t, "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late')), daemon=True).start()").Wants(t, "")
+		e := r.Until(t, "the thread's text", session.Prints("late\n"))
 		if !e.Between || e.Turn != 1 {
 			t.Errorf("got %+v, want it between turns, after turn 1", e)
 		}
-		r.clean(t)
+		clean(t, r)
 	})
 }

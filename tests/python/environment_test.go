@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -20,7 +21,7 @@ func TestEnvironment_ActiveVirtualEnvironmentIsUsed(t *testing.T) {
 		t.Fatalf("python3 -m venv: %v: %s", err, out)
 	}
 	r := open(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
-	r.turn(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").wants(t, dir+" True\n")
+	r.Run(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").Wants(t, dir+" True\n")
 	if why := r.Info().Why; !strings.Contains(why, "VIRTUAL_ENV") {
 		t.Errorf("it was chosen because of %q", why)
 	}
@@ -31,12 +32,12 @@ func TestEnvironment_IsTheUsersAndShowsNothingOfOurs(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		o.Env = []string{"ADDED=yes", "HOME"}
 		r := open(t, o)
-		r.turn(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
-			wants(t, "dumb through yes False\n")
+		r.Run(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
+			Wants(t, "dumb through yes False\n")
 		// REPL_TAG stays: it is how the processes of a session are told from others.
-		r.turn(t, "print([k for k in os.environ if k.startswith('REPL')])").wants(t, "['REPL_TAG']\n")
-		r.turn(t, "os.system('env | grep ^REPL | grep -v ^REPL_TAG='); None").wants(t, "")
-		r.turn(t, "import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; print(getenv(b'REPL_IPC'))").wants(t, "None\n")
+		r.Run(t, "print([k for k in os.environ if k.startswith('REPL')])").Wants(t, "['REPL_TAG']\n")
+		r.Run(t, "os.system('env | grep ^REPL | grep -v ^REPL_TAG='); None").Wants(t, "")
+		r.Run(t, "import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; print(getenv(b'REPL_IPC'))").Wants(t, "None\n")
 	})
 }
 
@@ -44,25 +45,25 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 	const listing = `"import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)))"`
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		r.turn(t, "import os, subprocess, sys").wants(t, "")
+		r.Run(t, "import os, subprocess, sys").Wants(t, "")
 		for _, code := range []string{
 			"subprocess.run([sys.executable, '-S', '-c', " + listing + "]); None",
 			"subprocess.run([sys.executable, '-S', '-c', " + listing + "], close_fds=False); None",
 			"os.posix_spawn(sys.executable, [sys.executable, '-S', '-c', " + listing + "], os.environ); os.wait(); None",
 			"pid = os.fork()\nif pid == 0: os.execv(sys.executable, [sys.executable, '-S', '-c', " + listing + "])\nos.waitpid(pid, 0); None",
 		} {
-			if res := r.turn(t, code); res.text() != "[0, 1, 2]\n" {
-				t.Errorf("%.60s…: got %q", code, res.script())
+			if res := r.Run(t, code); res.Text() != "[0, 1, 2]\n" {
+				t.Errorf("%.60s…: got %q", code, res.Script())
 			}
 		}
 		// A fork that does not exec is cut off as well: nothing but the terminal.
-		res := r.turn(t, `pid = os.fork()
+		res := r.Run(t, `pid = os.fork()
 if pid == 0:
     print(sorted({os.readlink('/proc/self/fd/' + n) == os.ttyname(0) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)}))
     os._exit(0)
 os.waitpid(pid, 0); None`)
-		if res.text() != "[True]\n" {
-			t.Errorf("the fork has more than the terminal: %q", res.script())
+		if res.Text() != "[True]\n" {
+			t.Errorf("the fork has more than the terminal: %q", res.Script())
 		}
 	})
 }
@@ -93,13 +94,13 @@ func TestStartUp_WhatItPrintsIsTurnZero(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := launch(t, file(t, o, "print('hello from the start')\n"))
-				e := r.until(t, "the greeting", prints("hello from the start\n"))
+				r := session.Launch(t, python.Spec(file(t, o, "print('hello from the start')\n")))
+				e := r.Until(t, "the greeting", session.Prints("hello from the start\n"))
 				if e.Turn != 0 || e.Between {
 					t.Errorf("got %+v, want it in turn 0", e)
 				}
-				r.settle(t)
-				r.clean(t)
+				r.Settle(t)
+				clean(t, r)
 			})
 		})
 	}
@@ -114,17 +115,17 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := launch(t, file(t, o, "import builtins\nbuiltins.name = input('who? ')\n"))
-				reply, err := r.Wait(limited(t), nil)
+				r := session.Launch(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
+				reply, err := r.Wait(session.Limited(t), nil)
 				if err != nil || reply.State != supervisor.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
 					t.Fatalf("got %s, wait %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
 				}
 				if err := r.Current().Answer(t.Context(), reply.Wait.ID, supervisor.Input{Data: []byte("Ada\n")}); err != nil {
 					t.Fatal(err)
 				}
-				r.settle(t)
-				r.turn(t, "name").wants(t, "'Ada'\n")
-				r.clean(t)
+				r.Settle(t)
+				r.Run(t, "name").Wants(t, "'Ada'\n")
+				clean(t, r)
 			})
 		})
 	}
@@ -133,14 +134,14 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
-			r := launch(t, file(t, python.Options{}, "import time; time.sleep(0.2)\nimport builtins\nbuiltins.name = input('who? ')\n"))
-			turn := r.submit(t, "Ada")
-			if _, err := turn.Wait(limited(t), nil); err != nil {
+			r := session.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.2)\nimport builtins\nbuiltins.name = input('who? ')\n")))
+			turn := r.Begin(t, "Ada")
+			if _, err := turn.Wait(session.Limited(t), nil); err != nil {
 				t.Fatal(err)
 			}
-			r.settle(t)
-			r.turn(t, "name").wants(t, "'Ada'\n")
-			r.clean(t)
+			r.Settle(t)
+			r.Run(t, "name").Wants(t, "'Ada'\n")
+			clean(t, r)
 		})
 	}
 }
@@ -148,8 +149,8 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
-			r := launch(t, file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n"))
-			r.turn(t, "slow").wants(t, "42\n")
+			r := session.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
+			r.Run(t, "slow").Wants(t, "42\n")
 		})
 	}
 }
@@ -158,10 +159,10 @@ func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := launch(t, file(t, o, "raise RuntimeError('the start-up is broken')\n"))
-				r.until(t, "the error", prints("the start-up is broken"))
-				r.settle(t)
-				r.clean(t)
+				r := session.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
+				r.Until(t, "the error", session.Prints("the start-up is broken"))
+				r.Settle(t)
+				clean(t, r)
 			})
 		})
 	}
@@ -177,9 +178,9 @@ func TestStartUp_OfADirectoryThatShadowsModulesWorks(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		o.Dir = dir
 		r := open(t, o)
-		r.clean(t)
-		if res := r.turn(t, "1/0"); res.failure != "ZeroDivisionError" || !strings.HasSuffix(res.text(), "ZeroDivisionError: division by zero\n") {
-			t.Errorf("got %q, outcome %q", res.script(), res.outcome)
+		clean(t, r)
+		if res := r.Run(t, "1/0"); res.Failure != "ZeroDivisionError" || !strings.HasSuffix(res.Text(), "ZeroDivisionError: division by zero\n") {
+			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
 	})
 }

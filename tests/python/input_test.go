@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -23,8 +24,8 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 		r := open(t, o)
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
-				r.turn(t, c.code).wants(t, c.want)
-				r.clean(t)
+				r.Run(t, c.code).Wants(t, c.want)
+				clean(t, r)
 			})
 		}
 	})
@@ -34,14 +35,14 @@ func TestInput_LargeAnswersArrive(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		line := strings.Repeat("é", 1_000_000)
-		if res := r.turn(t, "print(len(input()))", line); res.text() != "1000000\n" {
-			t.Errorf("got %.300q", res.script())
+		if res := r.Run(t, "print(len(input()))", line); res.Text() != "1000000\n" {
+			t.Errorf("got %.300q", res.Script())
 		}
 		lines := strings.Repeat("0123456\n", 400_000)
-		if res := r.turn(t, "import sys; print(len(sys.stdin.read()))", lines, eof); res.text() != "3200001\n" {
-			t.Errorf("got %.300q", res.script())
+		if res := r.Run(t, "import sys; print(len(sys.stdin.read()))", lines, session.EOF); res.Text() != "3200001\n" {
+			t.Errorf("got %.300q", res.Script())
 		}
-		r.clean(t)
+		clean(t, r)
 	})
 }
 
@@ -62,14 +63,14 @@ func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
 		r := open(t, o)
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
-				res := r.turn(t, c.code)
-				if res.outcome != c.outcome || !strings.Contains(res.text(), c.out) || c.outcome == "ok" && res.text() != c.out {
-					t.Errorf("got %q, outcome %q; want %q and %s", res.script(), res.outcome, c.out, c.outcome)
+				res := r.Run(t, c.code)
+				if res.Outcome != c.outcome || !strings.Contains(res.Text(), c.out) || c.outcome == "ok" && res.Text() != c.out {
+					t.Errorf("got %q, outcome %q; want %q and %s", res.Script(), res.Outcome, c.out, c.outcome)
 				}
-				if res.end != nil {
-					r.restart(t)
+				if res.End != nil {
+					r.Restart(t)
 				}
-				r.clean(t)
+				clean(t, r)
 			})
 		}
 	})
@@ -79,37 +80,37 @@ func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for _, code := range []string{`print('\ud800')`, `print('\ud800' * 10000)`} {
-			if res := r.turn(t, code); res.failure != "UnicodeEncodeError" && !strings.Contains(res.text(), `\ud800`) {
-				t.Errorf("%s: got %.300q, outcome %q %s", code, res.script(), res.outcome, res.failure)
+			if res := r.Run(t, code); res.Failure != "UnicodeEncodeError" && !strings.Contains(res.Text(), `\ud800`) {
+				t.Errorf("%s: got %.300q, outcome %q %s", code, res.Script(), res.Outcome, res.Failure)
 			}
-			r.clean(t)
+			clean(t, r)
 		}
-		r.turn(t, `'\ud800'`).wants(t, `'\ud800'`+"\n")
-		res := r.turn(t, `raise ValueError('\ud800')`)
-		if res.failure != "ValueError" || !strings.HasSuffix(res.text(), `ValueError: \ud800`+"\n") {
-			t.Errorf("got %q, outcome %q", res.script(), res.outcome)
+		r.Run(t, `'\ud800'`).Wants(t, `'\ud800'`+"\n")
+		res := r.Run(t, `raise ValueError('\ud800')`)
+		if res.Failure != "ValueError" || !strings.HasSuffix(res.Text(), `ValueError: \ud800`+"\n") {
+			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
-		r.turn(t, `import sys; sys.stderr.write('\ud800\n'); None`).wants(t, "<err>\\ud800\n")
-		if res := r.turn(t, `input('\ud800? ')`, "x"); res.failure != "UnicodeEncodeError" && res.outcome != "ok" {
-			t.Errorf("got %q, outcome %q", res.script(), res.outcome)
+		r.Run(t, `import sys; sys.stderr.write('\ud800\n'); None`).Wants(t, "<err>\\ud800\n")
+		if res := r.Run(t, `input('\ud800? ')`, "x"); res.Failure != "UnicodeEncodeError" && res.Outcome != "ok" {
+			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
-		r.clean(t)
+		clean(t, r)
 	})
 }
 
 func TestOutput_ProgressShowsItsLastState(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		turn := r.submit(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
-		reply, err := turn.Wait(limited(t), nil)
+		turn := r.Begin(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
+		reply, err := turn.Wait(session.Limited(t), nil)
 		if err != nil || reply.Outcome != "ok" {
 			t.Fatalf("got %q, outcome %q, %v", reply.Text(), reply.Outcome, err)
 		}
 		if got, want := reply.Text(), "100 %\ndone"; strings.TrimSpace(got) != want {
 			t.Errorf("the view is %q, want %q", got, want)
 		}
-		if res := r.ended(t, turn); !strings.HasPrefix(res.text(), "\r  0 %\r 10 %\r 20 %") {
-			t.Errorf("the log is %q", res.text())
+		if res := r.Ended(t, turn); !strings.HasPrefix(res.Text(), "\r  0 %\r 10 %\r 20 %") {
+			t.Errorf("the log is %q", res.Text())
 		}
 	})
 }
@@ -120,15 +121,15 @@ func TestInput_TooLargeIsRefusedAndNothingIsSent(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("got %v", err)
 	}
-	r.clean(t)
+	clean(t, r)
 }
 
 func TestOutput_StreamsAreToldApart(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		res := r.turn(t, "import sys; print('out'); print('err', file=sys.stderr)")
-		if res.text(timeline.Stdout) != "out\n" || res.text(timeline.Stderr) != "err\n" {
-			t.Errorf("got %q", res.script())
+		res := r.Run(t, "import sys; print('out'); print('err', file=sys.stderr)")
+		if res.Text(timeline.Stdout) != "out\n" || res.Text(timeline.Stderr) != "err\n" {
+			t.Errorf("got %q", res.Script())
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -25,15 +26,15 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		r.turn(t, `import ctypes, os, subprocess, sys, threading
+		r.Run(t, `import ctypes, os, subprocess, sys, threading
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
-    def _repr_png_(self): return b'\x89PNG'`).wants(t, "")
-		for round := range rounds(30) {
+    def _repr_png_(self): return b'\x89PNG'`).Wants(t, "")
+		for round := range session.Rounds(30) {
 			for _, k := range kinds {
-				if res := r.turn(t, k.code); res.script() != k.want || res.outcome != "ok" {
-					t.Fatalf("round %d, %s: got %.500q %s, want %.500q", round, k.name, res.script(), res.outcome, k.want)
+				if res := r.Run(t, k.code); res.Script() != k.want || res.Outcome != "ok" {
+					t.Fatalf("round %d, %s: got %.500q %s, want %.500q", round, k.name, res.Script(), res.Outcome, k.want)
 				}
 			}
 		}

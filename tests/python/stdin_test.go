@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -24,22 +25,22 @@ type surface struct {
 	selects    bool     // it looks at its input while it waits for something else: one wait may be for nothing
 }
 
-// What the runtime reads itself: it asks.
+// What the runtime reads itself: it session.Asks.
 func managed() []surface {
 	return []surface{
 		{name: "input", code: "print('got', input('n? '))", answers: []string{"Ada"},
 			want: `n? [wait "n? "][line "Ada"]got Ada` + "\n"},
 		{name: "input of an empty line", code: "print(repr(input()))", answers: []string{""},
 			want: `[wait ""][line ""]''` + "\n"},
-		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{eof},
+		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{session.EOF},
 			want: `? [wait "? "]EOF` + "\n"},
-		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", eof},
+		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", session.EOF},
 			want: `[wait ""][line "a"][wait ""][line "b"][wait ""]'a\nb\n'` + "\n"},
 		{name: "sys.stdin.readline", code: "import sys; print(repr(sys.stdin.readline()))", answers: []string{"a"},
 			want: `[wait ""][line "a"]'a\n'` + "\n"},
-		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", eof},
+		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", session.EOF},
 			want: `[wait ""][line "a"][line "b"][wait ""]['a\n', 'b\n']` + "\n"},
-		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", eof},
+		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", session.EOF},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""][line "b"]'b\n'` + "\n" + `[wait ""]`},
 		{name: "buffer.read", code: "import sys; print(sys.stdin.buffer.read(5))", answers: []string{"hello world"},
 			want: `[wait ""][line "hello world"]b'hello'` + "\n"},
@@ -47,13 +48,13 @@ func managed() []surface {
 			want: `[wait ""][line "xy"]3 bytearray(b'xy\n')` + "\n"},
 		{name: "raw.read", code: "import sys; print(sys.stdin.buffer.raw.read(10))", answers: []string{"xy"},
 			want: `[wait ""][line "xy"]b'xy\n'` + "\n"},
-		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", eof},
+		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", session.EOF},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""]`},
 		{name: "pdb", code: "import pdb\nx = 5\npdb.set_trace()\ny = 6", answers: []string{"p x + 37", "c"},
 			has: []string{`(Pdb) [debugger wait "(Pdb) "][line "p x + 37"]42` + "\n", `[line "c"]`}},
 		{name: "breakpoint", code: "z = 5\nbreakpoint()\nw = 6", answers: []string{"p z + 37", "c"},
 			has: []string{`(Pdb) [debugger wait "(Pdb) "][line "p z + 37"]42` + "\n", `[line "c"]`}},
-		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", eof},
+		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", session.EOF},
 			has: []string{`>>> [wait ">>> "][line "6 * 7"]42` + "\n", `[continue wait "... "]`, "in\n"}},
 		{name: "help", code: "help()", answers: []string{"len", "quit"},
 			has: []string{`help> [wait "help> "][line "len"]`, "Return the number of items in a container"}},
@@ -96,7 +97,7 @@ func terminal(dir string) []surface {
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "pty.spawn", code: "import pty; pty.spawn(['sh', '-c', 'read x; echo got $x']); None", answers: []string{"ab"},
 			has: []string{`[python `, `[line "ab"]`, "got ab"}, selects: true},
-		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", eof},
+		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", session.EOF},
 			want: `[cat wait ""][line "ab"]ab` + "\n" + `[cat wait ""][line "cd"]cd` + "\n" + `[cat wait ""][line ""]after` + "\n"},
 		{name: "a child, then input", code: "import subprocess; subprocess.run(['head', '-n', '1']); print('py', input('? '))", answers: []string{"one", "two"},
 			want: `[head wait ""][line "one"]one` + "\n" + `? [wait "? "][line "two"]py two` + "\n"},
@@ -165,24 +166,28 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 		r := open(t, o)
 		for _, c := range surfaces {
 			t.Run(c.name, func(t *testing.T) {
-				res := r.follow(t, r.submit(t, c.code), c.answers, c.selects)
-				got := res.script()
-				if res.outcome != "ok" || c.want != "" && got != c.want {
-					t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.outcome, res.failure, c.want)
+				finish := r.Finish
+				if c.selects {
+					finish = r.Ended
+				}
+				res := finish(t, r.Begin(t, c.code), c.answers...)
+				got := res.Script()
+				if res.Outcome != "ok" || c.want != "" && got != c.want {
+					t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.Outcome, res.Failure, c.want)
 				}
 				for _, part := range c.has {
 					if !strings.Contains(got, part) {
 						t.Errorf("got %.2000q, want %q in it", got, part)
 					}
 				}
-				if res.waits > len(c.answers) && !c.selects {
-					t.Errorf("it asked %d times, want at most %d", res.waits, len(c.answers))
+				if res.Waits > len(c.answers) && !c.selects {
+					t.Errorf("it asked %d times, want at most %d", res.Waits, len(c.answers))
 				}
-				if res.outcome == "" || res.end != nil {
-					r.restart(t)
+				if res.Outcome == "" || res.End != nil {
+					r.Restart(t)
 					return
 				}
-				r.clean(t)
+				clean(t, r)
 			})
 		}
 	})
@@ -192,15 +197,15 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		turn := r.submit(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
-		w := r.until(t, "a wait", asks)
+		turn := r.Begin(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
+		w := r.Until(t, "a wait", session.Asks)
 		if err := turn.Answer(t.Context(), w.Seq, supervisor.Input{Data: []byte("k")}); err != nil {
 			t.Fatal(err)
 		}
-		if res := r.finish(t, turn); res.text() != "b'k'\n" {
-			t.Errorf("got %q", res.script())
+		if res := r.Finish(t, turn); res.Text() != "b'k'\n" {
+			t.Errorf("got %q", res.Script())
 		}
-		r.clean(t)
+		clean(t, r)
 	})
 }
 
@@ -219,9 +224,9 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for _, c := range quiet {
-			if res := r.turn(t, c.code); res.outcome != "ok" || res.waits > 0 {
-				t.Errorf("%s: got %q %q", c.name, res.script(), res.outcome)
-				r.restart(t)
+			if res := r.Run(t, c.code); res.Outcome != "ok" || res.Waits > 0 {
+				t.Errorf("%s: got %q %q", c.name, res.Script(), res.Outcome)
+				r.Restart(t)
 			}
 		}
 	})
@@ -232,10 +237,10 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		for i := range rounds(90) {
-			res := r.turn(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
-			if got, want := res.script(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.outcome != "ok" {
-				t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.outcome, want)
+		for i := range session.Rounds(90) {
+			res := r.Run(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
+			if got, want := res.Script(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
+				t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.Outcome, want)
 			}
 		}
 	})
@@ -246,24 +251,24 @@ func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		var pid int
-		res := r.ended(t, r.submit(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
-		if _, err := fmt.Sscan(res.text(), &pid); err != nil {
-			t.Fatalf("got %q: %v", res.script(), err)
+		res := r.Ended(t, r.Begin(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
+		if _, err := fmt.Sscan(res.Text(), &pid); err != nil {
+			t.Fatalf("got %q: %v", res.Script(), err)
 		}
 		awaitRead(t, pid)
-		r.turn(t, "import time; time.sleep(0.3); print('done')").wants(t, "done\n")
+		r.Run(t, "import time; time.sleep(0.3); print('done')").Wants(t, "done\n")
 		if t.Failed() {
 			return // the turn is still there
 		}
-		r.turn(t, "p.kill(); p.wait()").wants(t, "-9\n")
-		r.clean(t)
+		r.Run(t, "p.kill(); p.wait()").Wants(t, "-9\n")
+		clean(t, r)
 	})
 }
 
 // awaitRead waits until a process is blocked in read of descriptor 0.
 func awaitRead(t *testing.T, pid int) {
 	t.Helper()
-	ctx := limited(t)
+	ctx := session.Limited(t)
 	for ctx.Err() == nil {
 		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -278,31 +283,29 @@ func awaitRead(t *testing.T, pid int) {
 
 func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
 	r := open(t, python.Options{})
-	res := r.turn(t, "print(input())", "one\ntwo")
-	res.wants(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
-	r.clean(t)
+	res := r.Run(t, "print(input())", "one\ntwo")
+	res.Wants(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
+	clean(t, r)
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 	r := open(t, python.Options{})
-	turn := r.submit(t, "input('a? ')")
-	old := r.until(t, "a wait", asks)
-	if got, err := r.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptIdle {
-		t.Fatalf("the interrupt says %q, %v", got, err)
-	}
+	turn := r.Begin(t, "input('a? ')")
+	old := r.Until(t, "a wait", session.Asks)
+	interrupt(t, r, turn, supervisor.InterruptIdle)
 	in := supervisor.Input{Data: []byte("late\n")}
 	if err := turn.Answer(t.Context(), old.Seq, in); !errors.Is(err, supervisor.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
-	next := r.submit(t, "print(input('b? '))")
-	w := r.until(t, "a wait", func(e timeline.Event) bool { return asks(e) && e.Turn == next.ID() })
+	next := r.Begin(t, "print(input('b? '))")
+	w := r.Until(t, "a wait", func(e timeline.Event) bool { return session.Asks(e) && e.Turn == next.ID() })
 	if err := next.Answer(t.Context(), old.Seq, in); !errors.Is(err, supervisor.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := next.Answer(t.Context(), w.Seq, supervisor.Input{Data: []byte("in time\n")}); err != nil {
 		t.Error(err)
 	}
-	r.finish(t, next).wants(t, `[line "in time"]in time`+"\n")
+	r.Finish(t, next).Wants(t, `[line "in time"]in time`+"\n")
 }
 
 // A child gets line by line what it could share with the runtime.
@@ -310,19 +313,19 @@ func TestInput_ManyLinesReachAChild(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		lines := strings.Repeat("0123456\n", 300)
-		if res := r.turn(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, eof); res.text() != "2401\n" {
-			t.Errorf("got %.300q, outcome %q", res.text(), res.outcome)
-			r.restart(t)
+		if res := r.Run(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, session.EOF); res.Text() != "2401\n" {
+			t.Errorf("got %.300q, outcome %q", res.Text(), res.Outcome)
+			r.Restart(t)
 		}
-		r.clean(t)
+		clean(t, r)
 	})
 }
 
 func TestOutput_UndecodableBytesAreKept(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		r.turn(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).wants(t, "\xff\x00\xfe\x1b[31m\n")
-		r.turn(t, `import os; os.system(r"printf '\377\000\033_x;\033\\'"); None`).wants(t, "\xff\x00\x1b_x;\x1b\\")
-		r.clean(t)
+		r.Run(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).Wants(t, "\xff\x00\xfe\x1b[31m\n")
+		r.Run(t, `import os; os.system(r"printf '\377\000\033_x;\033\\'"); None`).Wants(t, "\xff\x00\x1b_x;\x1b\\")
+		clean(t, r)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -46,19 +47,19 @@ func strayInterrupt(int) error { return nil }
 func TestInterrupt_EndsTheWaitForAChildThatIsNotReached(t *testing.T) {
 	r := open(t, python.Options{})
 	for range 5 {
-		turn := r.submit(t, `import subprocess, sys
+		turn := r.Begin(t, `import subprocess, sys
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
     creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
-		r.until(t, "up", prints("up"))
+		r.Until(t, "up", session.Prints("up"))
 		// subprocess.run gives the child a quarter of a second, and then ends it: a busy
 		// machine may take longer for all of that than Interrupt waits.
 		if result, err := r.Interrupt(t.Context(), turn.ID()); result != supervisor.InterruptIdle && result != supervisor.InterruptPending {
 			t.Fatalf("the interrupt led to %q, %v", result, err)
 		}
-		if res := r.ended(t, turn); res.outcome != "interrupted" {
-			t.Fatalf("got %q, outcome %q", res.script(), res.outcome)
+		if res := r.Ended(t, turn); res.Outcome != "interrupted" {
+			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
-		r.clean(t)
+		clean(t, r)
 	}
 }
 
@@ -74,26 +75,26 @@ func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := open(t, python.Options{Path: venv})
-	res := r.turn(t, "import sys, os; print(sys.prefix); print(os.getpid())")
-	if !strings.Contains(strings.ToLower(res.text()), strings.ToLower(venv)) {
-		t.Errorf("got %q, want the prefix %q", res.text(), venv)
+	res := r.Run(t, "import sys, os; print(sys.prefix); print(os.getpid())")
+	if !strings.Contains(strings.ToLower(res.Text()), strings.ToLower(venv)) {
+		t.Errorf("got %q, want the prefix %q", res.Text(), venv)
 	}
-	if res := r.turn(t, "sys.exit(7)"); res.end == nil || res.end.Code != 7 {
-		t.Errorf("got %+v, want exit status 7", res.end)
+	if res := r.Run(t, "sys.exit(7)"); res.End == nil || res.End.Code != 7 {
+		t.Errorf("got %+v, want exit status 7", res.End)
 	}
 }
 
 func TestOutput_OfChildrenIsOfTheTurnThatStartedThem(t *testing.T) {
 	r := open(t, python.Options{})
 	for range 30 {
-		res := r.turn(t, `import os, subprocess
+		res := r.Run(t, `import os, subprocess
 print("first")
 _ = os.system("echo second")
 _ = subprocess.run("echo third", shell=True)
 _ = os.write(1, b"fourth\r\n")`)
 		for _, want := range []string{"first\n", "second", "third", "fourth"} {
-			if !strings.Contains(res.text(), want) {
-				t.Fatalf("got %q, want %q in it", res.text(), want)
+			if !strings.Contains(res.Text(), want) {
+				t.Fatalf("got %q, want %q in it", res.Text(), want)
 			}
 		}
 	}
@@ -102,10 +103,10 @@ _ = os.write(1, b"fourth\r\n")`)
 func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
 	r := open(t, python.Options{})
 	file := t.TempDir() + `\out`
-	res := r.turn(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
+	res := r.Run(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
 		"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
-	if res.text() != "shown\n" {
-		t.Errorf("got %q, want what was not redirected, as a frame", res.text())
+	if res.Text() != "shown\n" {
+		t.Errorf("got %q, want what was not redirected, as a frame", res.Text())
 	}
 	if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != "to the file" {
 		t.Errorf("got %q, %v in the file", got, err)
@@ -114,6 +115,6 @@ func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
 
 func TestTerminal_IsAConsole(t *testing.T) {
 	r := open(t, python.Options{})
-	r.turn(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
-		wants(t, "True True True utf-8 (120, 40)\n")
+	r.Run(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
+		Wants(t, "True True True utf-8 (120, 40)\n")
 }

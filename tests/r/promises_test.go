@@ -13,20 +13,21 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/session"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	s := open(t, r.Options{})
-	for i := range rounds(1000) {
-		if res := s.turn(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.script() != "A\nB\nC\n" || res.outcome != "ok" {
-			t.Fatalf("round %d: got %q %s", i, res.script(), res.outcome)
+	for i := range session.Rounds(1000) {
+		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
 		}
 	}
-	for i := range rounds(50) {
-		res := s.turn(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
-		if res.script() != "a<err>b\n</err>c\nd\ne" || res.outcome != "ok" {
-			t.Fatalf("round %d: got %q %s", i, res.script(), res.outcome)
+	for i := range session.Rounds(50) {
+		res := s.Run(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
+		if res.Script() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
 		}
 	}
 }
@@ -40,21 +41,21 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 	}{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
 		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
-		{"end of file", "readLines(stdin())", []string{"a", eof}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
+		{"end of file", "readLines(stdin())", []string{"a", session.EOF}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
 		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
 		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
 		{"a child", "system('read x; echo got $x')", []string{"it"}, `[sh wait ""][line "it"]got it` + "\n"},
 		{"the terminal", "readLines(f <- file('stdin'), 1); close(f)", []string{"it"}, `[R wait ""][line "it"][1] "it"` + "\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res := s.turn(t, c.code, c.answers...)
-			if res.script() != c.want || res.outcome != "ok" {
-				t.Errorf("got %q, %s; want %q", res.script(), res.outcome, c.want)
+			res := s.Run(t, c.code, c.answers...)
+			if res.Script() != c.want || res.Outcome != "ok" {
+				t.Errorf("got %q, %s; want %q", res.Script(), res.Outcome, c.want)
 			}
-			if res.outcome == "" {
-				s.restart(t)
+			if res.Outcome == "" {
+				s.Restart(t)
 			}
-			s.clean(t)
+			clean(t, s)
 		})
 	}
 }
@@ -73,20 +74,20 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 		"linear algebra":  "m <- matrix(runif(40000), 200); cat('up\\n'); repeat m %*% m",
 	} {
 		t.Run(name, func(t *testing.T) {
-			turn := s.submit(t, code)
-			s.until(t, "up", prints("up"))
-			got, err := s.Interrupt(t.Context(), turn.ID())
+			turn := s.Begin(t, code)
+			s.Until(t, "up", session.Prints("up"))
+			got := s.InterruptTurn(t, turn, true)
 			reads := name == "the terminal" || name == "a reading child"
 			if got != supervisor.InterruptIdle && (!reads || got != supervisor.InterruptWaiting) {
 				// A read is begun again behind a signal, or by a child that had not been
 				// there yet, and may be seen so before it ends.
-				t.Errorf("the interrupt led to %q, %v", got, err)
+				t.Errorf("the interrupt led to %q", got)
 			}
-			if res := s.ended(t, turn); res.outcome != "interrupted" {
-				t.Errorf("got %q, %s", res.script(), res.outcome)
-				s.restart(t)
+			if res := s.Ended(t, turn); res.Outcome != "interrupted" {
+				t.Errorf("got %q, %s", res.Script(), res.Outcome)
+				s.Restart(t)
 			}
-			s.clean(t)
+			clean(t, s)
 		})
 	}
 }
@@ -95,20 +96,20 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
 	s := open(t, r.Options{})
 	seen := make(map[string]int)
-	for i := range rounds(300) {
-		turn := s.submit(t, cells[i%len(cells)])
+	for i := range session.Rounds(300) {
+		turn := s.Begin(t, cells[i%len(cells)])
 		for begun, d := time.Now(), time.Duration(rand.IntN(1500))*time.Microsecond; time.Since(begun) < d; {
 		}
-		if got, err := s.Interrupt(t.Context(), turn.ID()); err != nil || got == supervisor.InterruptPending {
-			t.Fatalf("round %d: the interrupt led to %q, %v", i, got, err)
+		if got := s.InterruptTurn(t, turn, true); got == supervisor.InterruptPending {
+			t.Fatalf("round %d: the interrupt led to %q", i, got)
 		}
-		res := s.finish(t, turn)
-		if res.outcome == "" || res.outcome == "ended" {
-			t.Fatalf("round %d: got %q, outcome %q", i, res.script(), res.outcome)
+		res := s.Finish(t, turn)
+		if res.Outcome == "" || res.Outcome == "ended" {
+			t.Fatalf("round %d: got %q, outcome %q", i, res.Script(), res.Outcome)
 		}
-		seen[res.outcome]++
-		if res := s.turn(t, "'next'"); res.script() != "[1] \"next\"\n" || res.outcome != "ok" {
-			t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.script(), res.outcome)
+		seen[res.Outcome]++
+		if res := s.Run(t, "'next'"); res.Script() != "[1] \"next\"\n" || res.Outcome != "ok" {
+			t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.Script(), res.Outcome)
 		}
 	}
 	if seen["ok"] == 0 || seen["interrupted"] == 0 {
@@ -130,31 +131,31 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		{"SIGKILL", "cat('last\\n'); tools::pskill(Sys.getpid(), 9)", "killed by SIGKILL", "last\n", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := strings.TrimSpace(s.turn(t, "kept <- 1; cat(tempdir(), '\\n')").text())
+			dir := strings.TrimSpace(s.Run(t, "kept <- 1; cat(tempdir(), '\\n')").Text())
 			if temporary[dir] || dir == "" {
 				t.Errorf("the temporary directory %q is not new", dir)
 			}
 			temporary[dir] = true
-			res := s.turn(t, c.code)
-			if res.outcome != "ended" || res.end == nil || res.end.Reason != c.reason || res.end.Clean != c.clean || !strings.Contains(res.text(), c.out) {
-				t.Fatalf("got %q, %q, %+v; want %q", res.script(), res.outcome, res.end, c.reason)
+			res := s.Run(t, c.code)
+			if res.Outcome != "ended" || res.End == nil || res.End.Reason != c.reason || res.End.Clean != c.clean || !strings.Contains(res.Text(), c.out) {
+				t.Fatalf("got %q, %q, %+v; want %q", res.Script(), res.Outcome, res.End, c.reason)
 			}
-			s.turn(t, "exists('kept')").wants(t, "[1] FALSE\n")
+			s.Run(t, "exists('kept')").Wants(t, "[1] FALSE\n")
 		})
 	}
 }
 
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	s := open(t, r.Options{})
-	turn := s.submit(t, "cat('up\\n'); Sys.sleep(100)")
-	s.until(t, "up", prints("up"))
+	turn := s.Begin(t, "cat('up\\n'); Sys.sleep(100)")
+	s.Until(t, "up", session.Prints("up"))
 	if err := syscall.Kill(s.Info().PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if res := s.ended(t, turn); res.outcome != "ended" || res.end == nil || res.end.Reason != "killed by SIGKILL" {
-		t.Errorf("got %q, %+v", res.script(), res.end)
+	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != "killed by SIGKILL" {
+		t.Errorf("got %q, %+v", res.Script(), res.End)
 	}
-	s.turn(t, "1").wants(t, "[1] 1\n")
+	s.Run(t, "1").Wants(t, "[1] 1\n")
 }
 
 func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
@@ -162,19 +163,19 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := launch(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}})
-	reply, err := s.Wait(limited(t), nil)
+	s := session.Launch(t, spec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
+	reply, err := s.Wait(session.Limited(t), nil)
 	if err != nil || reply.State != supervisor.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
 		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
 	}
 	if err := s.Current().Answer(t.Context(), reply.Wait.ID, supervisor.Input{Data: []byte("Ada\n")}); err != nil {
 		t.Fatal(err)
 	}
-	s.settle(t)
-	s.turn(t, "who").wants(t, "[1] \"Ada\"\n")
+	s.Settle(t)
+	s.Run(t, "who").Wants(t, "[1] \"Ada\"\n")
 }
 
-// A mixture of turns with interrupts at any moment, for as long as somebody asks.
+// A mixture of turns with interrupts at any moment, for as long as somebody session.Asks.
 func TestSoak_OfMixedTurns(t *testing.T) {
 	s := open(t, r.Options{})
 	cells := []string{
@@ -183,9 +184,9 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 		"parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "system('sleep 0.01')", "1 +", "invisible(gc())",
 	}
 	pid := s.Info().PID
-	for begun := time.Now(); time.Since(begun) < time.Duration(rounds(3))*time.Second; {
+	for begun := time.Now(); time.Since(begun) < time.Duration(session.Rounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
-		turn := s.submit(t, code)
+		turn := s.Begin(t, code)
 		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
 		}
 		if code == "repeat {}" || rand.IntN(2) == 0 {
@@ -195,14 +196,14 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
 			}
 		}
-		res := s.finish(t, turn, "c", "", "c", "", "c", "")
-		if res.outcome == "" || res.outcome == "ended" {
-			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.script(), res.outcome, res.end)
+		res := s.Finish(t, turn, "c", "", "c", "", "c", "")
+		if res.Outcome == "" || res.Outcome == "ended" {
+			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.Script(), res.Outcome, res.End)
 		}
-		res = s.turn(t, "cat('sane', 6 * 7, '\\n')")
+		res = s.Run(t, "cat('sane', 6 * 7, '\\n')")
 		// A page whose look was interrupted comes with the next turn.
-		if got := strings.ReplaceAll(res.script(), "[image]", ""); got != "sane 42 \n" || res.outcome != "ok" {
-			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.script(), res.outcome)
+		if got := strings.ReplaceAll(res.Script(), "[image]", ""); got != "sane 42 \n" || res.Outcome != "ok" {
+			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.Script(), res.Outcome)
 		}
 	}
 	if s.Info().PID != pid {
@@ -212,7 +213,7 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 
 func TestIdle_TakesNoTime(t *testing.T) {
 	s := open(t, r.Options{})
-	s.turn(t, "1").wants(t, "[1] 1\n")
+	s.Run(t, "1").Wants(t, "[1] 1\n")
 	ticks := func() string {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Info().PID))
 		if err != nil {

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A Result is what was seen of a turn.
+type Result struct {
+	Events  []timeline.Event
+	Outcome string // "" when it did not end in time
+	Failure string // the language's name of its error
+	Waits   int
+	End     *timeline.GenerationEnded
+}
+
+// Text is what some streams got, or all without an argument.
+func (res Result) Text(of ...timeline.Stream) string {
+	var b strings.Builder
+	for _, e := range res.Events {
+		if x, ok := e.Body.(timeline.Text); ok && (len(of) == 0 || slices.Contains(of, x.Stream)) {
+			b.Write(x.Data)
+		}
+	}
+	return b.String()
+}
+
+// Script is the turn in words: text as it is, <err> around standard error, and in
+// brackets images, waits and lines of input. A wait names the program if it reads
+// the terminal; every Python is called python.
+func (res Result) Script() string {
+	var b strings.Builder
+	stream := timeline.Stdout
+	turnTo := func(s timeline.Stream) {
+		if s != stream {
+			stream = s
+			b.WriteString(map[timeline.Stream]string{timeline.Stderr: "<err>", timeline.Stdout: "</err>"}[s])
+		}
+	}
+	for _, e := range res.Events {
+		switch x := e.Body.(type) {
+		case timeline.Text:
+			turnTo(x.Stream)
+			b.Write(x.Data)
+			continue
+		case timeline.Image:
+			turnTo(timeline.Stdout)
+			b.WriteString("[image]")
+		case timeline.Wait:
+			turnTo(timeline.Stdout)
+			b.WriteString("[")
+			if strings.HasPrefix(x.Reader, "python") {
+				x.Reader = "python"
+			}
+			if x.Terminal {
+				b.WriteString(x.Reader + " ")
+			}
+			if x.Kind != "line" {
+				b.WriteString(x.Kind + " ")
+			}
+			fmt.Fprintf(&b, "wait %q]", x.Prompt)
+		case timeline.InputLine:
+			turnTo(timeline.Stdout)
+			if x.Secret {
+				b.WriteString("[secret line]")
+			} else {
+				fmt.Fprintf(&b, "[line %q]", x.Text)
+			}
+		case timeline.Gap:
+			fmt.Fprintf(&b, "[gap of %d bytes]", x.Bytes)
+		case timeline.Notice:
+			fmt.Fprintf(&b, "[notice %q]", x.Message)
+		}
+	}
+	return b.String()
+}
+
+// Wants fails the test unless the turn ended well and looked like this.
+func (res Result) Wants(t *testing.T, want string) {
+	t.Helper()
+	if got := res.Script(); got != want || res.Outcome != "ok" {
+		t.Errorf("got %.2000q, outcome %q %s; want %.2000q and ok", got, res.Outcome, res.Failure, want)
+	}
+}

@@ -1,0 +1,231 @@
+// Package session drives sessions of a real runtime in tests, turn by turn: for the
+// tests of what a program that embeds the supervisor may rely on. Everything goes
+// through the public API, and nothing is judged here but that it comes in time.
+//
+//	r := session.Open(t, spec)
+//	r.Run(t, "input('a? ')", "b").Wants(t, `a? [wait "a? "][line "b"]'b'`+"\n")
+//
+// It starts no goroutine; all is the test's goroutine's.
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Patience bounds every wait on a real process. A test that gets near it has failed.
+const Patience = 60 * time.Second
+
+// EOF is an answer: the end of the file.
+const EOF = "\x04 end of file"
+
+// Rounds is how often something random is tried: n times, or TURNSTONE_ROUNDS as
+// often.
+func Rounds(n int) int {
+	if times, err := strconv.Atoi(os.Getenv("TURNSTONE_ROUNDS")); err == nil {
+		return n * times
+	}
+	return n
+}
+
+// Limited is a context that ends with Patience, or with the test.
+func Limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A REPL is a session, and how far its events have been read.
+type REPL struct {
+	*supervisor.Session
+	seen timeline.Seq
+}
+
+// Open opens a session "main" and waits for its start-up, which must not ask. It is
+// closed with the test.
+func Open(t *testing.T, spec workers.Spec) *REPL {
+	t.Helper()
+	r := Launch(t, spec)
+	r.Settle(t)
+	return r
+}
+
+// Launch is Open without waiting.
+func Launch(t *testing.T, spec workers.Spec) *REPL {
+	t.Helper()
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sup.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	s, err := sup.Open(t.Context(), "main", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &REPL{Session: s}
+}
+
+// Settle waits until the session is ready for input.
+func (r *REPL) Settle(t *testing.T) {
+	t.Helper()
+	reply, err := r.Wait(Limited(t), nil)
+	if err != nil || reply.State != supervisor.StateIdle {
+		t.Fatalf("the session is %s, want idle: %v %q", reply.State, err, reply.Text())
+	}
+	r.seen = reply.Next
+}
+
+// Restart gives later tests a worker that works.
+func (r *REPL) Restart(t *testing.T) {
+	t.Helper()
+	if err := r.Reset(Limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	r.Settle(t)
+}
+
+// Run runs code; each wait gets the next of the answers, as a line. The result has
+// no outcome if the turn does not end in time, or asks for more.
+func (r *REPL) Run(t *testing.T, code string, answers ...string) Result {
+	t.Helper()
+	return r.Finish(t, r.Begin(t, code), answers...)
+}
+
+// Begin starts a turn.
+func (r *REPL) Begin(t *testing.T, code string) *supervisor.Turn {
+	t.Helper()
+	turn, err := r.Submit(t.Context(), code)
+	if err != nil {
+		t.Fatalf("submit %.100q: %v", code, err)
+	}
+	return turn
+}
+
+// Finish is Run for a turn that was begun.
+func (r *REPL) Finish(t *testing.T, turn *supervisor.Turn, answers ...string) Result {
+	t.Helper()
+	return r.follow(t, turn, answers, false)
+}
+
+// Ended is Finish for a turn that something else ends, whatever it waits for when
+// there are no more answers.
+func (r *REPL) Ended(t *testing.T, turn *supervisor.Turn, answers ...string) Result {
+	t.Helper()
+	return r.follow(t, turn, answers, true)
+}
+
+// follow reads events until the turn has ended. Without wait, a wait for which
+// there is no answer is the end as well.
+func (r *REPL) follow(t *testing.T, turn *supervisor.Turn, answers []string, wait bool) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var res Result
+	for e := range r.Events(ctx, r.seen) {
+		r.seen = e.Seq
+		res.Events = append(res.Events, e)
+		switch b := e.Body.(type) {
+		case timeline.Wait:
+			res.Waits++
+			if len(answers) == 0 && wait {
+				continue
+			}
+			if len(answers) == 0 {
+				return res
+			}
+			in := supervisor.Input{Data: []byte(answers[0] + "\n")}
+			if answers[0] == EOF {
+				in = supervisor.Input{EOF: true}
+			}
+			switch err := turn.Answer(ctx, e.Seq, in); {
+			case errors.Is(err, supervisor.ErrStale): // an interrupt has ended it meanwhile
+			case err != nil:
+				t.Errorf("answer: %v", err)
+			default:
+				answers = answers[1:]
+			}
+		case timeline.TurnEnded:
+			if e.Turn != turn.ID() {
+				t.Errorf("turn %d ended, want turn %d", e.Turn, turn.ID())
+			}
+			res.Outcome, res.Failure = b.Outcome, b.Name
+			if b.Outcome != "ended" {
+				return res
+			}
+		case timeline.GenerationEnded:
+			res.End = &b
+			return res
+		}
+	}
+	return res
+}
+
+// Until reads events until one satisfies ok; nothing is answered meanwhile.
+func (r *REPL) Until(t *testing.T, what string, ok func(timeline.Event) bool) timeline.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var res Result
+	for e := range r.Events(ctx, r.seen) {
+		r.seen = e.Seq
+		res.Events = append(res.Events, e)
+		if ok(e) {
+			return e
+		}
+	}
+	t.Fatalf("%s did not come: %s, %.2000q", what, r.Info().State, res.Script())
+	return timeline.Event{}
+}
+
+// InterruptTurn interrupts a turn and says what that led to. When that takes a busy
+// machine longer than Interrupt waits, and ends is true, the end of the turn is
+// waited for; the end is still to be read.
+func (r *REPL) InterruptTurn(t *testing.T, turn *supervisor.Turn, ends bool) supervisor.InterruptResult {
+	t.Helper()
+	got, err := r.Interrupt(t.Context(), turn.ID())
+	if err != nil {
+		t.Errorf("the interrupt led to %q, %v", got, err)
+	}
+	if got != supervisor.InterruptPending || !ends {
+		return got
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for e := range r.Events(ctx, r.seen) {
+		if _, over := e.Body.(timeline.TurnEnded); over && e.Turn == turn.ID() {
+			return supervisor.InterruptIdle
+		}
+	}
+	return got
+}
+
+// Prints is for Until: this text, whole.
+func Prints(want string) func(timeline.Event) bool {
+	var got strings.Builder
+	return func(e timeline.Event) bool {
+		if b, ok := e.Body.(timeline.Text); ok {
+			got.Write(b.Data)
+		}
+		return strings.Contains(got.String(), want)
+	}
+}
+
+// Asks is for Until: a wait.
+func Asks(e timeline.Event) bool {
+	_, ok := e.Body.(timeline.Wait)
+	return ok
+}
