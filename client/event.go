@@ -53,6 +53,7 @@ type Event struct {
 	Signal   string `json:"signal,omitempty"`
 	Clean    bool   `json:"clean,omitempty"`
 	LastLine string `json:"last_line,omitempty"`
+	Unready  bool   `json:"unready,omitempty"`
 	PeakRSS  int64  `json:"peak_rss,omitempty"`
 
 	From      timeline.Seq `json:"from,omitempty"`
@@ -115,7 +116,7 @@ func FromTimeline(e timeline.Event) Event {
 		w.Type, w.Worker = TypeGenerationStarted, b.Worker
 	case timeline.GenerationEnded:
 		w.Type, w.Reason, w.Code, w.Signal, w.Message = TypeGenerationEnded, b.Reason, b.Code, b.Signal, b.Message
-		w.Clean, w.LastLine, w.PeakRSS = b.Clean, b.LastLine, b.PeakRSS
+		w.Clean, w.Unready, w.LastLine, w.PeakRSS = b.Clean, b.Unready, b.LastLine, b.PeakRSS
 	case timeline.Gap:
 		w.Type, w.From, w.To, w.Bytes = TypeGap, b.From, b.To, b.Bytes
 	case timeline.Elided:
@@ -156,7 +157,7 @@ func (w Event) Timeline() timeline.Event {
 	case TypeGenerationStarted:
 		e.Body = timeline.GenerationStarted{Worker: w.Worker}
 	case TypeGenerationEnded:
-		e.Body = timeline.GenerationEnded{Reason: w.Reason, Code: w.Code, Signal: w.Signal, Message: w.Message, Clean: w.Clean, LastLine: w.LastLine, PeakRSS: w.PeakRSS}
+		e.Body = timeline.GenerationEnded{Reason: w.Reason, Code: w.Code, Signal: w.Signal, Message: w.Message, Clean: w.Clean, Unready: w.Unready, LastLine: w.LastLine, PeakRSS: w.PeakRSS}
 	case TypeGap:
 		e.Body = timeline.Gap{From: w.From, To: w.To, Bytes: w.Bytes}
 	case TypeElided:

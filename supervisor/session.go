@@ -441,7 +441,7 @@ func (s *Session) failedLocked(err error) {
 		return
 	}
 	if s.turn != nil {
-		s.appendLocked(timeline.GenerationEnded{Reason: err.Error(), Code: -1})
+		s.appendLocked(timeline.GenerationEnded{Reason: err.Error(), Code: -1, Unready: true})
 	}
 	s.endLocked("ended", nil, "")
 	s.dropHeldLocked("ended")

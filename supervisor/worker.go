@@ -431,6 +431,7 @@ func (s *Session) ended(w *worker) {
 		close(answer)
 	}
 	report := timeline.GenerationEnded{Reason: exit.String(), Code: exit.Code, Signal: exit.Signal, PeakRSS: exit.PeakRSS}
+	report.Unready = s.turn != nil && s.turn.id == 0 && w.stopping == ""
 	switch {
 	case w.stopping != "":
 		report.Reason, report.Clean = w.stopping, true

@@ -115,7 +115,9 @@ type (
 		Signal  string // what killed it, "SIGKILL"; "" when it exited
 		Message string // what the runtime said about it, may be empty
 		// Clean is true when the runtime ended itself or was asked to.
-		Clean    bool
+		Clean bool
+		// Unready is true when it ended by itself before it could take an input.
+		Unready  bool
 		LastLine string // last line of the input that was running; may be empty
 		PeakRSS  int64  // bytes; 0 when unknown
 	}

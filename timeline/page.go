@@ -30,7 +30,7 @@ func (p *page) print(e Event) {
 		p.label(b.Message)
 	case GenerationEnded:
 		p.endTurn()
-		p.label("session ended" + deathReport(b))
+		p.label(deathReport("session ended", b))
 	case Gap:
 		p.label(gapLabel(b))
 	case Wait:
@@ -109,14 +109,19 @@ func imageLabel(i *Image) string {
 	return fmt.Sprintf("image: %s, %s", what, ByteCount(int64(len(i.Data))))
 }
 
-// deathReport says why a worker ended and what is known about it, to be put
-// after the words that say what that means.
-func deathReport(g GenerationEnded) string {
-	s := ": " + g.Reason
+// deathReport says why a worker ended and what is known about it, after the words
+// that say what that means.
+func deathReport(what string, g GenerationEnded) string {
+	if g.Unready {
+		what = "session did not start"
+	}
+	s := what + ": " + g.Reason
 	if g.Message != "" {
 		s += " (" + g.Message + ")"
 	}
-	s += ", state lost"
+	if !g.Unready {
+		s += ", state lost"
+	}
 	if g.LastLine != "" {
 		s += "; last line: " + strings.TrimSpace(g.LastLine)
 	}

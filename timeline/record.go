@@ -213,6 +213,7 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.Signal)
 		c.string(&b.Message)
 		c.bool(&b.Clean)
+		c.bool(&b.Unready)
 		c.string(&b.LastLine)
 		c.int64(&b.PeakRSS)
 		b.Code = int(code)

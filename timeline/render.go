@@ -171,7 +171,7 @@ func (r *renderer) add(i int, e Event) {
 		if i < r.lastStart {
 			what = "session restarted"
 		}
-		r.label(what+deathReport(b), e.Line)
+		r.label(deathReport(what, b), e.Line)
 		r.ended = true
 		r.closeTurn()
 	case Gap:

@@ -58,6 +58,14 @@ func TestProgram_FromAPipeIsOneProgram(t *testing.T) {
 	}
 }
 
+func TestProgram_SeveralPartsAreOneInTheirOrder(t *testing.T) {
+	h := newHome(t)
+	want(t, h.run(t, "", "-e", "def f(x):", "-e", "    return x + 1", "-e", "", "-e", "print(f(1))", "-e", "f(2)"), result{"2\n3\n", "", 0})
+	if got := h.run(t, "", "-e", "print('before')", "-e", "1/0", "-e", "print('after')"); got.status != 1 || got.stdout != "before\n" {
+		t.Errorf("got %v, want nothing behind the error to run", got)
+	}
+}
+
 func TestProgram_ReadsOurStandardInput(t *testing.T) {
 	h := newHome(t)
 	tests := []struct {

@@ -54,6 +54,7 @@ func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 			want(t, h.run(t, "", "--lang", "r", "-e", test.code), test.want)
 		})
 	}
+	want(t, h.run(t, "", "--lang", "r", "-e", "x <- 20", "-e", "x * 2.1", "-e", "'b'"), result{"[1] 42\n[1] \"b\"\n", "", 0})
 	want(t, h.run(t, "x <- 20\nx * 2.1\n", "--lang", "r"), result{"[1] 42\n", "", 0})
 	want(t, h.run(t, "a\nb\n", "--lang", "r", "-e", "rev(readLines(file('stdin')))"), result{"[1] \"b\" \"a\"\n", "", 0})
 	h.leavesNothing(t)

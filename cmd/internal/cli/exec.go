@@ -16,7 +16,8 @@ import (
 // execIn runs code in a session of the daemon's, which is made when it is not there.
 func execIn(s streams, args []string) (int, error) {
 	r := newDaemonCommand("exec")
-	code := r.flags.String("e", "", "")
+	var code code
+	r.flags.Var(&code, "e", "")
 	wait := r.flags.Duration("wait", 24*time.Hour, "")
 	lang := r.flags.String("lang", "", "")
 	dir := r.flags.String("dir", "", "")
@@ -38,10 +39,10 @@ func execIn(s streams, args []string) (int, error) {
 		if err != nil {
 			return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
 		}
-		*code = string(text)
+		code = append(code, string(text))
 	}
 	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
-		p := client.StartParams{Session: given[0], Input: *code, Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
+		p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
 		var reply client.Reply
 		err := error(&client.Error{Kind: client.KindNoSession})
 		if len(with) == 0 { // else the session must have them
@@ -100,7 +101,8 @@ func replyStatus(reply client.Reply) int {
 // inputTo answers what a session waits for.
 func inputTo(s streams, args []string) (int, error) {
 	r := newDaemonCommand("input")
-	text := r.flags.String("e", "", "")
+	var lines code
+	r.flags.Var(&lines, "e", "")
 	eof := r.flags.Bool("eof", false, "")
 	wait := r.flags.Duration("wait", 24*time.Hour, "")
 	given, err := r.parse(args, "NAME")
@@ -112,10 +114,11 @@ func inputTo(s streams, args []string) (int, error) {
 		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 			return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
 		}
-		*text = strings.TrimSuffix(line, "\n")
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
 	}
-	if *text != "" || isSet(r.flags, "e") || !*eof {
-		*text += "\n"
+	text := lines.String()
+	if text != "" || isSet(r.flags, "e") || !*eof {
+		text += "\n"
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 		session, err := c.Get(ctx, given[0])
@@ -126,7 +129,7 @@ func inputTo(s streams, args []string) (int, error) {
 			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], session.State)
 		}
 		reply, err := c.Input(ctx, client.InputParams{
-			Session: given[0], Wait: session.Wait.ID, Input: *text, EOF: *eof, Author: commandAuthor("input"),
+			Session: given[0], Wait: session.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
 			WaitMS: wait.Milliseconds(), After: session.LastSeq,
 		})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -87,12 +88,24 @@ func (c *choice) define(f *flag.FlagSet) {
 	f.StringVar(&c.dir, "dir", "", "")
 }
 
+// code is the value of -e, which may be given several times: one program, of which
+// each is a line or more.
+type code []string
+
+func (c *code) String() string { return strings.Join(*c, "\n") }
+
+func (c *code) Set(part string) error {
+	*c = append(*c, part)
+	return nil
+}
+
 // repl is the command without a subcommand: a session for a person, or one program.
 func repl(s streams, args []string) (int, error) {
 	f := newFlags("repl")
 	var c choice
 	c.define(f)
-	code := f.String("e", "", "")
+	var code code
+	f.Var(&code, "e", "")
 	var with wanted
 	f.Var(&with, "with", "")
 	if err := parse(f, args); err != nil {
@@ -118,7 +131,7 @@ func repl(s streams, args []string) (int, error) {
 	}
 	switch {
 	case given:
-		return runProgram(s, lang, spec, program{code: *code, stdin: s.in})
+		return runProgram(s, lang, spec, program{code: code.String(), stdin: s.in})
 	case f.NArg() > 0:
 		path, err := filepath.Abs(f.Arg(0))
 		if err != nil {

@@ -82,6 +82,7 @@ type asker struct {
 	opening  string      // of the reply; may be ""
 	notes    []string    // for the state line
 	ran      bool        // the call started or fed a turn
+	started  bool        // it started it
 	resumed  *resumption // nil when no answer of a person came with the call
 	denied   int         // how many reads got the end of file, because nobody may answer
 }
@@ -138,6 +139,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	if eof {
 		a.note("eof was not used: it was code")
 	}
+	a.started = true
 	return a.follow(ctx, turn, owner)
 }
 

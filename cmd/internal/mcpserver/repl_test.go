@@ -180,6 +180,45 @@ func TestRepl_DeadWorkerIsReportedOnceAndReplaced(t *testing.T) {
 	wantText(t, c.repl("print 3"), "3")
 }
 
+func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
+	for _, test := range []struct{ start, reason string }{
+		{"exit 3", "exit status 3"},
+		{"wrongversion", "worker failed: it speaks "},
+	} {
+		c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: test.start})}})
+		text := c.repl("print 1")
+		wantPart(t, text, "[session did not start: "+test.reason, "[the input was not used; the next input tries again; ", "repl doctor")
+		if strings.Contains(text, "session ended") || strings.Contains(text, "state lost") {
+			t.Errorf("got %q", text)
+		}
+		wantPart(t, c.repl("print 1"), "did not start", test.reason)
+	}
+}
+
+func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {
+	c := greet(t, nil)
+	for _, test := range []struct{ print, want string }{
+		{"print half\n", "[interrupted after "},
+		{"", "[interrupted after "},
+	} {
+		id := c.startCall("repl", map[string]any{"input": test.print + "sleep"})
+		c.untilState("running")
+		taken := c.call("repl_interrupt", nil).text()
+		text := c.resultOf(id).text()
+		wantPart(t, text, test.want)
+		where := "; its output is in the reply to another call]"
+		if strings.Contains(taken, "Interrupted") != strings.HasSuffix(text, where) {
+			t.Errorf("the interrupt was answered %q and the call %q", taken, text)
+		}
+	}
+	// A poll beside the call that runs the code.
+	id := c.startCall("repl", map[string]any{"input": "wait ? "})
+	c.untilState("waiting")
+	c.resultOf(id)
+	id = c.startCall("repl", map[string]any{"input": "a"}) // and not the one that started it
+	wantText(t, c.resultOf(id).text(), "a")
+}
+
 func TestRepl_StartUpOutputOpensTheFirstReply(t *testing.T) {
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})
 	wantPart(t, c.repl("print 2"), "profile\n", "2")

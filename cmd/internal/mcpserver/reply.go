@@ -165,14 +165,22 @@ func (a *asker) stateLine(r supervisor.Reply) string {
 		if !a.stdin.ofModel(r.Wait) {
 			advice = a.advice(r.Wait)
 		}
+	case r.State == supervisor.StateEnded && unready(r):
+		if a.ran {
+			state = notUsed + "; "
+		}
+		state += "the next input tries again; if it fails, too, tell the user to run repl doctor at a terminal"
 	case r.State == supervisor.StateEnded:
 		if !tells[timeline.GenerationEnded](r) {
 			state = "the session ended: input starts a new one"
 		}
-	case r.Outcome == "interrupted" && tells[timeline.TurnEnded](r):
-		state = fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds())
+	case r.Outcome == "interrupted" && (a.ran || tells[timeline.TurnEnded](r)):
+		state = fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.elsewhere(r)
 	case r.Outcome != "":
-		// The turn is over, and its text says how.
+		// The turn is over, and its text says how, if it is here.
+		if where := a.elsewhere(r); where != "" {
+			state = map[string]string{"ok": "done", "error": "an error ended it", "ended": "the session ended"}[r.Outcome] + where
+		}
 	case r.State == supervisor.StateStarting:
 		state = fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds())
 		advice = ": call repl_output to wait, repl_reset to start again"
@@ -191,6 +199,26 @@ func (a *asker) stateLine(r supervisor.Reply) string {
 		return ""
 	}
 	return "[" + strings.Join(facts, "; ") + advice + "]"
+}
+
+// elsewhere says where the output is of a turn that this call started, when another
+// call was told all of it first: each is told once.
+func (a *asker) elsewhere(r supervisor.Reply) string {
+	if !a.started || r.OutputBytes == 0 || tells[timeline.Text](r) {
+		return ""
+	}
+	return "; its output is in the reply to another call"
+}
+
+// unready reports whether the last worker that r tells of ended before it could take
+// an input.
+func unready(r supervisor.Reply) bool {
+	for _, e := range slices.Backward(r.Events) {
+		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+			return end.Unready
+		}
+	}
+	return false
 }
 
 // tells reports whether an event of this kind is new in a reply.
