@@ -2,7 +2,10 @@ package client
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -128,6 +131,16 @@ type Wait struct {
 	Secret   bool         `json:"secret,omitempty"`
 	Terminal bool         `json:"terminal,omitempty"`
 	Reader   string       `json:"reader,omitempty"`
+}
+
+// MaxAuthorBytes bounds the name of an author.
+const MaxAuthorBytes = 128
+
+// IsAuthor reports whether the daemon takes name as an author's, "" included. It
+// stands before each input, at terminals and in replies to models, so there are no
+// control characters in it.
+func IsAuthor(name string) bool {
+	return len(name) <= MaxAuthorBytes && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // NameParams name a session.

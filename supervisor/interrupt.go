@@ -38,13 +38,18 @@ const (
 // level 2, which user code cannot swallow. An input that is still held, because
 // the session starts, is dropped and never runs.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (InterruptResult, error) {
+	return s.InterruptAs(ctx, "", turn)
+}
+
+// InterruptAs is Interrupt in the name of author, who is recorded with it.
+func (s *Session) InterruptAs(ctx context.Context, author string, turn uint64) (InterruptResult, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return InterruptNotRunning, ErrClosed
 	}
 	if held := s.held; held != nil && (turn == 0 || turn == held.id) {
-		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("turn %d was interrupted before it ran", held.id)})
+		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("turn %d was interrupted before it ran", held.id) + by(author)})
 		s.dropHeldLocked("interrupted")
 		s.mu.Unlock()
 		return InterruptIdle, nil
@@ -66,21 +71,29 @@ func (s *Session) Interrupt(ctx context.Context, turn uint64) (InterruptResult, 
 		s.mu.Unlock()
 		return InterruptNotRunning, nil
 	}
-	seen := s.interruptLocked(w, t)
+	seen := s.interruptLocked(w, t, author)
 	s.mu.Unlock()
 	return s.interrupted(ctx, t, seen)
 }
 
+// by is how a notice names an author.
+func by(author string) string {
+	if author == "" {
+		return ""
+	}
+	return " by " + author
+}
+
 // interruptLocked sends one interrupt and returns the newest event before its
 // effects.
-func (s *Session) interruptLocked(w *worker, t *Turn) timeline.Seq {
+func (s *Session) interruptLocked(w *worker, t *Turn, author string) timeline.Seq {
 	t.interrupts++
 	level := 1
 	if t.escalate {
 		level = 2
 	}
 	t.escalate = false
-	seen := s.appendLocked(timeline.Interrupt{Level: level}).Seq
+	seen := s.appendLocked(timeline.Interrupt{Level: level, Author: author}).Seq
 	s.dropInputLocked()
 	m := ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
 	s.stopRetriesLocked()

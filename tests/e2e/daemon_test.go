@@ -186,6 +186,52 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"41\n", "", 0})
 }
 
+func TestAttach_TwoOfOnePersonSeeEachOther(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", "", 0})
+	first := h.start(t, "attach", "main")
+	first.sees(">>> ")
+	second := h.start(t, "attach", "main", "--as", "ada")
+	second.sees(">>> ")
+	first.types("x + 1\r")
+	second.sees(")> x + 1") // with a name before it
+	second.sees("2\r\n")
+	eventually(t, "the turn is over", func() bool { return h.sessions(t)["main"].Writer == "" })
+	second.types("import time; time.sleep(600)\r")
+	first.sees("ada> import time; time.sleep(600)")
+	first.types("\x03") // in an empty line it is for what runs
+	second.sees("interrupted by ")
+	second.sees("KeyboardInterrupt")
+}
+
+func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", "", 0})
+	p := h.start(t, "attach", "main")
+	p.sees(">>> ")
+	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
+		result{"who? ", "repl: it waits for input: \"who? \" (answer with repl input main)\n", 0})
+	p.sees("who? ") // as output
+	p.sees("who? ") // as the question that is to be answered
+	p.types("ada\r")
+	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == "idle" })
+	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})
+	p.types("x = ") // what is being typed stays
+	p.sees("x = ")
+	want(t, h.run(t, "", "exec", "main", "-e", "y = input('and' + '? ')"),
+		result{"and? ", "repl: it waits for input: \"and? \" (answer with repl input main)\n", 0})
+	p.sees("and? ")
+	want(t, h.run(t, "", "input", "main", "-e", "eve"), result{"", "", 0})
+	p.types("7\r")
+	eventually(t, "the line was run", func() bool {
+		s := h.sessions(t)["main"]
+		return s.Turn == 5 && s.State == "idle" && s.Writer == ""
+	})
+	want(t, h.run(t, "", "exec", "main", "-e", "x, y"), result{"(7, 'eve')\n", "", 0})
+}
+
 func TestAttach_IsToldWhenTheSessionOrTheDaemonEnds(t *testing.T) {
 	h := daemonHome(t)
 	daemon := h.serve(t)

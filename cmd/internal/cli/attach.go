@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,12 +22,17 @@ func attach(s streams, args []string) (int, error) {
 	r := newDaemonCommand("attach")
 	watch := r.flags.Bool("watch", false, "")
 	hold := r.flags.Bool("hold", false, "")
+	// One person may be there twice, and each must see what the other one types.
+	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "")
 	given, err := r.parse(args, "NAME")
 	if err != nil {
 		return statusUsage, err
 	}
 	if *watch && *hold {
 		return statusUsage, misuse("--watch and --hold exclude each other")
+	}
+	if *self == "" || !client.IsAuthor(*self) {
+		return statusUsage, misuse("--as %q: want a name of up to %d bytes without control characters", *self, client.MaxAuthorBytes)
 	}
 	if *watch {
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
@@ -43,7 +49,7 @@ func attach(s streams, args []string) (int, error) {
 		}
 		hub := remote.NewHub(r.socket, nil)
 		defer hub.Close()
-		a := &attached{Session: hub.Session(session.Name, author()), hold: *hold}
+		a := &attached{Session: hub.Session(session.Name, *self), hold: *hold}
 		if *hold {
 			if err := a.Take(ctx, true); err != nil {
 				return statusFailed, err
@@ -58,7 +64,7 @@ func attach(s streams, args []string) (int, error) {
 			HistoryPath:  history,
 			Graphics:     terminal.DetectGraphics(os.Getenv),
 			Plain:        os.Getenv("TERM") == "dumb",
-			Self:         author(),
+			Self:         *self,
 			Replay:       session.LastSeq,
 			GoesOn:       true,
 			ExitStatus:   exitStatus,

@@ -179,9 +179,19 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameP
 	return nothing{}, d.remove(ctx, e)
 }
 
+func checkAuthor(name string) error {
+	if !client.IsAuthor(name) {
+		return rpc.InvalidParams("author: use up to %d bytes of text without control characters", client.MaxAuthorBytes)
+	}
+	return nil
+}
+
 func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (client.Reply, error) {
 	d.used()
 	e, err := d.session(ctx, p.Session)
+	if err == nil {
+		err = checkAuthor(p.Author)
+	}
 	if err == nil {
 		err = d.admits()
 	}
@@ -205,6 +215,9 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (client.Reply, error) {
 	d.used()
 	e, err := d.session(ctx, p.Session)
+	if err == nil {
+		err = checkAuthor(p.Author)
+	}
 	if err == nil {
 		err = d.mayWrite(e, r.Conn)
 	}
@@ -312,6 +325,9 @@ func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.I
 	if p.Turn == 0 {
 		return client.Interrupted{}, rpc.InvalidParams("turn is required: a late interrupt must not hit the next turn")
 	}
+	if err := checkAuthor(p.Author); err != nil {
+		return client.Interrupted{}, err
+	}
 	e, err := d.known(p.Session)
 	if err != nil {
 		return client.Interrupted{}, err
@@ -319,7 +335,7 @@ func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.I
 	if _, open := e.isOpen(); !open { // it has had no turn yet
 		return client.Interrupted{Result: string(supervisor.InterruptNotRunning)}, nil
 	}
-	result, err := e.session.Interrupt(ctx, p.Turn)
+	result, err := e.session.InterruptAs(ctx, p.Author, p.Turn)
 	return client.Interrupted{Result: string(result)}, err
 }
 

@@ -62,6 +62,9 @@ func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterPa
 	if p.Author == "" {
 		return nothing{}, rpc.InvalidParams("author is required: others see who has the keyboard")
 	}
+	if err := checkAuthor(p.Author); err != nil {
+		return nothing{}, err
+	}
 	e, err := d.ready(p.Session)
 	if err != nil {
 		return nothing{}, err

@@ -103,13 +103,23 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 		c.prompt = prompt // an ended runtime has none
 	}
 	code, err := c.input(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errCancelled):
+		return nil
+	case err != nil:
 		return err
 	}
 	return c.session.Submit(ctx, code)
 }
 
-// input reads lines until they are a whole input.
+// othersRun reports whether somebody else's code runs while the person edits.
+func (c *conversation) othersRun() bool {
+	state := c.session.Info().State
+	return state == supervisor.StateRunning || state == supervisor.StateWaiting
+}
+
+// input reads lines until they are a whole input. errCancelled says that somebody
+// else's code wants the person now.
 func (c *conversation) input(ctx context.Context) (string, error) {
 	c.lines = nil
 	for {
@@ -118,8 +128,11 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 			prompt = c.o.Continuation
 		}
 		c.editor.freshLine()
-		line, more, err := c.editor.code(prompt, func(text string) supervisor.Completion { return c.complete(ctx, text) })
+		line, more, err := c.editor.code(prompt, len(c.lines) == 0, func(text string) supervisor.Completion { return c.complete(ctx, text) })
 		switch {
+		case errors.Is(err, errInterrupted) && len(c.lines) == 0 && !c.editor.typed && c.othersRun():
+			c.interrupt(ctx)
+			return "", errCancelled
 		case errors.Is(err, errInterrupted):
 			c.lines = nil
 			continue

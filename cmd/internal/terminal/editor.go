@@ -52,12 +52,15 @@ type editor struct {
 	mu      sync.Mutex
 	wait    timeline.Seq // guarded by mu: the wait that is being answered; 0 when none is
 	dropped bool         // guarded by mu: that wait is over
+	open    timeline.Seq // guarded by mu: the wait that nobody has answered yet; 0 when there is none
+	coding  bool         // guarded by mu: the first line of code is being edited
 
 	// The rest belongs to the goroutine that edits.
 	config     *readline.Config // of the line that is being edited
 	more       bool             // the line ended inside of a paste
 	literalTab bool             // the next Tab is text
-	cancelled  bool             // the line ended because dropped was set
+	typed      bool             // something stands in the line
+	cancelled  bool             // the line ended because of a wait, and not by a key
 }
 
 // newEditor prepares editing until ctx ends, which also ends a line that is
@@ -133,7 +136,11 @@ func (e *editor) newConfig() *readline.Config {
 		HistorySearchFold:      true,
 		Undo:                   true,
 		FuncFilterInputRune:    e.filter,
-		FuncIsTerminal:         func() bool { return true },
+		Listener: func(line []rune, _ int, _ rune) ([]rune, int, bool) {
+			e.typed = len(line) > 0
+			return nil, 0, false
+		},
+		FuncIsTerminal: func() bool { return true },
 		FuncGetSize: func() (width, height int) {
 			s := windowSize()
 			return int(s.Cols), int(s.Rows)
@@ -173,12 +180,22 @@ func (e *editor) freshLine() {
 }
 
 // code edits one line of code. more says that it was pasted and that the paste
-// goes on.
-func (e *editor) code(prompt string, complete completer) (line string, more bool, err error) {
+// goes on. A first line in which nothing stands is cancelled when somebody else's
+// code asks for input.
+func (e *editor) code(prompt string, first bool, complete completer) (line string, more bool, err error) {
 	c := e.newConfig()
 	c.Prompt = prompt
 	c.AutoComplete = &completion{e, complete}
+	e.mu.Lock()
+	e.coding = first
+	if e.coding && e.open > 0 {
+		e.keys.put(string(keyCancel))
+	}
+	e.mu.Unlock()
 	line, err = e.edit(c)
+	e.mu.Lock()
+	e.coding = false
+	e.mu.Unlock()
 	if err == nil && keep(line) {
 		_ = e.readline.SaveToHistory(line)
 		_ = e.history.add(line) // a full disk must not end the session
@@ -208,10 +225,23 @@ func (e *editor) answer(wait timeline.Seq, prompt string, secret bool) (string, 
 	return e.edit(c)
 }
 
+// asked says that wait has begun, or with 0 that none is open.
+func (e *editor) asked(wait timeline.Seq) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open = wait
+	if e.coding && wait > 0 {
+		e.keys.put(string(keyCancel)) // does not block
+	}
+}
+
 // cancel ends the editing of the answer to wait, which is over.
 func (e *editor) cancel(wait timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.open == wait {
+		e.open = 0
+	}
 	if e.wait == wait {
 		e.dropped = true
 		e.keys.put(string(keyCancel)) // does not block
@@ -219,7 +249,7 @@ func (e *editor) cancel(wait timeline.Seq) {
 }
 
 func (e *editor) edit(c *readline.Config) (string, error) {
-	e.more, e.literalTab, e.cancelled, e.config = false, false, false, c
+	e.more, e.literalTab, e.typed, e.cancelled, e.config = false, false, false, false, c
 	e.keys.edit(true)
 	line, err := e.readline.ReadLineWithConfig(c)
 	e.keys.edit(false)
@@ -248,7 +278,7 @@ func (e *editor) filter(r rune) (rune, bool) {
 		return readline.CharTab, true
 	case keyCancel:
 		e.mu.Lock()
-		e.cancelled = e.dropped
+		e.cancelled = e.dropped || e.coding && e.open > 0 && !e.typed
 		e.mu.Unlock()
 		e.config.InterruptPrompt = "" // nobody pressed Ctrl-C
 		return readline.CharInterrupt, e.cancelled

@@ -16,6 +16,7 @@ type printer struct {
 	out, err  io.Writer          // err is out when both are the same terminal
 	freshLine func()             // puts the cursor into the first column
 	pictures  *album             // shows and keeps pictures
+	asked     func(timeline.Seq) // is told about each wait that begins, and 0 when none can be open
 	over      func(timeline.Seq) // is told about each wait that is over
 	self      string             // whose inputs stand on the screen already,
 	replay    timeline.Seq       // if they came behind this
@@ -52,22 +53,36 @@ func (p *printer) show(e timeline.Event) {
 			text = "(a secret)"
 		}
 		p.input(e.Seq, b.Author, ": ", text)
+	case timeline.Interrupt:
+		if b.Author != "" && !p.isOwn(b.Author, e.Seq) {
+			p.note("interrupted by " + b.Author)
+		}
+	case timeline.Wait:
+		p.asked(e.Seq)
 	case timeline.WaitEnded:
 		p.over(b.Wait)
+	case timeline.TurnEnded:
+		p.asked(0)
 	case timeline.Notice:
 		p.note(b.Message)
 	case timeline.Gap:
 		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
 	case timeline.GenerationEnded:
+		p.asked(0)
 		if !b.Clean && e.Turn > 0 { // else it never was ready, which ends Run
 			p.note(obituary(b))
 		}
 	}
 }
 
+// isOwn reports whether an event is of what is done here, now.
+func (p *printer) isOwn(author string, seq timeline.Seq) bool {
+	return author == p.self && seq > p.replay
+}
+
 // input shows what somebody else typed.
 func (p *printer) input(seq timeline.Seq, author, mark, text string) {
-	if author == "" || author == p.self && seq > p.replay {
+	if author == "" || p.isOwn(author, seq) {
 		return
 	}
 	p.freshLine()

@@ -28,7 +28,7 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var out, err strings.Builder
-			p := &printer{out: &out, err: &err, freshLine: func() {}, changed: make(chan struct{})}
+			p := &printer{out: &out, err: &err, freshLine: func() {}, asked: func(timeline.Seq) {}, changed: make(chan struct{})}
 			p.show(timeline.Event{Seq: 1, Turn: 1, Body: test.body})
 			if out.String() != test.out || err.String() != test.err {
 				t.Errorf("got %q and %q, want %q and %q", out.String(), err.String(), test.out, test.err)

@@ -88,6 +88,7 @@ func Run(ctx context.Context, s Session, opts *Options) (status int, err error) 
 		pictures:  pictures,
 		self:      o.Self,
 		replay:    o.Replay,
+		asked:     ed.asked,
 		over:      ed.cancel,
 		changed:   make(chan struct{}),
 	}
