@@ -374,7 +374,7 @@ func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 
 func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	_, r := submit(t, s, "print ok\n"+strings.Repeat("\n", 50<<20))
+	_, r := submit(t, s, " "+strings.Repeat("x", 50<<20)+"\nprint ok") // a line without a command comes first
 	if r.Outcome != "ok" || text(r.Events) != "ok\n" {
 		t.Errorf("got %q %q", r.Outcome, text(r.Events))
 	}
