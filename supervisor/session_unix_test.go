@@ -57,7 +57,7 @@ func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
 
 func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep 10s")
+	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
 	if r.Wait == nil || !r.Wait.Terminal || r.Wait.Reader != "cat" {
 		t.Fatalf("got %+v, want cat to be seen in its own turn", r.Wait)
 	}

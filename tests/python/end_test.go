@@ -113,7 +113,9 @@ while True: hog.append(bytearray(1 << 20))`)
 func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		r.Run(t, "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('late')), daemon=True).start()").Wants(t, "")
+		wait, goOn := gate(t)
+		r.Run(t, "import threading\ndef late():\n    "+wait+"\n    print('late')\nthreading.Thread(target=late, daemon=True).start()").Wants(t, "")
+		goOn()
 		e := r.Until(t, "the thread's text", session.Prints("late\n"))
 		if !e.Between || e.Turn != 1 {
 			t.Errorf("got %+v, want it between turns, after turn 1", e)

@@ -134,8 +134,10 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
-			r := session.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.2)\nimport builtins\nbuiltins.name = input('who? ')\n")))
+			wait, goOn := gate(t)
+			r := session.Launch(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
 			turn := r.Begin(t, "Ada")
+			goOn()
 			if _, err := turn.Wait(session.Limited(t), nil); err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@
 package python_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,6 +51,18 @@ func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 func open(t *testing.T, o python.Options) *session.REPL {
 	t.Helper()
 	return session.Open(t, python.Spec(o))
+}
+
+// gate is a line of code that waits until goOn is called.
+func gate(t *testing.T) (wait string, goOn func()) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "go")
+	wait = fmt.Sprintf("while not __import__('os').path.exists(%q): __import__('time').sleep(0.01)", path)
+	return wait, func() {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // clean runs a turn that prints and reads, and fails unless nothing of what

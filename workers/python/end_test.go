@@ -36,7 +36,7 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 			{"raise SystemExit", 0, "", "thread\nbye\n"},
 		} {
 			w := start(t, s)
-			w.Run("import atexit, threading, time; atexit.register(print, 'bye')\nt = threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))); t.start()")
+			w.Run("import atexit, threading, time; atexit.register(print, 'bye')\nmain = threading.main_thread()\ndef thread():\n    while main.is_alive(): time.sleep(0.01)\n    print('thread')\nthreading.Thread(target=thread).start()")
 			r := w.Run(c.code)
 			if r.End == nil || r.End.Reason != ipc.EndExit || r.End.Code == nil || *r.End.Code != c.want || r.End.Message != c.message {
 				t.Fatalf("%s: got %+v %q", c.code, r.End, r.Script())

@@ -170,7 +170,7 @@ func TestInterrupt_HandlersOfTheUserCount(t *testing.T) {
 	if r := insist(t, w, 1, 1, nil); r.Out() != "caught\n" || outcome(r) != "ok" {
 		t.Errorf("tryCatch: got %q, %s", r.Script(), outcome(r))
 	}
-	w.Begin("withCallingHandlers({ cat('up\\n'); Sys.sleep(0.3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
+	w.Begin("withCallingHandlers({ cat('up\\n'); Sys.sleep(3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
 	w.Await("up")
 	if r := insist(t, w, 1, 1, nil); r.Out() != "seen\nrest\n" || outcome(r) != "ok" {
 		t.Errorf("resume: got %q, %s", r.Script(), outcome(r))

@@ -3,6 +3,7 @@
 package r_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,9 +165,13 @@ func TestOutput_LargeOneTakesNoMemoryOfTheWorkers(t *testing.T) {
 
 func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
 	w := start(t, setup{})
-	r := w.Run("library(parallel); p <- mcparallel({ Sys.sleep(0.2); cat('late\\n'); 5 })")
+	over := filepath.Join(t.TempDir(), "over")
+	r := w.Run(fmt.Sprintf("library(parallel); p <- mcparallel({ while (!file.exists(%q)) Sys.sleep(0.01); cat('late\\n'); 5 })", over))
 	if r.Out() != "" {
 		t.Fatalf("got %q", r.Script())
+	}
+	if err := os.WriteFile(over, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if e, ok := w.Next().(rawworker.Text); !ok || e.Data != "late\n" {
 		t.Fatalf("got %+v", e)

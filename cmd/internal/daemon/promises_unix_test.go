@@ -82,7 +82,7 @@ func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
 	r := start(t, nil)
 	r.session(r.dial())
 	raw := r.raw()
-	raw.send(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"session":"main","input":"sleep 1500ms","wait_ms":60000,"_meta":{"progressToken":"t"}}}`)
+	raw.send(`{"jsonrpc":"2.0","id":1,"method":"turn/start","params":{"session":"main","input":"sleep 3s","wait_ms":60000,"_meta":{"progressToken":"t"}}}`)
 	told := 0
 	for {
 		var m struct {
