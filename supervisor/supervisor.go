@@ -50,7 +50,8 @@ type Options struct {
 	// matches every name with that prefix.
 	ScrubEnv []string
 
-	// StartTimeout is how long a worker may take until it says that it is there.
+	// StartTimeout is how long what Spec has to prepare may take, then the start of
+	// the worker's process, and then the worker until it says that it is there.
 	// 0 means DefaultStartTimeout. It ends a worker, never a turn.
 	StartTimeout time.Duration
 
@@ -168,7 +169,7 @@ func checkPrivate(dir string) error {
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Open makes a session and starts its first worker. It returns once the
-// worker's process exists, within 10 s; an input submitted before the worker is
+// worker's process exists, within Options.StartTimeout; an input submitted before the worker is
 // ready is held for it. What spec has to prepare comes first: it ends with ctx,
 // and after Options.StartTimeout. Once open, the session lives until Close,
 // whatever happens to ctx.

@@ -87,6 +87,9 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 		Env:  workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv),
 		Dir:  s.spec.Dir,
 		Size: size,
+
+		MemoryLimit: s.spec.MemoryLimit,
+		Timeout:     s.o.StartTimeout,
 	})
 	if err != nil {
 		return nil, err

@@ -32,6 +32,13 @@ type Spec struct {
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
+	// MemoryLimit bounds, in bytes, what the worker and everything that it starts may
+	// commit together; 0 means no limit. What asks for more is refused it, which
+	// Python raises as a MemoryError; a worker that ends thereafter with an error is
+	// reported with the limit. Only Windows has it; elsewhere the start fails, rather
+	// than leave a limit out that somebody counts on.
+	MemoryLimit int64
+
 	// Files is the worker-side source by plain file name. It is written, mode
 	// 0600, into the session's private directory before the start.
 	Files map[string][]byte
@@ -79,6 +86,8 @@ func (s *Spec) Validate() error {
 		return errors.New("workers: the spec has no name")
 	case !filepath.IsAbs(s.Path):
 		return fmt.Errorf("workers: the path of %s is not absolute: %q", s.Name, s.Path)
+	case s.MemoryLimit < 0:
+		return fmt.Errorf("workers: the memory limit of %s is negative: %d bytes", s.Name, s.MemoryLimit)
 	}
 	for name := range s.Files {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {

@@ -51,6 +51,7 @@ package fakeworker
 
 import (
 	"os"
+	"os/signal"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -117,8 +118,17 @@ func Spec(self string, o *Options) workers.Spec {
 // Requested reports whether this process was started by a [Spec].
 func Requested() bool { return os.Getenv(roleEnv) != "" }
 
+// lingers is the value of roleEnv for a process that does nothing, for ever.
+const lingers = "lingers"
+
 // Main is the worker. It never returns.
 func Main() {
+	if os.Getenv(roleEnv) == lingers {
+		never := make(chan os.Signal, 1)
+		signal.Notify(never)
+		for range never {
+		}
+	}
 	start := os.Getenv(startEnv)
 	offer := strings.Split(os.Getenv(offerEnv), ",")
 	channel := os.Getenv("REPL_IPC")

@@ -54,10 +54,10 @@ func dieBy(name string) error {
 	return syscall.Exec(shell, []string{"sh", "-c", "ulimit -c 0; kill -" + name + " $$"}, os.Environ())
 }
 
-// detach starts a program in a session of its own, with the terminal as its
+// leave starts a program in a session of its own, with the terminal as its
 // standard streams, and leaves it alone.
-func detach(name string, args ...string) (pid int, err error) {
-	cmd := exec.Command(name, args...)
+func leave() (pid int, err error) {
+	cmd := exec.Command("sleep", "3600")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/windows"
 
@@ -26,9 +27,15 @@ func signalGroup() {}
 
 func dieBy(string) error { return errors.New("there are no signals to die by") }
 
-// detach starts a program and leaves it alone.
-func detach(name string, args ...string) (pid int, err error) {
-	cmd := exec.Command(name, args...)
+// leave starts this program away from the console, and leaves it alone.
+func leave() (pid int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleEnv+"="+lingers)
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS}
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

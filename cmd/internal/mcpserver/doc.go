@@ -43,7 +43,7 @@
 //
 //	name     started by  ends when                          owns
 //	lines    Run         the input ends or fails            the input
-//	open     a call      the worker's process exists, 10 s  the start of one session, and
+//	open     a call      the worker's process exists, 60 s  the start of one session, and
 //	                     after what must be prepared        that
 //	calls    the SDK     the call is answered or cancelled  nothing
 //	asides   lines       its messages are written           errors that answer no call

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/UserExistsError/conpty"
+	"golang.org/x/sys/windows"
 )
 
 // consoleHeld bounds, in bytes, what is read ahead of a pseudo console. Beyond
@@ -27,14 +30,23 @@ const settleLimit = 100 * time.Millisecond
 
 // A console is the supervisor's side of a pseudo console. Its pipes know only
 // blocking reads, so a goroutine reads ahead, from the start to the end.
+//
+// The library closes its handles in one call, whoever may be using them, and the
+// number of a closed handle soon belongs to something else, such as the pipe of
+// another session. So its pipes are read and written through handles of ours.
 type console struct {
 	pty    *conpty.ConPty
+	in     *os.File           // what the worker's side reads; ours, closed behind pty
+	out    *os.File           // what it writes; likewise
 	reset  func() error       // puts modes and unread input back; set once the stage is there
 	mark   func(uint64) error // has the stage leave a mark; set with reset
 	marks  *marks             // pump only
 	pumped chan struct{}      // closed when pump has ended
 	ending sync.Once
 	ended  error
+
+	using sync.Mutex
+	freed bool // pty is being closed; guarded by using
 
 	mu      sync.Mutex
 	text    []byte        // guarded by mu
@@ -55,16 +67,47 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 		return nil, err
 	}
 	c := &console{pty: pty, marks: newMarks(tag), pumped: make(chan struct{}), changed: make(chan struct{})}
+	if c.in, err = ownEnd(pty, "cmdIn"); err == nil {
+		c.out, err = ownEnd(pty, "cmdOut")
+	}
+	if err != nil {
+		if c.in != nil {
+			_ = c.in.Close()
+		}
+		go pty.Close() // nobody reads what it shows, for which it may wait
+		return nil, err
+	}
 	go c.pump()
 	return c, nil
 }
+
+// ownEnd is a handle of our own for the library's end of one of its pipes, a
+// field that it does not give out.
+func ownEnd(pty *conpty.ConPty, field string) (*os.File, error) {
+	end := reflect.ValueOf(pty).Elem().FieldByName(field)
+	if !end.IsValid() || end.Kind() != reflect.Pointer || end.IsNil() || end.Elem().Kind() != reflect.Struct {
+		return nil, errOtherLibrary
+	}
+	theirs := end.Elem().FieldByName("handle")
+	if !theirs.IsValid() || theirs.Kind() != reflect.Uintptr {
+		return nil, errOtherLibrary
+	}
+	var ours windows.Handle
+	self := windows.CurrentProcess()
+	if err := windows.DuplicateHandle(self, windows.Handle(theirs.Uint()), self, &ours, 0, false, windows.DUPLICATE_SAME_ACCESS); err != nil {
+		return nil, fmt.Errorf("duplicate a handle of the pseudo console: %w", err)
+	}
+	return os.NewFile(uintptr(ours), field), nil
+}
+
+var errOtherLibrary = errors.New("this program was built with another conpty than v0.1.4: pin that")
 
 func (c *console) pump() {
 	defer close(c.pumped)
 	b := make([]byte, 32<<10)
 	var quiet quieter
 	for {
-		n, err := c.pty.Read(b)
+		n, err := c.out.Read(b)
 		text := quiet.text(c.marks.cut(b[:n]))
 		c.mu.Lock()
 		for len(c.text)+len(text) > consoleHeld && !c.last && !c.quit {
@@ -131,7 +174,7 @@ func (c *console) feed(b []byte, eof bool) error {
 	if eof {
 		b = append(b, "\x1a\r"...)
 	}
-	if _, err := c.pty.Write(b); err != nil {
+	if _, err := c.in.Write(b); err != nil {
 		return fmt.Errorf("host: feed: %w", err)
 	}
 	return nil
@@ -180,7 +223,14 @@ func (c *console) reach(mark uint64) {
 	}
 }
 
-func (c *console) resize(s Size) error { return c.pty.Resize(int(s.Cols), int(s.Rows)) }
+func (c *console) resize(s Size) error {
+	c.using.Lock()
+	defer c.using.Unlock()
+	if c.freed {
+		return ErrEnded
+	}
+	return c.pty.Resize(int(s.Cols), int(s.Rows))
+}
 
 // finish ends the pseudo console; what was read of it stays. pump goes on
 // meanwhile, because before Windows 11 24H2 a pseudo console does not end before
@@ -192,15 +242,26 @@ func (c *console) finish() error {
 		c.changedLocked()
 		c.mu.Unlock()
 		done := make(chan error, 1)
-		go func() { done <- c.pty.Close() }()
+		go func() { done <- c.free() }()
 		select {
 		case c.ended = <-done:
-			<-c.pumped
 		case <-time.After(drainLimit):
 			c.ended = fmt.Errorf("host: the pseudo console did not end within %s", drainLimit)
 		}
 	})
 	return c.ended
+}
+
+// free closes everything. The library closes its ends for the worker's side, so
+// that a read and a write in progress end; it may take as long as the console
+// likes, and takes its handles and ours with it whenever it is done.
+func (c *console) free() error {
+	c.using.Lock()
+	c.freed = true
+	c.using.Unlock()
+	err := c.pty.Close()
+	<-c.pumped
+	return errors.Join(err, c.in.Close(), c.out.Close())
 }
 
 // close gives up what is left.

@@ -38,6 +38,7 @@
 //	readers of the terminal   yes: /proc       not seen               not seen
 //	out of memory             cgroup v1, v2    not seen               not seen
 //	memory of the tree        yes              unknown                yes
+//	memory limit              no               no                     yes: job
 //
 // On Windows the terminal is a pseudo console, and the private channel two named
 // pipes, to which the worker connects. The stage shares the console, through
@@ -52,13 +53,32 @@
 //	wait    run          the worker is reaped               the call to Wait; without a stage only
 //	accept  Start        the worker has connected, or ended the pipes until then; Windows only
 //	pump    Start        the pseudo console has ended       reading it; Windows only
+//	listen  Start        the job is closed                  its completion port; Windows only
+//	free    run          the pseudo console has ended       its end; Windows only
 //
-// Close waits for them. In the stage: one that serves, and one that reads
+// Close waits for them, but for a pseudo console that does not end: that is a
+// notice, and pump and free end when it does. In the stage: one that serves, and one that reads
 // orders until the supervisor is gone.
+//
+// # Handles on Windows
+//
+// None is inherited by anything but the worker's three standard ones.
+//
+//	handle                    opened          closed by, once
+//	job                       newJob          job.close: release, in run or abandon
+//	its completion port       newJob          listen, which waits for it
+//	four named pipes          listen          pipe.close: of the channel Channel.Close, else release
+//	event that ends accept    openChannel     Channel.Close, when accept has ended
+//	event of a connection     pipe.accept     pipe.accept, when nothing is under way
+//	process of the stage      job.take        release
+//	console, its 4 pipe ends  conpty.Start    free, which alone calls conpty's Close
+//	copies of 2 of them       ownEnd          free, behind that; os.File waits for the last use
+//	process that connects     job.has         job.has
+//	console, event, pipes     runStage        the end of the stage
 //
 // # Bounds
 //
-// Start 10 s; the stage ends a tree within 1 s, then the supervisor does it
+// Start Command.Timeout, 60 s; the stage ends a tree within 1 s, then the supervisor does it
 // without the stage within another; Close 3 s; Feed waits 1 s for a reader.
 // Times are time.Duration, sizes are bytes or, of terminals, character cells.
 package host

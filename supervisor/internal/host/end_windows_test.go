@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -140,41 +139,4 @@ func TestSupervisorExits_WholeFamilyIsGone(t *testing.T) {
 
 func TestSupervisorIsTerminated_WholeFamilyIsGone(t *testing.T) {
 	testSupervisorEnds(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
-}
-
-func TestClose_HandlesAreGivenBack(t *testing.T) {
-	count := func() int {
-		runtime.GC() // files that the test has dropped
-		n, err := host.HandleCount()
-		if err != nil {
-			t.Skipf("this system does not count handles: %v", err)
-		}
-		return n
-	}
-	cycle := func() {
-		p, err := host.Start(roleCommand("answer"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := collect(terminalReader{p})
-		if _, err := p.Channel().Write([]byte("x")); err != nil {
-			t.Error(err)
-		}
-		p.Channel().Read(make([]byte, 100))
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-		within(t, "end of the terminal", out.end)
-	}
-	for range 3 {
-		cycle() // threads and pollers come and stay
-	}
-	before := count()
-	const cycles = 10
-	for range cycles {
-		cycle()
-	}
-	if after := count(); after > before+cycles/2 {
-		t.Errorf("got %d handles after %d starts, %d before", after, cycles, before)
-	}
 }

@@ -13,13 +13,23 @@ type Exit struct {
 	// Lost means that the stage was killed under the worker, which the kernel
 	// then killed as well; Code, Signal and usage are inferred, not reported.
 	Lost               bool
+	MemoryLimit        int64 // bytes; what Command.MemoryLimit allowed, if that was met; else 0
 	PeakRSS            int64 // bytes; the worker or a child it waited for, whichever was larger
 	UserCPU, SystemCPU time.Duration
 }
 
 // String says it as a shell user would: "exit status 3", "killed by SIGKILL",
-// "killed by SIGKILL (out of memory)".
+// "killed by SIGKILL (out of memory)", "exit status 1 (after its memory limit of
+// 512 MiB was met)".
 func (e Exit) String() string {
+	s := e.status()
+	if e.MemoryLimit > 0 && e.Code != 0 {
+		s += fmt.Sprintf(" (after its memory limit of %d MiB was met)", e.MemoryLimit>>20)
+	}
+	return s
+}
+
+func (e Exit) status() string {
 	switch {
 	case e.Signal == "" && e.Code > maxStatus:
 		return fmt.Sprintf("exit status %#x", e.Code) + statusName(e.Code)

@@ -1,6 +1,11 @@
 package host
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -18,3 +23,69 @@ func HandleCount() (int, error) {
 	}
 	return int(n), nil
 }
+
+// StartSteps is how many steps a start has.
+func StartSteps(c *Command) int { return len(newStaged().steps(c)) }
+
+// ErrInjected is what a step of StartFailing fails of.
+var ErrInjected = errors.New("injected")
+
+// StartFailing goes through a start up to step n, which fails behind what it does,
+// and returns the name of that step, the process id of the stage if there was one,
+// and what the start returns.
+func StartFailing(c *Command, n int) (name string, stage int, err error) {
+	s := newStaged()
+	steps := s.steps(c)
+	failing := &steps[n]
+	do := failing.do
+	failing.do = func() error {
+		if err := do(); err != nil {
+			return fmt.Errorf("before the injection: %w", err)
+		}
+		return ErrInjected
+	}
+	err = s.begin(steps)
+	return failing.name, s.pid, err
+}
+
+// StartHanging is what a start says of a stage that hangs in a step.
+func StartHanging(step, path string) (err error) {
+	s := newStaged()
+	defer s.release()
+	s.pid = os.Getpid() // we are the stage
+	if s.orders, err = listen(windows.PIPE_ACCESS_OUTBOUND); err != nil {
+		return err
+	}
+	if s.reports, err = listen(windows.PIPE_ACCESS_INBOUND); err != nil {
+		return err
+	}
+	down, err := os.OpenFile(s.orders.name, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer down.Close()
+	up, err := os.OpenFile(s.reports.name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	if err := s.meet(time.Time{}); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(up).Encode(report{What: whatStep, Step: step, Path: []byte(path)}); err != nil {
+		return err
+	}
+	return s.startWorker(&Command{}, time.Now().Add(50*time.Millisecond))
+}
+
+// JobLimits is what the system says of the limits of a worker's job.
+func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
+	p.carrier.(*staged).job.query(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
+	return l
+}
+
+// LimitsFor is what a job is told.
+func LimitsFor(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(memory) }
+
+// PipeHandle is the supervisor's end of a pipe of a worker's stage.
+func PipeHandle(p *Process) windows.Handle { return p.carrier.(*staged).orders.handle }

@@ -25,18 +25,30 @@ type Command struct {
 	Env  []string // the complete environment; REPL_IPC and REPL_TAG are added
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
+
+	// MemoryLimit bounds, in bytes, what the worker and everything that it starts
+	// may commit together; 0 is no limit. Only Windows has it: elsewhere a start
+	// with a limit fails with errors.ErrUnsupported at the step "limits".
+	MemoryLimit int64
+
+	// Timeout bounds Start; 0 means 60 s.
+	Timeout time.Duration
+}
+
+func (c *Command) timeout() time.Duration {
+	if c.Timeout == 0 {
+		return 60 * time.Second
+	}
+	return c.Timeout
 }
 
 // Start starts a worker on a terminal of its own and returns once its process
 // exists. A failure is a *StartError that names the step, and leaves nothing
-// behind. It takes 10 s at most.
+// behind. It takes Command.Timeout at most.
 //
 // In a program that called StageMain the worker is started by the stage.
 // Otherwise it is started directly, with weaker promises: see Process.Staged.
 func Start(c *Command) (*Process, error) { return start(c) }
-
-// startLimit bounds Start.
-const startLimit = 10 * time.Second
 
 // channelName is the variable that tells a worker its channel and nonce.
 const channelName = "REPL_IPC"

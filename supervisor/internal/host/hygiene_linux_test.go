@@ -176,7 +176,7 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 	if err := os.WriteFile(copied, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := supervise(t, exec.Command(copied, "delete-me", copied, program(t, "echo"), "hello"), "supervise")
+	s := supervise(t, exec.Command(copied, "delete-me", copied, program(t, "bash"), "-c", "echo hello; exec cat"), "supervise")
 	if _, err := os.Stat(copied); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("got %v, want the file deleted", err)
 	}

@@ -3,8 +3,8 @@ package host
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -15,7 +15,11 @@ import (
 // last handle closes, which the kernel does for a supervisor that was killed.
 // Nothing breaks away from it.
 type job struct {
-	port windows.Handle // where the kernel says that the job is empty
+	port    windows.Handle // where the kernel tells of the job; closed by listen
+	empty   chan struct{}  // holds one; it may be empty now
+	unheard chan struct{}  // closed when listen has ended; nil before it began
+	limit   int64          // of memory, in bytes; 0 is none
+	limited atomic.Bool    // the limit was met
 
 	mu     sync.Mutex
 	handle windows.Handle // never inherited, never duplicated; 0 once closed; guarded by mu
@@ -32,11 +36,20 @@ type jobAccounting struct {
 	pageFaults, total, active, terminated                  uint32
 }
 
+// What the kernel tells of a job, of <winnt.h>, and what we tell listen.
+const (
+	jobEmpty  = 4  // JOB_OBJECT_MSG_ACTIVE_PROCESS_ZERO
+	jobMemory = 10 // JOB_OBJECT_MSG_JOB_MEMORY_LIMIT
+	jobClosed = 1 << 16
+)
+
 // terminatedCode is the exit status of what a job ends.
 const terminatedCode = 1
 
-func newJob() (_ *job, err error) {
-	j := &job{}
+// newJob makes a job whose processes may commit memory bytes together; 0 is any
+// number.
+func newJob(memory int64) (_ *job, err error) {
+	j := &job{limit: memory, empty: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			j.close()
@@ -45,12 +58,7 @@ func newJob() (_ *job, err error) {
 	if j.handle, err = windows.CreateJobObject(nil, nil); err != nil {
 		return nil, err
 	}
-	// A crash ends a process at once: nobody is there to answer a dialog.
-	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
-		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{
-			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION,
-		},
-	}
+	limits := jobLimits(memory)
 	if _, err := windows.SetInformationJobObject(j.handle, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		return nil, err
@@ -63,20 +71,62 @@ func newJob() (_ *job, err error) {
 		uintptr(unsafe.Pointer(&port)), uint32(unsafe.Sizeof(port))); err != nil {
 		return nil, err
 	}
+	j.unheard = make(chan struct{})
+	go j.listen()
 	return j, nil
+}
+
+// jobLimits is what a job does to its processes: it ends them with its last handle,
+// lets none leave, and, if memory is not 0, lets them commit that many bytes.
+func jobLimits(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	// A crash ends a process at once: nobody is there to answer a dialog.
+	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
+	if memory > 0 {
+		l.BasicLimitInformation.LimitFlags |= windows.JOB_OBJECT_LIMIT_JOB_MEMORY
+		l.JobMemoryLimit = uintptr(memory)
+	}
+	return l
+}
+
+// listen takes what the kernel tells, which would pile up otherwise: every
+// process of the job comes and goes with a message. It ends with close.
+func (j *job) listen() {
+	defer close(j.unheard)
+	for {
+		var message uint32
+		var key, about uintptr // about is a process id: no pointer, whatever its type says
+		err := windows.GetQueuedCompletionStatus(j.port, &message, &key,
+			(**windows.Overlapped)(unsafe.Pointer(&about)), windows.INFINITE)
+		switch {
+		case err != nil, message == jobClosed:
+			_ = windows.CloseHandle(j.port)
+			return
+		case message == jobMemory:
+			j.limited.Store(true)
+		case message == jobEmpty:
+			select {
+			case j.empty <- struct{}{}:
+			default:
+			}
+		}
+	}
 }
 
 // take puts a process into the job and returns a handle to wait for it. The
 // caller keeps the process from being forgotten meanwhile. What fails to be
-// taken is ended.
+// taken is ended; errStopped says that it had ended before.
 func (j *job) take(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
 		return 0, fmt.Errorf("open process %d: %w", pid, err)
 	}
 	if err := windows.AssignProcessToJobObject(j.handle, h); err != nil {
+		defer windows.CloseHandle(h)
+		if ended, _ := windows.WaitForSingleObject(h, 0); ended == windows.WAIT_OBJECT_0 {
+			return 0, errStopped
+		}
 		_ = windows.TerminateProcess(h, terminatedCode)
-		_ = windows.CloseHandle(h)
 		return 0, fmt.Errorf("assign process %d: %w", pid, err)
 	}
 	return h, nil
@@ -102,22 +152,21 @@ func (j *job) query(class int32, info unsafe.Pointer, size uintptr) bool {
 	return err == nil || errors.Is(err, windows.ERROR_MORE_DATA)
 }
 
-// awaitEmpty waits until no process is left, at most for limit. The completion
-// port wakes it; what counts is what the job says.
+// awaitEmpty waits until no process is left, at most for limit. A message wakes
+// it; what counts is what the job says.
 func (j *job) awaitEmpty(limit time.Duration) bool {
-	for deadline := time.Now().Add(limit); ; {
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	for {
 		var a jobAccounting
 		if j.query(windows.JobObjectBasicAccountingInformation, unsafe.Pointer(&a), unsafe.Sizeof(a)) && a.active == 0 {
 			return true
 		}
-		rest := time.Until(deadline)
-		if rest <= 0 {
+		select {
+		case <-j.empty:
+		case <-over.C:
 			return false
 		}
-		var message uint32
-		var key uintptr
-		var o *windows.Overlapped // not a pointer: a process id
-		_ = windows.GetQueuedCompletionStatus(j.port, &message, &key, &o, uint32(rest.Milliseconds())+1)
 	}
 }
 
@@ -140,7 +189,22 @@ func (j *job) members() []int {
 	return pids
 }
 
-func (j *job) has(pid int) bool { return slices.Contains(j.members(), pid) }
+// has reports whether a process belongs to the job.
+func (j *job) has(pid int) bool {
+	process, err := windows.OpenProcess(windows.PROCESS_QUERY_INFORMATION, false, uint32(pid))
+	if err != nil {
+		return false
+	}
+	defer windows.CloseHandle(process)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var belongs int32
+	ok := uintptr(0)
+	if j.handle != 0 { // 0 would ask for any job
+		ok, _, _ = procIsProcessInJob.Call(uintptr(process), uintptr(j.handle), uintptr(unsafe.Pointer(&belongs)))
+	}
+	return ok != 0 && belongs != 0
+}
 
 // peak is the most memory that one process of the job has used, in bytes; 0 when
 // the system did not count.
@@ -169,15 +233,20 @@ func (j *job) memory(but int) int64 {
 	return sum
 }
 
-// close ends what is left of the job. It is for the goroutine that waits for it.
+// close ends what is left of the job, and listen. It is called once.
 func (j *job) close() {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, h := range []*windows.Handle{&j.handle, &j.port} {
-		if *h != 0 {
-			_ = windows.CloseHandle(*h)
-			*h = 0
-		}
+	if j.handle != 0 {
+		_ = windows.CloseHandle(j.handle)
+		j.handle = 0
+	}
+	j.mu.Unlock()
+	switch {
+	case j.unheard != nil:
+		_ = windows.PostQueuedCompletionStatus(j.port, jobClosed, 0, nil)
+		<-j.unheard
+	case j.port != 0:
+		_ = windows.CloseHandle(j.port)
 	}
 }
 
@@ -201,6 +270,7 @@ func workingSet(process windows.Handle) int64 {
 var (
 	kernel32                  = windows.NewLazySystemDLL("kernel32.dll")
 	procGetProcessMemoryInfo  = kernel32.NewProc("K32GetProcessMemoryInfo")
+	procIsProcessInJob        = kernel32.NewProc("IsProcessInJob")
 	procSetConsoleTitle       = kernel32.NewProc("SetConsoleTitleW")
 	procSetConsoleCtrlHandler = kernel32.NewProc("SetConsoleCtrlHandler")
 )

@@ -54,12 +54,16 @@ func superviseRole() {
 	}
 	fmt.Println(p.PID(), p.Staged())
 	go io.Copy(os.Stdout, terminalReader{p})
+	told := make(chan struct{})
 	go func() {
+		defer close(told)
 		<-p.Exited()
 		fmt.Println("ended:", p.Exit())
 	}()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Println("closed:", p.Close(), p.Remains())
+		err := p.Close()
+		<-told
+		fmt.Println("closed:", err, p.Remains())
 	}
 	syscall.Exit(0) // like a crash: nothing is flushed or waited for
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,21 @@ import (
 // worker of one of roles, or a supervisor of one.
 const roleEnv = "HOST_TEST_ROLE"
 
+// Names by which this program misbehaves as a stage.
+const (
+	endsEarly = "ends-early.exe"
+	hangs     = "hangs.exe"
+)
+
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "turnstone-stage" {
+		switch filepath.Base(os.Args[0]) {
+		case endsEarly:
+			os.Exit(3)
+		case hangs:
+			forever()
+		}
+	}
 	host.StageMain()
 	role := os.Getenv(roleEnv)
 	os.Unsetenv(roleEnv) // a grandchild must not play the same part
@@ -42,10 +57,28 @@ var roles = map[string]func(args []string){
 	"supervise": supervise,
 	"forever":   func([]string) { forever() },
 	"exit":      func(args []string) { code, _ := strconv.ParseUint(args[0], 0, 32); windows.ExitProcess(uint32(code)) },
-	"lines":     lines,
-	"answer":    answer,
-	"family":    family,
-	"orphan":    orphan,
+	"impatient": func([]string) {
+		c := roleCommand("forever")
+		if filepath.Base(c.Path) == hangs {
+			c.Timeout = time.Second
+		}
+		_, err := host.Start(c)
+		fmt.Println(err)
+	},
+	"allocate": func([]string) {
+		var held [][]byte
+		for {
+			b := make([]byte, 64<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			held = append(held, b)
+		}
+	},
+	"lines":  lines,
+	"answer": answer,
+	"family": family,
+	"orphan": orphan,
 	"interrupted": func(args []string) {
 		caught := make(chan os.Signal, 10)
 		signal.Notify(caught, os.Interrupt)

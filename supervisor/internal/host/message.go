@@ -41,8 +41,8 @@ type plan struct {
 type report struct {
 	What    string
 	PID     int    `json:",omitempty"` // of started
-	Step    string `json:",omitempty"` // of failed
-	Path    []byte `json:",omitempty"` // of failed: what the step was about
+	Step    string `json:",omitempty"` // of step, failed
+	Path    []byte `json:",omitempty"` // of step, failed: what the step was about
 	Errno   int    `json:",omitempty"` // of failed, foreground; 0 when the cause has none
 	Text    string `json:",omitempty"` // of failed without Errno
 	Signal  string `json:",omitempty"` // of stopped: its name
@@ -51,6 +51,7 @@ type report struct {
 }
 
 const (
+	whatStep       = "step"       // Step begins, of Path; only before started or failed, and not on Unix
 	whatStarted    = "started"    // the worker exists
 	whatFailed     = "failed"     // it does not, and the stage has ended
 	whatStopped    = "stopped"    // a signal stopped it; the stage continued it

@@ -133,9 +133,11 @@ type Channel struct {
 	in, out *pipe
 	opened  chan struct{} // closed when the worker has connected, or never will
 	failed  error         // valid once opened is closed
-	stop    windows.Handle
 	closing sync.Once
 	closed  error
+
+	mu   sync.Mutex
+	stop windows.Handle // ends accept; 0 once closed; written under mu, by Close alone
 }
 
 // openChannel makes both pipes. Nobody is waited for before accept.
@@ -168,8 +170,15 @@ func (c *Channel) accept(belongs func(pid int) bool) {
 	}
 }
 
-// giveUp ends accept: there is nobody left who could connect.
-func (c *Channel) giveUp() { _ = windows.SetEvent(c.stop) }
+// giveUp ends accept: there is nobody left who could connect. The channel may be
+// closed already.
+func (c *Channel) giveUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop != 0 {
+		_ = windows.SetEvent(c.stop)
+	}
+}
 
 func (c *Channel) Read(b []byte) (int, error) {
 	if <-c.opened; c.failed != nil {
@@ -202,7 +211,10 @@ func (c *Channel) Close() error {
 	c.closing.Do(func() {
 		c.giveUp()
 		<-c.opened
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.closed = errors.Join(c.out.close(), c.in.close(), windows.CloseHandle(c.stop))
+		c.stop = 0
 	})
 	return c.closed
 }

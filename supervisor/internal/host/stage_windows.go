@@ -77,19 +77,21 @@ func runStage() {
 	s.tag = plan.Tag
 
 	// 3. The console: what programs write and read is UTF-8, and is not echoed.
-	s.must("terminal", "", s.openConsole())
+	s.step("terminal", "", s.openConsole)
 
 	// 4. The event that a worker may wait for. Before the worker, which opens it.
-	s.must("event", "", s.makeEvent(wakeName(plan.Tag)))
+	s.step("event", "", s.makeEvent)
 
 	// 5. The directory: here, to tell it from the program.
 	dir := string(plan.Dir)
 	if dir != "" {
-		info, err := os.Stat(dir)
-		if err == nil && !info.IsDir() {
-			err = windows.ERROR_DIRECTORY
-		}
-		s.must("chdir", dir, err)
+		s.step("chdir", dir, func() error {
+			info, err := os.Stat(dir)
+			if err == nil && !info.IsDir() {
+				err = windows.ERROR_DIRECTORY
+			}
+			return err
+		})
 	}
 
 	// 6. The worker. It inherits its standard handles and nothing else.
@@ -98,7 +100,7 @@ func runStage() {
 		Path: path, Args: append([]string{path}, stringsOf(plan.Args)...), Env: stringsOf(plan.Env), Dir: dir,
 		Stdin: s.in, Stdout: s.out, Stderr: s.out,
 	}
-	s.must("exec", path, s.worker.Start())
+	s.step("exec", path, s.worker.Start)
 	pid := s.worker.Process.Pid
 
 	// 7. Said, and served.
@@ -108,13 +110,13 @@ func runStage() {
 	s.serve()
 }
 
-// must ends the stage with a report if a step failed.
-func (s *stage) must(step, path string, err error) {
-	if err == nil {
-		return
+// step says what comes next, does it, and ends the stage with a report if it fails.
+func (s *stage) step(name, path string, do func() error) {
+	s.tell(report{What: whatStep, Step: name, Path: []byte(path)})
+	if err := do(); err != nil {
+		s.tell(failed(name, path, err))
+		exit(1)
 	}
-	s.tell(failed(step, path, err))
-	exit(1)
 }
 
 // exit ends the process without what a program does at its end: here that would
@@ -155,7 +157,8 @@ func (s *stage) restore() error {
 		windows.FlushConsoleInputBuffer(in))
 }
 
-func (s *stage) makeEvent(name string) error {
+func (s *stage) makeEvent() error {
+	name := wakeName(s.tag)
 	owner, err := ownerOnly()
 	if err != nil {
 		return err

@@ -89,13 +89,13 @@ func (l *launch) startStage() (_ *staged, err error) {
 	}, nil
 }
 
-// startWorker sends the plan and waits for the answer, within startLimit.
+// startWorker sends the plan and waits for the answer, within Command.Timeout.
 func (s *staged) startWorker(l *launch) (pid int, err error) {
-	deadline := time.Now().Add(startLimit)
+	c := l.command
+	deadline := time.Now().Add(c.timeout())
 	s.down.out.SetWriteDeadline(deadline)
 	s.down.in.SetReadDeadline(deadline)
 	defer s.down.in.SetReadDeadline(time.Time{})
-	c := l.command
 	err = json.NewEncoder(s.down).Encode(order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path),
 		Args: bytesOf(append([]string{c.Path}, c.Args...)),
@@ -109,7 +109,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("it did not start the worker within %s", startLimit)
+		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.timeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("it ended before it started the worker; does anything run before StageMain in main?")
 	case err == nil && r.What == whatStarted:

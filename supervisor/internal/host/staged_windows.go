@@ -15,7 +15,11 @@ import (
 // orderLimit bounds the writing of an order, for which a pipe always has room.
 const orderLimit = time.Second
 
-// staged carries a worker through its stage, in its job.
+// hungLimit is how long a worker's stage may take to end once it is told to, until
+// nothing is expected of it any more.
+const hungLimit = closeLimit / 2
+
+// staged carries a worker through its stage.
 type staged struct {
 	job     *job
 	console *console
@@ -25,91 +29,120 @@ type staged struct {
 	decoder *json.Decoder
 	stage   windows.Handle // its process, to wait for
 	pid     int            // of the stage
+	nonce   string
+	env     []string // of the worker
+	worker  int      // its process id
 
 	restored chan struct{} // answers to doRestore; holds one
 	killed   atomic.Bool   // by us
 }
 
-// start goes through its steps in order, and undoes all of them when one fails.
-// The stage does nothing before it is told to, and that is after it was put into
-// the job: so nothing that a user wrote ever runs outside of it.
-func start(c *Command) (_ *Process, err error) {
-	s := &staged{restored: make(chan struct{}, 1)}
-	step, path := "stage", ""
-	defer func() {
-		if err != nil {
-			s.abandon()
-			if _, told := errors.AsType[*StartError](err); !told {
-				err = &StartError{Step: step, Path: path, Err: err}
-			}
-		}
-	}()
-	if !StageAvailable() {
-		return nil, errors.New("on Windows every worker needs it: call StageMain first in main")
-	}
-	nonce := randomName()
-	deadline := time.Now().Add(startLimit)
+// A step is a part of a start that can fail. What it made until then is known to
+// abandon.
+type step struct {
+	name string
+	do   func() error
+}
 
-	step = "job"
-	if s.job, err = newJob(); err != nil {
-		return nil, err
-	}
-	step = "channel"
-	if s.channel, err = openChannel(); err != nil {
-		return nil, err
-	}
-	step = "stage"
-	if s.orders, err = listen(windows.PIPE_ACCESS_OUTBOUND); err != nil {
-		return nil, err
-	}
-	if s.reports, err = listen(windows.PIPE_ACCESS_INBOUND); err != nil {
-		return nil, err
-	}
-	env, err := windowsEnvironment(slices.Concat(c.Env, []string{channelName + "=" + s.channel.out.name + "," + s.channel.in.name + "," + nonce}), systemRoot())
-	if err != nil {
-		return nil, &StartError{Step: "environment", Err: err}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	step = "terminal"
-	if s.console, err = openConsole(nonce,
-		windows.ComposeCommandLine([]string{self, stageName, s.orders.name, s.reports.name}),
-		stageEnv(), c.Size.orDefault()); err != nil {
-		return nil, err
-	}
-	s.pid = s.console.pty.Pid()
-	step = "job"
-	if s.stage, err = s.job.take(uint32(s.pid)); err != nil {
-		return nil, err
-	}
-	step = "stage"
-	if err := s.meet(deadline); err != nil {
-		return nil, err
-	}
-	pid, err := s.startWorker(&plan{
-		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(env), Dir: []byte(c.Dir), Tag: nonce,
-	}, deadline)
-	if err != nil {
+func start(c *Command) (*Process, error) {
+	s := newStaged()
+	if err := s.begin(s.steps(c)); err != nil {
 		return nil, err
 	}
 	s.console.reset = s.reset
 	s.console.mark = func(n uint64) error { return s.order(order{Do: doMark, Mark: n}) }
 	go s.channel.accept(s.job.has) // ends when the worker has connected, or with giveUp
-	return newProcess(pid, nonce, true, s, s.channel, &Terminal{s.console}), nil
+	return newProcess(s.worker, s.nonce, true, s, s.channel, &Terminal{s.console}), nil
+}
+
+func newStaged() *staged {
+	return &staged{nonce: randomName(), restored: make(chan struct{}, 1)}
+}
+
+// begin goes through the steps in order, and undoes all of them when one fails.
+func (s *staged) begin(steps []step) error {
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			s.abandon()
+			if _, told := errors.AsType[*StartError](err); !told {
+				err = &StartError{Step: step.name, Err: err}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// steps is the start of a worker. The stage does nothing before it is told to, and
+// that is after it was put into the job: so nothing that a user wrote ever runs
+// outside of it.
+func (s *staged) steps(c *Command) []step {
+	deadline := time.Now().Add(c.timeout())
+	return []step{
+		{"stage", func() error {
+			if !StageAvailable() {
+				return errors.New("on Windows every worker needs it: call StageMain first in main")
+			}
+			return nil
+		}},
+		{"job", func() (err error) {
+			s.job, err = newJob(c.MemoryLimit)
+			return err
+		}},
+		{"channel", func() (err error) {
+			s.channel, err = openChannel()
+			return err
+		}},
+		{"environment", func() (err error) {
+			address := s.channel.out.name + "," + s.channel.in.name + "," + s.nonce
+			s.env, err = windowsEnvironment(slices.Concat(c.Env, []string{channelName + "=" + address}), systemRoot())
+			return err
+		}},
+		{"stage", func() (err error) {
+			if s.orders, err = listen(windows.PIPE_ACCESS_OUTBOUND); err == nil {
+				s.reports, err = listen(windows.PIPE_ACCESS_INBOUND)
+			}
+			return err
+		}},
+		{"terminal", func() error {
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			s.console, err = openConsole(s.nonce,
+				windows.ComposeCommandLine([]string{self, stageName, s.orders.name, s.reports.name}),
+				stageEnv(), c.Size.orDefault())
+			if err == nil {
+				s.pid = s.console.pty.Pid()
+			}
+			return err
+		}},
+		{"job", func() (err error) {
+			s.stage, err = s.job.take(uint32(s.pid))
+			return tooEarly(err)
+		}},
+		{"stage", func() error { return tooEarly(s.meet(deadline)) }},
+		{"stage", func() error { return s.startWorker(c, deadline) }},
+	}
+}
+
+// tooEarly says what an end of the stage before it was told anything means.
+func tooEarly(err error) error {
+	switch {
+	case errors.Is(err, errStopped):
+		err = errors.New("it ended before it could be told what to start; does anything run before StageMain in main?")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errors.New("it did not come in time; does anything run before StageMain in main? A slow machine needs a longer StartTimeout")
+	default:
+		return err
+	}
+	return &StartError{Step: "stage", Err: err}
 }
 
 // meet waits for the stage to connect.
 func (s *staged) meet(deadline time.Time) error {
 	for _, p := range []*pipe{s.orders, s.reports} {
-		err := p.accept(func(pid int) bool { return pid == s.pid }, deadline, s.stage)
-		switch {
-		case errors.Is(err, errStopped):
-			return errors.New("it ended before it could be told what to start; does anything run before StageMain in main?")
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return fmt.Errorf("it did not come within %s; does anything run before StageMain in main?", startLimit)
-		case err != nil:
+		if err := p.accept(func(pid int) bool { return pid == s.pid }, deadline, s.stage); err != nil {
 			return err
 		}
 	}
@@ -117,24 +150,37 @@ func (s *staged) meet(deadline time.Time) error {
 	return nil
 }
 
-// startWorker gives the stage the go-ahead and waits for its answer.
-func (s *staged) startWorker(p *plan, deadline time.Time) (pid int, err error) {
+// startWorker gives the stage the go-ahead and waits for its answer. Until then
+// the stage says what it is about to do.
+func (s *staged) startWorker(c *Command, deadline time.Time) error {
 	s.orders.file.SetWriteDeadline(deadline)
 	s.reports.file.SetReadDeadline(deadline)
 	defer s.reports.file.SetReadDeadline(time.Time{})
-	var r report
-	if err = json.NewEncoder(s.orders.file).Encode(order{Do: doStart, Plan: p}); err == nil {
-		err = s.decoder.Decode(&r)
+	err := json.NewEncoder(s.orders.file).Encode(order{Do: doStart, Plan: &plan{
+		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(s.env), Dir: []byte(c.Dir), Tag: s.nonce,
+	}})
+	at := report{Step: "stage"}
+	for err == nil {
+		var r report
+		if err = s.decoder.Decode(&r); err != nil {
+			break
+		}
+		switch r.What {
+		case whatStep:
+			at = r
+		case whatStarted:
+			s.worker = r.PID
+			return nil
+		default:
+			return r.failure()
+		}
 	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, fmt.Errorf("it did not start the worker within %s", startLimit)
-	case err != nil:
-		return 0, fmt.Errorf("it ended before it started the worker: %w", err)
-	case r.What == whatStarted:
-		return r.PID, nil
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("not done %s after the start began; a slow machine needs a longer StartTimeout", c.timeout())
+	} else {
+		err = fmt.Errorf("the stage ended meanwhile: %w", err)
 	}
-	return 0, r.failure()
+	return &StartError{Step: at.Step, Path: string(at.Path), Err: err}
 }
 
 // abandon ends and releases what a start has made so far.
@@ -201,6 +247,7 @@ func (s *staged) signal(sig Signal, to Target) error {
 func (s *staged) kill() {
 	s.killed.Store(true)
 	s.job.terminate()
+	s.reports.file.SetReadDeadline(time.Now().Add(hungLimit)) // a process in a driver may not end
 }
 
 // reset asks for the console's modes and waits for the answer: what runs next
@@ -222,11 +269,14 @@ func (s *staged) reset() error {
 }
 
 func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
-	exited := false
+	exited, limit := false, closeLimit
 	for !exited {
 		var r report
-		if err := s.decoder.Decode(&r); err != nil {
-			break // the stage has ended, and its job must
+		if err := s.decoder.Decode(&r); err != nil { // the stage has ended, and its job must
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				limit -= hungLimit // it has not, and was told to
+			}
+			break
 		}
 		switch r.What {
 		case whatRestored:
@@ -236,18 +286,17 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			}
 		case whatExited:
 			exited = true
-			r.Exit.PeakRSS = s.job.peak()
-			ended(*r.Exit)
+			ended(s.accounted(*r.Exit))
 			s.console.reach(endMark)
 		}
 	}
 	lost := !s.killed.Load()
 	s.job.terminate()
-	if !s.job.awaitEmpty(closeLimit) {
+	if !s.job.awaitEmpty(limit) {
 		remains = s.job.members()
 	}
 	if !exited {
-		ended(Exit{Code: -1, Signal: "SIGKILL", Lost: lost, PeakRSS: s.job.peak()})
+		ended(s.accounted(Exit{Code: -1, Signal: "SIGKILL", Lost: lost}))
 	}
 	s.channel.giveUp()
 	// Whoever wrote to the console is gone: it ends, and with it the terminal.
@@ -256,6 +305,15 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 	}
 	s.release()
 	return remains
+}
+
+// accounted is e with what the job knows.
+func (s *staged) accounted(e Exit) Exit {
+	e.PeakRSS = s.job.peak()
+	if s.job.limited.Load() {
+		e.MemoryLimit = s.job.limit
+	}
+	return e
 }
 
 func (s *staged) memoryBytes() int64 { return s.job.memory(s.pid) }

@@ -3,6 +3,8 @@
 package host
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 )
@@ -19,6 +21,9 @@ type launch struct {
 }
 
 func start(c *Command) (*Process, error) {
+	if c.MemoryLimit != 0 {
+		return nil, &StartError{Step: "limits", Err: fmt.Errorf("a memory limit: %w on this system; leave it out", errors.ErrUnsupported)}
+	}
 	l, err := prepare(c)
 	if err != nil {
 		return nil, err

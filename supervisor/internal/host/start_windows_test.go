@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -39,6 +41,7 @@ func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
 		{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
 		{"file in no known format", host.Command{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
 		{"environment with a zero byte", host.Command{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove that"},
+		{"terminal without columns", host.Command{Path: self, Size: host.Size{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := host.Start(&c.command)
@@ -56,6 +59,82 @@ func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// copyOfUs is this program under a name by which it misbehaves as a stage.
+func copyOfUs(t *testing.T, name string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestStart_StageMisbehavesThenErrorSaysSoAndItIsGone(t *testing.T) {
+	for name, want := range map[string]string{
+		endsEarly: "it ended before it could be told what to start",
+		hangs:     "it did not come in time",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(copyOfUs(t, name))
+			cmd.Env = append(os.Environ(), roleEnv+"=impatient")
+			out, err := cmd.CombinedOutput()
+			if text := string(out); err != nil || !strings.HasPrefix(text, "host: start: stage: "+want) || !strings.Contains(text, "StageMain") {
+				t.Errorf("got %q, %v, want %q", text, err, want)
+			}
+		})
+	}
+}
+
+func TestStart_StageHangsInAStepThenItIsNamed(t *testing.T) {
+	err := host.StartHanging("exec", `C:\slow.exe`)
+	e, ok := errors.AsType[*host.StartError](err)
+	if !ok || e.Step != "exec" || e.Path != `C:\slow.exe` || !strings.Contains(err.Error(), "StartTimeout") {
+		t.Errorf("got %v, want the step, what it was about, and what to do", err)
+	}
+}
+
+func TestStart_JobEndsWithItsLastHandleAndNothingBreaksAway(t *testing.T) {
+	const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
+	for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
+		limits := host.LimitsFor(memory)
+		if !underWine() { // which does not say what it was told
+			c := roleCommand("forever")
+			c.MemoryLimit = memory
+			limits = host.JobLimits(startCommand(t, c).Process)
+		}
+		if got := limits.BasicLimitInformation.LimitFlags; got != flags || limits.JobMemoryLimit != uintptr(memory) {
+			t.Errorf("got flags %#x and %d bytes, want %#x and %d", got, limits.JobMemoryLimit, flags, memory)
+		}
+	}
+}
+
+func TestStart_WithAMemoryLimitThenTheWorkerRuns(t *testing.T) {
+	c := roleCommand("read")
+	c.MemoryLimit = 512 << 20
+	startCommand(t, c).line(t, "ready")
+}
+
+func TestExit_MemoryLimitIsMetThenItIsReported(t *testing.T) {
+	if underWine() {
+		t.Skip("Wine's jobs do not count memory")
+	}
+	c := roleCommand("allocate")
+	c.MemoryLimit = 512 << 20
+	w := startCommand(t, c)
+	within(t, "exit", w.Exited())
+	if got := w.Exit(); got.MemoryLimit != c.MemoryLimit || got.Code == 0 {
+		t.Errorf("got %+v, want the limit and a failure", got)
 	}
 }
 
@@ -158,6 +237,31 @@ func TestChannel_StrangerIsTurnedAway(t *testing.T) {
 	b := make([]byte, 100)
 	if n, err := w.Channel().Read(b); err != nil || string(b[:n]) != w.Nonce()+"x" {
 		t.Errorf("got %q, %v, want that the worker can still connect", b[:n], err)
+	}
+}
+
+func TestPipe_IsForNobodyButItsUser(t *testing.T) {
+	w := startRole(t, "forever")
+	sd, err := windows.GetSecurityInfo(host.PipeHandle(w.Process), windows.SE_KERNEL_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	acl, _, err := sd.DACL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ace *windows.ACCESS_ALLOWED_ACE
+	if err := windows.GetAce(acl, 0, &ace); err != nil {
+		t.Fatal(err)
+	}
+	who := (*windows.SID)(unsafe.Pointer(&ace.SidStart))
+	if acl.AceCount != 1 || ace.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE || !who.Equals(user.User.Sid) {
+		t.Errorf("got %s, want one entry, for %s", sd, user.User.Sid)
 	}
 }
 

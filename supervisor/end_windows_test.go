@@ -1,0 +1,54 @@
+package supervisor_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+)
+
+// supervisor/internal/host ends processes of every kind; here it is the ends that a
+// session knows.
+func TestSession_ItsEndEndsWhatItsWorkerStarted(t *testing.T) {
+	for _, how := range []string{"reset", "closed", "the worker ends"} {
+		t.Run(how, func(t *testing.T) {
+			s := open(t, nil, fake(nil))
+			_, r := submit(t, s, "fork\nfork\npid")
+			var alive []windows.Handle
+			for line := range strings.Lines(text(r.Events)) {
+				pid, err := strconv.Atoi(strings.TrimSpace(line))
+				if err != nil {
+					t.Fatalf("got %q, want process ids", text(r.Events))
+				}
+				h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer windows.CloseHandle(h)
+				alive = append(alive, h)
+			}
+			if len(alive) != 3 {
+				t.Fatalf("got %d processes, want two children and the worker", len(alive))
+			}
+			switch how {
+			case "reset":
+				if err := s.Reset(limited(t)); err != nil {
+					t.Fatal(err)
+				}
+			case "closed":
+				if err := s.Close(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				submit(t, s, "die 3")
+			}
+			for i, h := range alive {
+				if got, err := windows.WaitForSingleObject(h, 0); got != windows.WAIT_OBJECT_0 {
+					t.Errorf("process %d of 3 is still there: %v", i+1, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,23 @@
+package host_test
+
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+func TestExit_MemoryLimitIsNamedWhereItCanBeTheCause(t *testing.T) {
+	for _, c := range []struct {
+		exit host.Exit
+		want string
+	}{
+		{host.Exit{Code: 1, MemoryLimit: 512 << 20}, "exit status 1 (after its memory limit of 512 MiB was met)"},
+		{host.Exit{Code: -1, Signal: "SIGKILL", MemoryLimit: 1 << 30}, "killed by SIGKILL (after its memory limit of 1024 MiB was met)"},
+		{host.Exit{MemoryLimit: 512 << 20}, "exit status 0"},
+		{host.Exit{Code: 1}, "exit status 1"},
+	} {
+		if got := c.exit.String(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

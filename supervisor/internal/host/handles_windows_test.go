@@ -1,0 +1,182 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// keepsHandles repeats a cycle and wants as many handles and goroutines behind it
+// as before.
+func keepsHandles(t *testing.T, cycle func(t *testing.T)) {
+	t.Helper()
+	count := func() (handles, goroutines int) {
+		runtime.GC() // files that the test has dropped
+		handles, err := host.HandleCount()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return handles, runtime.NumGoroutine()
+	}
+	// A thread of the runtime, which has handles, too, may come at any time and
+	// stays: only what grows with every batch is lost.
+	const cycles, batches = 6, 3
+	for range 2 {
+		cycle(t)
+	}
+	for batch := 1; ; batch++ {
+		handles, goroutines := count()
+		for range cycles {
+			if cycle(t); t.Failed() {
+				return
+			}
+		}
+		h, g := count()
+		if h < handles+cycles && g < goroutines+cycles {
+			return
+		}
+		if batch == batches {
+			t.Fatalf("got %d handles and %d goroutines after %d cycles, %d and %d before", h, g, cycles, handles, goroutines)
+		}
+	}
+}
+
+func TestHandles_AreGivenBack(t *testing.T) {
+	start := func(t *testing.T, role string, args ...string) worker {
+		t.Helper()
+		p, err := host.Start(roleCommand(role, args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return worker{p, collect(terminalReader{p})}
+	}
+	end := func(t *testing.T, w worker) {
+		t.Helper()
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		within(t, "end of the terminal", w.end)
+	}
+	for _, c := range []struct {
+		name  string
+		cycle func(t *testing.T)
+	}{
+		{"a worker that is closed", func(t *testing.T) {
+			w := start(t, "answer")
+			if _, err := w.Channel().Write([]byte("x")); err != nil {
+				t.Error(err)
+			}
+			if _, err := w.Channel().Read(make([]byte, 100)); err != nil {
+				t.Error(err)
+			}
+			end(t, w)
+		}},
+		{"one that ends by itself", func(t *testing.T) {
+			w := start(t, "exit", "0")
+			within(t, "end of its tree", w.Gone())
+			end(t, w)
+		}},
+		{"one that never came to the channel", func(t *testing.T) {
+			end(t, start(t, "forever"))
+		}},
+		{"one whose channel is closed first", func(t *testing.T) {
+			w := start(t, "forever")
+			if err := w.Channel().Close(); err != nil {
+				t.Error(err)
+			}
+			end(t, w)
+		}},
+		{"one that is killed and closed by several, and used meanwhile", func(t *testing.T) {
+			w := start(t, "forever")
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { w.Kill(); w.Close() })
+				all.Go(func() { w.Signal(host.Interrupt, host.Worker) })
+				all.Go(func() { w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}) })
+				all.Go(func() { w.Channel().Read(make([]byte, 1)) })
+				all.Go(func() { w.MemoryBytes() })
+			}
+			all.Go(func() { w.Terminal().Feed([]byte("text"), false) })
+			all.Wait()
+			end(t, w)
+		}},
+		{"a program that does not exist", func(t *testing.T) {
+			if _, err := host.Start(&host.Command{Path: `C:\missing.exe`}); err == nil {
+				t.Error("got a process")
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { keepsHandles(t, c.cycle) })
+	}
+}
+
+func TestStart_AnyStepFailsThenItIsNamedAndNothingIsLeft(t *testing.T) {
+	for n := range host.StartSteps(roleCommand("forever")) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			keepsHandles(t, func(t *testing.T) {
+				step, stage, err := host.StartFailing(roleCommand("forever"), n)
+				e, ok := errors.AsType[*host.StartError](err)
+				if !ok || e.Step != step || !errors.Is(err, host.ErrInjected) {
+					t.Errorf("got %v, want that step %q fails as injected", err, step)
+				}
+				if stage == 0 {
+					return
+				}
+				h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(stage))
+				if err != nil {
+					return // it is forgotten already
+				}
+				defer windows.CloseHandle(h)
+				// In its job it has ended; before that, it ends with its console.
+				if got, err := windows.WaitForSingleObject(h, uint32(patience.Milliseconds())); got != windows.WAIT_OBJECT_0 {
+					t.Errorf("the stage %d is still there: %v", stage, err)
+				}
+			})
+		})
+	}
+}
+
+func TestChannel_ClosedBeforeTheEndThenTheEndTouchesNobodyElses(t *testing.T) {
+	w := startRole(t, "forever")
+	if err := w.Channel().Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The number of what was closed is likely to be one of these now.
+	var events [64]windows.Handle
+	for i := range events {
+		var err error
+		if events[i], err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		defer windows.CloseHandle(events[i])
+	}
+	w.Kill()
+	within(t, "end of its tree", w.Gone())
+	for _, e := range events {
+		if got, _ := windows.WaitForSingleObject(e, 0); got == windows.WAIT_OBJECT_0 {
+			t.Error("an event of somebody else was set")
+		}
+	}
+}
+
+func TestTerminal_UsedAfterTheEndThenAnError(t *testing.T) {
+	w := startRole(t, "exit", "0")
+	within(t, "end of its tree", w.Gone())
+	if err := w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
+		t.Errorf("resize: got %v, want ErrEnded", err)
+	}
+	if err := w.Terminal().Feed([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("feed: got %v, want that it is closed", err)
+	}
+	if _, err := w.Terminal().TryRead(make([]byte, 1)); err != nil && err != io.EOF {
+		t.Errorf("read: got %v", err)
+	}
+}
