@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -352,14 +353,18 @@ func TestFind_NamedPythonThatCannotBeUsedIsAnError(t *testing.T) {
 }
 
 func TestFind_RealVenvIsFoundUnresolvedAndRunsInIt(t *testing.T) {
-	base, err := exec.LookPath("python3")
+	name := "python3"
+	if runtime.GOOS == "windows" {
+		name = "python"
+	}
+	base, err := exec.LookPath(name)
 	if err != nil {
-		t.Skip("python3 is not installed")
+		t.Skipf("%s is not installed", name)
 	}
 	p := newPlace(t)
 	root := filepath.Join(p.project, ".venv")
 	if out, err := exec.CommandContext(t.Context(), base, "-m", "venv", "--without-pip", root).CombinedOutput(); err != nil {
-		t.Fatalf("python3 -m venv: %v\n%s", err, out)
+		t.Fatalf("%s -m venv: %v\n%s", name, err, out)
 	}
 	for _, c := range []struct{ name, env string }{
 		{"nearest .venv", "UNRELATED=1"},
