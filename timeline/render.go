@@ -58,7 +58,8 @@ func (r Rendering) Text() string {
 // \xNN. Four or more identical lines become the line and "… repeated N×", N
 // being how often it stands there in all. Where the streams of a turn take turns,
 // lines of standard error are marked, except at the turn's end: an error there
-// speaks for itself. Input is never shown.
+// speaks for itself. Input is not shown, but for what others than Self typed: one
+// line of it.
 //
 // When the text is larger than the budget, its beginning and its end stay, a
 // third and two thirds, and one line between them says what is missing and where
@@ -146,7 +147,7 @@ func (r *renderer) add(i int, e Event) {
 		r.closeTurn()
 		switch {
 		case b.Author != "" && b.Author != r.opts.Self:
-			r.label(fmt.Sprintf("turn %d by %s", e.Turn, b.Author), 0)
+			r.label(fmt.Sprintf("turn %d by %s", e.Turn, b.Author)+quoted(string(b.Input)), 0)
 		case r.printed && e.Turn > 0:
 			r.label(fmt.Sprintf("turn %d", e.Turn), 0)
 		}
@@ -186,10 +187,39 @@ func (r *renderer) add(i int, e Event) {
 		r.breakHere()
 		r.number = 0
 		r.rows = append(r.rows, row{kind: elidedRow, elided: elision{b.FirstLine, b.LastLine, 0, b.Bytes}})
-	case Wait, WaitEnded, InputLine, Progress:
+	case InputLine:
+		r.print(e)
+		r.take(textRow)
+		switch {
+		case b.Author == "" || b.Author == r.opts.Self:
+		case b.Secret:
+			r.label("a secret typed by "+b.Author, 0)
+		default:
+			r.label("typed by "+b.Author+quoted(b.Text), 0)
+		}
+	case Wait, WaitEnded, Progress:
 		r.print(e)
 		r.take(textRow)
 	}
+}
+
+// maxQuoted bounds, in characters, what is shown of an input of somebody else's.
+const maxQuoted = 200
+
+// quoted is an input as the end of a label: its first line, and how many follow.
+func quoted(input string) string {
+	input = strings.TrimRight(input, "\r\n")
+	if input == "" {
+		return ""
+	}
+	line, rest, more := strings.Cut(input, "\n")
+	if runes := []rune(line); len(runes) > maxQuoted {
+		line = string(runes[:maxQuoted]) + "…"
+	}
+	if more {
+		line += fmt.Sprintf(" (+%d lines)", strings.Count(rest, "\n")+1)
+	}
+	return ": " + line
 }
 
 // lastStart is the index of the last start of a worker, or -1.

@@ -91,7 +91,7 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 			opts.Self = arg(0)
 		case "turn":
 			turn, between = turn+1, false
-			add(timeline.TurnStarted{Author: arg(0)})
+			add(timeline.TurnStarted{Author: arg(0), Input: []byte(arg(1))})
 		case "end":
 			add(timeline.TurnEnded{Outcome: "ok"})
 			between = true
@@ -112,7 +112,9 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 		case "wait":
 			add(timeline.Wait{Prompt: arg(0), Kind: "line"})
 		case "input":
-			add(timeline.InputLine{Prompt: arg(0), Text: arg(1)})
+			add(timeline.InputLine{Prompt: arg(0), Text: arg(1), Author: arg(2)})
+		case "secret":
+			add(timeline.InputLine{Prompt: arg(0), Secret: true, Author: arg(1)})
 		case "image": // "title" "source"
 			add(timeline.Image{MIME: "image/png", Data: picture(), Title: arg(0), Source: arg(1)})
 		case "redraw":
