@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -353,18 +352,17 @@ func TestFind_NamedPythonThatCannotBeUsedIsAnError(t *testing.T) {
 }
 
 func TestFind_RealVenvIsFoundUnresolvedAndRunsInIt(t *testing.T) {
-	name := "python3"
-	if runtime.GOOS == "windows" {
-		name = "python"
+	base, err := exec.LookPath("python3")
+	if err != nil { // as on Windows
+		base, err = exec.LookPath("python")
 	}
-	base, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("%s is not installed", name)
+		t.Skip("python3 is not installed, and python neither")
 	}
 	p := newPlace(t)
 	root := filepath.Join(p.project, ".venv")
 	if out, err := exec.CommandContext(t.Context(), base, "-m", "venv", "--without-pip", root).CombinedOutput(); err != nil {
-		t.Fatalf("%s -m venv: %v\n%s", name, err, out)
+		t.Fatalf("%s -m venv: %v\n%s", base, err, out)
 	}
 	for _, c := range []struct{ name, env string }{
 		{"nearest .venv", "UNRELATED=1"},
