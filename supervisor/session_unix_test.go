@@ -4,8 +4,11 @@ package supervisor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -101,6 +104,49 @@ func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 		}
 		if err := s.Reset(limited(t)); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What a worker leaves in its private directory goes with it, write-protected or not, and
+// another generation's stays.
+func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
+	for _, name := range []string{"plain", "white space"} {
+		dir := filepath.Join(t.TempDir(), name)
+		sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sup.Close()
+		spec := fake(nil)
+		spec.Files = map[string][]byte{"given": nil}
+		spec.Env = append(spec.Env, "TMPDIR=elsewhere", "FILES="+workers.FilesDir, "TMPDIR="+workers.FilesDir)
+		s, err := sup.Open(t.Context(), "main", spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s)
+		_, r := submit(t, s, `sh [ "$TMPDIR" = "$FILES" ] && echo own || echo "$TMPDIR"`)
+		if got, want := text(r.Events), map[string]string{"plain": "own\n", "white space": "elsewhere\n"}[name]; got != want {
+			t.Errorf("%s: TMPDIR is %q, want %q", name, got, want)
+		}
+		_, r = submit(t, s, `sh mkdir "$FILES/sub"; touch "$FILES/sub/file"; chmod 500 "$FILES/sub"; printf %s "$FILES"`)
+		first := text(r.Events)
+		if err := s.Reset(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s)
+		if _, err := os.Lstat(first); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q is left: %v", name, first, err)
+		}
+		if _, r = submit(t, s, `sh ls "$FILES"`); text(r.Events) != "given\n" {
+			t.Errorf("%s: the next worker has %q", name, text(r.Events))
+		}
+		if err := sup.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("%s: left are %v, %v", name, left, err)
 		}
 	}
 }

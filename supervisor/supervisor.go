@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -132,7 +133,7 @@ func removeAbandoned(dir string) {
 	}
 	discarded, _ := filepath.Glob(filepath.Join(dir, "*"+discardedSuffix))
 	for _, path := range discarded {
-		_ = os.RemoveAll(path)
+		_ = removeTree(path)
 	}
 }
 
@@ -145,9 +146,24 @@ const discardedSuffix = ".discarded"
 func discard(dir string) error {
 	discarded := dir + discardedSuffix
 	if err := os.Rename(dir, discarded); err != nil {
-		return os.RemoveAll(dir)
+		return removeTree(dir)
 	}
-	return os.RemoveAll(discarded)
+	return removeTree(discarded)
+}
+
+// removeTree removes a directory with all that is in it, also what a worker has
+// left there write-protected.
+func removeTree(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // checkPrivate refuses a directory that others could have prepared for us.

@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
@@ -36,6 +38,7 @@ const (
 type worker struct {
 	s          *Session
 	generation uint64
+	files      string // its private directory
 	proc       *host.Process
 	conn       *ipc.Conn
 	fence      *fence
@@ -69,7 +72,7 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 	if err != nil {
 		return nil, err
 	}
-	files := filepath.Join(s.dir, "files")
+	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, source); err != nil {
 		return nil, err
 	}
@@ -81,6 +84,9 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 		return out
 	}
 	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, expand(s.spec.Env)...)
+	if strings.ContainsFunc(files, unicode.IsSpace) { // R ends when its temporary files are to be in such a place
+		changes = slices.DeleteFunc(changes, func(kv string) bool { return kv == "TMPDIR="+files })
+	}
 	proc, err := host.Start(&host.Command{
 		Path: s.spec.Path,
 		Args: expand(s.spec.Args),
@@ -97,6 +103,7 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 	w := &worker{
 		s:          s,
 		generation: generation,
+		files:      files,
 		proc:       proc,
 		conn:       ipc.NewConn(proc.Channel(), ipc.FromWorker),
 		deaf:       make(chan struct{}),
@@ -414,6 +421,7 @@ func (w *worker) watch() {
 	<-heard
 	w.fence.flush()
 	w.s.ended(w)
+	_ = removeTree(w.files) // what is left is tried again when the session is closed
 	close(w.done)
 }
 

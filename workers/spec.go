@@ -13,7 +13,9 @@ import (
 )
 
 // FilesDir stands in Spec.Args and Spec.Env for the private directory that
-// holds Spec.Files. It is known only when the worker starts.
+// holds Spec.Files. It is known only when the worker starts, and removed with all
+// that is in it when the worker has ended. TMPDIR={files} has no effect where its
+// path has white space: R ends then.
 const FilesDir = "{files}"
 
 // A Spec is everything that is needed to start one kind of worker.
@@ -40,7 +42,7 @@ type Spec struct {
 	MemoryLimit int64
 
 	// Files is the worker-side source by plain file name. It is written, mode
-	// 0600, into the session's private directory before the start.
+	// 0600, into the worker's private directory before the start.
 	Files map[string][]byte
 
 	// Prepare makes what cannot be had before the start, such as something that must

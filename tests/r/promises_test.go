@@ -3,7 +3,9 @@
 package r_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -143,6 +145,28 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 			s.Run(t, "exists('kept')").Wants(t, "[1] FALSE\n")
 		})
 	}
+	// However a worker ended, its temporary files are gone with the session at the latest.
+	if err := s.Close(limited(t)); err != nil {
+		t.Error(err)
+	}
+	for dir := range temporary {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+}
+
+func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
+	s := open(t, r.Options{})
+	dir := s.turn(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").text()
+	if err := syscall.Kill(s.Info().PID, syscall.SIGSTOP); err != nil { // it will have to be killed
+		t.Fatal(err)
+	}
+	s.restart(t)
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == "" {
+		t.Errorf("%q is left: %v", dir, err)
+	}
+	s.turn(t, "dir.exists(tempdir())").wants(t, "[1] TRUE\n")
 }
 
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {

@@ -107,7 +107,11 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := t.TempDir()
+	files, err := os.MkdirTemp("", "worker-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(files) }) // no error: what a child of a killed worker is about to write
 	for name, data := range content {
 		if err := os.WriteFile(filepath.Join(files, name), data, 0o600); err != nil {
 			t.Fatal(err)

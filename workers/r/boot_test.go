@@ -84,6 +84,27 @@ func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
 	w.Run(`Sys.getenv(c("R_TESTS", "R_PROFILE"), "none") == c("`+other+`", "")`).Wants(t, "  R_TESTS R_PROFILE \n     TRUE      TRUE \n")
 }
 
+// R's own temporary directory is the worker's, and TMPDIR the user's.
+func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
+	one, other := t.TempDir(), t.TempDir()
+	for _, c := range []struct{ name, given, renviron, tmpdir, place string }{
+		{"of a value", "TMPDIR=" + one, "", one, "files"},
+		{"of none", "TMPDIR", "", "none", "files"},
+		{"of .Renviron", "TMPDIR=" + one, "TMPDIR=" + other + "\n", other, other},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			renviron := filepath.Join(t.TempDir(), "Renviron")
+			write(t, renviron, c.renviron)
+			s := setup{}
+			s.options.Env = []string{c.given, "R_ENVIRON_USER=" + renviron}
+			w := start(t, s)
+			w.Run(`cat(Sys.getenv("TMPDIR", "none"))`).Wants(t, c.tmpdir)
+			w.Run(`system("echo ${TMPDIR-none}")`).Wants(t, c.tmpdir+"\n")
+			w.Run(`dir.exists(tempdir()); cat(if (file.exists(file.path(dirname(tempdir()), "boot.R"))) "files" else dirname(tempdir()))`).Wants(t, "[1] TRUE\n"+c.place)
+		})
+	}
+}
+
 func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
 	spec := specOf(t, setup{options: r.Options{}})
 	spec.Prepare = nil

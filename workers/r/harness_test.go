@@ -63,7 +63,13 @@ func specOf(t testing.TB, s setup) workers.Spec {
 		}
 		env = append(env, name+"="+path)
 	}
-	o.Env = slices.Concat(env, o.Env)
+	// Rs that the worker starts, and that are killed with it, leave theirs here.
+	temporary, err := os.MkdirTemp("", "r-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temporary) })
+	o.Env = slices.Concat(env, []string{"TMPDIR=" + temporary}, o.Env)
 	return r.Spec(o)
 }
 

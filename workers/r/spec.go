@@ -98,13 +98,17 @@ func fill(s *workers.Spec, o Options) error {
 		// R would take every byte above 127 for a character of its own.
 		s.Env = append(s.Env, "LC_CTYPE="+utf8Locale)
 	}
-	for _, name := range waysIn {
-		kept := "TURNSTONE_" + name
+	kept := func(name string) string {
 		if users, ok := around.Env[name]; ok {
-			kept += "=" + users
+			return "TURNSTONE_" + name + "=" + users
 		}
-		s.Env = append(s.Env, name+"="+workers.FilesDir+"/boot.R", kept)
+		return "TURNSTONE_" + name
 	}
+	for _, name := range waysIn {
+		s.Env = append(s.Env, name+"="+workers.FilesDir+"/boot.R", kept(name))
+	}
+	// R's own temporary directory goes with the worker, also when R is killed.
+	s.Env = append(s.Env, "TMPDIR="+workers.FilesDir, kept("TMPDIR"))
 	if s.Files, err = scripts(); err != nil {
 		return err
 	}

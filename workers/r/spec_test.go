@@ -37,13 +37,14 @@ func TestSpec_RemembersTheUsersVariables(t *testing.T) {
 	t.Setenv("LANG", "C.UTF-8")
 	t.Setenv("R_TESTS", "inherited")
 	t.Setenv("R_PROFILE", "hidden")
-	s := specIn(t, Options{Env: []string{"R_PROFILE", "R_PROFILE_USER=", "OTHER=x"}})
+	s := specIn(t, Options{Env: []string{"R_PROFILE", "R_PROFILE_USER=", "OTHER=x", "TMPDIR=/scratch"}})
 	want := []string{
-		"R_PROFILE", "R_PROFILE_USER=", "OTHER=x",
+		"R_PROFILE", "R_PROFILE_USER=", "OTHER=x", "TMPDIR=/scratch",
 		"R_HOME", "TURNSTONE_R=width=800 height=600 res=96 keep_going=0",
 		"R_TESTS={files}/boot.R", "TURNSTONE_R_TESTS=inherited",
 		"R_PROFILE={files}/boot.R", "TURNSTONE_R_PROFILE",
 		"R_PROFILE_USER={files}/boot.R", "TURNSTONE_R_PROFILE_USER=",
+		"TMPDIR={files}", "TURNSTONE_TMPDIR=/scratch",
 	}
 	if !slices.Equal(s.Env, want) {
 		t.Errorf("got  %q,\nwant %q", s.Env, want)

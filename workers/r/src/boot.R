@@ -13,12 +13,13 @@ local({
   ways <- Sys.getenv(c("R_TESTS", "R_PROFILE", "R_PROFILE_USER"))
   ours <- basename(ways) == "boot.R" & file.exists(file.path(dirname(ways), "turnstone.so"))
   here <- dirname(ways[ours][1L])
-  users <- Sys.getenv(paste0("TURNSTONE_", names(ways)), unset = NA)
-  for (i in which(ours)) {
-    if (is.na(users[[i]])) Sys.unsetenv(names(ways)[i])
-    else do.call(Sys.setenv, structure(list(users[[i]]), names = names(ways)[i]))
+  # R has made its temporary directory: TMPDIR is the user's again, too.
+  for (name in c(names(ways)[ours], if (Sys.getenv("TMPDIR") == here) "TMPDIR")) {
+    users <- Sys.getenv(paste0("TURNSTONE_", name), unset = NA)
+    if (is.na(users)) Sys.unsetenv(name)
+    else do.call(Sys.setenv, structure(list(users), names = name))
   }
-  Sys.unsetenv(names(users))
+  Sys.unsetenv(paste0("TURNSTONE_", c(names(ways), "TMPDIR")))
 
   version <- paste(R.version$major, R.version$minor, sep = ".")
   if (as.integer(R.version$major) < 4L)

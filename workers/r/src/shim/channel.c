@@ -15,16 +15,15 @@ static frame outgoing;     /* guarded by sending */
 static uint64_t last_mark; /* likewise */
 
 bool channel_open(const char *setting) {
-	char *end;
-	in = (int)strtol(setting, &end, 10);
-	if (*end != ',')
+	in = (int)number(&setting, 10);
+	if (*setting++ != ',')
 		return false;
-	out = (int)strtol(end + 1, &end, 10);
-	if (*end != ',' || fcntl(in, F_GETFD) < 0 || fcntl(out, F_GETFD) < 0)
+	out = (int)number(&setting, 10);
+	if (*setting++ != ',' || fcntl(in, F_GETFD) < 0 || fcntl(out, F_GETFD) < 0)
 		return false;
 	in = out_of_the_way(in);
 	out = out_of_the_way(out);
-	terminal_open(end + 1);
+	terminal_open(setting);
 	return true;
 }
 

@@ -315,3 +315,13 @@ void put_array_head(frame *f, const char *key, int n) {
 	put_key(f, key);
 	put_number(f, 0xdd, (uint64_t)n, 4);
 }
+
+long number(const char **at, int base) {
+	long n = 0;
+	for (;; ++*at) {
+		int digit = **at >= 'a' ? **at - 'a' + 10 : **at - '0';
+		if (digit < 0 || digit >= base)
+			return n;
+		n = n * base + digit;
+	}
+}

@@ -389,6 +389,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		memcpy(to, "1\n", 3); /* "abort": the process dies of its signal */
 		return 1;
 	}
+	interrupt_mend();
 	asker who = who_asks(prompt, history);
 	if (who == TOP && !ready) {
 		code_load();

@@ -2,6 +2,7 @@
 #include "shim.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,33 @@
 #include <ucontext.h>
 #endif
 
+extern __attribute__((weak)) int dladdr(const void *, Dl_info *); /* some C libraries have it elsewhere */
+
 static atomic_bool forced;
 static void (*others_events)(void);
+
+/* R before 4.2 may leave its handler of select() installed when it jumps out of there, and
+ * with the next SIGINT would jump back in, where nothing is any more. */
+static struct sigaction regular; /* R's own handler, as it is but in select() */
+static void *r_itself;           /* the object file that it is in */
+
+static void *object_of(void (*function)(int)) {
+	Dl_info found;
+	return dladdr != NULL && dladdr((void *)function, &found) != 0 ? found.dli_fbase : NULL;
+}
+
+void interrupt_mend(void) {
+	struct sigaction now;
+	if (r_itself != NULL && sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != regular.sa_handler && object_of(now.sa_handler) == r_itself)
+		sigaction(SIGINT, &regular, NULL);
+}
 
 /* events is called by R wherever it looks for interrupts. An interrupt of level 2 jumps
  * from there: no handler of user code is asked. */
 static void events(void) {
 	if (others_events != NULL)
 		others_events();
+	interrupt_mend();
 	if (!forked && interrupt_forced())
 		Rf_jump_to_toplevel();
 }
@@ -59,7 +79,8 @@ static void harden(void) {
 	int sent = 0;
 	atomic_store(&handled, 0);
 	for (struct dirent *e; (e = readdir(threads)) != NULL;) {
-		pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+		const char *name = e->d_name;
+		pid_t thread = (pid_t)number(&name, 10);
 		if (thread <= 0 || thread == getpid() || thread == self || is_hardened(thread))
 			continue;
 		if (sent == 0)
@@ -87,6 +108,7 @@ static void harden(void) {}
  *    and goes on behind it, maybe to the next child.
  *  - It may be on its way to start a child, and wait for that first.
  *  - A read() of the terminal or a pipe is begun again behind R's handler.
+ *  - It waits for a child that SIGINT does not reach.
  *
  * So the reader thread looks again until R has taken it, for a while. */
 enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100, CHASE_AGAIN = 500 }; /* ms; DOUBT: R may not have run since */
@@ -94,6 +116,7 @@ enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100, CHASE_AGAIN = 500 }
 static int chases;            /* left; only the reader thread uses it, as all below */
 static bool spared;           /* R itself has not had SIGINT yet */
 static char children[1024];   /* that had SIGINT, as the kernel lists them */
+static long awaited;          /* the child that had one of its own */
 static char main_state[64];   /* paths below /proc of the main thread */
 static char main_children[64];
 
@@ -117,12 +140,31 @@ static void remember(void) {
 #ifdef __linux__
 static void nothing(int sig) { (void)sig; }
 
-/* is_reading reports whether the main thread sits in a read(). */
+/* sits_in reports whether the main thread sits in that system call. argument becomes its
+ * first argument. */
+static bool sits_in(long call, long *argument) {
+	char state[64];
+	const char *at = state;
+	if (read_file(main_state, state, sizeof state) == 0 || number(&at, 10) != call || strncmp(at, " 0x", 3) != 0)
+		return false;
+	at += 3;
+	*argument = number(&at, 16);
+	return true;
+}
+
 static bool is_reading(void) {
-	char state[64], read_call[16];
-	snprintf(read_call, sizeof read_call, "%d ", (int)SYS_read);
-	read_file(main_state, state, sizeof state);
-	return strncmp(state, read_call, strlen(read_call)) == 0;
+	long fd;
+	return sits_in(SYS_read, &fd);
+}
+
+/* signal_awaited interrupts the child whose end R awaits, if SIGINT for all did not reach
+ * it: those of pipe() have a group of their own. */
+static void signal_awaited(void) {
+	long child;
+	if (!sits_in(SYS_wait4, &child) || child <= 0 || child == awaited || getpgid((pid_t)child) != child)
+		return;
+	kill((pid_t)-child, SIGINT);
+	awaited = child;
 }
 
 /* wake_reader makes a read() in which the main thread sits return, with EINTR. */
@@ -150,6 +192,7 @@ static void end_read(void) {
 #else
 static void wake_reader(void) {}
 static void end_read(void) {}
+static void signal_awaited(void) {}
 #endif
 
 static void signal_all(void) {
@@ -160,9 +203,12 @@ static void signal_all(void) {
 	else
 		pthread_kill(main_thread, SIGINT);
 	spared = false;
+	awaited = 0;
 }
 
 void interrupt_install(void) {
+	if (sigaction(SIGINT, NULL, &regular) == 0)
+		r_itself = object_of(regular.sa_handler);
 	others_events = R_PolledEvents;
 	R_PolledEvents = events;
 	snprintf(main_state, sizeof main_state, "/proc/self/task/%d/syscall", (int)getpid());
@@ -201,7 +247,7 @@ int interrupt_chase(void) {
 	if (spared || again || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
 		signal_all();
 	else
-		wake_reader();
+		wake_reader(), signal_awaited();
 	return CHASE_EVERY;
 }
 

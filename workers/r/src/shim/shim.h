@@ -75,6 +75,7 @@ void put_map_head(frame *f, const char *key, int fields);
 void put_array_head(frame *f, const char *key, int n);
 void put_element(frame *f, const char *text); /* of an array */
 size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: it is none */
+long number(const char **at, int base); /* moves on behind it; strtol() would bind to the newest C libraries */
 
 /* ---- channel.c: the frames' way, and the reader thread */
 
@@ -113,6 +114,7 @@ int interrupt_chase(void);
 void interrupt_again(bool force); /* for the main thread: what was raised is not over */
 void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
+void interrupt_mend(void); /* for the main thread, outside of select() */
 void interrupt_due(void); /* has R take an interrupt before it goes on: may jump */
 
 /* ---- code.c: R code that is ours */
