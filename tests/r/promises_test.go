@@ -146,7 +146,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		})
 	}
 	// However a worker ended, its temporary files are gone with the session at the latest.
-	if err := s.Close(limited(t)); err != nil {
+	if err := s.Close(session.Limited(t)); err != nil {
 		t.Error(err)
 	}
 	for dir := range temporary {
@@ -158,15 +158,15 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 
 func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 	s := open(t, r.Options{})
-	dir := s.turn(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").text()
+	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
 	if err := syscall.Kill(s.Info().PID, syscall.SIGSTOP); err != nil { // it will have to be killed
 		t.Fatal(err)
 	}
-	s.restart(t)
+	s.Restart(t)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == "" {
 		t.Errorf("%q is left: %v", dir, err)
 	}
-	s.turn(t, "dir.exists(tempdir())").wants(t, "[1] TRUE\n")
+	s.Run(t, "dir.exists(tempdir())").Wants(t, "[1] TRUE\n")
 }
 
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
