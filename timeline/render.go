@@ -76,6 +76,11 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 	}
 	r := renderer{opts: o, lastStart: lastStart(events)}
 	for i, e := range events {
+		if b, ok := e.Body.(Elided); ok && r.redraws(b, events[i+1:]) {
+			r.write(r.lineStream, []byte(eraseLine))
+			r.midFrame = true
+			continue
+		}
 		r.add(i, e)
 	}
 	r.finish()
@@ -118,14 +123,21 @@ type renderer struct {
 	number     int    // of the unfinished line in the output file; 0 when unknown
 	turnRows   int    // where the rows of this turn begin
 
-	printed bool // since the last turn's label: output that is not the next turn's
-	between bool // the label of output between turns has been given
-	ended   bool // the end of a worker has been told
+	printed  bool // since the last turn's label: output that is not the next turn's
+	between  bool // the label of output between turns has been given
+	midFrame bool // of a line that is redrawn, the rest of one drawing comes next
+	ended    bool // the end of a worker has been told
 }
 
 func (r *renderer) add(i int, e Event) {
 	switch b := e.Body.(type) {
 	case Text:
+		if r.midFrame {
+			_, rest, found := bytes.Cut(b.Data, carriageReturn)
+			r.midFrame = !found
+			b.Data = rest
+			e.Body = b
+		}
 		if len(b.Data) == 0 {
 			return
 		}
@@ -220,6 +232,34 @@ func quoted(input string) string {
 		line += fmt.Sprintf(" (+%d lines)", strings.Count(rest, "\n")+1)
 	}
 	return ": " + line
+}
+
+var (
+	carriageReturn = []byte("\r")
+	eraseLine      = "\r\x1b[2K"
+)
+
+// redraws reports whether what was left out is some of the drawings of one line, such
+// as a progress bar, that is drawn again behind it: a terminal shows nothing of them.
+func (r *renderer) redraws(b Elided, behind []Event) bool {
+	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.open() || !r.rewritten {
+		return false
+	}
+	for _, e := range behind {
+		switch next := e.Body.(type) {
+		case Text:
+			i := bytes.IndexAny(next.Data, "\r\n")
+			if i < 0 {
+				continue
+			}
+			end := next.Data[i:]
+			return end[0] == '\r' && !bytes.HasPrefix(end, []byte("\r\n"))
+		case Progress:
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // lastStart is the index of the last start of a worker, or -1.

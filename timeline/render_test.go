@@ -211,6 +211,41 @@ func TestRender_StaysWithinItsBudgetAndShowsTheEnd(t *testing.T) {
 	}
 }
 
+// A progress bar of which the middle is left out is what a terminal shows: its last
+// drawing. A line that is not redrawn says what is missing.
+func TestRender_ADrawingThatWasLeftOutIsNotMissed(t *testing.T) {
+	const all = "100%|##########| this is all of it"
+	bar := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "\r%3d%%|%s| it=%d of %d", i*100/n, strings.Repeat("#", i*10/n), i, n)
+		}
+		return b.String() + "\r" + all
+	}
+	long := strings.Repeat("x", 300_000)
+	for _, test := range []struct{ name, print, want string }{
+		{"a bar", "before\n" + bar(20_000) + "\nafter\n", "before\n" + all + "\nafter\n"},
+		{"a bar that goes on", "before\n" + bar(20_000), "before\n" + all},
+		{"two bars", bar(9000) + "\n" + bar(9000) + "\n", "… "},
+		{"a long line", "before\n" + long + "\r\nafter\n", "… "},
+		{"a long line behind a bar", "before\n\r1%\r2%" + long + "\nafter\n", "… "},
+	} {
+		for _, chunk := range []int{17, 4096, 1 << 20} {
+			l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+			for rest := []byte(test.print); len(rest) > 0; {
+				n := min(len(rest), chunk)
+				l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: rest[:n]}})
+				rest = rest[n:]
+			}
+			l.Sync()
+			got := timeline.Render(l.Window(0, 64<<10, 64<<10), nil).Text()
+			if elided := strings.Contains(got, " elided"); got != test.want && (test.want != "… " || !elided) {
+				t.Errorf("%s in pieces of %d: got %.200q … %.100q, want %q", test.name, chunk, got, got[max(0, len(got)-100):], test.want)
+			}
+		}
+	}
+}
+
 // FuzzRender renders the same bytes in two ways of cutting them into events: the
 // views must be equal and within the budget.
 func FuzzRender(f *testing.F) {

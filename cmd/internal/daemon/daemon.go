@@ -271,9 +271,12 @@ func (d *Daemon) isBusy() bool {
 		}
 	}
 	for _, s := range d.open() {
-		if i := s.Info(); i.State == supervisor.StateRunning || i.State == supervisor.StateStarting {
-			return true
+		i := s.Info()
+		switch i.State {
+		case supervisor.StateRunning, supervisor.StateStarting, supervisor.StateWaiting:
+			return true // who asks a person may have to wait for long
 		}
+		d.usedAt(i.Since) // its turn may have ended since somebody looked here last
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -281,10 +284,14 @@ func (d *Daemon) isBusy() bool {
 }
 
 // used notes that somebody wanted something.
-func (d *Daemon) used() {
+func (d *Daemon) used() { d.usedAt(time.Now()) }
+
+func (d *Daemon) usedAt(then time.Time) {
 	d.mu.Lock()
-	d.lastUse = time.Now()
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	if then.After(d.lastUse) {
+		d.lastUse = then
+	}
 }
 
 // info describes the daemon.

@@ -33,6 +33,30 @@ func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
 	}
 }
 
+func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
+	const idle = time.Second
+	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
+	c := r.dial()
+	r.session(c)
+	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Wait == nil {
+		t.Fatalf("got %+v, %v", reply, err)
+	}
+	for asked := time.Now(); time.Since(asked) < 3*idle; { // which is no use
+		if _, err := c.List(t.Context()); err != nil {
+			t.Fatalf("it ended while somebody was asked: %v", err)
+		}
+	}
+	if _, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "Ada\n"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Fatal("the daemon does not end")
+	}
+}
+
 func TestControl_AStopEndsADrain(t *testing.T) {
 	r := start(t, nil)
 	c := r.dial()
