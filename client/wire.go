@@ -247,11 +247,14 @@ type MarkParams struct {
 	Session string       `json:"session"`
 	Reader  string       `json:"reader"`
 	Seq     timeline.Seq `json:"seq,omitempty"`
+	Own     bool         `json:"own,omitempty"` // not a name under which another connection reads
 }
 
-// A Marked is how far a reader has read; 0 when it was never here.
+// A Marked is how far a reader has read; 0 when it was never here. Reader is its
+// name: another one than was asked for, with a number, when Own wanted that.
 type Marked struct {
-	Seq timeline.Seq `json:"seq"`
+	Seq    timeline.Seq `json:"seq"`
+	Reader string       `json:"reader"`
 }
 
 // SubscribeParams watch a session from a cursor; 0 is its beginning.

@@ -380,6 +380,33 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	}
 }
 
+// What one was shown the other was not, also when it is started anew.
+func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl("1 + 1"); got != "2" {
+		t.Errorf("got %q", got)
+	}
+	b := h.caller(t, "--daemon", "--name", "bot")
+	if got := b.repl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
+		t.Errorf("the second: %q", got)
+	}
+	if got := a.repl("print('from', 'a')"); got != "[turn 2 by bot#2]\n3\n[turn 3]\nfrom a" {
+		t.Errorf("the first: %q", got)
+	}
+	b.kill()
+	b = h.caller(t, "--daemon", "--name", "bot")
+	if got := b.repl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot]\nfrom a\n[turn 4]\nfrom b") {
+		t.Errorf("the second, started anew: %q", got)
+	}
+	a.kill()
+	a = h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a") || !strings.Contains(got, "from b") {
+		t.Errorf("the first, started anew: %q", got)
+	}
+}
+
 func TestMCP_WithoutADaemonToolsAreListedAndCallsSaySo(t *testing.T) {
 	h := daemonHome(t)
 	a := h.caller(t, "--daemon")

@@ -251,13 +251,14 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	if err != nil {
 		return o, err
 	}
-	if _, err := s.Mark(ctx, h.base, 0); err != nil { // which waits until it is prepared
+	reader, _, err := s.ReadAs(ctx, h.base) // which waits until it is prepared
+	if err != nil {
 		if client.IsKind(err, client.KindStart) {
 			err = &mcpserver.PrepareError{Err: err}
 		}
 		return o, err
 	}
-	o = mcpserver.Opened{Session: hosted{s, h.base, "repl attach " + s.Name() + h.where, &bookmark{}}, Made: made}
+	o = mcpserver.Opened{Session: hosted{s, reader, "repl attach " + s.Name() + h.where, &bookmark{}}, Made: made}
 	if !made && len(h.with) > 0 {
 		o.Lacks, err = h.lacks(has)
 	}

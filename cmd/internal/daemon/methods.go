@@ -298,7 +298,7 @@ func (d *Daemon) handleWait(ctx context.Context, _ *rpc.Request, p client.WaitPa
 }
 
 // handleMark is no activity: reading goes with what is read.
-func (d *Daemon) handleMark(ctx context.Context, _ *rpc.Request, p client.MarkParams) (client.Marked, error) {
+func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkParams) (client.Marked, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
 		return client.Marked{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
 	}
@@ -309,7 +309,14 @@ func (d *Daemon) handleMark(ctx context.Context, _ *rpc.Request, p client.MarkPa
 	if last := e.session.Log().Last(); p.Seq > last {
 		return client.Marked{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
-	return client.Marked{Seq: e.mark(p.Reader, p.Seq)}, nil
+	if p.Own {
+		if p.Reader, err = e.ownReader(ctx, p.Reader, r.Conn); err != nil {
+			return client.Marked{}, err
+		}
+	} else {
+		e.holds(p.Reader, r.Conn)
+	}
+	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
 }
 
 func waitOptions(ms int64, after timeline.Seq) (*supervisor.WaitOptions, error) {

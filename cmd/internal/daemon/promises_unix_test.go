@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
@@ -55,6 +56,33 @@ func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the daemon does not end")
 	}
+}
+
+func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
+	r := start(t, nil)
+	one, two := r.dial(), r.dial()
+	r.session(one)
+	ask := func(c *client.Client, want string, seq timeline.Seq) {
+		t.Helper()
+		got, err := c.Mark(t.Context(), client.MarkParams{Session: "main", Reader: "bot", Own: true})
+		if err != nil || got.Reader != want || got.Seq != seq {
+			t.Errorf("got %+v, %v, want %s at %d", got, err, want, seq)
+		}
+	}
+	ask(one, "bot", 0)
+	ask(two, "bot#2", 0)
+	for c, name := range map[*client.Client]string{one: "bot", two: "bot#2"} {
+		seq := map[string]timeline.Seq{"bot": 1, "bot#2": 2}[name]
+		if _, err := c.Mark(t.Context(), client.MarkParams{Session: "main", Reader: name, Seq: seq}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(one, "bot", 1)
+	ask(two, "bot#2", 2)
+	_ = two.Close()
+	ask(r.dial(), "bot#2", 2)
+	_ = one.Close()
+	ask(r.dial(), "bot", 1) // at once, or when the end is known
 }
 
 func TestControl_AStopEndsADrain(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,6 +34,7 @@ type entry struct {
 	mu    sync.Mutex
 	turns []*supervisor.Turn      // guarded by mu: the last that clients started or fed
 	marks map[string]timeline.Seq // guarded by mu: how far readers have read
+	reads map[string]*rpc.Conn    // guarded by mu: who last read under a name; it may have ended
 }
 
 const (
@@ -114,6 +116,64 @@ func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
 		delete(e.marks, oldest)
 	}
 	return seq
+}
+
+// readerPatience is how long the end of a connection is waited for that has a reader's
+// name: who is started anew may be here before the end of the one before is known.
+const readerPatience = time.Second
+
+// ownReader is the name, or else the name with the least number, under which no other
+// connection reads; from now on this one does.
+func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (string, error) {
+	if has := e.nameOf(conn, name); has != "" {
+		return has, nil
+	}
+	patience, stop := context.WithTimeout(ctx, readerPatience)
+	defer stop()
+	own := name
+	for n := 2; ; n++ {
+		holder := e.holds(own, conn)
+		if holder == conn {
+			return own, nil
+		}
+		select {
+		case <-holder.Context().Done():
+			n--
+			continue // it is free, unless somebody was faster
+		case <-patience.Done():
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		own = fmt.Sprintf("%s#%d", name, n)
+	}
+}
+
+// nameOf is what a connection was given before that asked for this name.
+func (e *entry) nameOf(conn *rpc.Conn, name string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for has, c := range e.reads {
+		if c == conn && (has == name || strings.HasPrefix(has, name+"#")) {
+			return has
+		}
+	}
+	return ""
+}
+
+// holds is the connection that reads under a name: conn, if no other does that lives.
+func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if holder := e.reads[name]; holder != nil && holder.Context().Err() == nil {
+		return holder
+	}
+	maps.DeleteFunc(e.reads, func(_ string, c *rpc.Conn) bool { return c.Context().Err() != nil })
+	if e.reads == nil {
+		e.reads = make(map[string]*rpc.Conn)
+	}
+	e.reads[name] = conn
+	return conn
 }
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

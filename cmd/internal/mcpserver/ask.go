@@ -69,7 +69,7 @@ func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, bea
 	switch {
 	case a.stdin == StdinDeny && a.denied < maxDenied:
 		a.denied++
-		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: a.author})
+		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: a.session.Author()})
 	case a.stdin != StdinDeny && asks == askNothing && shown == w.ID && a.session.ByHand() != "" && time.Now().Before(a.deadline):
 		// The caller knows that the user has to answer elsewhere, and waits for that.
 		return a.hear(ctx, wait, w, beat, &asking{allowed: true, until: a.deadline, remove: func() {}})

@@ -53,6 +53,10 @@ type Session interface {
 	// long for it. 0 is nothing.
 	Mark(seq timeline.Seq) timeline.Seq
 
+	// Author is in whose name this client's turns are recorded: others see it, and it
+	// does not.
+	Author() string
+
 	// ByHand is the command with which a person can take part in the session, and
 	// answer what the model may not; "" when there is none.
 	ByHand() string
@@ -112,5 +116,7 @@ func (o own) LineCount() int {
 }
 
 func (o own) Mark(timeline.Seq) timeline.Seq { return 0 }
+
+func (o own) Author() string { return o.author }
 
 func (o own) ByHand() string { return "" }

@@ -170,7 +170,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	if text != "" {
 		text = withNewline(text)
 	}
-	turn, err := a.session.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: a.author})
+	turn, err := a.session.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: a.session.Author()})
 	switch {
 	case errors.Is(err, supervisor.ErrStale):
 		a.note("the wait is over; " + notUsed)

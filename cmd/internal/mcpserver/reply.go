@@ -83,7 +83,7 @@ func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
 	o := timeline.RenderOptions{
 		MaxChars:   most.chars - rest,
 		OutputPath: a.session.OutputPath(),
-		Self:       a.author,
+		Self:       a.session.Author(),
 	}
 	for {
 		rendering := timeline.Render(r.Events, &o)

@@ -71,7 +71,6 @@ const defaultAuthor = "mcp"
 type server struct {
 	transport transport
 	sessions  *sessions
-	author    string
 	stdin     StdinPolicy
 	imageSide int
 	parked    carPark
@@ -80,7 +79,7 @@ type server struct {
 
 // newServer is what one client sees, with options that are complete.
 func newServer(o *Options, t transport) *server {
-	return &server{transport: t, sessions: newSessions(o), author: o.Author, stdin: o.Stdin, imageSide: o.ImageSide}
+	return &server{transport: t, sessions: newSessions(o), stdin: o.Stdin, imageSide: o.ImageSide}
 }
 
 // lastWrites is how long Run waits, once its sessions are closed, for the client

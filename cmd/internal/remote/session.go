@@ -23,7 +23,8 @@ const (
 	leastPoll = 100 * time.Millisecond
 )
 
-// A Session is one of a daemon's. It is safe for concurrent use.
+// A Session is one of a daemon's. It is safe for concurrent use, once ReadAs has
+// returned, if that is called.
 type Session struct {
 	hub    *Hub
 	name   string
@@ -292,6 +293,22 @@ func (s *Session) output(p client.OutputParams) (client.Output, error) {
 	p.Session = s.name
 	return call(ctx, s, func(c *client.Client) (client.Output, error) { return c.Output(ctx, p) })
 }
+
+// ReadAs has a reader go on where it stopped: under its name, or under another one if
+// somebody who is there reads under that. It waits for a session that is being
+// prepared. What the reader writes from now on is in that name.
+func (s *Session) ReadAs(ctx context.Context, reader string) (name string, read timeline.Seq, err error) {
+	m, err := call(ctx, s, func(c *client.Client) (client.Marked, error) {
+		return c.Mark(ctx, client.MarkParams{Session: s.name, Reader: reader, Own: true})
+	})
+	if err == nil {
+		s.author = m.Reader
+	}
+	return m.Reader, m.Seq, err
+}
+
+// Author is in whose name it writes.
+func (s *Session) Author() string { return s.author }
 
 // Mark remembers how far this reader has read; 0 only asks. It returns how far.
 func (s *Session) Mark(ctx context.Context, reader string, seq timeline.Seq) (timeline.Seq, error) {
