@@ -90,10 +90,24 @@ func (c *client) release() {
 // begun is called after the request that began the MCP session.
 func (c *client) begun() {
 	for range c.sdk.Sessions() {
-		c.server.sessions.openAhead()
+		if c.front.opensAhead(c) {
+			c.server.sessions.openAhead()
+		}
 		return
 	}
 	c.front.end(c) // the SDK has refused it
+}
+
+// opensAhead reports whether a new client's session is to be opened before its first
+// call. One that waits to be used is enough: many come that never call.
+func (f *front) opensAhead(c *client) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.spare != nil && !f.spare.ended && !f.spare.server.sessions.areUsed() {
+		return false
+	}
+	f.spare = c
+	return true
 }
 
 func (f *front) endIfGone(c *client) {

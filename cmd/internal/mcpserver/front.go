@@ -49,6 +49,7 @@ type front struct {
 	calls   map[int64]*call    // guarded by mu; those that are not answered
 	made    int                // guarded by mu; how many clients there have been
 	clients map[string]*client // guarded by mu; by the ids of their MCP sessions
+	spare   *client            // guarded by mu; the last whose session was opened ahead; nil when none was
 	closed  bool               // guarded by mu
 }
 

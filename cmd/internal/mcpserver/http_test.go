@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -349,12 +350,36 @@ func TestHTTP_ClientsAreBounded(t *testing.T) {
 	const most = 32
 	first := w.greet("2025-11-25")
 	for range most - 1 {
-		w.greet("2025-11-25")
+		w.greet("2025-11-25").repl("print 0")
 	}
 	wantText(t, first.repl("print 1"), "1") // the second is now gone for longest
-	w.greet("2025-11-25")
+	w.greet("2025-11-25").repl("print 0")
 	wantText(t, first.repl("print 2"), "2")
 	eventually(t, "the end of the client that was gone for longest", func() bool { return len(w.sup.Sessions()) == most })
+}
+
+func TestHTTP_ClientsThatDoNothingHaveOneInterpreter(t *testing.T) {
+	var opened atomic.Int64
+	spec := func(dir string) workers.Spec {
+		opened.Add(1)
+		return fake(nil)(dir)
+	}
+	w := serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{"fake": spec}}, 0)
+	var clients []*caller
+	for range 10 {
+		clients = append(clients, w.greet("2025-06-18"))
+	}
+	wantText(t, clients[9].repl("print 1"), "1") // it was none of them that was opened ahead
+	wantText(t, clients[0].repl("print 2"), "2") // it was this one
+	if n := opened.Load(); n != 2 {
+		t.Errorf("%d interpreters were started for two clients that call", n)
+	}
+	late := w.greet("2025-06-18") // the next spare
+	eventually(t, "its session is opened ahead", func() bool { return opened.Load() == 3 })
+	wantText(t, late.repl("print 3"), "3")
+	if n := opened.Load(); n != 3 {
+		t.Errorf("%d interpreters were started for three clients that call", n)
+	}
 }
 
 func TestHTTP_CallsOfAClientAreBounded(t *testing.T) {

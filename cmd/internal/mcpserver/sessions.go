@@ -98,6 +98,18 @@ func (s *sessions) openAhead() {
 	}
 }
 
+// areUsed reports whether a call has named a session.
+func (s *sessions) areUsed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.views {
+		if v.used {
+			return true
+		}
+	}
+	return false
+}
+
 // use is the session of that name and language, which is made if need be, in the
 // directory where the client works. news is what the caller cannot expect about it.
 func (s *sessions) use(name, lang, dir string) (v *view, news []string, err error) {
