@@ -392,17 +392,17 @@ func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	if got := b.repl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
 		t.Errorf("the second: %q", got)
 	}
-	if got := a.repl("print('from', 'a')"); got != "[turn 2 by bot#2]\n3\n[turn 3]\nfrom a" {
+	if got := a.repl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
 		t.Errorf("the first: %q", got)
 	}
 	b.kill()
 	b = h.caller(t, "--daemon", "--name", "bot")
-	if got := b.repl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot]\nfrom a\n[turn 4]\nfrom b") {
+	if got := b.repl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
 		t.Errorf("the second, started anew: %q", got)
 	}
 	a.kill()
 	a = h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a") || !strings.Contains(got, "from b") {
+	if got := a.repl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
 		t.Errorf("the first, started anew: %q", got)
 	}
 }
