@@ -97,7 +97,7 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 	if err := e.takeTerminal(); err != nil {
 		return nil, err
 	}
-	go e.keys.pump(os.Stdin)
+	go e.keys.pump(keys())
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -269,6 +269,9 @@ func (e *editor) filter(r rune) (rune, bool) {
 	case readline.CharEnter, readline.CharCtrlJ:
 		e.more = false
 	case readline.CharCtrlZ:
+		if !suspends {
+			return readline.CharEOT, true
+		}
 		e.asleep.Store(true)
 	case keyPastedEnter:
 		e.more = true
