@@ -63,7 +63,9 @@ func (d *checkup) print(p *page) {
 		p.line("%s: %s %s", d.display, d.Executable, d.Runtime)
 		p.line("  because: %s", d.Why)
 	}
-	p.line("  looked at:")
+	if len(d.Candidates) > 0 {
+		p.line("  looked at:")
+	}
 	for _, c := range d.Candidates {
 		mark, tail := "-", c.Note
 		if c.Taken {
