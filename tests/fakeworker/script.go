@@ -81,6 +81,8 @@ func commands() map[string]command {
 		"readtty":  func(w *worker, t *turn, _ string) *ipc.RuntimeError { return w.child(t, "head", "-n1") },
 		"fork":     leaveBehind,
 		"env":      environment,
+		"cwd":      func(w *worker, _ *turn, _ string) *ipc.RuntimeError { return directory(w) },
+		"wide":     wide,
 		"pid": func(w *worker, _ *turn, _ string) *ipc.RuntimeError {
 			w.print(ipc.Stdout, fmt.Sprintln(os.Getpid()))
 			return nil
@@ -133,6 +135,21 @@ func flood(w *worker, t *turn, argument string) *ipc.RuntimeError {
 		w.print(ipc.Stdout, string(part))
 	}
 	return nil
+}
+
+// wide prints so many numbered lines of 200 characters that take three bytes each.
+func wide(w *worker, _ *turn, argument string) *ipc.RuntimeError {
+	text := strings.Repeat("語", 200)
+	for i := range number(argument) {
+		w.print(ipc.Stdout, fmt.Sprintf("%6d %s\n", i+1, text))
+	}
+	return nil
+}
+
+func directory(w *worker) *ipc.RuntimeError {
+	dir, err := os.Getwd()
+	w.print(ipc.Stdout, dir+"\n")
+	return fail(0, err)
 }
 
 func image(w *worker, _ *turn, source string) *ipc.RuntimeError {

@@ -280,6 +280,7 @@ func TestSecret_ClientThatFailsToAskIsReported(t *testing.T) {
 }
 
 func TestSecret_ProgramAtTheTerminalIsAnsweredByTheUserToo(t *testing.T) {
+	needsReaders(t)
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
 		q := p.question(call)

@@ -70,10 +70,16 @@ func (r *request) directory() string {
 	state, _ := r.sdk.Params.Meta[sandboxState].(map[string]any)
 	text, _ := state["sandboxCwd"].(string)
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) {
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" {
 		return ""
 	}
-	dir := filepath.Clean(u.Path)
+	dir := filepath.Clean(filepath.FromSlash(u.Path))
+	if filepath.VolumeName(dir[1:]) != "" { // file:///C:/x has one slash before it
+		dir = dir[1:]
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
 	if i, err := os.Stat(dir); err != nil || !i.IsDir() {
 		return ""
 	}

@@ -26,7 +26,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 			} else {
 				c.initialize("2025-06-18")
 			}
-			wide := "sh yes " + strings.Repeat("語", 200) + " | head -n 300 | cat -n\n"
+			wide := "wide 300\n"
 			for what, args := range map[string]map[string]any{
 				"flood": {"input": "print first\nflood 1000000\nprint last"},
 				"wide":  {"input": "print first\n" + wide + "print last"},

@@ -204,8 +204,8 @@ func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 	c := greet(t, &setup{prepare: shop.prepare})
 	ahead := <-shop.ctx
 	id := c.send("tools/call", map[string]any{
-		"name": "repl", "arguments": map[string]any{"input": "sh pwd", "timeout_ms": 0},
-		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": "file://" + realDir(t)}},
+		"name": "repl", "arguments": map[string]any{"input": "cwd", "timeout_ms": 0},
+		"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": uri(realDir(t))}},
 	})
 	elsewhere := <-shop.ctx // the one that was begun ahead is not waited for
 	if ahead.Err() == nil {

@@ -121,7 +121,7 @@ func TestOutput_LookIsBounded(t *testing.T) {
 func TestOutput_GrepShowsTheMatchOfALongLine(t *testing.T) {
 	c := greet(t, nil)
 	for _, size := range []int{10_000, 200_000} {
-		c.repl(fmt.Sprintf("sh head -c %d /dev/zero | tr '\\0' x; echo needle%d", size, size))
+		c.repl(fmt.Sprintf("print %sneedle%d", strings.Repeat("x", size), size))
 		got := c.call("repl_output", map[string]any{"grep": fmt.Sprint("needle", size)}).text()
 		wantPart(t, got, ": …xxx", fmt.Sprint("xneedle", size))
 		if len(got) > 400 {
@@ -163,24 +163,27 @@ func (c *client) inSandbox(dir string, args map[string]any) toolResult {
 func TestSessions_WorkWhereTheClientDoes(t *testing.T) {
 	c := greet(t, nil)
 	dir := realDir(t)
-	where := map[string]any{"input": "sh pwd"}
-	wantText(t, c.inSandbox("file://"+dir, where).text(), dir+"\n[it works in "+dir+"]") // and not where main was opened ahead
-	wantText(t, c.inSandbox("file://"+realDir(t), where).text(), dir)                    // it has been used
-	wantText(t, c.inSandbox("file://"+dir, in("new", "sh pwd")).text(), dir+"\n[new session \"fake-2\"; it works in "+dir+"]")
+	where := map[string]any{"input": "cwd"}
+	wantText(t, c.inSandbox(uri(dir), where).text(), dir+"\n[it works in "+dir+"]") // and not where main was opened ahead
+	wantText(t, c.inSandbox(uri(realDir(t)), where).text(), dir)                    // it has been used
+	wantText(t, c.inSandbox(uri(dir), in("new", "cwd")).text(), dir+"\n[new session \"fake-2\"; it works in "+dir+"]")
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, no := range []string{"file:///does/not/exist", "https://example.org" + dir, "file://elsewhere" + dir, "nonsense", ""} {
-		wantPart(t, c.inSandbox(no, in("new", "sh pwd")).text(), here+"\n[new session")
+	for _, no := range []string{"file:///does/not/exist", "https://example.org" + dir, "file://elsewhere/" + dir, "nonsense", ""} {
+		wantPart(t, c.inSandbox(no, in("new", "cwd")).text(), here+"\n[new session")
 	}
 }
 
 func TestSessions_WorkWhereTheUserSays(t *testing.T) {
 	dir := realDir(t)
 	c := greet(t, &setup{dir: dir})
-	wantPart(t, c.inSandbox("file://"+realDir(t), in("new", "sh pwd")).text(), dir+"\n[new session \"fake-2\"]")
+	wantPart(t, c.inSandbox(uri(realDir(t)), in("new", "cwd")).text(), dir+"\n[new session \"fake-2\"]")
 }
+
+// uri is how a client names a directory.
+func uri(dir string) string { return fileURI + filepath.ToSlash(dir) }
 
 // realDir is a new directory, by the name that it has for the system.
 func realDir(t *testing.T) string {

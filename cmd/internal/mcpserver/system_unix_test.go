@@ -1,0 +1,14 @@
+//go:build unix
+
+package mcpserver_test
+
+import "testing"
+
+const (
+	fileURI   = "file://"           // before a path
+	modesTell = true                // the mode of a file says who may read it
+	afterKill = "killed by SIGKILL" // how a worker ends after os.kill(os.getpid(), 9)
+)
+
+// needsReaders skips where nobody can tell who reads the terminal.
+func needsReaders(*testing.T) {}

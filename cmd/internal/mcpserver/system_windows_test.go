@@ -1,0 +1,15 @@
+package mcpserver_test
+
+import "testing"
+
+const (
+	fileURI   = "file:///"      // before a path
+	modesTell = false           // the mode of a file says who may read it
+	afterKill = "exit status 9" // how a worker ends after os.kill(os.getpid(), 9)
+)
+
+// needsReaders skips where nobody can tell who reads the terminal.
+func needsReaders(t *testing.T) {
+	t.Helper()
+	t.Skip("who reads the console is not seen on Windows")
+}
