@@ -200,7 +200,7 @@ func (f *finder) upward() []string {
 	var dirs []string
 	for dir := f.Dir; ; dir = filepath.Dir(dir) {
 		dirs = append(dirs, dir)
-		if dir == f.Home || dir == filepath.Dir(dir) {
+		if discovery.SamePath(dir, f.Home) || dir == filepath.Dir(dir) {
 			return dirs
 		}
 	}
@@ -278,13 +278,18 @@ func inspect(path string) (text, note string) {
 		return "", note
 	}
 	v := versionAt(path)
+	return v.String(), tooOld(v)
+}
+
+// tooOld says what stands against a version; "" when nothing does, or it is unknown.
+func tooOld(v discovery.Version) string {
 	switch {
 	case v == nil:
-		return "", ""
+		return ""
 	case v[0] < oldestMajor:
-		note = "is Python " + v.String()
+		return "is Python " + v.String()
 	case len(v) > 1 && v[0] == oldestMajor && v[1] < oldestMinor:
-		note = fmt.Sprintf("is Python %s, older than %d.%d", v, oldestMajor, oldestMinor)
+		return fmt.Sprintf("is Python %s, older than %d.%d", v, oldestMajor, oldestMinor)
 	}
-	return v.String(), note
+	return ""
 }

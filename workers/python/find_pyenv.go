@@ -182,7 +182,7 @@ func (f *finder) pyenvRoot() string {
 	if root := f.Env["PYENV_ROOT"]; root != "" {
 		return root
 	}
-	return filepath.Join(f.Home, ".pyenv")
+	return filepath.Join(f.Home, pyenvDir)
 }
 
 func (f *finder) pyenvVersions() string { return filepath.Join(f.pyenvRoot(), "versions") }

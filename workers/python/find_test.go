@@ -101,7 +101,7 @@ func mention(t *testing.T, text string, words ...string) {
 
 func TestFind_EachPlaceCountsBeforeTheNext(t *testing.T) {
 	p := newPlace(t)
-	pyenv := filepath.Join(p.home, ".pyenv")
+	pyenv := filepath.Join(p.home, pyenvDir)
 	active := filepath.Join(p.home, "active")
 	conda := filepath.Join(p.home, "conda", "envs", "work")
 	p.set("VIRTUAL_ENV="+active, "CONDA_PREFIX="+conda, "CONDA_DEFAULT_ENV=work")
@@ -254,8 +254,8 @@ func TestFind_PinnedVersion(t *testing.T) {
 
 func TestFind_PyenvVersionVariableCountsBeforeTheFile(t *testing.T) {
 	p := newPlace(t)
-	want := p.python(filepath.Join(p.home, ".pyenv", "versions", "3.10.1", environmentPython))
-	p.python(filepath.Join(p.home, ".pyenv", "versions", "3.11.7", environmentPython))
+	want := p.python(filepath.Join(p.home, pyenvDir, "versions", "3.10.1", environmentPython))
+	p.python(filepath.Join(p.home, pyenvDir, "versions", "3.11.7", environmentPython))
 	p.file(filepath.Join(p.project, ".python-version"), "3.11.7", 0o644)
 	p.set("PYENV_VERSION=3.10.1:3.11.7")
 	mention(t, p.want("", want).Why, "PYENV_VERSION")
@@ -311,7 +311,7 @@ func TestFind_NamedPythonIsTheOnlyOneLookedAt(t *testing.T) {
 	plain := p.python(filepath.Join(p.project, "env", environmentPython))
 	command := p.python(filepath.Join(p.bin, "python3.12"+exeSuffix))
 	other := p.python(filepath.Join(p.bin, "pypy3"+exeSuffix))
-	pyenv := p.python(filepath.Join(p.home, ".pyenv", "versions", "3.11.7", environmentPython))
+	pyenv := p.python(filepath.Join(p.home, pyenvDir, "versions", "3.11.7", environmentPython))
 
 	for named, want := range map[string]string{
 		file: file,

@@ -31,6 +31,12 @@ func (f *finder) dataHome() string {
 	return filepath.Join(f.Home, ".local", "share")
 }
 
+// pyenvDir is where pyenv is, below the home directory.
+const pyenvDir = ".pyenv"
+
+// beside is for Windows, where a library tells the version.
+func beside(string) discovery.Version { return nil }
+
 // trusted reports whether root can be taken for what the user put into dir: where
 // everybody may write, such as /tmp, only if it is the user's own.
 func trusted(dir, root string) bool {

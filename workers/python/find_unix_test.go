@@ -12,6 +12,7 @@ const (
 	homeVariable      = "HOME"
 	exeSuffix         = ""
 	environmentPython = "bin/python"
+	pyenvDir          = ".pyenv"
 
 	firstCommand, secondCommand = "python3", "python"
 )

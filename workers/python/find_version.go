@@ -48,7 +48,7 @@ func versionAt(path string) discovery.Version {
 	if v := discovery.ParseVersion(strings.TrimPrefix(name, "python")); len(v) > 1 || len(v) == 1 && v[0] < oldestMajor {
 		return v
 	}
-	return nil
+	return beside(filepath.Dir(real))
 }
 
 // configVersion reads pyvenv.cfg: venv writes "version = 3.12.1", virtualenv and

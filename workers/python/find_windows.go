@@ -61,7 +61,8 @@ func reparseObjection(data []byte) string {
 // py launcher chooses from: the version that PY_PYTHON names first, then the newest.
 func (f *finder) registered() []Candidate {
 	found := f.registeredAs(nil)
-	if want := discovery.ParseVersion(f.Env["PY_PYTHON"]); want != nil {
+	name, _, _ := strings.Cut(f.Env["PY_PYTHON"], "-") // "3.12-32"
+	if want := discovery.ParseVersion(name); want != nil {
 		slices.SortStableFunc(found, func(a, b Candidate) int {
 			return preferred(b, want) - preferred(a, want)
 		})
@@ -76,12 +77,19 @@ func preferred(c Candidate, want discovery.Version) int {
 	return 0
 }
 
+// registers are where installers write. Those of 32 bits for the whole machine write
+// into a part of their own.
+var registers = []struct {
+	key  registry.Key
+	view uint32
+}{{registry.CURRENT_USER, 0}, {registry.LOCAL_MACHINE, registry.WOW64_64KEY}, {registry.LOCAL_MACHINE, registry.WOW64_32KEY}}
+
 // registeredAs lists those whose version starts with want, the newest first. Of two
 // of one version, the user's own stands before that of the machine.
 func (f *finder) registeredAs(want discovery.Version) []Candidate {
 	var found []Candidate
-	for _, root := range []registry.Key{registry.CURRENT_USER, registry.LOCAL_MACHINE} {
-		versions, err := registry.OpenKey(root, `Software\Python\PythonCore`, registry.ENUMERATE_SUB_KEYS)
+	for _, root := range registers {
+		versions, err := registry.OpenKey(root.key, `Software\Python\PythonCore`, registry.ENUMERATE_SUB_KEYS|root.view)
 		if err != nil {
 			continue
 		}
@@ -93,8 +101,8 @@ func (f *finder) registeredAs(want discovery.Version) []Candidate {
 			if v == nil || !v.StartsWith(want) {
 				continue
 			}
-			if path := registeredPath(root, name); path != "" {
-				found = append(found, Candidate{Source: "Python " + name + " in the registry", Path: path, Version: text})
+			if path := registeredPath(root.key, root.view, name); path != "" {
+				found = append(found, Candidate{Source: "Python " + name + " in the registry", Path: path, Version: text, Note: tooOld(v)})
 			}
 		}
 	}
@@ -105,8 +113,8 @@ func (f *finder) registeredAs(want discovery.Version) []Candidate {
 }
 
 // registeredPath is the interpreter of one version; "" when the registry does not say.
-func registeredPath(root registry.Key, name string) string {
-	install, err := registry.OpenKey(root, `Software\Python\PythonCore\`+name+`\InstallPath`, registry.QUERY_VALUE)
+func registeredPath(root registry.Key, view uint32, name string) string {
+	install, err := registry.OpenKey(root, `Software\Python\PythonCore\`+name+`\InstallPath`, registry.QUERY_VALUE|view)
 	if err != nil {
 		return ""
 	}
@@ -121,8 +129,42 @@ func registeredPath(root registry.Key, name string) string {
 }
 
 // dataHome is where uv keeps its data on Windows.
-func (f *finder) dataHome() string { return f.Env["APPDATA"] }
+func (f *finder) dataHome() string {
+	if dir := f.Env["APPDATA"]; dir != "" {
+		return dir
+	}
+	return filepath.Join(f.Home, `AppData\Roaming`)
+}
 
-// trusted reports whether root can be taken for what the user put into dir.
-// Directories of a user on Windows are not writable by others.
-func trusted(dir, root string) bool { return true }
+// pyenvDir is where pyenv for Windows is, below the home directory.
+const pyenvDir = `.pyenv\pyenv-win`
+
+// trusted reports whether root can be taken for what the user put into dir: if it
+// belongs to the user or to who runs the machine. Whoever has an account may make
+// directories in C:\, and anywhere on other drives.
+func trusted(dir, root string) bool {
+	user, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return false
+	}
+	d, err := windows.GetNamedSecurityInfo(root, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	if err != nil {
+		return false
+	}
+	owner, _, err := d.Owner()
+	return err == nil && (owner.Equals(user.User.Sid) ||
+		owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid))
+}
+
+// beside is the version that the library beside python.exe has in its name:
+// python312.dll.
+func beside(dir string) discovery.Version {
+	libraries, _ := filepath.Glob(filepath.Join(dir, "python[23][0-9]*.dll"))
+	for _, path := range libraries {
+		digits := strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(filepath.Base(path)), "python"), ".dll")
+		if v := discovery.ParseVersion(digits[:1] + "." + digits[1:]); v != nil {
+			return v
+		}
+	}
+	return nil
+}

@@ -48,8 +48,8 @@ func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 // Absolute is what a path stands for that somebody wrote down: it counts from Dir,
 // and "~/" is Home, since no shell expands what stands in a client's configuration.
 func (s Surroundings) Absolute(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		path = filepath.Join(s.Home, rest)
+	if len(path) > 1 && path[0] == '~' && IsPath(path[:2]) {
+		path = filepath.Join(s.Home, path[2:])
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.Dir, path)
@@ -62,7 +62,7 @@ func (s Surroundings) Absolute(path string) string {
 func (s Surroundings) Commands(name string) []string {
 	var found []string
 	for _, dir := range filepath.SplitList(s.Env["PATH"]) {
-		path := filepath.Join(dir, name+ExeSuffix)
+		path := filepath.Join(dir, strings.TrimSuffix(name, ExeSuffix)+ExeSuffix)
 		if filepath.IsAbs(dir) && Objection(path) == "" {
 			found = append(found, path)
 		}
@@ -102,7 +102,10 @@ func Choose(looks []func() []workers.Candidate, inspect func(path string) (versi
 	for _, look := range looks {
 		for _, c := range look() {
 			if c.Note == "" {
-				c.Version, c.Note = inspect(c.Path)
+				var version string
+				if version, c.Note = inspect(c.Path); version != "" {
+					c.Version = version // else it is what the look was told
+				}
 			}
 			c.Taken = c.Note == ""
 			if seen = append(seen, c); c.Taken {

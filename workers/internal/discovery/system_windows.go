@@ -17,4 +17,7 @@ const (
 // of Windows do not depend on case.
 func EnvName(name string) string { return strings.ToUpper(name) }
 
+// SamePath reports whether two clean paths are written alike, as the system sees it.
+func SamePath(a, b string) bool { return strings.EqualFold(a, b) }
+
 func executable(fs.FileInfo) bool { return true }
