@@ -113,6 +113,7 @@ func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 
 func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 	c := greet(t, nil)
+	c.repl("print ready") // the time of a call is also that of a start
 	r := c.call("repl", map[string]any{"input": "print begun\nsleep 4s\nprint done", "timeout_ms": 1000})
 	wantPart(t, r.text(), "begun\n[running ", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
 	if r.IsError || r.Meta["turnstone/state"] != "running" || r.Meta["turnstone/outcome"] != nil {
