@@ -11,5 +11,5 @@ const (
 // needsReaders skips where nobody can tell who reads the terminal.
 func needsReaders(t *testing.T) {
 	t.Helper()
-	t.Skip("who reads the console is not seen on Windows")
+	t.Skip("Windows does not show who reads the terminal")
 }
