@@ -19,7 +19,7 @@ import (
 // interrupt fails the test unless the interrupt leads to want.
 func interrupt(t *testing.T, r *session.REPL, turn *supervisor.Turn, want supervisor.InterruptResult) {
 	t.Helper()
-	if got := r.InterruptTurn(t, turn, want == supervisor.InterruptIdle); got != want {
+	if got := r.InterruptTurn(t, turn); got != want {
 		t.Errorf("the interrupt led to %q, want %q", got, want)
 	}
 }
@@ -89,7 +89,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 		for i := range session.Rounds(180) {
 			turn := r.Begin(t, cells[i%len(cells)])
 			spin(time.Duration(rand.IntN(700)) * time.Microsecond)
-			if result := r.InterruptTurn(t, turn, true); result == supervisor.InterruptPending || result == supervisor.InterruptWaiting {
+			if result := r.InterruptTurn(t, turn); result == supervisor.InterruptPending || result == supervisor.InterruptWaiting {
 				t.Fatalf("round %d: the interrupt led to %q", i, result)
 			}
 			res := r.Finish(t, turn)
@@ -179,7 +179,7 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 			})
 			both.Go(func() {
 				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
-				if result := r.InterruptTurn(t, turn, true); result == supervisor.InterruptPending || result == supervisor.InterruptWaiting {
+				if result := r.InterruptTurn(t, turn); result == supervisor.InterruptPending || result == supervisor.InterruptWaiting {
 					t.Errorf("round %d: the interrupt led to %q", i, result)
 				}
 			})
@@ -222,7 +222,9 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 		r := open(t, o)
 		turn := r.Begin(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
 		r.Until(t, "up", session.Prints("up"))
-		interrupt(t, r, turn, supervisor.InterruptPending)
+		if got, err := r.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptPending || err != nil {
+			t.Errorf("the first interrupt led to %q, %v", got, err)
+		}
 		interrupt(t, r, turn, supervisor.InterruptIdle)
 		res := r.Finish(t, turn)
 		if res.Outcome != "interrupted" || strings.Count(res.Text(), "no\n") != 1 {
@@ -237,10 +239,12 @@ func TestInterrupt_SwallowedOneLetsAThreadAskAgain(t *testing.T) {
 		r := open(t, o)
 		turn := r.Begin(t, `import threading
 got = []
-done = threading.Event() # an interrupted join takes a thread for dead before Python 3.13
-def ask(): got.append(input('t? ')); done.set()
+trying, done = threading.Event(), threading.Event() # an interrupted join takes a thread for dead before Python 3.13
+def ask(): trying.wait(); got.append(input('t? ')); done.set()
 threading.Thread(target=ask).start()
-try: `+waitForDone+`
+try:
+    trying.set()
+    `+waitForDone+`
 except KeyboardInterrupt: print('swallowed')
 `+waitForDone+`; print(got)`)
 		old := r.Until(t, "a wait", session.Asks)

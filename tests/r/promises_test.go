@@ -78,7 +78,7 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			turn := s.Begin(t, code)
 			s.Until(t, "up", session.Prints("up"))
-			got := s.InterruptTurn(t, turn, true)
+			got := s.InterruptTurn(t, turn)
 			reads := name == "the terminal" || name == "a reading child"
 			if got != supervisor.InterruptIdle && (!reads || got != supervisor.InterruptWaiting) {
 				// A read is begun again behind a signal, or by a child that had not been
@@ -102,7 +102,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 		turn := s.Begin(t, cells[i%len(cells)])
 		for begun, d := time.Now(), time.Duration(rand.IntN(1500))*time.Microsecond; time.Since(begun) < d; {
 		}
-		if got := s.InterruptTurn(t, turn, true); got == supervisor.InterruptPending {
+		if got := s.InterruptTurn(t, turn); got == supervisor.InterruptPending {
 			t.Fatalf("round %d: the interrupt led to %q", i, got)
 		}
 		res := s.Finish(t, turn)

@@ -191,23 +191,25 @@ func (r *REPL) Until(t *testing.T, what string, ok func(timeline.Event) bool) ti
 	return timeline.Event{}
 }
 
-// InterruptTurn interrupts a turn and says what that led to. When that takes a busy
-// machine longer than Interrupt waits, and ends is true, the end of the turn is
-// waited for; the end is still to be read.
-func (r *REPL) InterruptTurn(t *testing.T, turn *supervisor.Turn, ends bool) supervisor.InterruptResult {
+// InterruptTurn interrupts a turn and says what that led to, also when that takes a
+// busy machine longer than Interrupt waits. It reads no events.
+func (r *REPL) InterruptTurn(t *testing.T, turn *supervisor.Turn) supervisor.InterruptResult {
 	t.Helper()
 	got, err := r.Interrupt(t.Context(), turn.ID())
 	if err != nil {
 		t.Errorf("the interrupt led to %q, %v", got, err)
 	}
-	if got != supervisor.InterruptPending || !ends {
+	if got != supervisor.InterruptPending {
 		return got
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	for e := range r.Events(ctx, r.seen) {
-		if _, over := e.Body.(timeline.TurnEnded); over && e.Turn == turn.ID() {
+		switch e.Body.(type) {
+		case timeline.TurnEnded:
 			return supervisor.InterruptIdle
+		case timeline.Wait:
+			return supervisor.InterruptWaiting
 		}
 	}
 	return got
