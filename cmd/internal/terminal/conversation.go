@@ -155,6 +155,10 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 	}
 }
 
+// parseTries is how often the runtime is asked at most; each time, it is given up
+// after a fraction of a second.
+const parseTries = 4
+
 // whole asks the runtime whether code is a whole input. After its end, that
 // takes a new one.
 func (c *conversation) whole(ctx context.Context, code string) bool {
@@ -165,6 +169,13 @@ func (c *conversation) whole(ctx context.Context, code string) bool {
 		_, _ = c.session.Wait(ctx, &supervisor.WaitOptions{After: c.cursor})
 	}
 	status, err := c.session.Parse(ctx, code)
+	// A busy machine may not say in time, and half an input is not to be run.
+	for range parseTries - 1 {
+		if err != nil || status != supervisor.ParseUnknown {
+			break
+		}
+		status, err = c.session.Parse(ctx, code)
+	}
 	return err != nil || status != supervisor.ParseIncomplete
 }
 
