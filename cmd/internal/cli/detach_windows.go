@@ -1,8 +1,43 @@
 package cli
 
-import "syscall"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
 
-// ownSession starts a process in a group of its own.
-func ownSession() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+	"golang.org/x/sys/windows"
+)
+
+// startDetached starts this program anew as a process that goes on when this one
+// ends. It has a console of its own that nobody sees: this one's keys and end do not
+// reach it, and what it starts opens no window, as it would without a console. It
+// leaves the job that this process may be in; confined says that it may not, and
+// ends when that job does. It inherits the log and nothing else.
+func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, confined bool, err error) {
+	windir, err := windows.GetSystemWindowsDirectory()
+	if err != nil {
+		return nil, false, err
+	}
+	start := func(flags uint32) error {
+		cmd = exec.Command(self, args...)
+		cmd.Dir = filepath.VolumeName(windir) + `\`
+		cmd.Stdout, cmd.Stderr = log, log
+		cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NO_WINDOW | flags}
+		return cmd.Start()
+	}
+	err = start(windows.CREATE_BREAKAWAY_FROM_JOB)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		confined, err = true, start(0)
+	}
+	return cmd, confined, err
+}
+
+// transientFile makes a file that is gone once nobody has it open.
+func transientFile() (*os.File, error) {
+	name := fmt.Sprintf("repl-serve-%d-%d.log", os.Getpid(), time.Now().UnixNano())
+	return os.OpenFile(filepath.Join(os.TempDir(), name), os.O_RDWR|os.O_CREATE|os.O_EXCL|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600)
 }

@@ -113,7 +113,7 @@ func mcp(s streams, args []string) (int, error) {
 		Version:   programVersion(),
 	}
 	if away.use {
-		status, err := away.serve(ctx, options, c)
+		status, err := away.serve(ctx, options, c, s.err)
 		if signalled, ok := statusOf(ctx); ok {
 			status = signalled
 		}

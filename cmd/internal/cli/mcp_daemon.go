@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -121,11 +122,12 @@ func (d *daemonChoice) settle(web webChoice) error {
 	return nil
 }
 
-// serve serves an agent whose sessions are in the daemon.
-func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice) (int, error) {
+// serve serves an agent whose sessions are in the daemon. notes gets what the person
+// who looks into the client's log may want to know.
+func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
 	if d.auto {
-		starter = func(ctx context.Context) error { return startDaemon(ctx, d.socket) }
+		starter = func(ctx context.Context) error { return startDaemon(ctx, d.socket, notes) }
 	}
 	if d.name == "" {
 		d.name = clientName() + "-" + directoryName(c.dir)
@@ -173,25 +175,28 @@ func directoryName(dir string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
+// maxLastWords is how much of what a daemon has said before it failed is kept, in
+// bytes.
+const maxLastWords = 4 << 10
+
 // startDaemon starts a daemon that outlives this process. It answers soon, or its
 // words are the error.
-func startDaemon(ctx context.Context, socket string) error {
+func startDaemon(ctx context.Context, socket string, notes io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	log, err := os.CreateTemp("", "repl-serve-*.log")
+	log, err := transientFile() // the daemon has it open
 	if err != nil {
 		return err
 	}
-	defer os.Remove(log.Name()) // the daemon has it open
 	defer log.Close()
-	cmd := exec.Command(self, "serve", "--quiet", "--socket", socket, "--idle-exit", daemonIdle.String())
-	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = ownSession()
-	if err := cmd.Start(); err != nil {
+	cmd, confined, err := startDetached(self, []string{"serve", "--quiet", "--socket", socket, "--idle-exit", daemonIdle.String()}, log)
+	if err != nil {
 		return err
+	}
+	if confined {
+		fmt.Fprintln(notes, "repl: the client has started this server in a job that nothing may leave: the daemon ends with it; run repl serve yourself to keep the sessions")
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -211,7 +216,7 @@ func startDaemon(ctx context.Context, socket string) error {
 			if errors.As(err, &exit) && exit.ExitCode() == statusServed {
 				return nil // somebody else's was faster
 			}
-			said, _ := os.ReadFile(log.Name())
+			said, _ := io.ReadAll(io.NewSectionReader(log, 0, maxLastWords))
 			return fmt.Errorf("repl serve ended: %v: %s", err, strings.TrimSpace(string(said)))
 		case <-ctx.Done():
 			timer.Stop()
