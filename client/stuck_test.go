@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,11 +75,7 @@ func TestClient_AQuietDaemonIsNotGivenUp(t *testing.T) {
 }
 
 func TestDial_ADaemonOfAnotherVersionIsRefused(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, socket := listen(t)
 	defer l.Close()
 	go func() {
 		conn, err := l.Accept()

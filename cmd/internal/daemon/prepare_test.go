@@ -1,5 +1,3 @@
-//go:build unix
-
 package daemon_test
 
 import (
@@ -54,7 +52,7 @@ type peer struct {
 
 func (r *rig) peer() *peer {
 	r.t.Helper()
-	conn, err := net.Dial("unix", r.socket)
+	conn, err := client.Connect(r.t.Context(), r.socket)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package daemon_test
 
 import (
@@ -208,7 +206,7 @@ type rawClient struct {
 
 func (r *rig) raw() *rawClient {
 	r.t.Helper()
-	conn, err := net.Dial("unix", r.socket)
+	conn, err := client.Connect(r.t.Context(), r.socket)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,0 +1,33 @@
+package client
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/pipe"
+)
+
+// listen listens where a daemon could.
+func listen(t *testing.T) (l net.Listener, socket string) {
+	t.Helper()
+	socket = fmt.Sprintf(`\\.\pipe\turnstone-test-%d`, os.Getpid())
+	l, err := pipe.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, socket
+}
+
+func TestDefaultSocket_IsAPipeOfTheUsersUnlessTheEnvironmentNamesOne(t *testing.T) {
+	none := func(string) string { return "" }
+	if got := DefaultSocket(none); !strings.HasPrefix(got, `\\.\pipe\turnstone-S-1-`) {
+		t.Errorf("got %s", got)
+	}
+	named := func(name string) string { return map[string]string{"REPL_SOCKET": `\\.\pipe\mine`}[name] }
+	if got := DefaultSocket(named); got != `\\.\pipe\mine` {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,31 @@
+package rpc
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/pipe"
+)
+
+var pairs atomic.Int64
+
+// pair is a connection over a named pipe: the client's end, and the server's.
+func pair(t testing.TB) (client, server net.Conn) {
+	t.Helper()
+	name := fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), pairs.Add(1))
+	l, err := pipe.Listen(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = pipe.Dial(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return client, server
+}
