@@ -1,58 +1,19 @@
-//go:build unix
-
 package e2e
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
 
 // deadline bounds every wait for a fact. A test that gets near it has failed.
 const deadline = 2 * time.Minute
-
-// binary is the built command, and cache the workers' compiled code: both are
-// written once, by TestMain.
-const (
-	binaryEnv = "E2E_BINARY"
-	cacheEnv  = "E2E_CACHE"
-)
-
-func TestMain(m *testing.M) {
-	if fakeworker.Requested() {
-		fakeworker.Main()
-	}
-	os.Exit(build(m))
-}
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "repl")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryEnv, binary)
-	os.Setenv(cacheEnv, filepath.Join(dir, "cache"))
-	return m.Run()
-}
 
 // A home is where one test's commands keep their files.
 type home struct {
@@ -61,42 +22,12 @@ type home struct {
 	env []string
 }
 
-func newHome(t *testing.T) home {
-	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed")
-	}
-	lookAtSources(t)
-	h := home{dir: t.TempDir(), tmp: t.TempDir()}
-	h.env = append(os.Environ(),
-		"TMPDIR="+h.tmp, "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+os.Getenv(cacheEnv),
-		"TERM=xterm", "TMUX=", "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
-	return h
-}
-
-// lookAtSources makes the result of the test depend on what the binary is built
-// from: the go command keeps results by the files that a test looks at.
-func lookAtSources(t *testing.T) {
-	t.Helper()
-	for _, dir := range []string{"cmd", "ipc", "supervisor", "timeline", "workers", "go.mod"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				_, err = os.Stat(path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // command is repl with args. It is killed at the deadline.
 func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, os.Getenv(binaryEnv), args...)
+	cmd := exec.CommandContext(ctx, binary(), args...)
 	cmd.Dir, cmd.Env = h.dir, h.env
 	return cmd
 }
@@ -122,19 +53,6 @@ func (h home) run(t *testing.T, text string, args ...string) result {
 		t.Fatal(e)
 	}
 	return result{out.String(), err.String(), status(t, cmd)}
-}
-
-// status is a shell's $?.
-func status(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok {
-		t.Fatalf("%v has no wait status", cmd)
-	}
-	if w.Signaled() {
-		return 128 + int(w.Signal())
-	}
-	return w.ExitStatus()
 }
 
 // want compares whole results.
@@ -188,7 +106,5 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // gone waits until a process is no more.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
-		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-	})
+	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })
 }

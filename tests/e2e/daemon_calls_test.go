@@ -1,0 +1,403 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+)
+
+// daemonHome is a home with a socket of its own.
+func daemonHome(t *testing.T) home {
+	t.Helper()
+	h := newHome(t)
+	h.env = append(h.env, "REPL_SOCKET="+socketName(t))
+	return h
+}
+
+func (h home) socket() string { return strings.TrimPrefix(h.env[len(h.env)-1], "REPL_SOCKET=") }
+
+// serve runs a daemon until the test ends.
+func (h home) serve(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := ownConsole(h.command(t, "serve"))
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(t, errs, "serving at ")
+	go func() { _, _ = io.Copy(io.Discard, errs) }()
+	t.Cleanup(func() {
+		_ = end(cmd)
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// sessions is what repl list says.
+func (h home) sessions(t *testing.T) map[string]client.Session {
+	t.Helper()
+	r := h.run(t, "", "list", "--json")
+	var all []client.Session
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
+		t.Fatalf("%v: %v", r, err)
+	}
+	named := make(map[string]client.Session)
+	for _, s := range all {
+		named[s.Name] = s
+	}
+	return named
+}
+
+func TestDaemon_CommandsShareASession(t *testing.T) {
+	h := daemonHome(t)
+	want(t, h.run(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocket + "); start one with repl serve\n", 3})
+	h.serve(t)
+	want(t, h.run(t, "", "list"), result{"", "no session is open\n", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", "", 0})
+	want(t, h.run(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "input('name? ')"),
+		result{"name? ", "repl: it waits for input: \"name? \" (answer with repl input main)\n", 0})
+	want(t, h.run(t, "", "input", "main", "-e", "ada"), result{"'ada'\n", "", 0})
+	if r := h.run(t, "", "exec", "main", "-e", "1/0"); r.status != 1 || !strings.Contains(r.stdout, "ZeroDivisionError") {
+		t.Errorf("an error: %v", r)
+	}
+	if r := h.run(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 0 || !strings.Contains(r.stderr, "it goes on") {
+		t.Errorf("a long turn: %v", r)
+	}
+	if r := h.run(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "running for") {
+		t.Errorf("while it runs: %v", r)
+	}
+	want(t, h.run(t, "", "interrupt", "main"), result{"", "", 0})
+	if r := h.run(t, "", "events", "main"); !strings.Contains(r.stdout, "print(x * 7)\n42\n") || !strings.Contains(r.stdout, "KeyboardInterrupt") {
+		t.Errorf("the events: %v", r)
+	}
+	if r := h.run(t, "", "events", "main", "--json", "--after", "1"); !strings.HasPrefix(r.stdout, `{"seq":2,`) {
+		t.Errorf("the events as JSON: %.200s", r.stdout)
+	}
+	want(t, h.run(t, "", "reset", "main"), result{"", "", 0})
+	if r := h.run(t, "", "exec", "main", "-e", "x"); !strings.Contains(r.stdout, "NameError") {
+		t.Errorf("after a reset: %v", r)
+	}
+	want(t, h.run(t, "", "close", "main"), result{"", "", 0})
+	if r := h.run(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "main"`) {
+		t.Errorf("a second close: %v", r)
+	}
+}
+
+func TestDaemon_ASecondOneLeavesTheFirstAlone(t *testing.T) {
+	h := daemonHome(t)
+	first := h.serve(t)
+	r := h.run(t, "", "serve")
+	if r.status != 3 || !strings.Contains(r.stderr, "served already: by the process "+strconv.Itoa(first.Process.Pid)) {
+		t.Errorf("got %v", r)
+	}
+	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", "", 0})
+}
+
+func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
+	ends := map[string]func(h home, cmd *exec.Cmd) error{
+		"a kill":   func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
+		"ctl stop": func(h home, _ *exec.Cmd) error { return h.command(t, "ctl", "stop").Run() },
+	}
+	for name, end := range waysToEnd {
+		ends[name] = func(_ home, cmd *exec.Cmd) error { return end(cmd) }
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			h := daemonHome(t)
+			cmd := h.serve(t)
+			r := h.run(t, "", "exec", "main", "-e", "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); print(os.getpid(), p.pid)")
+			var worker, child int
+			if _, err := fmt.Sscan(r.stdout, &worker, &child); err != nil {
+				t.Fatalf("%v: %v", r, err)
+			}
+			if err := end(h, cmd); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			gone(t, worker)
+			gone(t, child)
+			if r := h.run(t, "", "list"); r.status != 3 {
+				t.Errorf("afterwards: %v", r)
+			}
+			h.serve(t) // the socket that is left is no hindrance
+			want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", "", 0})
+		})
+	}
+}
+
+// A caller is an MCP client on standard input and output, which may be killed.
+type caller struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	last  int
+}
+
+func (h home) caller(t *testing.T, args ...string) *caller {
+	t.Helper()
+	a := &caller{t: t, cmd: h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)}
+	var err error
+	if a.in, err = a.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.lines = bufio.NewScanner(out)
+	a.lines.Buffer(nil, 1<<20)
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.kill)
+	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "e2e", "version": "1"}})
+	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return a
+}
+
+func (a *caller) kill() {
+	_ = a.cmd.Process.Kill()
+	_ = a.cmd.Wait()
+}
+
+func (a *caller) request(method string, params any) json.RawMessage {
+	a.t.Helper()
+	a.last++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.last, "method": method, "params": params})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := a.in.Write(append(line, '\n')); err != nil {
+		a.t.Fatal(err)
+	}
+	for a.lines.Scan() {
+		var m struct {
+			ID     int
+			Result json.RawMessage
+			Error  json.RawMessage
+		}
+		if err := json.Unmarshal(a.lines.Bytes(), &m); err != nil {
+			a.t.Fatal(err)
+		}
+		if m.ID == a.last {
+			if m.Error != nil {
+				a.t.Fatalf("%s: %s", method, m.Error)
+			}
+			return m.Result
+		}
+	}
+	a.t.Fatalf("%s: no answer", method)
+	return nil
+}
+
+// repl calls the tool of that name and returns its text.
+func (a *caller) repl(input string, more ...any) string {
+	a.t.Helper()
+	arguments := map[string]any{"input": input}
+	for i := 0; i+1 < len(more); i += 2 {
+		arguments[fmt.Sprint(more[i])] = more[i+1]
+	}
+	var result struct {
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(a.request("tools/call", map[string]any{"name": "repl", "arguments": arguments}), &result); err != nil {
+		a.t.Fatal(err)
+	}
+	var text []string
+	for _, c := range result.Content {
+		text = append(text, c.Text)
+	}
+	return strings.Join(text, "\n")
+}
+
+func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl("x = 41; print('hello')"); got != "hello" {
+		t.Errorf("got %q", got)
+	}
+	first := a.repl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
+	eventually(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
+	a.kill()
+	if err := os.WriteFile(filepath.Join(h.dir, "on"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := h.caller(t, "--daemon", "--name", "bot")
+	got := b.repl("")
+	for !strings.Contains(got, "two") {
+		got += "\n" + b.repl("")
+	}
+	if !strings.Contains(got, "back in the session") || strings.Count(first+got, "one") != 1 { // whichever of them had it
+		t.Errorf("after a restart in the middle of a turn: %q", got)
+	}
+	if got := b.repl("input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
+		t.Errorf("got %q", got)
+	}
+	b.kill()
+	c := h.caller(t, "--daemon", "--name", "bot")
+	if got := c.repl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "not used") {
+		t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
+	}
+	if got := c.repl("ada"); !strings.Contains(got, "'ada'") {
+		t.Errorf("the answer: %q", got)
+	}
+	other := h.caller(t, "--daemon", "--name", "another")
+	if got := other.repl("x"); !strings.Contains(got, "NameError") {
+		t.Errorf("another client's main session is not its own: %q", got)
+	}
+}
+
+// What one was shown the other was not, also when it is started anew.
+func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl("1 + 1"); got != "2" {
+		t.Errorf("got %q", got)
+	}
+	b := h.caller(t, "--daemon", "--name", "bot")
+	if got := b.repl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
+		t.Errorf("the second: %q", got)
+	}
+	if got := a.repl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
+		t.Errorf("the first: %q", got)
+	}
+	b.kill()
+	b = h.caller(t, "--daemon", "--name", "bot")
+	if got := b.repl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
+		t.Errorf("the second, started anew: %q", got)
+	}
+	a.kill()
+	a = h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
+		t.Errorf("the first, started anew: %q", got)
+	}
+}
+
+func TestMCP_WithoutADaemonToolsAreListedAndCallsSaySo(t *testing.T) {
+	h := daemonHome(t)
+	a := h.caller(t, "--daemon")
+	if tools := a.request("tools/list", map[string]any{}); !strings.Contains(string(tools), `"repl_interrupt"`) {
+		t.Errorf("got %s", tools)
+	}
+	if got := a.repl("1+1"); !strings.Contains(got, "no daemon answers") {
+		t.Errorf("got %q", got)
+	}
+	h.serve(t)
+	if got := a.repl("1+1"); !strings.HasPrefix(got, "2") {
+		t.Errorf("once there is one: %q", got)
+	}
+	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	eventually(t, "the daemon is gone", func() bool { return h.run(t, "", "list").status == 3 })
+	if got := a.repl("1+1"); !strings.Contains(got, "no daemon answers") {
+		t.Errorf("after its end: %q", got)
+	}
+	h.serve(t)
+	if got := a.repl("1+1"); !strings.Contains(got, "not there any more") && !strings.HasPrefix(got, "2") {
+		t.Errorf("with another one: %q", got)
+	}
+	if got := a.repl("1+1"); !strings.HasPrefix(got, "2") {
+		t.Errorf("with another one: %q", got)
+	}
+}
+
+func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
+	h := daemonHome(t)
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			a := h.caller(t, "--daemon=auto", "--name", "bot"+strconv.Itoa(i))
+			if got := a.repl("40 + 2"); got != "42" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(h.sessions(t)); got != 5 {
+		t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
+	}
+	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+}
+
+func (a *caller) tool(name string, arguments map[string]any) string {
+	a.t.Helper()
+	var result struct {
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(a.request("tools/call", map[string]any{"name": name, "arguments": arguments}), &result); err != nil {
+		a.t.Fatal(err)
+	}
+	return result.Content[0].Text
+}
+
+func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", "", 0})
+	a := h.caller(t, "--daemon", "--name", "bot")
+	a.repl("1")
+	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
+		t.Errorf("the sessions: %q", got)
+	}
+	if got := a.tool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
+		t.Errorf("the output of another's session: %q", got)
+	}
+	if got := a.repl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
+		t.Errorf("in another's session: %q", got)
+	}
+	if got := a.tool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
+		t.Errorf("a session that is not there: %q", got)
+	}
+	if _, made := h.sessions(t)["nobody"]; made {
+		t.Error("asking for a session has made it")
+	}
+}
+
+func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `run \"repl attach bot\"`) && !strings.Contains(got, `run "repl attach bot"`) {
+		t.Errorf("who is to answer: %q", got)
+	}
+	got := make(chan string, 1)
+	go func() { got <- a.tool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
+	want(t, h.run(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
+	if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
+		t.Errorf("once they have: %q", said)
+	}
+	if got := a.repl("len(p)"); !strings.HasSuffix(got, "7") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestMCP_DirectoriesOfOneNameDoNotShareASession(t *testing.T) {
+	h := daemonHome(t)
+	h.serve(t)
+	for _, parent := range []string{"a", "b"} {
+		dir := filepath.Join(h.dir, parent, "app")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		a := h.caller(t, "--daemon", "--dir", dir)
+		if got := a.repl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
+			t.Errorf("in %s: %q", dir, got)
+		}
+	}
+}

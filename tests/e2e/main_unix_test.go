@@ -1,0 +1,121 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+)
+
+// binary is the built command, and cache the workers' compiled code: both are
+// written once, by TestMain.
+const (
+	binaryEnv = "E2E_BINARY"
+	cacheEnv  = "E2E_CACHE"
+)
+
+func TestMain(m *testing.M) {
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "repl")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
+		return 1
+	}
+	os.Setenv(binaryEnv, binary)
+	os.Setenv(cacheEnv, filepath.Join(dir, "cache"))
+	return m.Run()
+}
+
+func binary() string { return os.Getenv(binaryEnv) }
+
+func newHome(t *testing.T) home {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	lookAtSources(t)
+	h := home{dir: t.TempDir(), tmp: t.TempDir()}
+	h.env = append(os.Environ(),
+		"TMPDIR="+h.tmp, "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+os.Getenv(cacheEnv),
+		"TERM=xterm", "TMUX=", "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
+	return h
+}
+
+// lookAtSources makes the result of the test depend on what the binary is built
+// from: the go command keeps results by the files that a test looks at.
+func lookAtSources(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"cmd", "ipc", "supervisor", "timeline", "workers", "go.mod"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// status is a shell's $?.
+func status(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok {
+		t.Fatalf("%v has no wait status", cmd)
+	}
+	if w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return w.ExitStatus()
+}
+
+// socketName is a socket for one daemon. A test's own directory has too long a name.
+func socketName(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "e2e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "d")
+}
+
+// noSocket is what the system says of a socket that is not there.
+const noSocket = "connect: no such file or directory"
+
+// ownConsole has nothing to change here: signals reach one process.
+func ownConsole(cmd *exec.Cmd) *exec.Cmd { return cmd }
+
+// end asks a program to end.
+func end(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }
+
+// waysToEnd are those that a person or the system has.
+var waysToEnd = map[string]func(cmd *exec.Cmd) error{
+	"SIGTERM": end,
+	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },
+}
+
+// isAlive reports whether there is a process.
+func isAlive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

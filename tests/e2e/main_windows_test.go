@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/windows"
+)
+
+// interruptEnv makes this program one that types Ctrl-C at the console of the
+// process of that number.
+const interruptEnv = "E2E_INTERRUPT"
+
+func TestMain(m *testing.M) {
+	if pid, err := strconv.Atoi(os.Getenv(interruptEnv)); err == nil {
+		if err := typeInterrupt(pid); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func typeInterrupt(pid int) error {
+	kernel32 := windows.NewLazySystemDLL("kernel32.dll")
+	_, _, _ = kernel32.NewProc("FreeConsole").Call()
+	if ok, _, err := kernel32.NewProc("AttachConsole").Call(uintptr(pid)); ok == 0 {
+		return fmt.Errorf("cannot come to the console of process %d: %w", pid, err)
+	}
+	if ok, _, err := kernel32.NewProc("SetConsoleCtrlHandler").Call(0, 1); ok == 0 { // it is not for us
+		return err
+	}
+	return windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0)
+}
+
+// binary is the built command: where these tests run, there may be no Go to build it with.
+func binary() string {
+	path := os.Getenv("TURNSTONE_TEST_REPL")
+	if path == "" {
+		return ""
+	}
+	if whole, err := filepath.Abs(path); err == nil { // it may lack its drive
+		path = whole
+	}
+	return path
+}
+
+func newHome(t *testing.T) home {
+	t.Helper()
+	if binary() == "" {
+		t.Skip("TURNSTONE_TEST_REPL does not name a repl.exe")
+	}
+	h := home{dir: t.TempDir(), tmp: t.TempDir()}
+	h.env = append(os.Environ(), "TMP="+h.tmp, "TEMP="+h.tmp, "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
+	return h
+}
+
+// status is a shell's $?.
+func status(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	return cmd.ProcessState.ExitCode()
+}
+
+// socketName is a pipe for one daemon.
+func socketName(t *testing.T) string {
+	t.Helper()
+	return `\\.\pipe\turnstone-` + strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())
+}
+
+// noSocket is what the system says of a pipe that is not there.
+var noSocket = windows.ERROR_FILE_NOT_FOUND.Error()
+
+// ownConsole has a program run at a console of its own, where Ctrl-C reaches nobody else.
+func ownConsole(cmd *exec.Cmd) *exec.Cmd {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NO_WINDOW}
+	return cmd
+}
+
+// end asks a program to end.
+func end(cmd *exec.Cmd) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	helper := exec.Command(self)
+	helper.Env = append(os.Environ(), interruptEnv+"="+strconv.Itoa(cmd.Process.Pid))
+	if out, err := helper.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// waysToEnd are those that a person or the system has.
+var waysToEnd = map[string]func(cmd *exec.Cmd) error{"Ctrl-C": end}
+
+// isAlive reports whether there is a process.
+func isAlive(pid int) bool {
+	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+	if err != nil {
+		return false
+	}
+	defer windows.CloseHandle(h)
+	got, err := windows.WaitForSingleObject(h, 0)
+	return err != nil || got != windows.WAIT_OBJECT_0
+}
