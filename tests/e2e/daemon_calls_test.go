@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -145,12 +146,14 @@ type caller struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines *bufio.Scanner
+	errs  bytes.Buffer // to be read once it has ended
 	last  int
 }
 
 func (h home) caller(t *testing.T, args ...string) *caller {
 	t.Helper()
 	a := &caller{t: t, cmd: h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)}
+	a.cmd.Stderr = &a.errs
 	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -333,6 +336,27 @@ func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
 		t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
 	}
 	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+}
+
+func TestMCP_TheDaemonItStartsOutlivesIt(t *testing.T) {
+	h := daemonHome(t)
+	a := h.caller(t, "--daemon=auto", "--name", "bot")
+	if got := a.repl("x = 40; print(x + 2)"); got != "42" {
+		t.Errorf("got %q", got)
+	}
+	a.kill()
+	want(t, h.run(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
+	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	want(t, h.run(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocket + "); start one with repl serve\n", 3})
+}
+
+func TestMCP_WhyADaemonDidNotStartIsSaid(t *testing.T) {
+	h := daemonHome(t)
+	h.env = append(h.env, "REPL_SOCKET="+h.badSocket())
+	a := h.caller(t, "--daemon=auto")
+	if got := a.repl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, whyBadSocket) {
+		t.Errorf("got %q", got)
+	}
 }
 
 func (a *caller) tool(name string, arguments map[string]any) string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -91,6 +92,16 @@ func status(t *testing.T, cmd *exec.Cmd) int {
 	return w.ExitStatus()
 }
 
+// leavesNothing checks that no session and no picture of the home's is left.
+func (h home) leavesNothing(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"turnstone-*/*", "turnstone-pictures-*"} {
+		if left, err := filepath.Glob(filepath.Join(h.tmp, pattern)); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %q, %v", left, err)
+		}
+	}
+}
+
 // socketName is a socket for one daemon. A test's own directory has too long a name.
 func socketName(t *testing.T) string {
 	t.Helper()
@@ -104,6 +115,11 @@ func socketName(t *testing.T) string {
 
 // noSocket is what the system says of a socket that is not there.
 const noSocket = "connect: no such file or directory"
+
+// badSocket is one that no daemon makes, and whyBadSocket a part of why.
+func (h home) badSocket() string { return filepath.Join(h.tmp, strings.Repeat("x", 200)) }
+
+const whyBadSocket = "the system allows"
 
 // ownConsole has nothing to change here: signals reach one process.
 func ownConsole(cmd *exec.Cmd) *exec.Cmd { return cmd }

@@ -77,6 +77,11 @@ func socketName(t *testing.T) string {
 // noSocket is what the system says of a pipe that is not there.
 var noSocket = windows.ERROR_FILE_NOT_FOUND.Error()
 
+// badSocket is one that no daemon makes, and whyBadSocket a part of why.
+func (h home) badSocket() string { return filepath.Join(h.tmp, "socket") }
+
+const whyBadSocket = "on Windows a daemon is at a named pipe"
+
 // ownConsole has a program run at a console of its own, where Ctrl-C reaches nobody else.
 func ownConsole(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NO_WINDOW}

@@ -43,7 +43,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 }
 
 func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(t *testing.T) {
-	size := 100 << 20
+	size := floodBytes
 	if raceDetector {
 		size >>= 4 // it is slow, and memory is not what it would be
 	}

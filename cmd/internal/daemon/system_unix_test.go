@@ -20,6 +20,9 @@ func socketName(t testing.TB) string {
 	return filepath.Join(dir, "s")
 }
 
+// floodBytes is what a watcher that does not read is flooded with.
+const floodBytes = 100 << 20
+
 // isAlive reports whether there is a process.
 func isAlive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 

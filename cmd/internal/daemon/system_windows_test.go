@@ -17,6 +17,10 @@ func socketName(t testing.TB) string {
 	return fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), socketNames.Add(1))
 }
 
+// floodBytes is what a watcher that does not read is flooded with: less than
+// elsewhere, because under Wine a pipe takes 4 MB a second.
+const floodBytes = 16 << 20
+
 // isAlive reports whether there is a process.
 func isAlive(pid int) bool {
 	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))

@@ -1,0 +1,37 @@
+package daemon_test
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+)
+
+func TestListen_APipeThatIsServedIsNeverShared(t *testing.T) {
+	name := socketName(t)
+	l, err := daemon.Listen(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = daemon.Listen(name)
+	if !errors.Is(err, daemon.ErrServed) || !strings.Contains(err.Error(), "by the process "+strconv.Itoa(os.Getpid())) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	l, err = daemon.Listen(name)
+	if err != nil {
+		t.Fatalf("once the first is gone: %v", err)
+	}
+	_ = l.Close()
+}
+
+func TestListen_SaysWhatIsWrongWithAName(t *testing.T) {
+	if _, err := daemon.Listen(`C:\daemon.sock`); err == nil || errors.Is(err, daemon.ErrServed) || !strings.Contains(err.Error(), `\\.\pipe\NAME`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// jobOf puts a process into a job that is killed when the returned function is called.
+func jobOf(t *testing.T, pid int, more uint32) (end func()) {
+	t.Helper()
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | more
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+		t.Fatal(err)
+	}
+	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.CloseHandle(process)
+	if err := windows.AssignProcessToJobObject(job, process); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = windows.CloseHandle(job) }
+}
+
+// underWine reports whether this is not Windows itself.
+func underWine() bool {
+	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
+}
+
+func TestMCP_ADaemonLeavesTheJobOfItsStarterIfItMay(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		more    uint32
+		leaves  bool
+		says    string
+		notWine string
+	}{
+		{"a job that it may leave", windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK, true, "", "under Wine nothing leaves a job, whatever it is told"},
+		{"a job that it may not leave", 0, false, "the daemon ends with it", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if underWine() && test.notWine != "" {
+				t.Skip(test.notWine)
+			}
+			h := daemonHome(t)
+			a := h.caller(t, "--daemon=auto", "--name", "bot")
+			end := jobOf(t, a.cmd.Process.Pid, test.more)
+			if got := a.repl("x = 40; print(x + 2)"); got != "42" {
+				t.Errorf("got %q", got)
+			}
+			end()
+			_ = a.cmd.Wait()
+			if test.leaves {
+				want(t, h.run(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
+				want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+			} else {
+				eventually(t, "the daemon is gone", func() bool { return h.run(t, "", "list").status == 3 })
+			}
+			if said := a.errs.String(); !underWine() && !strings.Contains(said, test.says) { // Wine says that it has left
+				t.Errorf("it said %q, want %q", said, test.says)
+			}
+		})
+	}
+}
