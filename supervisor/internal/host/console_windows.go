@@ -24,9 +24,10 @@ const drainLimit = time.Second
 // endMark is the mark behind everything that a worker has written.
 const endMark = math.MaxUint64
 
-// settleLimit bounds the wait for a mark. A console that has let it pass once is
-// not waited for again.
-const settleLimit = 100 * time.Millisecond
+// settleLimit bounds the wait for a mark, which a machine at rest shows within
+// milliseconds. A console that has let it pass is not waited for again until it
+// shows one.
+const settleLimit = time.Second
 
 // A console is the supervisor's side of a pseudo console. Its pipes know only
 // blocking reads, so a goroutine reads ahead, from the start to the end.
@@ -52,7 +53,7 @@ type console struct {
 	text    []byte        // guarded by mu
 	marked  uint64        // the highest mark that was met; guarded by mu
 	asked   uint64        // the highest that settle has asked for; guarded by mu
-	unclear bool          // marks do not come through; guarded by mu
+	unclear bool          // marks do not come through now; guarded by mu
 	last    bool          // nobody is left to write, so that little can come; guarded by mu
 	over    bool          // pump has ended; guarded by mu
 	quit    bool          // nobody wants text any more; guarded by mu
@@ -122,7 +123,9 @@ func (c *console) pump() {
 		if !c.quit {
 			c.text = append(c.text, text...)
 		}
-		c.marked = c.marks.last
+		if c.marks.last > c.marked {
+			c.marked, c.unclear = c.marks.last, false
+		}
 		c.changedLocked()
 		c.mu.Unlock()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -139,4 +140,45 @@ func TestSupervisorExits_WholeFamilyIsGone(t *testing.T) {
 
 func TestSupervisorIsTerminated_WholeFamilyIsGone(t *testing.T) {
 	testSupervisorEnds(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
+}
+
+func TestSupervisorIsTerminated_InTheMiddleOfAStart_NothingIsLeft(t *testing.T) {
+	const name = "dying.exe"
+	program := copyOfUs(t, name)
+	seen := exec.Command(program)
+	seen.Env = append(os.Environ(), roleEnv+"=forever")
+	if err := seen.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got := processes(t, name); got != 1 {
+		t.Fatalf("got %d processes, want to see the one that there is", got)
+	}
+	seen.Process.Kill()
+	seen.Wait()
+	for n := range host.StartSteps(roleCommand("forever")) {
+		cmd := exec.Command(program, fmt.Sprint(n))
+		cmd.Env = append(os.Environ(), roleEnv+"=dying")
+		if out, err := cmd.CombinedOutput(); len(out) > 0 || cmd.ProcessState.ExitCode() != 1 {
+			t.Fatalf("step %d: got %q, %v, want a death without a word", n, out, err)
+		}
+		eventually(t, fmt.Sprintf("end of what step %d had started", n), func() bool { return processes(t, name) == 0 })
+	}
+}
+
+// processes is how many of that name there are.
+func processes(t *testing.T, name string) (count int) {
+	t.Helper()
+	list, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer windows.CloseHandle(list)
+	entry := windows.ProcessEntry32{}
+	entry.Size = uint32(unsafe.Sizeof(entry))
+	for err = windows.Process32First(list, &entry); err == nil; err = windows.Process32Next(list, &entry) {
+		if windows.UTF16ToString(entry.ExeFile[:]) == name {
+			count++
+		}
+	}
+	return count
 }

@@ -34,18 +34,31 @@ var ErrInjected = errors.New("injected")
 // and returns the name of that step, the process id of the stage if there was one,
 // and what the start returns.
 func StartFailing(c *Command, n int) (name string, stage int, err error) {
+	s, steps := stepsUpTo(c, n, func() error { return ErrInjected })
+	err = s.begin(steps)
+	return steps[n].name, s.pid, err
+}
+
+// StartDying goes through a start up to step n, and ends this process then.
+func StartDying(c *Command, n int) error {
+	s, steps := stepsUpTo(c, n, func() error {
+		return windows.TerminateProcess(windows.CurrentProcess(), terminatedCode)
+	})
+	return s.begin(steps)
+}
+
+// stepsUpTo is the steps of a start, with something behind step n.
+func stepsUpTo(c *Command, n int, then func() error) (*staged, []step) {
 	s := newStaged()
 	steps := s.steps(c)
-	failing := &steps[n]
-	do := failing.do
-	failing.do = func() error {
+	do := steps[n].do
+	steps[n].do = func() error {
 		if err := do(); err != nil {
 			return fmt.Errorf("before the injection: %w", err)
 		}
-		return ErrInjected
+		return then()
 	}
-	err = s.begin(steps)
-	return failing.name, s.pid, err
+	return s, steps
 }
 
 // StartHanging is what a start says of a stage that hangs in a step.

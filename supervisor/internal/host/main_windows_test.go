@@ -65,6 +65,10 @@ var roles = map[string]func(args []string){
 		_, err := host.Start(c)
 		fmt.Println(err)
 	},
+	"dying": func(args []string) {
+		n, _ := strconv.Atoi(args[0])
+		fmt.Println(host.StartDying(roleCommand("forever"), n))
+	},
 	"allocate": func([]string) {
 		var held [][]byte
 		for {
@@ -290,7 +294,7 @@ func (r terminalReader) Read(b []byte) (n int, err error) {
 }
 
 // patience is the one deadline of these tests: no fact takes this long.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 func within(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
@@ -298,6 +302,21 @@ func within(t testing.TB, what string, c <-chan struct{}) {
 	case <-c:
 	case <-time.After(patience):
 		t.Fatalf("got no %s within %s", what, patience)
+	}
+}
+
+// eventually waits for a fact that nothing announces.
+func eventually(t testing.TB, what string, fact func() bool) {
+	t.Helper()
+	limit := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !fact() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("got no %s within %s", what, patience)
+		}
 	}
 }
 

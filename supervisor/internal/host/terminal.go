@@ -35,7 +35,7 @@ func (t *Terminal) Feed(b []byte, eof bool) error { return t.tty.feed(b, eof) }
 func (t *Terminal) Queued() int { return t.tty.queued() }
 
 // Settle waits until what was written to the terminal before can be read: not at
-// all on Unix, at most 100 ms on Windows, where a pseudo console draws it first.
+// all on Unix, at most 1 s on Windows, where a pseudo console draws it first.
 func (t *Terminal) Settle() { t.tty.settle() }
 
 // Restore puts foreground group, modes and unread input back to what they
