@@ -11,6 +11,18 @@ import (
 	"testing"
 )
 
+func TestInstall_PackagesAreTheServers(t *testing.T) {
+	h := alone(t)
+	got := h.run(t, "", "install", "cursor", "--dry-run", "--lang", "python", "--with", "b>=1", "--with", "A")
+	words := strings.Join(strings.Fields(strings.NewReplacer("+", "", "|", "", ",", "").Replace(got.stdout)), " ")
+	if got.status != 0 || !strings.Contains(words, `"mcp" "--lang" "python" "--with" "a" "--with" "b>=1"`) {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "install", "cursor", "--dry-run", "--with", "a"); got.status != 2 || !strings.Contains(got.stderr, "say which with --lang") {
+		t.Errorf("got %v", got)
+	}
+}
+
 // What is installed must work: the client's entry is started as it stands there.
 func TestInstall_TheEntryStartsAServer(t *testing.T) {
 	h := alone(t)

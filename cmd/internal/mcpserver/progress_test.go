@@ -199,6 +199,40 @@ func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 	wantPart(t, c.repl("print 2"), "\n2")
 }
 
+// What a spec prepares by itself, such as compiling a part of the worker, is told, too.
+func TestPrepare_ASpecsOwnIsTold(t *testing.T) {
+	end := make(chan struct{})
+	spec := func(dir string) workers.Spec {
+		s := fake(nil)(dir)
+		s.Prepare = func(ctx context.Context, say func(string)) (map[string][]byte, error) {
+			say("compiling the shim")
+			select {
+			case <-end:
+				return nil, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return s
+	}
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": spec}})
+	c.untilPart("repl_sessions", nil, "s: compiling the shim")
+	close(end)
+	wantPart(t, c.repl("print 1"), "1")
+	unused := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
+		s := spec(dir)
+		s.Prepare = func(ctx context.Context, say func(string)) (map[string][]byte, error) {
+			say("waiting")
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return s
+	}}})
+	unused.untilPart("repl_sessions", nil, "s: waiting")
+	_ = unused.in.Close()
+	unused.waitEnd() // which would take a minute
+}
+
 func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 	shop := newWorkshop()
 	c := greet(t, &setup{prepare: shop.prepare})
