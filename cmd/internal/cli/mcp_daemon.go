@@ -258,7 +258,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	}
 	reader, _, err := s.ReadAs(ctx, h.base) // which waits until it is prepared
 	if err != nil {
-		if client.IsKind(err, client.KindStart) {
+		if len(has) > 0 && client.IsKind(err, client.KindStart) {
 			err = &mcpserver.PrepareError{Err: err}
 		}
 		return o, err

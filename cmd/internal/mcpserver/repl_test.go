@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -194,6 +195,16 @@ func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
 		}
 		wantPart(t, c.repl("print 1"), "did not start", test.reason)
 	}
+}
+
+func TestRepl_ARuntimeThatIsNotThereIsSaidWithWhatToDo(t *testing.T) {
+	missing := func(string) workers.Spec { return workers.Spec{Err: errors.New("no fake was found on PATH")} }
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}})
+	r := c.call("repl", map[string]any{"input": "print 1"})
+	if !r.IsError {
+		t.Errorf("got %q, want an error", r.text())
+	}
+	wantPart(t, r.text(), "no fake was found on PATH\n[the next input tries again; ", "repl doctor")
 }
 
 func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {

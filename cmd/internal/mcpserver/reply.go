@@ -169,7 +169,7 @@ func (a *asker) stateLine(r supervisor.Reply) string {
 		if a.ran {
 			state = notUsed + "; "
 		}
-		state += "the next input tries again; if it fails, too, tell the user to run repl doctor at a terminal"
+		state += startAdvice
 	case r.State == supervisor.StateEnded:
 		if !tells[timeline.GenerationEnded](r) {
 			state = "the session ended: input starts a new one"
@@ -277,7 +277,11 @@ func plain(text string) *mcp.CallToolResult {
 // failure is what went wrong on our side, or in the arguments, so that a model
 // can repair it.
 func failure(err error) *mcp.CallToolResult {
-	result := plain(strings.TrimPrefix(err.Error(), "supervisor: "))
+	text := strings.TrimPrefix(err.Error(), "supervisor: ")
+	if _, ok := errors.AsType[*supervisor.StartError](err); ok {
+		text += "\n[" + startAdvice + "]"
+	}
+	result := plain(text)
 	result.IsError = true
 	return result
 }
@@ -294,6 +298,9 @@ func (a *asker) lost(ctx context.Context, err error) *mcp.CallToolResult {
 	}
 	return failure(err)
 }
+
+// startAdvice is what the model can do when no interpreter is there.
+const startAdvice = "the next input tries again; if it fails, too, tell the user to run repl doctor at a terminal"
 
 // openFailure says why a session could not be opened.
 func (s *server) openFailure(err error) *mcp.CallToolResult {
