@@ -154,7 +154,7 @@ func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
 			t.Errorf("got %+v", q)
 		}
 		call = p.answer(call, q, accept("hunter2"))
-		wantText(t, p.resultOf(call).text(), "before\n7 bytes\nafter")
+		wantText(t, p.resultOf(call).text(), "before\n[a secret typed by user]\n7 bytes\nafter")
 		p.nowhere("hunter2")
 		wantText(t, p.repl("print 2"), "2")
 	})
@@ -164,14 +164,14 @@ func TestSecret_TwoInARow(t *testing.T) {
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
 		call = p.answer(call, p.question(call), accept("one"))
-		wantText(t, p.resultOf(call).text(), "3 bytes\n[waiting for input: \"b? \"]") // the model's
+		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n3 bytes\n[waiting for input: \"b? \"]") // the model's
 		call = p.run(map[string]any{"input": "two"})
 		call = p.answer(call, p.question(call), accept("three"))
-		wantText(t, p.resultOf(call).text(), "two\n5 bytes\nend")
+		wantText(t, p.resultOf(call).text(), "two\n[a secret typed by user]\n5 bytes\nend")
 		call = p.run(map[string]any{"input": "secret d? \nsecret e? "})
 		call = p.answer(call, p.question(call), accept(""))
 		call = p.answer(call, p.question(call), accept("four\n"))
-		wantText(t, p.resultOf(call).text(), "0 bytes\n4 bytes")
+		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n4 bytes")
 	})
 }
 
@@ -223,7 +223,7 @@ func TestSecret_CancelWhileTheUserIsAsked(t *testing.T) {
 		if p.modern { // the call has its answer: what can be cancelled is the next one
 			p.cancel(call)
 			call = p.answer(call, q, accept("hunter2"))
-			wantText(t, p.resultOf(call).text(), "7 bytes")
+			wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n7 bytes")
 			return
 		}
 		p.cancel(call)
@@ -245,7 +245,7 @@ func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 	wantPart(t, p.call("repl_output", nil).text(), `[waiting for input (secret): "pw: ": the user is being asked`)
 	wantPart(t, p.repl("hunter2"), "the input was not used")
 	call = p.answer(call, q, accept("x"))
-	wantText(t, p.resultOf(call).text(), "1 bytes")
+	wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n1 bytes")
 	for _, a := range p.all() {
 		if a.Method == "elicitation/create" && string(a.ID) != string(q.ID) {
 			t.Errorf("the user was asked again: %s", a.Line)
@@ -306,7 +306,7 @@ func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
 		q := p.question(call)
 		wantText(t, q.Schema.Properties["answer"].Title, "name?")
 		call = p.answer(call, q, accept("Ann"))
-		wantText(t, p.resultOf(call).text(), "Ann")
+		wantText(t, p.resultOf(call).text(), "[typed by user: Ann]\nAnn")
 	})
 }
 
@@ -341,7 +341,7 @@ func TestPage_TakesASecretPastTheClient(t *testing.T) {
 		wantPart(t, get(t, q.URL), "pw:", `type="password"`)
 		call = p.answer(call, q, map[string]any{"action": "accept"})
 		wantPart(t, post(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
-		wantText(t, p.resultOf(call).text(), "7 bytes\nafter")
+		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n7 bytes\nafter")
 		p.nowhere("hunter2")
 		wantPart(t, get(t, q.URL), "This question is over")
 		wantPart(t, post(t, q.URL, url.Values{"answer": {"x"}}), "This question is over")
@@ -442,7 +442,7 @@ func TestSecret_IsAskedByTheSDKsClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, r.Content[0].(*mcp.TextContent).Text, "a\n7 bytes\n7 bytes")
+	wantText(t, r.Content[0].(*mcp.TextContent).Text, "a\n[a secret typed by user]\n7 bytes\n[a secret typed by user]\n7 bytes")
 	if asked != 2 {
 		t.Errorf("the user was asked %d times, want 2", asked)
 	}
