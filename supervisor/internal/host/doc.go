@@ -79,6 +79,6 @@
 // # Bounds
 //
 // Start Command.Timeout, 60 s; the stage ends a tree within 1 s, then the supervisor does it
-// without the stage within another; Close 3 s; Feed waits 1 s for a reader.
+// without the stage within another; Close 4 s; Feed waits 1 s for a reader.
 // Times are time.Duration, sizes are bytes or, of terminals, character cells.
 package host

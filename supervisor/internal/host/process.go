@@ -152,7 +152,7 @@ func (p *Process) CanSeeReaders() bool { return p.carrier.seesReaders() }
 func (p *Process) MemoryBytes() int64 { return p.carrier.memoryBytes() }
 
 // Close ends everything that is left, waits for it, and releases the terminal
-// and the channel. It returns within three seconds.
+// and the channel. It returns within four seconds.
 func (p *Process) Close() error {
 	p.closing.Do(func() {
 		p.Kill()
