@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/UserExistsError/conpty"
@@ -37,8 +39,9 @@ const settleLimit = time.Second
 // another session. So its pipes are read and written through handles of ours.
 type console struct {
 	pty    *conpty.ConPty
-	in     *os.File           // what the worker's side reads; ours, closed behind pty
-	out    *os.File           // what it writes; likewise
+	in     *os.File // what the worker's side reads; ours, closed behind pty
+	out    *os.File // what it writes; likewise
+	outRaw syscall.RawConn
 	reset  func() error       // puts modes and unread input back; set once the stage is there
 	mark   func(uint64) error // has the stage leave a mark; set with reset
 	marks  *marks             // pump only
@@ -69,11 +72,15 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 	}
 	c := &console{pty: pty, marks: newMarks(tag), pumped: make(chan struct{}), changed: make(chan struct{})}
 	if c.in, err = ownEnd(pty, "cmdIn"); err == nil {
-		c.out, err = ownEnd(pty, "cmdOut")
+		if c.out, err = ownEnd(pty, "cmdOut"); err == nil {
+			c.outRaw, err = c.out.SyscallConn()
+		}
 	}
 	if err != nil {
-		if c.in != nil {
-			_ = c.in.Close()
+		for _, f := range []*os.File{c.in, c.out} {
+			if f != nil {
+				_ = f.Close()
+			}
 		}
 		go pty.Close() // nobody reads what it shows, for which it may wait
 		return nil, err
@@ -108,7 +115,7 @@ func (c *console) pump() {
 	b := make([]byte, 32<<10)
 	var quiet quieter
 	for {
-		n, err := c.out.Read(b)
+		n, err := c.read(b)
 		text := quiet.text(c.marks.cut(b[:n]))
 		c.mu.Lock()
 		for len(c.text)+len(text) > consoleHeld && !c.last && !c.quit {
@@ -132,6 +139,18 @@ func (c *console) pump() {
 			return
 		}
 	}
+}
+
+// read waits for output. It may be 0 bytes, which whoever wrote them meant; to
+// os.File.Read that would be the end.
+func (c *console) read(b []byte) (n int, err error) {
+	closed := c.outRaw.Read(func(handle uintptr) bool {
+		var got uint32
+		err = windows.ReadFile(windows.Handle(handle), b, &got, nil)
+		n = int(got)
+		return true
+	})
+	return n, cmp.Or(closed, err)
 }
 
 func (c *console) changedLocked() {
@@ -176,6 +195,9 @@ func (c *console) feed(b []byte, eof bool) error {
 	b = keys(b)
 	if eof {
 		b = append(b, "\x1a\r"...)
+	}
+	if len(b) == 0 {
+		return nil
 	}
 	if _, err := c.in.Write(b); err != nil {
 		return fmt.Errorf("host: feed: %w", err)

@@ -102,3 +102,12 @@ func LimitsFor(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { retu
 
 // PipeHandle is the supervisor's end of a pipe of a worker's stage.
 func PipeHandle(p *Process) windows.Handle { return p.carrier.(*staged).orders.handle }
+
+// ReadConsole reads what a pseudo console writes to a pipe.
+func ReadConsole(out *os.File, b []byte) (int, error) {
+	raw, err := out.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	return (&console{out: out, outRaw: raw}).read(b)
+}

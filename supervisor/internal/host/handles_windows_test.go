@@ -180,3 +180,30 @@ func TestTerminal_UsedAfterTheEndThenAnError(t *testing.T) {
 		t.Errorf("read: got %v", err)
 	}
 }
+
+func TestTerminal_NothingIsWrittenThenThatIsNoEnd(t *testing.T) {
+	var r, w windows.Handle
+	if err := windows.CreatePipe(&r, &w, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	out := os.NewFile(uintptr(r), "out")
+	defer out.Close()
+	for _, text := range []string{"", "x"} {
+		var n uint32
+		if err := windows.WriteFile(w, []byte(text), &n, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	windows.CloseHandle(w)
+	var got string
+	b := make([]byte, 10)
+	for {
+		n, err := host.ReadConsole(out, b)
+		if got += string(b[:n]); err != nil {
+			break
+		}
+	}
+	if got != "x" {
+		t.Errorf("got %q, want what came behind it", got)
+	}
+}
