@@ -14,14 +14,17 @@ import (
 // StagePID is the process id of a worker's stage.
 func StagePID(p *Process) int { return p.carrier.(*staged).pid }
 
-// HandleCount is how many handles this process has.
-func HandleCount() (int, error) {
-	var n uint32
-	ok, _, err := kernel32.NewProc("GetProcessHandleCount").Call(uintptr(windows.CurrentProcess()), uintptr(unsafe.Pointer(&n)))
-	if ok == 0 {
-		return 0, err
+// HandleCount is how many handles this process has, of the first 2048 that it can
+// have. GetProcessHandleCount says 0 under Wine.
+func HandleCount() (count int) {
+	information := kernel32.NewProc("GetHandleInformation")
+	for h := uintptr(4); h <= 4*2048; h += 4 {
+		var flags uint32
+		if ok, _, _ := information.Call(h, uintptr(unsafe.Pointer(&flags))); ok != 0 {
+			count++
+		}
 	}
-	return int(n), nil
+	return count
 }
 
 // StartSteps is how many steps a start has.
