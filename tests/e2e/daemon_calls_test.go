@@ -270,6 +270,19 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
+	conn, err := client.Dial(t.Context(), h.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	known := func(reader string) {
+		t.Helper()
+		eventually(t, "the daemon knows what "+reader+" was shown", func() bool {
+			s, err := conn.Get(t.Context(), "bot")
+			m, markErr := conn.Mark(t.Context(), client.MarkParams{Session: "bot", Reader: reader})
+			return err == nil && markErr == nil && m.Seq == s.LastSeq
+		})
+	}
 	a := h.caller(t, "--daemon", "--name", "bot")
 	if got := a.repl("1 + 1"); got != "2" {
 		t.Errorf("got %q", got)
@@ -278,9 +291,11 @@ func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	if got := b.repl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
 		t.Errorf("the second: %q", got)
 	}
+	known("bot#2")
 	if got := a.repl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
 		t.Errorf("the first: %q", got)
 	}
+	known("bot")
 	b.kill()
 	b = h.caller(t, "--daemon", "--name", "bot")
 	if got := b.repl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {

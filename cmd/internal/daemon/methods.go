@@ -313,7 +313,7 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 		if p.Reader, err = e.ownReader(ctx, p.Reader, r.Conn); err != nil {
 			return client.Marked{}, err
 		}
-	} else {
+	} else if p.Seq > 0 { // it reads; who only asks does not
 		e.holds(p.Reader, r.Conn)
 	}
 	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
