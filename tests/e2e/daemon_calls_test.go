@@ -152,7 +152,13 @@ type caller struct {
 
 func (h home) caller(t *testing.T, args ...string) *caller {
 	t.Helper()
-	a := &caller{t: t, cmd: h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)}
+	return speak(t, h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...), func() {})
+}
+
+// speak starts the server that cmd is. started is called before a word is said.
+func speak(t *testing.T, cmd *exec.Cmd, started func()) *caller {
+	t.Helper()
+	a := &caller{t: t, cmd: cmd}
 	a.cmd.Stderr = &a.errs
 	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
@@ -168,6 +174,7 @@ func (h home) caller(t *testing.T, args ...string) *caller {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.kill)
+	started()
 	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "e2e", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a

@@ -2,13 +2,15 @@ package e2e
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
 
-// jobOf puts a process into a job that is killed when the returned function is called.
+// jobOf puts a process that was started suspended into a job, and resumes it. What is
+// in the job is killed when the returned function is called.
 func jobOf(t *testing.T, pid int, more uint32) (end func()) {
 	t.Helper()
 	job, err := windows.CreateJobObject(nil, nil)
@@ -20,13 +22,16 @@ func jobOf(t *testing.T, pid int, more uint32) (end func()) {
 	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		t.Fatal(err)
 	}
-	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(pid))
+	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_SUSPEND_RESUME, false, uint32(pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer windows.CloseHandle(process)
 	if err := windows.AssignProcessToJobObject(job, process); err != nil {
 		t.Fatal(err)
+	}
+	if status, _, _ := windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumeProcess").Call(uintptr(process)); status != 0 {
+		t.Fatal(windows.NTStatus(status))
 	}
 	return func() { _ = windows.CloseHandle(job) }
 }
@@ -52,8 +57,10 @@ func TestMCP_ADaemonLeavesTheJobOfItsStarterIfItMay(t *testing.T) {
 				t.Skip(test.notWine)
 			}
 			h := daemonHome(t)
-			a := h.caller(t, "--daemon=auto", "--name", "bot")
-			end := jobOf(t, a.cmd.Process.Pid, test.more)
+			cmd := h.command(t, "mcp", "--lang", "python", "--daemon=auto", "--name", "bot")
+			cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_SUSPENDED}
+			var end func()
+			a := speak(t, cmd, func() { end = jobOf(t, cmd.Process.Pid, test.more) })
 			if got := a.repl("x = 40; print(x + 2)"); got != "42" {
 				t.Errorf("got %q", got)
 			}
