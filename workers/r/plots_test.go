@@ -191,13 +191,17 @@ func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 // An interrupt that comes while a page is looked at belongs to the user's code.
 func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 	w := start(t, setup{})
-	w.Run("x <- rnorm(20000)")
-	w.Begin("plot(x); cat('up\\n'); repeat { points(x[1:20000]); cat('.\\n') }")
-	w.Await(".")
-	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" {
-		t.Errorf("got %s", outcome(r))
+	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
+	for i := range rounds(12) {
+		w.Begin("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of it is looking
+		w.Await(".")
+		spin(time.Duration(rand.IntN(50)) * time.Millisecond)
+		r := insist(t, w, 1, uint8(1+i%2), nil)
+		if shown := strings.Trim(r.Out(), ".\n"); outcome(r) != "interrupted" || shown != "" {
+			t.Fatalf("round %d: got %s and %q", i, outcome(r), shown)
+		}
+		w.Run("'next'").Wants(t, "[1] \"next\"\n")
 	}
-	w.Run("1").Wants(t, "[1] 1\n")
 }
 
 // A plot is drawn once more before something asks: what comes meanwhile counts, too.

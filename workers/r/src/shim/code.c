@@ -104,12 +104,14 @@ void code_finish(void) {
 /* What looking at a page has found; the values are worker.R's, too. */
 enum { PAGE_NONE, PAGE_UNCHANGED, PAGE_SENT, PAGE_INTERRUPTED };
 
-void code_page(bool midline) {
+bool code_page(bool midline) {
 	if (!drawing || page_call == NULL || running > 0 || ++texts < look_at || (midline && look_at > 1))
-		return;
+		return true;
 	look_at = 2 * texts; /* much text costs few looks */
 	SEXP found = eval(page_call, R_BaseEnv);
-	switch (found != NULL && TYPEOF(found) == R_INTSXP ? INTEGER(found)[0] : PAGE_NONE) {
+	if (found == NULL || TYPEOF(found) != R_INTSXP)
+		return false;
+	switch (INTEGER(found)[0]) {
 	case PAGE_NONE:
 		drawing = false;
 		break;
@@ -117,8 +119,10 @@ void code_page(bool midline) {
 		code_drawing();
 		break;
 	case PAGE_INTERRUPTED:
-		R_interrupts_pending = 1; /* it was meant for the user's code */
+		R_interrupts_pending = 1;
+		return false;
 	}
+	return true;
 }
 
 static void answer_completion(const message *q) {

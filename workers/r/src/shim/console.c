@@ -145,7 +145,7 @@ void console_take(const message *m) {
 		state.active = true;
 		state.started = state.interrupted = state.midline = false;
 		state.complained = false;
-		state.turn = m->turn, state.seq = 0, state.unrun = 0;
+		state.turn = m->turn, state.seq = state.level = state.unrun = 0;
 		bool bom = m->input.n >= 3 && memcmp(m->input.at, "\xef\xbb\xbf", 3) == 0;
 		queue(m->input.at + 3 * bom, m->input.n - 3 * bom); /* R takes a byte order mark for an error */
 		if (state.to > state.from && state.lines[state.to - 1] != '\n')
@@ -529,12 +529,27 @@ static void write_output(const char *text, size_t n) {
 	}
 }
 
+/* show_page has code_page look at what was drawn. An interrupt that it has swallowed was
+ * meant for the user's code. */
+static void show_page(bool midline) {
+	pthread_mutex_lock(&state.lock);
+	uint64_t seq = state.seq;
+	bool waits = interrupt_waits();
+	pthread_mutex_unlock(&state.lock);
+	if (code_page(midline))
+		return;
+	pthread_mutex_lock(&state.lock);
+	if (waits || state.seq != seq)
+		interrupt_again(state.level > 1);
+	pthread_mutex_unlock(&state.lock);
+}
+
 static void write_console(const char *text, int n, int type) {
 	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
 		return;
 	static bool midline;
 	if (!forked)
-		code_page(midline);
+		show_page(midline);
 	midline = text[n - 1] != '\n';
 	if (type == 0) {
 		if (!forked)

@@ -35,12 +35,13 @@ void interrupt_mend(void) {
 }
 
 /* events is called by R wherever it looks for interrupts. An interrupt of level 2 jumps
- * from there: no handler of user code is asked. */
+ * from there: no handler of user code is asked. Code of ours is only left by SIGINT, which
+ * follows: the jump would end there. */
 static void events(void) {
 	if (others_events != NULL)
 		others_events();
 	interrupt_mend();
-	if (!forked && interrupt_forced())
+	if (!forked && !code_running() && interrupt_forced())
 		Rf_jump_to_toplevel();
 }
 
@@ -250,6 +251,8 @@ int interrupt_chase(void) {
 		wake_reader(), signal_awaited();
 	return CHASE_EVERY;
 }
+
+bool interrupt_waits(void) { return R_interrupts_pending || atomic_load(&forced); }
 
 void interrupt_again(bool force) {
 	if (force)

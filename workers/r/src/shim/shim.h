@@ -111,6 +111,7 @@ void console_answered(void);         /* an interrupt of the query would be stale
 void interrupt_install(void);
 void interrupt_raise(bool force); /* for the reader thread, with the lock, as interrupt_chase */
 int interrupt_chase(void);
+bool interrupt_waits(void);       /* what was raised has not been taken */
 void interrupt_again(bool force); /* for the main thread: what was raised is not over */
 void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
@@ -122,7 +123,7 @@ void interrupt_due(void); /* has R take an interrupt before it goes on: may jump
 void code_load(void);
 void code_finish(void);
 void code_drawing(void); /* from now on there are pages to look at */
-void code_page(bool midline); /* text comes: what was drawn is sent before it */
+bool code_page(bool midline); /* text comes: what was drawn is sent before it. false: something ended that */
 void code_answer(const message *query);
 bool code_running(void); /* on the main thread: what R prints and resets is ours */
 
