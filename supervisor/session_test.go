@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
@@ -411,6 +413,29 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 	}
 	if _, err := sup.Open(t.Context(), "c", fake(nil)); !errors.Is(err, supervisor.ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
+	sup := newSupervisor(t, nil)
+	limited := fake(nil)
+	limited.MemoryLimit = workers.MinMemoryLimit - 1
+	if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "allow at least 67108864") {
+		t.Errorf("too little: got %v", err)
+	}
+	limited.MemoryLimit = 1 << 30
+	s, err := sup.Open(t.Context(), "a", limited)
+	if runtime.GOOS != "windows" {
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave it out") {
+			t.Errorf("got %v, want that this system has none", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, r := submit(t, s, "print here"); !strings.Contains(text(r.Events), "here") {
+		t.Errorf("got %q", text(r.Events))
 	}
 }
 

@@ -18,6 +18,10 @@ import (
 // path has white space: R ends then.
 const FilesDir = "{files}"
 
+// MinMemoryLimit is the smallest memory limit of a Spec, in bytes: a stage and a
+// runtime need it before any user code runs.
+const MinMemoryLimit = 64 << 20
+
 // A Spec is everything that is needed to start one kind of worker.
 type Spec struct {
 	// Name identifies the kind of worker ("python"); it is display data.
@@ -35,10 +39,10 @@ type Spec struct {
 	Dir string
 
 	// MemoryLimit bounds, in bytes, what the worker and everything that it starts may
-	// commit together; 0 means no limit. What asks for more is refused it, which
-	// Python raises as a MemoryError; a worker that ends thereafter with an error is
-	// reported with the limit. Only Windows has it; elsewhere the start fails, rather
-	// than leave a limit out that somebody counts on.
+	// commit together: MinMemoryLimit or more; 0 means no limit. What asks for more
+	// is refused it, which Python raises as a MemoryError; a worker that ends
+	// thereafter with an error is reported with the limit. Only Windows has it;
+	// elsewhere the start fails, rather than leave out what somebody counts on.
 	MemoryLimit int64
 
 	// Files is the worker-side source by plain file name. It is written, mode
@@ -88,8 +92,8 @@ func (s *Spec) Validate() error {
 		return errors.New("workers: the spec has no name")
 	case !filepath.IsAbs(s.Path):
 		return fmt.Errorf("workers: the path of %s is not absolute: %q", s.Name, s.Path)
-	case s.MemoryLimit < 0:
-		return fmt.Errorf("workers: the memory limit of %s is negative: %d bytes", s.Name, s.MemoryLimit)
+	case s.MemoryLimit != 0 && s.MemoryLimit < MinMemoryLimit:
+		return fmt.Errorf("workers: the memory limit of %s is %d bytes, in which nothing starts: allow at least %d", s.Name, s.MemoryLimit, MinMemoryLimit)
 	}
 	for name := range s.Files {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {
