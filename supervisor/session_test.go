@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -425,7 +424,7 @@ func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	}
 	limited.MemoryLimit = 1 << 30
 	s, err := sup.Open(t.Context(), "a", limited)
-	if runtime.GOOS != "windows" {
+	if !limitsMemory {
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave it out") {
 			t.Errorf("got %v, want that this system has none", err)
 		}

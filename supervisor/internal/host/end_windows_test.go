@@ -143,7 +143,7 @@ func TestSupervisorIsTerminated_WholeFamilyIsGone(t *testing.T) {
 }
 
 func TestSupervisorIsTerminated_InTheMiddleOfAStart_NothingIsLeft(t *testing.T) {
-	const name = "dying.exe"
+	name := fmt.Sprintf("dying-%d.exe", os.Getpid()) // another run of this test may be there
 	program := copyOfUs(t, name)
 	seen := exec.Command(program)
 	seen.Env = append(os.Environ(), roleEnv+"=forever")
