@@ -56,13 +56,13 @@ func makeToken(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer os.Remove(f.Name()) // if it is still there
 	_, err = f.WriteString(rand.Text() + rand.Text() + "\n")
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	if err == nil {
-		err = os.Link(f.Name(), path)
+		err = private.Rename(f.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -74,7 +74,7 @@ func readToken(path string) (string, error) {
 	if err := secret(path); err != nil {
 		return "", err
 	}
-	f, err := os.Open(path)
+	f, err := private.Open(path)
 	if err != nil {
 		return "", err
 	}

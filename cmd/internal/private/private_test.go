@@ -26,11 +26,7 @@ func TestCheck_TakesWhatIsMadeHere(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
-	linked := filepath.Join(dir, "secret")
-	if err := os.Link(f.Name(), linked); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{dir, f.Name(), linked} {
+	for _, path := range []string{dir, f.Name()} {
 		if err := Check(path); err != nil {
 			t.Error(err)
 		}
@@ -52,6 +48,41 @@ func TestCheck_RefusesWhatOthersHaveRightsTo(t *testing.T) {
 	for path, says := range map[string]string{file: fileRemedy, below: dirRemedy} {
 		if err := Check(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want a refusal that names %s and says %q", err, path, says)
+		}
+	}
+}
+
+func TestRename_LeavesAloneWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	made := func(text string) string {
+		f, err := CreateTemp(dir, "x-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return f.Name()
+	}
+	first, second, path := made("first"), made("second"), filepath.Join(dir, "name")
+	if err := Rename(first, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(path); err != nil {
+		t.Error(err)
+	}
+	if err := Rename(second, path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v, want that there is one", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "first" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for name, want := range map[string]bool{first: false, second: true} {
+		if _, err := os.Lstat(name); (err == nil) != want {
+			t.Errorf("%s: got %v, want that it is there: %v", name, err, want)
 		}
 	}
 }

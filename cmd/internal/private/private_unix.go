@@ -17,6 +17,17 @@ func CreateTemp(dir, prefix string) (*os.File, error) {
 	return os.CreateTemp(dir, prefix) // mode 0600
 }
 
+// Open opens a file for reading.
+func Open(path string) (*os.File, error) { return os.Open(path) }
+
+// Rename gives a file another name, unless that is taken, which is fs.ErrExist.
+func Rename(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}
+
 // Check is an error when path is neither a plain file nor a directory, or when
 // others than its owner have rights to it. It says how to take them away.
 func Check(path string) error {

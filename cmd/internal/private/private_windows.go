@@ -53,6 +53,37 @@ func CreateTemp(dir, prefix string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
+// Open opens a file for reading, also while somebody renames or removes it.
+func Open(path string) (*os.File, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := windows.CreateFile(name, windows.GENERIC_READ,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil,
+		windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(h), path), nil
+}
+
+// Rename gives a file another name, unless that is taken, which is fs.ErrExist.
+func Rename(from, to string) error {
+	old, err := windows.UTF16PtrFromString(from)
+	if err != nil {
+		return err
+	}
+	name, err := windows.UTF16PtrFromString(to)
+	if err != nil {
+		return err
+	}
+	if err := windows.MoveFileEx(old, name, 0); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
 // ownerOnly gives the user of this process all rights, and nobody else any; nothing
 // is inherited from above. flags say what will inherit it.
 func ownerOnly(flags string) (*windows.SecurityAttributes, error) {
