@@ -150,11 +150,12 @@ func TestSupervisorIsTerminated_InTheMiddleOfAStart_NothingIsLeft(t *testing.T) 
 	if err := seen.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if got := processes(t, name); got != 1 {
-		t.Fatalf("got %d processes, want to see the one that there is", got)
-	}
+	got := processes(t, name)
 	seen.Process.Kill()
 	seen.Wait()
+	if got != 1 {
+		t.Fatalf("got %d processes, want to see the one that there is", got)
+	}
 	for n := range host.StartSteps(roleCommand("forever")) {
 		cmd := exec.Command(program, fmt.Sprint(n))
 		cmd.Env = append(os.Environ(), roleEnv+"=dying")
