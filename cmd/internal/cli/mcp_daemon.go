@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// daemonIdle is when a daemon that a client started ends again, unused.
-	daemonIdle = time.Hour
+	// daemonIdle is when a daemon that a client started ends again, unused: an agent
+	// that is started anew the next morning finds its session.
+	daemonIdle = 24 * time.Hour
 
 	// markTime bounds remembering how far a client has read.
 	markTime = 2 * time.Second

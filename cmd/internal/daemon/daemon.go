@@ -266,7 +266,7 @@ func (d *Daemon) idleFor() time.Duration {
 // isBusy reports whether something goes on.
 func (d *Daemon) isBusy() bool {
 	for _, e := range d.all() {
-		if !e.isSettled() {
+		if !e.isSettled() || e.isRead() {
 			return true
 		}
 	}

@@ -56,6 +56,27 @@ func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
 	}
 }
 
+func TestDaemon_AnAgentThatThinksIsUse(t *testing.T) {
+	const idle = time.Second
+	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
+	agent, onlooker := r.dial(), r.dial()
+	r.session(agent)
+	if _, err := agent.Mark(t.Context(), client.MarkParams{Session: "main", Reader: "bot", Own: true}); err != nil {
+		t.Fatal(err)
+	}
+	for asked := time.Now(); time.Since(asked) < 3*idle; { // which is no use
+		if _, err := onlooker.List(t.Context()); err != nil {
+			t.Fatalf("it ended while an agent was there: %v", err)
+		}
+	}
+	_ = agent.Close()
+	select {
+	case <-onlooker.Done():
+	case <-time.After(patience):
+		t.Fatal("the daemon does not end")
+	}
+}
+
 func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
 	r := start(t, nil)
 	one, two := r.dial(), r.dial()

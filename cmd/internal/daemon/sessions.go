@@ -149,6 +149,19 @@ func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (str
 	}
 }
 
+// isRead reports whether somebody who is there reads under a name of their own: an
+// agent that may go on with what it left in the session, however long it thinks.
+func (e *entry) isRead() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.reads {
+		if c.Context().Err() == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // nameOf is what a connection was given before that asked for this name.
 func (e *entry) nameOf(conn *rpc.Conn, name string) string {
 	e.mu.Lock()
