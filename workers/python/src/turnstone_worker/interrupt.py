@@ -281,7 +281,10 @@ class Interrupts:
             self.unsignalled = 0
 
     def _acknowledge(self, turn, seq, result):
-        self.channel.send({"type": "interrupt_ack", "turn": turn, "seq": seq, "result": result})
+        # A signal that strikes meanwhile waits: it may be that of this very frame, which
+        # is not accounted for yet. Whoever asked for the judgement looks for it.
+        if not self.channel.mute:
+            self.channel._send({"type": "interrupt_ack", "turn": turn, "seq": seq, "result": result}, False)
 
 
 _BLOCK = Interrupts.block.__code__

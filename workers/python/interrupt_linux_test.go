@@ -1,0 +1,51 @@
+package python_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+)
+
+// The signal of a frame that is late strikes while the worker answers that frame.
+func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
+	w := start(t, setup{})
+	w.Run("1")
+	w.Begin("input('? ')")
+	wait := w.UntilWait()
+	const frames = 2500 // whose answers do not fit into the channel while nobody reads it
+	for seq := range uint64(frames) {
+		w.Tell(ipc.Interrupt{Turn: 1, Seq: seq + 1, Level: 1})
+	}
+	for limit := time.Now().Add(rawworker.Patience); !waitsInWrite(w.Cmd.Process.Pid); {
+		if time.Now().After(limit) {
+			t.Fatal("the worker does not fill the channel")
+		}
+	}
+	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
+	for stale := 0; stale < frames; {
+		if a, ok := w.Next().(ipc.InterruptAck); ok {
+			if a.Result != ipc.InterruptStale {
+				t.Fatalf("got %+v", a)
+			}
+			stale++
+		}
+	}
+	w.Answer(wait, "unharmed")
+	if r := w.Finish(); !strings.Contains(r.Out(), "'unharmed'\n") || r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q %+v", r.Script(), r.Idle)
+	}
+}
+
+// waitsInWrite reports whether the main thread of a process is blocked in write(2).
+func waitsInWrite(pid int) bool {
+	call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+	number, _, _ := strings.Cut(string(call), " ")
+	return number == strconv.Itoa(syscall.SYS_WRITE)
+}
