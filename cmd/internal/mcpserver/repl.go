@@ -167,19 +167,21 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 		a.note(notUsed)
 		return a.report(ctx, a.now)
 	}
+	in := supervisor.Input{Data: []byte(text), EOF: eof, Author: a.session.Author()}
 	if text != "" {
-		text = withNewline(text)
+		in.Data = []byte(withNewline(text))
 	}
-	turn, err := a.session.Answer(ctx, wait, supervisor.Input{Data: []byte(text), EOF: eof, Author: a.session.Author()})
+	turn, owner, isCode, err := a.view.feed(a.call.call, wait, func() (Turn, error) { return a.session.Answer(ctx, wait, in) })
 	switch {
+	case isCode && text != "":
+		return a.submit(ctx, text, eof)
 	case errors.Is(err, supervisor.ErrStale):
 		a.note("the wait is over; " + notUsed)
 		return a.report(ctx, a.now)
 	case err != nil:
 		return a.lost(ctx, err)
 	}
-	a.view.expectCode() // that wait is answered
-	return a.follow(ctx, turn, a.view.own(a.call.call))
+	return a.follow(ctx, turn, owner)
 }
 
 // follow waits for a turn that this call started or fed. If the client cancels

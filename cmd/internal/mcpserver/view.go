@@ -38,7 +38,7 @@ type view struct {
 	// asking holds one token, taken by the call that has a person asked.
 	asking chan struct{}
 
-	// starting makes a submit and its owner one step. It is held while a worker
+	// starting makes a submit, or an answer, and its owner one step. It is held while a worker
 	// starts, which is bounded; nobody else takes it.
 	starting sync.Mutex
 
@@ -46,7 +46,9 @@ type view struct {
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
 	owner  *owner       // guarded by mu; nil when no call follows a turn
-	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
+
+	answered timeline.Seq // guarded by mu; the wait that a call answered last
+	word     string       // guarded by mu; what became of a cancelled call, until the caller is told
 }
 
 // An owner is the call that follows a turn, because it started or fed it.
@@ -215,6 +217,36 @@ func (v *view) start(c *call, submit func() (Turn, error)) (Turn, *owner, error)
 		return nil, before, err
 	}
 	return turn, v.own(c), nil
+}
+
+// feed is start for an answer: with it the next input is code again. isCode reports
+// that this was so already when the answer was to be given: an earlier call of the
+// caller's was faster with one.
+func (v *view) feed(c *call, wait timeline.Seq, answer func() (Turn, error)) (turn Turn, o *owner, isCode bool, err error) {
+	turn, o, err = v.start(c, func() (Turn, error) {
+		if v.isAnswered(wait) {
+			isCode = true
+			return nil, supervisor.ErrStale
+		}
+		turn, err := answer()
+		if err == nil {
+			v.answer(wait)
+		}
+		return turn, err
+	})
+	return turn, o, isCode, err
+}
+
+func (v *view) isAnswered(wait timeline.Seq) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.answered == wait
+}
+
+func (v *view) answer(wait timeline.Seq) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shown, v.answered = 0, wait
 }
 
 // own makes a call the owner, until disown.

@@ -166,7 +166,8 @@ func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(testBinary(t), program(t, "python3"), "-c", familyScript)
+			// Under nohup SIGHUP would be ignored.
+			cmd := exec.Command(program(t, "env"), "--default-signal=HUP", testBinary(t), program(t, "python3"), "-c", familyScript)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			s := supervise(t, cmd, "supervise")
 			line, err := s.out.ReadString('\n')
