@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
@@ -62,12 +63,12 @@ func Spec(o Options) workers.Spec {
 	}
 	s.Path, s.Why = found.Path, found.Why
 
-	files, err := modules(source)
+	files, err := modules()
 	if err != nil {
 		s.Err = err
 		return s
 	}
-	s.Files = files
+	s.Files = maps.Clone(files)
 	s.Args = []string{workers.FilesDir + "/boot.py", cacheDir(o.CacheDir), digest(files)}
 	if o.ShowAll {
 		s.Args = append(s.Args, "show=all")
@@ -78,20 +79,21 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// modules returns the worker's source by file name.
-func modules(src fs.FS) (map[string][]byte, error) {
-	names, err := fs.Glob(src, "src/turnstone_worker/*.py")
+// modules returns the worker's source by file name. All sessions share it: a copy
+// would be most of what one takes.
+var modules = sync.OnceValues(func() (map[string][]byte, error) {
+	names, err := fs.Glob(source, "src/turnstone_worker/*.py")
 	if err != nil {
 		return nil, err
 	}
 	files := make(map[string][]byte, len(names)+1)
 	for _, name := range append(names, "src/boot.py") {
-		if files[path.Base(name)], err = fs.ReadFile(src, name); err != nil {
+		if files[path.Base(name)], err = source.ReadFile(name); err != nil {
 			return nil, err
 		}
 	}
 	return files, nil
-}
+})
 
 // cacheDir is where compiled code is kept; "" when there is no such place.
 func cacheDir(option string) string {

@@ -4,9 +4,11 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
@@ -109,9 +111,11 @@ func fill(s *workers.Spec, o Options) error {
 	}
 	// R's own temporary directory goes with the worker, also when R is killed.
 	s.Env = append(s.Env, "TMPDIR="+workers.FilesDir, kept("TMPDIR"))
-	if s.Files, err = scripts(); err != nil {
+	files, err := scripts()
+	if err != nil {
 		return err
 	}
+	s.Files = maps.Clone(files)
 	if prebuilt == nil || o.CompileShim {
 		s.Prepare = compiler(o.CacheDir)
 	} else {
@@ -147,8 +151,8 @@ func (o *Options) setting() (string, error) {
 	return strings.Join(append(words, fmt.Sprintf("keep_going=%d", keepGoing)), " "), nil
 }
 
-// scripts returns the worker's R code by file name.
-func scripts() (map[string][]byte, error) {
+// scripts returns the worker's R code by file name. All sessions share it.
+var scripts = sync.OnceValues(func() (map[string][]byte, error) {
 	names, err := fs.Glob(source, "src/*.R")
 	if err != nil {
 		return nil, err
@@ -160,4 +164,4 @@ func scripts() (map[string][]byte, error) {
 		}
 	}
 	return files, nil
-}
+})
