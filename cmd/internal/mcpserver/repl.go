@@ -171,11 +171,11 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	turn, owner, isCode, err := a.view.feed(a.call.call, wait, func() (Turn, error) { return a.session.Answer(ctx, wait, in) })
+	turn, owner, err := a.view.feed(a.call.call, wait, func() (Turn, error) { return a.session.Answer(ctx, wait, in) })
 	switch {
-	case isCode && text != "":
+	case errors.Is(err, errAnswered) && text != "": // so this is code
 		return a.submit(ctx, text, eof)
-	case errors.Is(err, supervisor.ErrStale):
+	case errors.Is(err, errAnswered), errors.Is(err, supervisor.ErrStale):
 		a.note("the wait is over; " + notUsed)
 		return a.report(ctx, a.now)
 	case err != nil:

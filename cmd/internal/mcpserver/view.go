@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -41,14 +42,13 @@ type view struct {
 	// starting makes a submit, or an answer, and its owner one step. It is held while a worker
 	// starts, which is bounded; nobody else takes it.
 	starting sync.Mutex
+	answered timeline.Seq // guarded by starting; the wait that a call answered last
 
 	mu     sync.Mutex
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
 	owner  *owner       // guarded by mu; nil when no call follows a turn
-
-	answered timeline.Seq // guarded by mu; the wait that a call answered last
-	word     string       // guarded by mu; what became of a cancelled call, until the caller is told
+	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
 }
 
 // An owner is the call that follows a turn, because it started or fed it.
@@ -219,34 +219,22 @@ func (v *view) start(c *call, submit func() (Turn, error)) (Turn, *owner, error)
 	return turn, v.own(c), nil
 }
 
-// feed is start for an answer: with it the next input is code again. isCode reports
-// that this was so already when the answer was to be given: an earlier call of the
-// caller's was faster with one.
-func (v *view) feed(c *call, wait timeline.Seq, answer func() (Turn, error)) (turn Turn, o *owner, isCode bool, err error) {
-	turn, o, err = v.start(c, func() (Turn, error) {
-		if v.isAnswered(wait) {
-			isCode = true
-			return nil, supervisor.ErrStale
+// errAnswered says that a wait has its answer from an earlier call of the caller's.
+var errAnswered = errors.New("an earlier call has answered the wait")
+
+// feed is start for the answer to a wait: with it the next input is code again.
+func (v *view) feed(c *call, wait timeline.Seq, answer func() (Turn, error)) (Turn, *owner, error) {
+	return v.start(c, func() (Turn, error) {
+		if v.answered == wait {
+			return nil, errAnswered
 		}
 		turn, err := answer()
 		if err == nil {
-			v.answer(wait)
+			v.answered = wait
+			v.expectCode()
 		}
 		return turn, err
 	})
-	return turn, o, isCode, err
-}
-
-func (v *view) isAnswered(wait timeline.Seq) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.answered == wait
-}
-
-func (v *view) answer(wait timeline.Seq) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.shown, v.answered = 0, wait
 }
 
 // own makes a call the owner, until disown.
