@@ -1,37 +1,12 @@
-package e2e_test
+package e2e
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-// repl starts the command, which TURNSTONE_TEST_REPL names: where these tests run,
-// there may be no Go to build it with.
-func repl(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	path := os.Getenv("TURNSTONE_TEST_REPL")
-	if path == "" {
-		t.Skip("TURNSTONE_TEST_REPL does not name a repl.exe")
-	}
-	ctx := t.Context()
-	cmd := exec.CommandContext(ctx, path, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
 
 func TestProgram_OnWindows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "größer.py")
@@ -54,72 +29,39 @@ func TestProgram_OnWindows(t *testing.T) {
 		"a file and a pipe": {"Ada\n", []string{"-e", "print('hello', input())"}, "hello Ada\n", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, errs, code := repl(t, c.stdin, append([]string{"--lang", "python"}, c.args...)...)
-			if !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || code != c.code {
-				t.Errorf("got %q, %q, exit status %d; want %q, %q, %d", out, errs, code, c.out, c.err, c.code)
+			r := newHome(t).run(t, c.stdin, append([]string{"--lang", "python"}, c.args...)...)
+			if !strings.Contains(r.stdout, c.out) || !strings.Contains(r.stderr, c.err) || r.status != c.code {
+				t.Errorf("got %v; want %q, %q, %d", r, c.out, c.err, c.code)
 			}
 		})
 	}
 }
 
 func TestProgram_RIsNotThereOnWindowsAndSaysSo(t *testing.T) {
-	out, errs, code := repl(t, "", "--lang", "r", "-e", "1")
-	if out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "Windows") || code == 0 {
-		t.Errorf("got %q, %q, exit status %d; want one line that says so", out, errs, code)
+	r := newHome(t).run(t, "", "--lang", "r", "-e", "1")
+	if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "Windows") || r.status == 0 {
+		t.Errorf("got %v; want one line that says so", r)
 	}
 }
 
 func TestMCP_OnWindows(t *testing.T) {
-	path := os.Getenv("TURNSTONE_TEST_REPL")
-	if path == "" {
-		t.Skip("TURNSTONE_TEST_REPL does not name a repl.exe")
-	}
-	cmd := exec.CommandContext(t.Context(), path, "mcp", "--lang", "python")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-	defer stuck.Stop()
-	answers := json.NewDecoder(out)
-	ask := func(request string) string {
-		t.Helper()
-		if _, err := io.WriteString(in, request+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		var answer json.RawMessage
-		if err := answers.Decode(&answer); err != nil {
-			t.Fatal(err)
-		}
-		return string(answer)
-	}
-	ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
-	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	for id, c := range []struct{ input, want string }{
+	cmd := newHome(t).command(t, "mcp", "--lang", "python")
+	a := speak(t, cmd, func() {
+		stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		t.Cleanup(func() { stuck.Stop() })
+	})
+	for _, c := range []struct{ input, want string }{
 		{"6*7", "42"},
 		{"name = input('name? ')", "waiting for input"},
 		{"Ada", ""},
 		{"name", "Ada"},
 	} {
-		request, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id + 2, "method": "tools/call",
-			"params": map[string]any{"name": "repl", "arguments": map[string]any{"input": c.input}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ask(string(request)); !strings.Contains(got, c.want) || strings.Contains(got, `"isError":true`) {
+		got := string(a.request("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": c.input}}))
+		if !strings.Contains(got, c.want) || strings.Contains(got, `"isError":true`) {
 			t.Errorf("%q: got %s, want %q in it", c.input, got, c.want)
 		}
 	}
-	if err := in.Close(); err != nil {
+	if err := a.in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
