@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"image"
 	_ "image/gif" // a format that pictures come in
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -33,7 +35,8 @@ const (
 	// are counted.
 	maxNamed = 8
 
-	// maxPixels bounds the pictures that are decoded: four bytes each.
+	// maxPixels bounds the pictures that are decoded, at four to eight bytes each. A
+	// larger one is only named.
 	maxPixels = 64 << 20
 
 	// maxGallery bounds the picture files of one session, in bytes.
@@ -53,38 +56,24 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	if i.Title != "" {
 		about += fmt.Sprintf(" %q", i.Title)
 	}
-	shown, why := i, ""
-	extension, visible := shownImages[i.MIME]
-	size, _, err := image.DecodeConfig(bytes.NewReader(i.Data))
-	if err == nil {
+	if size, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil && size.Width > 0 && size.Height > 0 {
 		about += fmt.Sprintf(", %d x %d", size.Width, size.Height)
 	}
-	switch {
-	case !visible:
-		extension, why = ".bin", fmt.Sprintf("it is %s, and not PNG", i.MIME)
-	case err == nil && side > 0 && max(size.Width, size.Height) > side:
-		if shown, err = shrink(i, size, side); err != nil {
-			why = err.Error()
-		}
-	}
+	shown, how, why := c.fit(i, side)
 	switch {
 	case why != "":
-	case c.images >= maxImages:
-		why = fmt.Sprintf("a reply holds %d", maxImages)
-	case c.bytes+len(shown.Data) > maxImageBytes:
-		why = timeline.ByteCount(int64(len(shown.Data))) + " are too much for this reply"
-	}
-	file := ""
-	if why != "" || shown != i {
-		file = files.keep(i.Data, extension)
-	}
-	if why != "" {
 		about += ", not shown: " + why
-	} else if shown != i {
-		about += ", shown smaller"
+	case how != "":
+		about += ", shown " + how
 	}
-	if file != "" {
-		about += "; whole in " + file
+	if why != "" || how != "" {
+		extension, known := shownImages[i.MIME]
+		if !known {
+			extension = ".bin"
+		}
+		if file := files.keep(i.Data, extension); file != "" {
+			about += "; whole in " + file
+		}
 	}
 	if why != "" {
 		if c.named++; c.named <= maxNamed {
@@ -96,6 +85,76 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	c.images++
 	c.bytes += len(shown.Data)
 	c.blocks = append(c.blocks, &mcp.ImageContent{Data: shown.Data, MIMEType: shown.MIME})
+}
+
+// fit is a picture as it is shown, and how that differs from what the code made; or
+// it says why it is not shown.
+func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, why string) {
+	if c.images >= maxImages {
+		return nil, "", fmt.Sprintf("a reply holds %d", maxImages)
+	}
+	if shownImages[i.MIME] == "" {
+		return nil, "", fmt.Sprintf("it is %s, and not PNG", i.MIME)
+	}
+	picture, format, why := readImage(i)
+	if why != "" {
+		return nil, "", why
+	}
+	size := picture.Bounds().Size()
+	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // of its bytes: interfaces refuse another's
+	var err error
+	if side > 0 && max(size.X, size.Y) > side {
+		picture, how = smaller(picture, side), "smaller"
+	}
+	if how != "" || format == "gif" { // of which models see one frame, the one that was read
+		if format != "jpeg" {
+			format = "png"
+		}
+		shown, err = writeImage(picture, format)
+	}
+	if err == nil && c.bytes+len(shown.Data) > maxImageBytes && format != "jpeg" {
+		format = "jpeg"
+		shown, err = writeImage(picture, format)
+	}
+	if how == "" && shown.MIME != i.MIME {
+		how = "as " + strings.ToUpper(format)
+	}
+	switch {
+	case err != nil:
+		return nil, "", "it cannot be made smaller: " + err.Error()
+	case c.bytes+len(shown.Data) > maxImageBytes:
+		return nil, "", timeline.ByteCount(int64(len(shown.Data))) + " are too much for this reply"
+	}
+	return shown, how, ""
+}
+
+// readImage reads a picture whole. One that no model could read ends its conversation:
+// the client sends it again with every message.
+func readImage(i *timeline.Image) (picture image.Image, format, why string) {
+	name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
+	damaged := func(err error) string {
+		what := "is damaged"
+		_, otherPNG := errors.AsType[png.UnsupportedError](err)
+		_, otherJPEG := errors.AsType[jpeg.UnsupportedError](err)
+		if otherPNG || otherJPEG || name == "WEBP" { // which may be a kind that is not known here
+			what = "cannot be read"
+		}
+		return fmt.Sprintf("the %s %s (%v)", name, what, err)
+	}
+	size, _, err := image.DecodeConfig(bytes.NewReader(i.Data))
+	switch {
+	case err != nil:
+		return nil, "", damaged(err)
+	case size.Width <= 0 || size.Height <= 0:
+		return nil, "", fmt.Sprintf("the %s is damaged (%d x %d)", name, size.Width, size.Height)
+	case size.Width > maxPixels/size.Height:
+		return nil, "", fmt.Sprintf("more than %d million pixels", maxPixels>>20)
+	}
+	picture, format, err = image.Decode(bytes.NewReader(i.Data))
+	if err != nil {
+		return nil, "", damaged(err)
+	}
+	return picture, format, ""
 }
 
 // morePictures tells of those that were not even named.
@@ -110,30 +169,31 @@ func (c *content) morePictures(files *gallery) {
 	c.line(fmt.Sprintf("[%d more pictures, not shown%s]", c.named-maxNamed, where))
 }
 
-// shrink makes a picture small enough.
-func shrink(i *timeline.Image, size image.Config, side int) (*timeline.Image, error) {
-	if size.Width*size.Height > maxPixels {
-		return nil, fmt.Errorf("more than %d million pixels", maxPixels>>20)
-	}
-	from, _, err := image.Decode(bytes.NewReader(i.Data))
-	if err != nil {
-		return nil, fmt.Errorf("it cannot be read: %w", err)
-	}
-	longest := max(size.Width, size.Height)
-	to := image.NewRGBA(image.Rect(0, 0, max(1, size.Width*side/longest), max(1, size.Height*side/longest)))
+// smaller is a picture whose longest side is side.
+func smaller(from image.Image, side int) image.Image {
+	size := from.Bounds().Size()
+	longest := max(size.X, size.Y)
+	to := image.NewRGBA(image.Rect(0, 0, max(1, size.X*side/longest), max(1, size.Y*side/longest)))
 	draw.BiLinear.Scale(to, to.Bounds(), from, from.Bounds(), draw.Src, nil)
+	return to
+}
+
+// writeImage makes a PNG or a JPEG, on white where it can be seen through.
+func writeImage(picture image.Image, format string) (*timeline.Image, error) {
 	var b bytes.Buffer
-	mime := "image/png"
-	if i.MIME == "image/jpeg" {
-		mime = i.MIME
-		err = jpeg.Encode(&b, to, &jpeg.Options{Quality: 90})
+	var err error
+	if format == "jpeg" {
+		if o, ok := picture.(interface{ Opaque() bool }); ok && !o.Opaque() {
+			flat := image.NewRGBA(picture.Bounds())
+			draw.Draw(flat, flat.Bounds(), image.White, image.Point{}, draw.Src)
+			draw.Draw(flat, flat.Bounds(), picture, picture.Bounds().Min, draw.Over)
+			picture = flat
+		}
+		err = jpeg.Encode(&b, picture, &jpeg.Options{Quality: 90})
 	} else {
-		err = png.Encode(&b, to)
+		err = png.Encode(&b, picture)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("it cannot be made smaller: %w", err)
-	}
-	return &timeline.Image{MIME: mime, Data: b.Bytes()}, nil
+	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }
 
 // A gallery keeps pictures in files of a session, which go with it.

@@ -2,12 +2,16 @@ package mcpserver
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"image"
 	"image/color"
+	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,11 +107,8 @@ func TestImage_IsLeftAsItIs(t *testing.T) {
 }
 
 func TestImage_ThatCannotBeShownIsKept(t *testing.T) {
-	broken := drawn(t, 3000, 10, "image/png")
-	broken.Data = broken.Data[:60] // its size can be read
 	for want, i := range map[string]*timeline.Image{
 		"not shown: it is image/svg+xml, and not PNG": {MIME: "image/svg+xml", Data: []byte("<svg/>")},
-		"not shown: it cannot be read":                broken,
 		"not shown: more than 64 million pixels":      huge(t),
 	} {
 		var c content
@@ -117,6 +118,98 @@ func TestImage_ThatCannotBeShownIsKept(t *testing.T) {
 		if !strings.Contains(text, want) || !strings.Contains(text, "; whole in "+dir) || block != nil {
 			t.Errorf("got %q, want %q", text, want)
 		}
+	}
+}
+
+// A client that sends a damaged picture to its model sends it again with every message.
+func TestImage_ADamagedOneIsNeverShown(t *testing.T) {
+	var b bytes.Buffer
+	if err := gif.Encode(&b, image.NewGray(image.Rect(0, 0, 90, 90)), nil); err != nil {
+		t.Fatal(err)
+	}
+	webp, err := base64.StdEncoding.DecodeString("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := []*timeline.Image{
+		drawn(t, 100, 90, "image/png"), drawn(t, 100, 90, "image/jpeg"),
+		{MIME: "image/gif", Data: b.Bytes()}, {MIME: "image/webp", Data: webp},
+	}
+	try := func(what string, i *timeline.Image, want string) {
+		t.Helper()
+		var c content
+		dir := t.TempDir()
+		c.image(i, 1568, &gallery{dir: dir})
+		text, block := shown(t, &c)
+		if !strings.Contains(text, "not shown: the "+want) || !strings.Contains(text, "; whole in "+dir) || block != nil {
+			t.Errorf("%s: got %q, %v", what, text, block != nil)
+		}
+	}
+	for _, i := range whole {
+		var c content
+		c.image(i, 1568, &gallery{})
+		if _, block := shown(t, &c); block == nil {
+			t.Fatalf("%s: a whole one is not shown", i.MIME)
+		}
+		name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
+		for _, length := range []int{4, len(i.Data) / 3, len(i.Data) - len(i.Data)/4} {
+			try(fmt.Sprintf("%d of %d bytes", length, len(i.Data)), &timeline.Image{MIME: i.MIME, Data: i.Data[:length]}, name+" ")
+		}
+	}
+	short := drawn(t, 100, 90, "image/png")
+	data := bytes.Clone(short.Data)
+	copy(data[20:24], []byte{0, 0, 1, 0}) // more lines than there are
+	binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
+	try("a short IDAT", &timeline.Image{MIME: "image/png", Data: data}, "PNG is damaged (")
+	data = bytes.Clone(short.Data)
+	copy(data[16:24], make([]byte, 8))
+	binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
+	try("0 x 0", &timeline.Image{MIME: "image/png", Data: data}, "PNG is damaged (")
+	data = bytes.Clone(whole[2].Data)
+	copy(data[6:10], make([]byte, 4))
+	try("a GIF of 0 x 0", &timeline.Image{MIME: "image/gif", Data: data}, "GIF is damaged (")
+}
+
+func TestImage_IsWhatItsBytesAre(t *testing.T) {
+	i := drawn(t, 100, 90, "image/jpeg")
+	i.MIME = "image/png"
+	var c content
+	c.image(i, 1568, &gallery{})
+	if _, block := shown(t, &c); block == nil || block.MIMEType != "image/jpeg" {
+		t.Errorf("got %v", block)
+	}
+}
+
+func TestImage_OneThatIsTooLargeIsShownAsJPEG(t *testing.T) {
+	m := image.NewRGBA(image.Rect(0, 0, 1500, 1500))
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range m.Pix {
+		m.Pix[i] = uint8(random.Uint32()) | 1 // nothing that PNG makes small
+	}
+	for i := 3; i < len(m.Pix); i += 4 {
+		m.Pix[i] = 255
+	}
+	copy(m.Pix[:4], []byte{0, 0, 0, 0}) // can be seen through
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() < maxImageBytes {
+		t.Fatalf("the picture has only %d bytes", b.Len())
+	}
+	var c content
+	dir := t.TempDir()
+	c.image(&timeline.Image{MIME: "image/png", Data: b.Bytes()}, 1568, &gallery{dir: dir})
+	text, block := shown(t, &c)
+	if !strings.HasPrefix(text, "[image, 1500 x 1500, shown as JPEG; whole in "+dir) || block == nil || block.MIMEType != "image/jpeg" {
+		t.Fatalf("got %q", text)
+	}
+	shown, err := jpeg.Decode(bytes.NewReader(block.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := grey(shown, 0, 0); got < 100 {
+		t.Errorf("got %d where the picture can be seen through, want white", got)
 	}
 }
 
