@@ -156,6 +156,7 @@ func TestConn_MessageOverItsBoundThenErrTooLargeAndNothingIsSent(t *testing.T) {
 		"input far over":       func() error { return c.Send(ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes+1)}) },
 		"output over 64 KiB":   func() error { return worker.Send(ipc.Output{Stream: ipc.Stdout, Data: make([]byte, 64<<10+1)}) },
 		"prompt over 64 KiB":   func() error { return worker.Send(ipc.Idle{Prompt: strings.Repeat("x", 64<<10+1), Outcome: "ok"}) },
+		"too many variables":   func() error { return worker.Send(ipc.QueryResult{Status: "ok", Variables: make([]ipc.Variable, 201)}) },
 		"too many completions": func() error { return worker.Send(ipc.QueryResult{Status: "ok", Matches: make([]string, 201)}) },
 	} {
 		if err := send(); !errors.Is(err, ipc.ErrTooLarge) {

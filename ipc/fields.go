@@ -13,7 +13,7 @@ func (m *TurnInput) fields(w *walk) {
 	w.uint("turn", &m.Turn, required, 0)
 	w.uint("wait", &m.Wait, required, 1)
 	w.bytes("input", &m.Input, MaxFrameBytes)
-	w.bool("eof", &m.EOF)
+	w.bool("eof", &m.EOF, required)
 }
 
 func (m *Interrupt) fields(w *walk) {
@@ -24,7 +24,7 @@ func (m *Interrupt) fields(w *walk) {
 
 func (m *Query) fields(w *walk) {
 	w.uint("id", &m.ID, required, 0)
-	enum(w, "kind", &m.Kind, QueryComplete, QueryParse)
+	enum(w, "kind", &m.Kind, QueryComplete, QueryParse, QueryVariables)
 	w.text("text", &m.Text, required, MaxFrameBytes)
 	w.uint("cursor", &m.Cursor, required, 0)
 }
@@ -54,9 +54,10 @@ func (k *Worker) fields(w *walk) {
 }
 
 func (c *Capabilities) fields(w *walk) {
-	w.bool("images", &c.Images)
-	w.bool("fence", &c.Fence)
-	w.bool("query", &c.Query)
+	w.bool("images", &c.Images, required)
+	w.bool("fence", &c.Fence, required)
+	w.bool("query", &c.Query, required)
+	w.bool("variables", &c.Variables, optional)
 	enum(w, "interrupt", &c.Interrupt, InterruptBySignal, InterruptBySelf)
 }
 
@@ -70,7 +71,7 @@ func (m *Image) fields(w *walk) {
 	w.text("mime", &m.MIME, required, MaxTextBytes)
 	w.bytes("data", &m.Data, MaxFrameBytes)
 	w.text("source", &m.Source, optional, MaxTextBytes)
-	w.bool("update", &m.Update)
+	w.bool("update", &m.Update, required)
 	w.text("title", &m.Title, optional, MaxTextBytes)
 	w.uint("mark", &m.Mark, optional, 0)
 }
@@ -83,7 +84,7 @@ func (m *InputLine) fields(w *walk) {
 	w.uint("turn", &m.Turn, required, 0)
 	w.text("prompt", &m.Prompt, required, MaxTextBytes)
 	w.text("text", &m.Text, text, MaxFrameBytes)
-	w.bool("secret", &m.Secret)
+	w.bool("secret", &m.Secret, required)
 	w.uint("mark", &m.Mark, optional, 0)
 }
 
@@ -136,6 +137,15 @@ func (m *QueryResult) fields(w *walk) {
 	enum(w, "status", &m.Status, StatusOK, StatusComplete, StatusIncomplete, StatusInvalid, StatusTimeout)
 	w.uint("start", &m.Start, optional, 0)
 	w.texts("matches", &m.Matches, MaxMatches, MaxTextBytes)
+	objects(w, "variables", &m.Variables, MaxVariables)
+	w.uint("more", &m.More, optional, 0)
+}
+
+func (v *Variable) fields(w *walk) {
+	w.text("name", &v.Name, required, MaxBriefBytes)
+	w.text("type", &v.Type, required, MaxBriefBytes)
+	w.text("shape", &v.Shape, optional, MaxBriefBytes)
+	w.uint("bytes", &v.Bytes, optional, 0)
 }
 
 func (m *SessionEnd) fields(w *walk) {

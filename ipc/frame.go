@@ -49,7 +49,7 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 
 	kind.write(&w, m)
 	size := len(out.buf) - len(dst) - headerBytes
-	w.check("", checkSize(size, MaxFrameBytes))
+	w.check("", checkSize(size, MaxFrameBytes, "bytes"))
 	if w.err != nil {
 		return dst, fmt.Errorf("ipc: cannot send %s: %w", m.Type(), w.err)
 	}

@@ -224,13 +224,7 @@ func (in *input) sized() ([]byte, error) {
 
 // texts takes an array of at most most texts.
 func (in *input) texts(most int) ([]string, error) {
-	if err := in.want(kindArray); err != nil {
-		return nil, err
-	}
-	n, err := value(in.dec.DecodeArrayLen())
-	if err == nil && n > most {
-		err = sizeError{n, most, "entries"}
-	}
+	n, err := in.arrayLen(most)
 	if err != nil || n == 0 {
 		return nil, err
 	}
@@ -241,6 +235,18 @@ func (in *input) texts(most int) ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// arrayLen takes the header of an array of at most most values.
+func (in *input) arrayLen(most int) (int, error) {
+	if err := in.want(kindArray); err != nil {
+		return 0, err
+	}
+	n, err := value(in.dec.DecodeArrayLen())
+	if err == nil {
+		err = checkSize(n, most, "entries")
+	}
+	return n, err
 }
 
 // mapLen takes the header of a map: how many keys and values follow.

@@ -11,6 +11,8 @@ const (
 	MaxOutputBytes = 64 << 10 // Output.Data
 	MaxTextBytes   = 64 << 10 // every prompt, name, title and message
 	MaxMatches     = 200      // QueryResult.Matches
+	MaxVariables   = 200      // QueryResult.Variables
+	MaxBriefBytes  = 256      // every text of a Variable
 	MaxFields      = 64       // of one message, and of an object in it, unknown ones included
 	MaxDepth       = 16       // arrays and maps within each other, the message itself included
 )
@@ -44,7 +46,7 @@ type (
 		Level uint8  // 1, or 2 for one that user code cannot swallow
 	}
 
-	// Query asks about text while idle. It is never a turn.
+	// Query asks about text, or about what there is, while idle. It is never a turn.
 	Query struct {
 		ID     uint64
 		Kind   QueryKind
@@ -140,6 +142,9 @@ type (
 		Status  QueryStatus
 		Start   uint64   // complete: where in Text the matches begin, bytes
 		Matches []string // complete: replacements of Text[Start:Cursor], at most MaxMatches
+
+		Variables []Variable // variables: at most MaxVariables
+		More      uint64     // variables: how many are not among them
 	}
 
 	// SessionEnd is the last frame.
@@ -172,7 +177,16 @@ type Capabilities struct {
 	Images    bool
 	Fence     bool // text in-band on the terminal, frames carry marks
 	Query     bool
+	Variables bool // answers QueryVariables
 	Interrupt InterruptMode
+}
+
+// A Variable is a name that user code has made, and what it stands for.
+type Variable struct {
+	Name  string
+	Type  string
+	Shape string // as the language counts: "12", "(3, 4)"; empty when it has none
+	Bytes uint64 // what the value itself takes; 0 when unknown
 }
 
 // RuntimeError is the language's own error that ended a turn.
@@ -225,7 +239,10 @@ const (
 	QueryComplete QueryKind = "complete"
 	QueryParse    QueryKind = "parse"
 
-	StatusOK         QueryStatus = "ok"         // complete: Matches are all there is
+	// QueryVariables needs the capability Variables.
+	QueryVariables QueryKind = "variables"
+
+	StatusOK         QueryStatus = "ok"         // complete, variables: this is the answer
 	StatusComplete   QueryStatus = "complete"   // parse: Text is a whole input
 	StatusIncomplete QueryStatus = "incomplete" // parse: more lines are needed
 	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can mend it

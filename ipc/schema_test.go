@@ -95,7 +95,7 @@ func TestSchema_ListsTheFieldsOfTheGoTypes(t *testing.T) {
 			name := wireName(f.Name)
 			names = append(names, name)
 			inner := f.Type
-			if inner.Kind() == reflect.Pointer {
+			if inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 				inner = inner.Elem()
 			}
 			if inner.Kind() == reflect.Struct {
@@ -194,7 +194,7 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 				}
 				for typ, v := range map[string]any{
 					"uint": uint64(1), "bool": true, "text": "x", "bin": []byte("x"), "texts": []string{"x"},
-					"map": map[string]any{"x": 1}, "ext": msgpack.RawMessage{0xd4, 1, 0}, "nil": msgpack.RawMessage{0xc0},
+					"maps": []any{map[string]any{"x": 1}}, "map": map[string]any{"x": 1}, "ext": msgpack.RawMessage{0xd4, 1, 0}, "nil": msgpack.RawMessage{0xc0},
 					"number": 1.5,
 				} {
 					if typ == f.Type || typ == "uint" && (f.Type == "int" || f.Type == "number") {
@@ -229,8 +229,8 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 					refuse("longer than the longest", path, with(path, over))
 				}
 				if f.MaxItems > 0 {
-					accept("the most items", with(path, make([]string, f.MaxItems)))
-					refuse("more than the most items", path, with(path, make([]string, f.MaxItems+1)))
+					accept("the most items", with(path, items(f, f.MaxItems)))
+					refuse("more than the most items", path, with(path, items(f, f.MaxItems+1)))
 				}
 				if f.AbsentWhen != nil {
 					m := with(f.AbsentWhen.Field, f.AbsentWhen.Equals)
@@ -273,8 +273,22 @@ func sampleValue(f fieldSchema) any {
 		return true
 	case f.Type == "map":
 		return sample(f.Fields)
+	case f.Type == "maps":
+		return items(f, 1)
 	}
 	return sized(f.Type, 1)
+}
+
+// items is a list of n good values.
+func items(f fieldSchema, n int) any {
+	if f.Type == "texts" {
+		return make([]string, n)
+	}
+	list := make([]any, n)
+	for i := range list {
+		list[i] = sample(f.Fields)
+	}
+	return list
 }
 
 func sized(typ string, n int) any {
@@ -294,7 +308,11 @@ func set(m map[string]any, path string, v any) {
 	name, rest, nested := strings.Cut(path, ".")
 	switch {
 	case nested:
-		set(m[name].(map[string]any), rest, v)
+		inner := m[name]
+		if list, ok := inner.([]any); ok {
+			inner = list[0]
+		}
+		set(inner.(map[string]any), rest, v)
 	case v == nil:
 		delete(m, name)
 	default:

@@ -226,8 +226,11 @@ func TestVectors_CoverEveryMessageAndEnumeration(t *testing.T) {
 func eachField(prefix string, fields map[string]any, do func(string, any)) {
 	for name, value := range fields {
 		do(prefix+name, value)
-		if sub, ok := value.(map[string]any); ok {
-			eachField(prefix+name+".", sub, do)
+		list, _ := value.([]any)
+		for _, sub := range append(list, value) {
+			if sub, ok := sub.(map[string]any); ok {
+				eachField(prefix+name+".", sub, do)
+			}
 		}
 	}
 }
@@ -315,6 +318,14 @@ func structMeaning(v reflect.Value) map[string]any {
 				out[wireName(field.Name)] = list
 				continue
 			}
+			if value.Type().Elem().Kind() == reflect.Struct {
+				list := []any{}
+				for i := range value.Len() {
+					list = append(list, structMeaning(value.Index(i)))
+				}
+				out[wireName(field.Name)] = list
+				continue
+			}
 			out[wireName(field.Name)] = normal(value.Interface())
 		default:
 			out[wireName(field.Name)] = normal(value.Interface())
@@ -326,7 +337,7 @@ func structMeaning(v reflect.Value) map[string]any {
 // leftOut says which fields are absent when zero.
 func leftOut(v reflect.Value, name string) bool {
 	switch name {
-	case "Mark", "Source", "Title", "Start", "Matches", "Unrun":
+	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "More", "Shape", "Bytes":
 		return true
 	case "Message":
 		return v.Type() != reflect.TypeFor[ipc.RuntimeError]()

@@ -214,8 +214,8 @@ func (w *walk) level(name string, p *uint8) {
 	*p = uint8(v)
 }
 
-func (w *walk) bool(name string, p *bool) {
-	if w.visit(name, required, true) {
+func (w *walk) bool(name string, p *bool, need need) {
+	if w.visit(name, need, *p) {
 		transfer(w, name, p, unchecked, (*input).bool, (*msgpack.Encoder).EncodeBool)
 	}
 }
@@ -258,7 +258,7 @@ func (w *walk) bytes(name string, p *[]byte, limit int) {
 	if !w.visit(name, required, true) {
 		return
 	}
-	check := func(b []byte) error { return checkSize(len(b), limit) }
+	check := func(b []byte) error { return checkSize(len(b), limit, "bytes") }
 	transfer(w, name, p, check, (*input).bytes, encodeBytes)
 }
 
@@ -269,8 +269,8 @@ func (w *walk) texts(name string, p *[]string, most, limit int) {
 	}
 	checkText := textCheck(limit)
 	check := func(list []string) error {
-		if len(list) > most {
-			return sizeError{len(list), most, "entries"}
+		if err := checkSize(len(list), most, "entries"); err != nil {
+			return err
 		}
 		for _, s := range list {
 			if err := checkText(s); err != nil {
@@ -314,14 +314,15 @@ func enum[T ~string](w *walk, name string, p *T, allowed ...T) {
 
 func (w *walk) object(name string, m fielded) {
 	if w.visit(name, required, true) {
-		w.nested(name, m)
+		w.nested(name, m, 1)
 	}
 }
 
-// nested reads or writes the object of the field that was just visited.
-func (w *walk) nested(name string, m fielded) {
+// nested reads or writes an object in the field that was just visited, deeper by
+// so many maps and arrays.
+func (w *walk) nested(name string, m fielded, deeper int) {
 	purpose, outer := w.purpose, w.list
-	w.list = list{path: w.path + name + ".", depth: w.depth + 1}
+	w.list = list{path: w.path + name + ".", depth: w.depth + deeper}
 	if purpose == reading {
 		w.read(m)
 	} else {
@@ -340,7 +341,30 @@ func objectOrNil[T any, P interface {
 	if *p == nil {
 		*p = new(T)
 	}
-	w.nested(name, *p)
+	w.nested(name, *p, 1)
+}
+
+// objects is at most most maps, each with the fields of T.
+func objects[T any, P interface {
+	*T
+	fielded
+}](w *walk, name string, p *[]T, most int) {
+	if !w.visit(name, optional, len(*p) > 0) {
+		return
+	}
+	n, err := len(*p), error(nil)
+	if w.purpose == reading {
+		n, err = w.in.arrayLen(most)
+	} else if err = checkSize(n, most, "entries"); err == nil {
+		err = w.enc.EncodeArrayLen(n)
+	}
+	w.check(name, err)
+	if w.err == nil && w.purpose == reading && n > 0 {
+		*p = make([]T, n)
+	}
+	for i := 0; i < n && w.err == nil; i++ {
+		w.nested(name, P(&(*p)[i]), 2)
+	}
 }
 
 func unchecked[T any](T) error { return nil }
@@ -357,13 +381,13 @@ func textCheck(limit int) func(string) error {
 		if !utf8.ValidString(s) {
 			return errNotUTF8
 		}
-		return checkSize(len(s), limit)
+		return checkSize(len(s), limit, "bytes")
 	}
 }
 
-func checkSize(size, limit int) error {
+func checkSize(size, limit int, unit string) error {
 	if size > limit {
-		return sizeError{size, limit, "bytes"}
+		return sizeError{size, limit, unit}
 	}
 	return nil
 }

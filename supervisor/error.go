@@ -32,6 +32,9 @@ var (
 
 	// ErrUnsupported says that the worker lacks the capability.
 	ErrUnsupported = errors.New("supervisor: the worker does not offer this")
+
+	// ErrNoAnswer says that the worker did not answer a query in time.
+	ErrNoAnswer = errors.New("supervisor: the worker did not answer")
 )
 
 // BusyError refuses an input because another one runs.

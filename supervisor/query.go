@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -56,6 +57,46 @@ func (s *Session) Parse(ctx context.Context, text string) (ParseStatus, error) {
 	return ParseUnknown, nil
 }
 
+// Variables is what user code has made, the newest first, functions and classes
+// behind the data.
+type Variables struct {
+	List []Variable // at most 200
+	More int        // how many are not in List
+}
+
+// A Variable is a name and what it stands for.
+type Variable struct {
+	Name  string
+	Type  string
+	Shape string // as the language counts: "12", "(3, 4)"; empty when it has none
+	Bytes uint64 // what the value itself takes; 0 when unknown
+}
+
+// Variables asks the idle worker what user code has made. It runs no user code.
+// The error is one that Complete has, or ErrNoAnswer.
+func (s *Session) Variables(ctx context.Context) (Variables, error) {
+	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryVariables})
+	if err == nil && r.Status != ipc.StatusOK {
+		err = ErrNoAnswer
+	}
+	if err != nil {
+		return Variables{}, err
+	}
+	v := Variables{More: int(min(r.More, math.MaxInt32))}
+	for _, one := range r.Variables {
+		v.List = append(v.List, Variable(one))
+	}
+	return v, nil
+}
+
+// offers reports whether a worker answers queries of that kind.
+func offers(c ipc.Capabilities, kind ipc.QueryKind) bool {
+	if kind == ipc.QueryVariables {
+		return c.Variables
+	}
+	return c.Query
+}
+
 func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, error) {
 	none := ipc.QueryResult{Status: ipc.StatusTimeout}
 	if len(q.Text) > ipc.MaxTextBytes {
@@ -71,7 +112,7 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 		err = &WaitingError{Wait: s.shown.Wait}
 	case s.state != StateIdle:
 		err = s.busyLocked()
-	case !w.ready.Capabilities.Query:
+	case !offers(w.ready.Capabilities, q.Kind):
 		err = ErrUnsupported
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -366,11 +367,29 @@ func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, supervisor.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
+	want := supervisor.Variables{List: []supervisor.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
+	if got, err := s.Variables(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
 	turn, _ := s.Submit(t.Context(), "sleep")
+	if _, err := s.Variables(t.Context()); !errors.Is(err, supervisor.ErrBusy) {
+		t.Errorf("while running: got %v", err)
+	}
 	if _, err := s.Complete(t.Context(), "pr", 2); !errors.Is(err, supervisor.ErrBusy) {
 		t.Errorf("while running: got %v", err)
 	}
 	_, _ = s.Interrupt(t.Context(), turn.ID())
+}
+
+func TestSession_AWorkerThatListsNoVariablesIsNotAsked(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{NoQuery: true}))
+	settle(t, s)
+	if _, err := s.Variables(t.Context()); !errors.Is(err, supervisor.ErrUnsupported) {
+		t.Errorf("got %v", err)
+	}
+	if _, r := submit(t, s, "print ok"); text(r.Events) != "ok\n" {
+		t.Errorf("got %q", text(r.Events))
+	}
 }
 
 func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 // reply answers a query: the names of commands complete a word; a script is
 // incomplete while its last line ends in a backslash, and beyond help with a
-// "?" in it. "hang" takes until it is interrupted.
+// "?" in it. There is one variable to list, and one more. "hang" takes until it is interrupted.
 func (w *worker) reply(m ipc.Query) {
 	if m.Text == "hang" {
 		w.mu.Lock()
@@ -27,6 +27,9 @@ func (w *worker) reply(m ipc.Query) {
 	}
 	result := ipc.QueryResult{ID: m.ID}
 	switch {
+	case m.Kind == ipc.QueryVariables:
+		result.Status, result.More = ipc.StatusOK, 1
+		result.Variables = []ipc.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}
 	case m.Kind == ipc.QueryComplete:
 		text := m.Text[:min(m.Cursor, uint64(len(m.Text)))]
 		start := strings.LastIndexByte(text, '\n') + 1

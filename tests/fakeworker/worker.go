@@ -183,7 +183,7 @@ func (w *worker) greet(start string) (status int, ended bool) {
 			Name: "fake", Version: "1", Language: "fake", RuntimeVersion: "1",
 			Executable: executable, PID: uint64(os.Getpid()),
 		},
-		Capabilities: ipc.Capabilities{Images: true, Fence: w.fence, Query: w.query, Interrupt: mode},
+		Capabilities: ipc.Capabilities{Images: true, Fence: w.fence, Query: w.query, Variables: w.query, Interrupt: mode},
 	})
 	return 0, false
 }

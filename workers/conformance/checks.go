@@ -32,6 +32,7 @@ func checks() []check {
 		{"an interrupt of a finished turn is stale", staleInterruptDoesNothing},
 		{"a query for completions", queryCompletes},
 		{"a query whether an input is whole", queryParses},
+		{"a query for the variables", queryVariables},
 		{"REPL_IPC is gone from the environment", channelIsNotInTheEnvironment},
 		{"children do not inherit the channel", childrenDoNotInheritTheChannel},
 		{"an exit of the language ends the session with its status", exitEndsTheSession},
@@ -424,6 +425,39 @@ func queryParses(s *session) error {
 		}
 	}
 	return nil
+}
+
+func queryVariables(s *session) error {
+	if s.Define == "" {
+		return skip("the dialect makes no variable")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	if !s.ready.Capabilities.Variables {
+		return skip("the worker lists no variables")
+	}
+	if r, err := s.run(s.Define); err != nil {
+		return err
+	} else if r.idle.Outcome != ipc.OutcomeOK {
+		return fmt.Errorf("got %s for %q", describe(r.idle), s.Define)
+	}
+	if err := s.conn.Send(ipc.Query{ID: 43, Kind: ipc.QueryVariables}); err != nil {
+		return err
+	}
+	got, err := expect[ipc.QueryResult](s)
+	if err != nil {
+		return err
+	}
+	if got.ID != 43 || got.Status != ipc.StatusOK {
+		return fmt.Errorf("got %s, want the answer to query 43", describe(got))
+	}
+	for _, v := range got.Variables {
+		if v.Name == s.Variable {
+			return nil
+		}
+	}
+	return fmt.Errorf("got %s, want %q among the variables", describe(got), s.Variable)
 }
 
 func channelIsNotInTheEnvironment(s *session) error {

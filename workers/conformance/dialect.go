@@ -21,6 +21,9 @@ type Dialect struct {
 
 	Word  string // the beginning of a name
 	Match string // what completes it, among others
+
+	Define   string // makes a variable
+	Variable string // its name
 }
 
 // Python is the dialect of Python 3.
@@ -39,6 +42,9 @@ func Python() Dialect {
 		Broken:  "x = = 1",
 		Word:    "impor",
 		Match:   "import",
+
+		Define:   "answer = 42",
+		Variable: "answer",
 	}
 }
 
@@ -58,5 +64,8 @@ func R() Dialect {
 		Broken:  "x <- <- 1",
 		Word:    "prin",
 		Match:   "print",
+
+		Define:   "answer <- 42",
+		Variable: "answer",
 	}
 }

@@ -4,7 +4,9 @@ package python_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -268,6 +270,74 @@ obj = C()
 		}
 		if r := w.Run("'after'"); r.Out() != "'after'\n" {
 			t.Fatalf("got %q", r.Script())
+		}
+	})
+}
+
+func TestQuery_ListsVariablesAndRunsNoUserCode(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		ask := func() ipc.QueryResult {
+			t.Helper()
+			w.Tell(ipc.Query{ID: 7, Kind: ipc.QueryVariables})
+			m, ok := w.Next().(ipc.QueryResult)
+			if !ok || m.ID != 7 || m.Status != ipc.StatusOK {
+				t.Fatalf("got %+v", m)
+			}
+			return m
+		}
+		if m := ask(); len(m.Variables) != 0 || m.More != 0 {
+			t.Errorf("in a new session: got %+v", m)
+		}
+		w.Run(`import os, sys
+from os.path import join
+from math import sqrt
+from fractions import Fraction
+ran = []
+class Meta(type):
+    __name__ = property(lambda c: ran.append(1))
+    def __instancecheck__(c, o): ran.append(2)
+    def __getattribute__(c, n): ran.append(3); return type.__getattribute__(c, n)
+class Nosy(metaclass=Meta):
+    def __getattribute__(self, n): ran.append(4); return object.__getattribute__(self, n)
+    def __len__(self): ran.append(5); return 1
+    def __sizeof__(self): ran.append(6); return 1
+    def __repr__(self): ran.append(7); return ''
+class Words(list):
+    def __len__(self): ran.append(8); return 1
+def function(): pass
+_private = __dunder__ = 1
+text = 'é' * 12
+table = {'a': 1}
+nosy = Nosy(); words = Words()
+ran.clear()`)
+		var got []string
+		for _, v := range ask().Variables {
+			size := ""
+			if v.Bytes > 0 {
+				size = " sized"
+			}
+			got = append(got, v.Name+" "+v.Type+" "+v.Shape+size)
+		}
+		want := []string{
+			"words Words ", "nosy Nosy ", "table dict 1 sized", "text str 12 sized", "ran list 0 sized",
+			"function function ", "Words type ", "Nosy Meta ", "Meta type ",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q,\nwant %q", got, want)
+		}
+		w.Run("ran").Wants(t, "[]\n")
+		w.Run("for i in range(300): globals()['n%d' % i] = 'x' * 500\nglobals()['v' * 300] = type('T' * 300, (), {})()")
+		m := ask()
+		if len(m.Variables) != 200 || m.More != 301+10-200 || len(m.Variables[0].Name) > 256 || len(m.Variables[0].Type) > 256 {
+			t.Errorf("got %d variables and %d more, the first %+v", len(m.Variables), m.More, m.Variables[0])
+		}
+		if s.python != "" && exec.Command(s.python, "-c", "import numpy").Run() == nil {
+			w.Run("import numpy; grid = numpy.zeros((3, 4)); row = grid[0]")
+			if v := ask().Variables; v[0] != (ipc.Variable{Name: "row", Type: "ndarray", Shape: "4", Bytes: 32}) ||
+				v[1] != (ipc.Variable{Name: "grid", Type: "ndarray", Shape: "(3, 4)", Bytes: 96}) {
+				t.Errorf("got %+v", v[:2])
+			}
 		}
 	})
 }

@@ -308,7 +308,7 @@ def decode(payload):
         message[name] = value
     if kind == "interrupt" and message["level"] > 2:
         raise ProtocolError("interrupt: field level: %d is neither 1 nor 2" % message["level"])
-    if kind == "query" and message["kind"] not in ("complete", "parse"):
+    if kind == "query" and message["kind"] not in ("complete", "parse", "variables"):
         raise ProtocolError("query: field kind: unknown value %.80r" % message["kind"])
     return message
 

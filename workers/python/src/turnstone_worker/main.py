@@ -143,7 +143,7 @@ class Worker:
                     "executable": text(sys.executable or ""),
                     "pid": os.getpid(),
                 },
-                "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "interrupt": "signal"},
+                "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "interrupt": "signal"},
             }
         )
         self.interrupts.begin(0)

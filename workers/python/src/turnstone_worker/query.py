@@ -1,10 +1,15 @@
-"""Questions about a text while no turn runs: how it may go on, and whether it is whole."""
+"""Questions while no turn runs: how a text may go on, whether it is whole, what there is."""
 import builtins
 import keyword
 import sys
-from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+
+from turnstone_worker.codec import text
 
 _MATCHES = 200
+_VARIABLES = 200
+_BRIEF = 256  # bytes of each text of a variable
+_BLOCKS = 1000  # of a pandas table that are added up; its size is not told when there are more
 _MISSING = object()
 
 
@@ -12,6 +17,8 @@ def answer(query, namespace, flags):
     """The fields of the query_result. User code may run, and take its time."""
     if query["kind"] == "parse":
         return {"status": _parse(query["text"], flags)}
+    if query["kind"] == "variables":
+        return _variables(namespace)
     before = query["text"].encode()[: query["cursor"]].decode("utf-8", "ignore")
     start, matches = _complete(before, namespace)
     return {"status": "ok", "start": len(before[:start].encode()), "matches": matches}
@@ -165,3 +172,87 @@ def _parse(text, flags):
 
 def _only_ast():
     return sys.modules["_ast"].PyCF_ONLY_AST
+
+
+# ---------------------------------------------------------------- variables
+
+_COUNTED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, range)
+_name_of = type.__dict__["__name__"].__get__  # a metaclass may have its own
+_fields_of = type.__dict__["__dict__"].__get__
+
+
+def _variables(namespace):
+    """What user code has made, the newest first, functions and classes behind the data.
+
+    No code of the user's runs: a value is looked into only if its type is exactly one
+    that is known here.
+    """
+    data, code = [], []
+    for name, value in reversed(list(namespace.items())):
+        kind = type(value)
+        if type(name) is not str or name.startswith("_") or issubclass(kind, ModuleType):
+            continue
+        if kind is FunctionType or issubclass(kind, type):
+            module = value.__module__ if kind is FunctionType else _fields_of(value).get("__module__")
+            if type(module) is not str or module == "__main__":  # the others are imported
+                code.append((name, value))
+        elif kind is not BuiltinFunctionType:
+            data.append((name, value))
+    found = data + code
+    library = {}
+    for module, names in (("numpy", ("ndarray",)), ("pandas", ("DataFrame", "Series", "Index")), ("polars", ("DataFrame", "Series"))):
+        module = sys.modules.get(module)
+        for name in names if type(module) is ModuleType else ():
+            known = vars(module).get(name)
+            if isinstance(known, type):
+                library[known] = _FAMILIES[module.__name__]
+    return {
+        "status": "ok",
+        "variables": [_variable(name, value, library) for name, value in found[:_VARIABLES]],
+        "more": max(0, len(found) - _VARIABLES),
+    }
+
+
+def _variable(name, value, library):
+    kind = type(value)
+    variable = {"name": text(name, _BRIEF), "type": text(_name_of(kind), _BRIEF)}
+    try:
+        if kind in _COUNTED:
+            shape, size = len(value), sys.getsizeof(value)
+        elif kind in library:
+            shape, size = library[kind](value)
+        else:
+            return variable
+    except Exception:
+        return variable
+    if type(shape) is tuple:
+        shape = shape[0] if len(shape) == 1 else shape
+    variable["shape"] = text(str(shape), _BRIEF)
+    if size is not None:
+        variable["bytes"] = int(size)
+    return variable
+
+
+def _array(value):
+    return value.shape, value.nbytes
+
+
+def _table(value):
+    manager = getattr(value, "_mgr", None)
+    blocks = () if manager is None else manager.blocks
+    if not blocks or len(blocks) > _BLOCKS:
+        return value.shape, None
+    size = 0
+    for block in blocks:
+        values = block.values
+        if not str(vars(type(values)).get("__module__", "numpy")).startswith(("numpy", "pandas.")):
+            return value.shape, None  # an array type of the user's
+        size += values.nbytes
+    return value.shape, size
+
+
+def _frame(value):
+    return value.shape, value.estimated_size()
+
+
+_FAMILIES = {"numpy": _array, "pandas": _table, "polars": _frame}
