@@ -27,8 +27,14 @@ type agent struct {
 
 func newAgent(t *testing.T, h home, args ...string) *agent {
 	t.Helper()
+	return newAgentWithLog(t, h, os.Stderr, args...)
+}
+
+// newAgentWithLog is newAgent with a server whose standard error goes to log.
+func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent {
+	t.Helper()
 	cmd := h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,14 +146,29 @@ time.sleep(1000)`)
 func TestMCP_KeepsTheSecretsOfItsClientFromTheCode(t *testing.T) {
 	h := newHome(t)
 	h.env = append(h.env, "CLAUDE_CODE_MESSAGING_TOKEN=a", "CLAUDE_CODE_OAUTH_TOKEN=b", "GEMINI_CLI_IDE_AUTH_TOKEN=c",
-		"CODEX_ACCESS_TOKEN=d", "OPENAI_API_KEY=mine")
+		"CODEX_ACCESS_TOKEN=d", "OPENCODE_SERVER_PASSWORD=e", "OPENAI_API_KEY=mine")
 	a := newAgent(t, h)
-	got := a.repl(`import os; sorted(v for k, v in os.environ.items() if v in ("a", "b", "c", "d", "mine"))`)
+	got := a.repl(`import os; sorted(v for k, v in os.environ.items() if v in ("a", "b", "c", "d", "e", "mine"))`)
 	if got != "['mine']" {
 		t.Errorf("got %s, want the user's own key only", got)
 	}
 	_ = a.in.Close()
 	_ = a.cmd.Wait()
+}
+
+// What goes wrong between calls is nobody's reply, and a client keeps standard error.
+func TestMCP_SaysWhatGoesWrongOnStandardError(t *testing.T) {
+	h := newHome(t)
+	var log strings.Builder
+	a := newAgentWithLog(t, h, &log)
+	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"1","session":"no name"},`+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	a.until("is not a session name")
+	_ = a.in.Close()
+	_ = a.cmd.Wait()
+	if !strings.Contains(log.String(), "a session did not open") {
+		t.Errorf("got %q on standard error", log.String())
+	}
 }
 
 func TestMCP_WorksInTheProjectOfItsClient(t *testing.T) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ func clientSecrets() []string {
 		"GEMINI_CLI_IDE_AUTH_TOKEN",
 		"CODEX_API_KEY",
 		"CODEX_ACCESS_TOKEN",
+		"OPENCODE_SERVER_PASSWORD",
 	}
 }
 
@@ -111,6 +113,8 @@ func mcp(s streams, args []string) (int, error) {
 		In:        s.in,
 		Out:       s.out,
 		Version:   programVersion(),
+		// Clients keep what a server says there, or show it.
+		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if away.use {
 		status, err := away.serve(ctx, options, c, s.err)

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
@@ -43,28 +48,79 @@ type (
 	noArgs struct{}
 )
 
+// ofHosts are arguments that hosts add to every tool, and keep for themselves as a
+// rule. wait_for_previous is the Gemini CLI's: calls of one client are taken in the
+// order in which they come anyway.
+var ofHosts = []string{"wait_for_previous"}
+
 // decode reads the arguments of a tool. Its errors tell a model how to repair them.
-func decode[T any](arguments json.RawMessage) (args T, err error) {
+// Arguments that the tool does not have are only noted: hosts and models add some, and
+// a call that has what it needs is run without them.
+func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	if len(arguments) == 0 {
 		return args, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(arguments))
 	d.DisallowUnknownFields()
 	err = d.Decode(&args)
-	if err == nil {
-		return args, nil
+	if err != nil && strings.HasPrefix(err.Error(), "json: unknown field ") {
+		r.unknown = unknownNames[T](arguments)
+		args = *new(T)
+		err = json.Unmarshal(arguments, &args)
 	}
 	var wrong *json.UnmarshalTypeError
-	switch text := err.Error(); {
+	switch {
+	case err == nil:
+		return args, nil
 	case errors.As(err, &wrong) && wrong.Field != "":
 		return args, fmt.Errorf("%s must be %s, not %s", wrong.Field, kindName(wrong.Type), article(wrong.Value))
 	case errors.As(err, &wrong):
 		return args, fmt.Errorf("the arguments must be an object, not %s", article(wrong.Value))
-	case strings.HasPrefix(text, "json: unknown field "):
-		name := strings.Trim(strings.TrimPrefix(text, "json: unknown field "), `"`)
-		return args, fmt.Errorf("unknown argument %q: this tool takes %s", name, fieldNames[T]())
 	default:
-		return args, fmt.Errorf("the arguments cannot be read: %s", strings.TrimPrefix(text, "json: "))
+		return args, fmt.Errorf("the arguments cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+}
+
+// unknownNames are the arguments that a tool does not have, but for those of hosts.
+func unknownNames[T any](arguments json.RawMessage) (names []string) {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(arguments, &given) // what cannot be read is told by who decodes it
+	known := append(namesOf[T](), ofHosts...)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// needsKnown is the error of a call that cannot be what it was meant to be, without
+// what it calls by another name.
+func needsKnown[T any](r *request) error {
+	if len(r.unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknown[0], list(namesOf[T](), "and", "no arguments"))
+}
+
+// maxIgnored bounds the names that are remembered as said.
+const maxIgnored = 64
+
+// sayIgnored says, once for each name, which arguments of a call were not used.
+func (s *server) sayIgnored(r *request, result *mcp.CallToolResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range r.unknown {
+		if result.IsError || len(s.ignored) == maxIgnored || s.ignored[name] {
+			continue
+		}
+		if s.ignored == nil {
+			s.ignored = make(map[string]bool)
+		}
+		s.ignored[name] = true
+		c := content{blocks: result.Content}
+		c.line(fmt.Sprintf("[unknown argument %q was ignored]", name))
+		result.Content = c.blocks
 	}
 }
 
@@ -96,14 +152,14 @@ func article(value string) string {
 	}
 }
 
-// fieldNames lists the arguments of a tool.
-func fieldNames[T any]() string {
+// namesOf are the arguments of a tool.
+func namesOf[T any]() []string {
 	t := reflect.TypeFor[T]()
 	names := make([]string, t.NumField())
 	for i := range names {
 		names[i] = t.Field(i).Tag.Get("json")
 	}
-	return list(names, "and", "no arguments")
+	return names
 }
 
 // list joins names as a sentence does.
@@ -124,7 +180,7 @@ func waitTime(name string, ms *float64) (time.Duration, error) {
 		return defaultTimeout, nil
 	}
 	if most := float64(maxTimeout / time.Millisecond); math.IsNaN(*ms) || *ms < 0 || *ms > most {
-		return 0, fmt.Errorf("%s must be from 0 to %.0f, not %v", name, most, *ms)
+		return 0, fmt.Errorf("%s must be from 0 to %.0f, not %s", name, most, strconv.FormatFloat(*ms, 'f', -1, 64))
 	}
 	return time.Duration(*ms * float64(time.Millisecond)), nil
 }

@@ -18,6 +18,8 @@ type request struct {
 	*call
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
+
+	unknown []string // arguments that the tool does not have
 }
 
 // A budget bounds the text of one result.

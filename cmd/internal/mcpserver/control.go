@@ -32,6 +32,10 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 	if a == nil {
 		return result
 	}
+	// Variables are not given up for a call that may mean another session.
+	if err := needsKnown[sessionArgs](r); err != nil {
+		return failure(err)
+	}
 	if err := a.session.Reset(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -45,7 +49,7 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 // askerFor is the call of a tool that takes nothing but a session, or else the
 // call's result.
 func (s *server) askerFor(ctx context.Context, r *request, arguments json.RawMessage) (*asker, *mcp.CallToolResult) {
-	args, err := decode[sessionArgs](arguments)
+	args, err := decode[sessionArgs](r, arguments)
 	if err != nil {
 		return nil, failure(err)
 	}
@@ -70,8 +74,8 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 }
 
 // list is the tool repl_sessions.
-func (s *server) list(ctx context.Context, _ *request, arguments json.RawMessage) *mcp.CallToolResult {
-	if _, err := decode[noArgs](arguments); err != nil {
+func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
+	if _, err := decode[noArgs](r, arguments); err != nil {
 		return failure(err)
 	}
 	all, opening, err := s.sessions.describe(ctx)

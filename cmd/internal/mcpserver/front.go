@@ -209,7 +209,7 @@ func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
 		r.Header.Set(callHeader, strconv.FormatInt(number, 10))
 	}
 	x.handOver(f.inSessions, r, body)
-	if x.call != nil && !x.opened { // the SDK has refused it
+	if x.answered != nil && !x.opened { // the SDK has refused the call
 		x.answered()
 	}
 }

@@ -27,7 +27,7 @@ const (
 // output is the tool repl_output: it waits for a turn, or looks into output
 // without moving the caller's cursor.
 func (s *server) output(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	args, err := decode[outputArgs](arguments)
+	args, err := decode[outputArgs](r, arguments)
 	wait, waitErr := waitTime("wait_ms", args.WaitMS)
 	if err = errors.Join(err, waitErr); err != nil {
 		return failure(err)

@@ -30,9 +30,11 @@ const notUsed = "the input was not used"
 
 // repl runs code, or answers a wait that the caller knows of.
 func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	args, err := decode[replArgs](arguments)
+	args, err := decode[replArgs](r, arguments)
 	if err == nil && args.Input == nil {
-		err = errors.New(`input is required: code, an answer, or "" to wait for news`)
+		if err = needsKnown[replArgs](r); err == nil {
+			err = errors.New(`input is required: code, an answer, or "" to wait for news`)
+		}
 	}
 	timeout, timeoutErr := waitTime("timeout_ms", args.TimeoutMS)
 	if err = errors.Join(err, timeoutErr); err != nil {

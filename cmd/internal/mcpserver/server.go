@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -75,6 +76,9 @@ type server struct {
 	imageSide int
 	parked    carPark
 	pages     askpage.Pages
+
+	mu      sync.Mutex
+	ignored map[string]bool // guarded by mu; unknown arguments that the client was told of, at most maxIgnored
 }
 
 // newServer is what one client sees, with options that are complete.

@@ -176,7 +176,8 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		{"repl_output", map[string]any{"lines": "ten"}, `lines must be like "120-180"`},
 		{"repl_interrupt", map[string]any{"session": "new"}, `unknown session "new"`},
 		{"repl_reset", map[string]any{"input": ""}, "unknown argument"},
-		{"repl_sessions", map[string]any{"all": true}, "this tool takes no arguments"},
+		{"repl", map[string]any{"input": 1, "more": 1}, "input must be a string, not a number"},
+		{"repl", map[string]any{"input": "", "timeout_ms": 1e7}, "timeout_ms must be from 0 to 600000, not 10000000"},
 	} {
 		r := c.decode(c.request("tools/call", map[string]any{"name": bad.tool, "arguments": bad.args}))
 		if !r.IsError {
@@ -185,6 +186,41 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		wantPart(t, r.text(), bad.want)
 	}
 	wantText(t, c.repl("print 2"), "2")
+}
+
+// Hosts add arguments of their own to the tools of every server, and models make some
+// up: what is needed is there all the same.
+func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
+	c := greet(t, nil)
+	call := func(tool string, args map[string]any) string { return c.call(tool, args).text() }
+	more := func() map[string]any { return map[string]any{"input": "print 2", "language": "fake", "Reason": 1} }
+	wantText(t, call("repl", map[string]any{"input": "print 2", "wait_for_previous": true}), "2")
+	wantText(t, call("repl", more()), "2\n[unknown argument \"Reason\" was ignored]\n[unknown argument \"language\" was ignored]")
+	wantText(t, call("repl", more()), "2")
+	wantPart(t, call("repl_sessions", map[string]any{"all": true}), "main", `[unknown argument "all" was ignored]`)
+	wantPart(t, call("repl_output", map[string]any{"wait_for_previous": false}), "nothing new")
+}
+
+// Services for models refuse all tools for one whose properties are not said.
+func TestServer_EverySchemaSaysItsProperties(t *testing.T) {
+	c := greet(t, nil)
+	var r struct {
+		Tools []struct {
+			Name        string         `json:"name"`
+			InputSchema map[string]any `json:"inputSchema"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(c.request("tools/list", map[string]any{}).Result, &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range r.Tools {
+		if _, ok := tool.InputSchema["properties"].(map[string]any); !ok || tool.InputSchema["type"] != "object" {
+			t.Errorf("%s: got %v", tool.Name, tool.InputSchema)
+		}
+		if tool.InputSchema["additionalProperties"] == false {
+			t.Errorf("%s forbids what hosts add", tool.Name)
+		}
+	}
 }
 
 func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T) {

@@ -40,8 +40,9 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.transport.callOf(ctx, req); ok {
-				r := &request{c, req, newHeartbeat(c.token != nil)}
+				r := &request{call: c, sdk: req, beat: newHeartbeat(c.token != nil)}
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
+					s.sayIgnored(r, result)
 					r.keepText(result)
 					return result, nil
 				}
@@ -54,7 +55,7 @@ func (s *server) addTools(to *mcp.Server) {
 	add("repl_output", "Read output", outputDescription, reads, s.outputSchema(), s.output)
 	add("repl_interrupt", "Interrupt", "Interrupt what a session runs, as Ctrl-C does. Its variables stay.", stops, s.sessionSchema(), s.interrupt)
 	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, s.sessionSchema(), s.reset)
-	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory.", reads, schema{Type: "object"}, s.list)
+	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory.", reads, object(nil), s.list)
 
 	to.AddReceivingMiddleware(nameTools(names))
 }
@@ -113,16 +114,20 @@ type schema struct {
 	Type        string            `json:"type,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Enum        []string          `json:"enum,omitempty"`
-	Properties  map[string]schema `json:"properties,omitempty"`
+	Properties  map[string]schema `json:"properties,omitzero"`
 	Required    []string          `json:"required,omitempty"`
 	Minimum     *int64            `json:"minimum,omitempty"`
 	Maximum     *int64            `json:"maximum,omitempty"`
-	Closed      *bool             `json:"additionalProperties,omitempty"` // false allows no other properties
 }
 
+// object is the arguments of a tool. Properties are said also where there are none:
+// there are services for models that refuse every tool for the lack. Others are not
+// forbidden, because hosts add some of their own.
 func object(properties map[string]schema, required ...string) schema {
-	others := false
-	return schema{Type: "object", Properties: properties, Required: required, Closed: &others}
+	if properties == nil {
+		properties = map[string]schema{}
+	}
+	return schema{Type: "object", Properties: properties, Required: required}
 }
 
 func (s *server) replSchema() schema {

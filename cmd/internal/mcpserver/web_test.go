@@ -293,7 +293,11 @@ func (a *asked) all() []answer {
 // answer is the answer, once the response is over.
 func (a *asked) answer() answer {
 	a.c.t.Helper()
-	for _, m := range a.all() {
+	all := a.all()
+	if a.err != nil {
+		a.c.t.Errorf("%s: the response was cut: %v", a.id, a.err)
+	}
+	for _, m := range all {
 		if string(m.ID) == a.id && m.Method == "" {
 			return m
 		}
