@@ -125,7 +125,7 @@ func deathReport(what string, g GenerationEnded) string {
 	if g.LastLine != "" {
 		s += "; last line: " + strings.TrimSpace(g.LastLine)
 	}
-	if g.PeakRSS > 0 {
+	if g.PeakRSS > 0 && !g.Clean && !g.Unready { // it may be why
 		s += "; peak memory " + ByteCount(g.PeakRSS)
 	}
 	return s

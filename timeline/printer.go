@@ -65,6 +65,14 @@ const (
 	strEscaped                        // ESC within such a string
 )
 
+// Plain is text as a terminal would show it in the end, as Render has it.
+func Plain(text string) string {
+	var p printer
+	p.write(Stdout, []byte(text))
+	p.flush()
+	return string(p.out) + string(p.line)
+}
+
 // open reports whether the last line has text and is unfinished.
 func (p *printer) open() bool { return len(p.line) > 0 || p.continued }
 

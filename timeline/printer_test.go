@@ -151,3 +151,15 @@ func BenchmarkPrinter(b *testing.B) {
 		})
 	}
 }
+
+func TestPlain_IsWhatATerminalShows(t *testing.T) {
+	for text, want := range map[string]string{
+		"\x1b[39;1H\x1b[1mname?\x1b[0m ": "name? ",
+		"a\nb\rc":                        "a\nc",
+		"half \xc3":                      "half \\xc3",
+	} {
+		if got := Plain(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

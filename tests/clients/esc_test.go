@@ -13,7 +13,7 @@ func TestEsc_InterruptsOrTheNextCallSaysWhatRuns(t *testing.T) {
 	wants := map[string][]string{
 		"claude": {"so far", "KeyboardInterrupt", "x is 42"},
 		"codex":  {"so far", "KeyboardInterrupt", "x is 42"},
-		"gemini": {"so far", "[running", "the input was not used", "repl_interrupt"},
+		"gemini": {"so far", "[your input was NOT run: the session is still running", "repl_interrupt"},
 	}
 	ready := map[string]string{"claude": "auto mode on", "codex": "stub default", "gemini": "Type your message"}
 	for _, a := range agents {

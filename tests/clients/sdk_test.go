@@ -246,7 +246,7 @@ func TestSDK_SecondCallIsToldWhatRuns(t *testing.T) {
 		first := c.start(run("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
 		c.started(first)
 		got := c.run("1 + 1").text()
-		for _, want := range []string{"[running ", "the input was not used", "repl_interrupt"} {
+		for _, want := range []string{"[your input was NOT run: the session is still running ", "repl_interrupt"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("got %q, want %q in it", got, want)
 			}

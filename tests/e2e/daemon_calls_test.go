@@ -261,7 +261,7 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	}
 	b.kill()
 	c := h.caller(t, "--daemon", "--name", "bot")
-	if got := c.repl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "not used") {
+	if got := c.repl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "NOT run") {
 		t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
 	}
 	if got := c.repl("ada"); !strings.Contains(got, "'ada'") {

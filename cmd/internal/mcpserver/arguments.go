@@ -185,6 +185,14 @@ func waitTime(name string, ms *float64) (time.Duration, error) {
 	return time.Duration(*ms * float64(time.Millisecond)), nil
 }
 
+// placeInLine reads "LINE:CHARACTER", both from 1.
+func placeInLine(s string) (line, character int, ok bool) {
+	a, b, ok := strings.Cut(strings.TrimSpace(s), ":")
+	line, lineErr := strconv.Atoi(a)
+	character, characterErr := strconv.Atoi(b)
+	return line, character, ok && lineErr == nil && characterErr == nil && line > 0 && character > 0
+}
+
 // lineRange reads "FROM-TO", "FROM-", "LINE" or "-COUNT" for lines that are
 // numbered 1 to total.
 func lineRange(s string, total int) (from, to int, err error) {
@@ -215,8 +223,12 @@ func lineRange(s string, total int) (from, to int, err error) {
 	default:
 		err = bad
 	}
-	if err == nil && (from < 1 || from > to && b != "") {
+	switch {
+	case err != nil:
+	case from < 1:
 		err = bad
+	case from > to && b != "":
+		err = fmt.Errorf("lines %q: the first is after the last", s)
 	}
 	return from, to, err
 }

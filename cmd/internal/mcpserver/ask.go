@@ -263,13 +263,14 @@ func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
 	if w.Terminal && w.Reader != "" {
 		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.view.name)
 	}
-	about += " asks for input"
+	about, colon := about+" asks for input", ": "
 	if w.Secret {
-		about += " that is not to be seen. The model does not get it"
+		about += " that is not to be seen. The answer goes to the code, not into the conversation. Code that prints it shows it to the model"
+		colon = ". The question is: "
 	}
 	message, prompt := about, oneLine(w.Prompt)
 	if prompt != "" {
-		message += ": " + prompt
+		message += colon + prompt
 	}
 	if a.call.asks(w) == askPage {
 		session := a.session
@@ -310,7 +311,7 @@ func oneLine(prompt string) string {
 			return ' '
 		}
 		return c
-	}, prompt)
+	}, timeline.Plain(prompt))
 	return lastRunes(strings.TrimSpace(shown), maxPrompt)
 }
 

@@ -149,7 +149,7 @@ func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "print before\nsecret pw: \nprint after"})
 		q := p.question(call)
-		wantPart(t, q.Message, `session "main"`, "The model does not get it", "pw:")
+		wantPart(t, q.Message, `session "main"`, "not into the conversation", "pw:")
 		if q.Mode != "form" || q.Schema.Properties["answer"].Type != "string" || len(q.Schema.Required) != 1 {
 			t.Errorf("got %+v", q)
 		}
@@ -242,8 +242,8 @@ func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 	p := &person{client: c}
 	call := p.run(map[string]any{"input": "secret pw: "})
 	q := p.question(call)
-	wantPart(t, p.call("repl_output", nil).text(), `[waiting for input (secret): "pw: ": the user is being asked`)
-	wantPart(t, p.repl("hunter2"), "the input was not used")
+	wantPart(t, p.call("repl_output", nil).text(), `[waiting for a secret: "pw: ": the user is being asked`)
+	wantPart(t, p.repl("hunter2"), "your input was NOT run")
 	call = p.answer(call, q, accept("x"))
 	wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n1 bytes")
 	for _, a := range p.all() {
@@ -255,10 +255,10 @@ func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 
 func TestSecret_ClientThatCannotAskIsToldHow(t *testing.T) {
 	eras(t, func(t *testing.T, c *client) {
-		want := `[waiting for input (secret): "pw: ": only the user may answer, and this client cannot ask them; repl_interrupt gives up. ` +
-			`Tell the user: run the code in "repl" at a terminal, or have the model answer with "repl mcp --stdin model"]`
+		want := `[waiting for a secret: "pw: "; only the user may type it, and this client cannot ask. ` +
+			`repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal]`
 		wantText(t, c.repl("secret pw: "), want)
-		wantPart(t, c.repl("hunter2"), "the input was not used")
+		wantPart(t, c.repl("hunter2"), "your input was NOT run")
 		wantText(t, c.repl(""), want)
 		wantText(t, c.call("repl_output", nil).text(), want)
 		wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupted")
@@ -312,7 +312,7 @@ func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
 
 func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
 	c := greet(t, &setup{stdin: mcpserver.StdinModel})
-	wantText(t, c.repl("secret pw: "), `[waiting for input (secret): "pw: "]`)
+	wantText(t, c.repl("secret pw: "), `[waiting for a secret: "pw: "]`)
 	wantText(t, c.repl("hunter2"), "7 bytes")
 	all := c.call("repl_output", map[string]any{"after": 0}).text()
 	if strings.Contains(all, "hunter2") {
@@ -325,7 +325,7 @@ func TestStdin_DenyIsTheEndOfTheFile(t *testing.T) {
 	wantText(t, c.repl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
 	wantText(t, c.repl("print 2"), "2")
 	wantPart(t, c.repl(strings.Repeat("wait a? \n", 101)), "it has read the end of file 100 times; repl_interrupt gives up")
-	wantPart(t, c.repl("an answer"), "the input was not used")
+	wantPart(t, c.repl("an answer"), "your input was NOT run")
 }
 
 func TestPage_TakesASecretPastTheClient(t *testing.T) {

@@ -57,7 +57,7 @@ func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 		c.untilState("running")
 		c.cancel(id)
 		got := c.repl("print next") // no wait for the interrupt
-		if strings.Contains(got, "not used") {
+		if strings.Contains(got, "NOT run") {
 			t.Fatalf("got %q", got)
 		}
 		wantPart(t, got, "[the call before was cancelled after ", "begun\nInterrupted", "next")
@@ -106,7 +106,7 @@ func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 		c.startCall("repl", map[string]any{"input": "print ran"}),
 	}
 	refused := c.until("a refusal", func(a answer) bool { return slices.Contains(ids, string(a.ID)) })
-	wantPart(t, c.decode(refused).text(), "[starting ", "the input was not used")
+	wantPart(t, c.decode(refused).text(), "[your input was NOT run: starting ")
 	held := ids[0]
 	if string(refused.ID) == held {
 		held = ids[1]

@@ -29,7 +29,7 @@ type budget struct {
 }
 
 // defaultBudget is what a reply holds for a client that is not known to hold less.
-const defaultBudget = 20_000
+const defaultBudget = 10_000
 
 // cuts are where clients that name themselves so cut the text of a result, each in
 // its own way and without our line that says where the rest is. A reply stays a

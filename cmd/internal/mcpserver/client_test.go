@@ -13,10 +13,10 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 		name         string
 		chars, bytes int
 	}{
-		{"test", 20_000, 0},
+		{"test", 10_000, 0},
 		{"codex-mcp-client", 0, 12_000},
-		{"gemini-cli-mcp-client-repl", 40_000, 0},
-		{"claude-code", 50_000, 0},
+		{"gemini-cli-mcp-client-repl", 10_000, 0}, // it cuts at 40,000
+		{"claude-code", 10_000, 0},                // and it at 50,000
 	} {
 		for _, modern := range []bool{false, true} {
 			c := connect(t, nil)

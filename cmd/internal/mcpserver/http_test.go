@@ -117,7 +117,7 @@ func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
 		c.untilBegun()
 		c.cancel(a)
 		got := c.repl("print next") // no wait for the interrupt
-		if strings.Contains(got, "not used") {
+		if strings.Contains(got, "NOT run") {
 			t.Fatalf("got %q", got)
 		}
 		wantPart(t, got, "begun\nInterrupted", "next")

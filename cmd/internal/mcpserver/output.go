@@ -97,6 +97,9 @@ func (a *asker) grep(pattern string) *mcp.CallToolResult {
 
 func (a *asker) lines(which string) *mcp.CallToolResult {
 	total := a.session.LineCount()
+	if line, from, ok := placeInLine(which); ok && line <= total {
+		return a.within(line, from)
+	}
 	from, to, err := lineRange(which, total)
 	if err != nil {
 		return failure(err)
@@ -120,6 +123,37 @@ func (a *asker) lines(which string) *mcp.CallToolResult {
 	return plain(shown.text)
 }
 
+// within shows one line from a character on.
+func (a *asker) within(number, from int) *mcp.CallToolResult {
+	texts, err := a.session.Lines(number, number)
+	if err != nil {
+		return failure(err)
+	}
+	if len(texts) == 0 {
+		return plain(fmt.Sprintf("[there are %d lines]", a.session.LineCount()))
+	}
+	line := []rune(texts[0])
+	if from > len(line) {
+		return plain(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.session.OutputPath()))
+	}
+	most := a.call.budget()
+	rest := line[from-1:]
+	shown := rest[:min(len(rest), most.chars-stateChars)]
+	for most.bytes > 0 && len(string(shown)) > most.bytes-stateChars {
+		shown = shown[:len(shown)*3/4]
+	}
+	text := fmt.Sprintf("%d: %s", number, string(shown))
+	if next := from + len(shown); next <= len(line) {
+		text += fmt.Sprintf("\n[%s]", goesOn(number, next, len(line)))
+	}
+	return plain(text)
+}
+
+// goesOn says how to read on in a line.
+func goesOn(number, next, all int) string {
+	return fmt.Sprintf(`%d more characters: lines "%d:%d"`, all-next+1, number, next)
+}
+
 // A listed is numbered lines as text, within the bounds.
 type listed struct {
 	text  string
@@ -130,7 +164,7 @@ func listing(lines []timeline.Line, most budget) listed {
 	var b strings.Builder
 	chars := stateChars
 	for i, l := range lines {
-		text := fmt.Sprintf("%d: %s", l.Number, shorten(l.Text))
+		text := fmt.Sprintf("%d: %s", l.Number, shorten(l))
 		chars += utf8.RuneCountInString(text) + 1
 		full := chars > most.chars || most.bytes > 0 && b.Len()+len(text) > most.bytes-stateChars
 		if i > 0 && full {
@@ -154,10 +188,15 @@ func around(s string, re *regexp.Regexp) string {
 	return "…" + strings.ToValidUTF8(s[at[0]-before:], "")
 }
 
-// shorten cuts a very long line.
-func shorten(s string) string {
-	if utf8.RuneCountInString(s) <= maxLineChars {
-		return s
+// shorten cuts a very long line, and says how to read on if it is shown from its beginning.
+func shorten(l timeline.Line) string {
+	if utf8.RuneCountInString(l.Text) <= maxLineChars {
+		return l.Text
 	}
-	return string([]rune(s)[:maxLineChars]) + "…"
+	line := []rune(l.Text)
+	text := string(line[:maxLineChars]) + "…"
+	if line[0] == '…' { // what stands around a match
+		return text
+	}
+	return text + " [" + goesOn(l.Number, maxLineChars+1, len(line)) + "]"
 }

@@ -26,8 +26,6 @@ const cancelBound = 2 * time.Second
 // timeout: input cannot be taken before.
 const openTimeout = 15 * time.Second
 
-const notUsed = "the input was not used"
-
 // repl runs code, or answers a wait that the caller knows of.
 func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[replArgs](r, arguments)
@@ -49,7 +47,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	}
 	now := time.Now()
 	deadline := now.Add(timeout)
-	session, result := s.opened(ctx, r, v, now.Add(max(timeout, openTimeout)), notUsed+"; repl_output waits")
+	session, result := s.opened(ctx, r, v, now.Add(max(timeout, openTimeout)), notRun+"; repl_output waits")
 	if session == nil {
 		return result
 	}
@@ -87,7 +85,15 @@ type asker struct {
 	started  bool        // it started it
 	resumed  *resumption // nil when no answer of a person came with the call
 	denied   int         // how many reads got the end of file, because nobody may answer
+
+	refused   bool   // the input was not used
+	refusal   string // why, if the state does not say it
+	fruitless int    // interrupts of the turn that runs, when the last is this call's and had no effect
 }
+
+// refuse notes that the input of this call was not used. The state says why if reason
+// is "".
+func (a *asker) refuse(reason string) { a.refused, a.refusal = true, reason }
 
 func (a *asker) note(format string, args ...any) {
 	a.notes = append(a.notes, fmt.Sprintf(format, args...))
@@ -118,7 +124,7 @@ func (a *asker) interruptNow(ctx context.Context) error {
 	case supervisor.InterruptNotRunning, supervisor.InterruptStale:
 		a.note("nothing was running")
 	case supervisor.InterruptPending:
-		a.note("the interrupt had no effect yet; a second one is harder to ignore, and repl_reset always works")
+		a.fruitless = a.view.fruitless(a.session.Info().Turn)
 	case supervisor.InterruptIdle, supervisor.InterruptWaiting:
 	}
 	return err
@@ -133,7 +139,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	}
 	switch {
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
-		a.note(notUsed)
+		a.refuse("")
 		return a.report(ctx, a.now)
 	case err != nil:
 		return a.lost(ctx, err)
@@ -166,7 +172,7 @@ func (a *asker) awaitCancelled(ctx context.Context, o *owner) bool {
 // model can still end the input.
 func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
 	if w := a.session.Info().Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && text != "" {
-		a.note(notUsed)
+		a.refuse("")
 		return a.report(ctx, a.now)
 	}
 	in := supervisor.Input{Data: []byte(text), EOF: eof, Author: a.session.Author()}
@@ -178,7 +184,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	case errors.Is(err, errAnswered) && text != "": // so this is code
 		return a.submit(ctx, text, eof)
 	case errors.Is(err, errAnswered), errors.Is(err, supervisor.ErrStale):
-		a.note("the wait is over; " + notUsed)
+		a.refuse("the wait that it was for is over")
 		return a.report(ctx, a.now)
 	case err != nil:
 		return a.lost(ctx, err)

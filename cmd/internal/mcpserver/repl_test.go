@@ -38,6 +38,31 @@ func TestRepl_SilentCompletionSaysSo(t *testing.T) {
 	wantText(t, c.repl(""), "[idle, nothing new]")
 }
 
+func TestRepl_APollIsToldThatASilentTurnIsDone(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("print ready")
+	for _, poll := range []func() string{
+		func() string { return c.repl("") },
+		func() string { return c.call("repl_output", nil).text() },
+	} {
+		wantPart(t, c.call("repl", map[string]any{"input": "sleep 1500ms", "timeout_ms": 0}).text(), "[running ")
+		got := poll()
+		if !strings.HasPrefix(got, "[done after ") || !strings.HasSuffix(got, " s, no output]") {
+			t.Errorf("got %q", got)
+		}
+		wantText(t, poll(), "[idle, nothing new]")
+	}
+}
+
+func TestRepl_APollIsToldHowASilentTurnEnded(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "wait name? "})
+	if _, err := c.main().Interrupt(t.Context(), 0); err != nil { // somebody else
+		t.Fatal(err)
+	}
+	wantPart(t, c.call("repl_output", nil).text(), "[interrupted after ")
+}
+
 func TestRepl_LanguageErrorIsOutput(t *testing.T) {
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "error ValueError no such thing"})
@@ -73,7 +98,7 @@ func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
 	// The caller believes that code runs; in the meantime it has begun to ask.
 	wantPart(t, c.call("repl", map[string]any{"input": "sleep 2s\nwait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
 	c.untilState("waiting")
-	wantText(t, c.repl("print not an answer"), `[waiting for input: "sure? "; the input was not used]`)
+	wantText(t, c.repl("print not an answer"), `[your input was NOT run: waiting for input: "sure? "]`)
 	wantText(t, c.repl("yes"), "yes")
 }
 
@@ -84,7 +109,7 @@ func TestRepl_AnswerOfAWaitThatIsOverDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := c.repl("print ran")
-	wantPart(t, got, "the wait is over; the input was not used")
+	wantPart(t, got, "[your input was NOT run: the wait that it was for is over")
 	if strings.Contains(got, "ran\n") {
 		t.Errorf("the answer ran as code: %q", got)
 	}
@@ -132,9 +157,9 @@ func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 	if took := time.Since(start); took > deadline/4 {
 		t.Errorf("the refusal took %s", took)
 	}
-	wantPart(t, r.text(), "[running ", "the input was not used", "repl_interrupt to stop")
-	if r.IsError {
-		t.Error("busy is an error")
+	wantPart(t, r.text(), "[your input was NOT run: the session is still running ", "repl_interrupt to stop]")
+	if !r.IsError {
+		t.Error("a refusal is no error")
 	}
 	c.call("repl_interrupt", nil)
 	c.resultOf(first)
@@ -188,8 +213,15 @@ func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
 		{"wrongversion", "worker failed: it speaks "},
 	} {
 		c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: test.start})}})
-		text := c.repl("print 1")
-		wantPart(t, text, "[session did not start: "+test.reason, "[the input was not used; the next input tries again; ", "repl doctor")
+		r := c.call("repl", map[string]any{"input": "print 1"})
+		if !r.IsError {
+			t.Errorf("got %q, want an error", r.text())
+		}
+		text := r.text()
+		if n := strings.Count(text, "did not start"); n != 1 {
+			t.Errorf("it is said %d times: %q", n, text)
+		}
+		wantPart(t, text, "[session did not start: "+test.reason, "[your input was NOT run: there is no interpreter; the next input tries again; ", "repl doctor")
 		if strings.Contains(text, "session ended") || strings.Contains(text, "state lost") {
 			t.Errorf("got %q", text)
 		}
@@ -241,7 +273,7 @@ func TestRepl_StartUpPromptIsShownBeforeItIsAnswered(t *testing.T) {
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "prompt"})}})
 	c.untilState("waiting")
 	got := c.repl("print 2")
-	wantPart(t, got, "waiting for input", "the input was not used")
+	wantPart(t, got, "[your input was NOT run: waiting for input")
 	wantPart(t, c.repl("answer"), "answer")
 	wantText(t, c.repl("print 2"), "2")
 }
@@ -323,7 +355,7 @@ func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print first\nflood 1000000\nprint last"})
 	wantPart(t, r.text(), "first\n", "elided: lines ", "\nlast")
-	if r.Meta["turnstone/elided"] != true || len(r.text()) > 21_000 {
+	if r.Meta["turnstone/elided"] != true || len(r.text()) > 10_500 {
 		t.Errorf("got elided %v, %d bytes", r.Meta["turnstone/elided"], len(r.text()))
 	}
 }
@@ -352,9 +384,22 @@ func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "deaf", "timeout_ms": 0})
 	c.untilState("running")
-	wantPart(t, c.call("repl_interrupt", nil).text(), "[running ", "the interrupt had no effect yet", "repl_reset always works")
+	wantPart(t, c.call("repl_interrupt", nil).text(), "[still running ", ": the interrupt had no effect yet. Interrupt again, which is harder to ignore, or repl_reset]")
 	wantPart(t, c.call("repl_reset", nil).text(), "session restarted: reset, state lost")
 	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
+	c := greet(t, nil)
+	c.call("repl", map[string]any{"input": "deaf", "timeout_ms": 0})
+	c.untilState("running")
+	wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupt again, which is harder to ignore, or repl_reset]")
+	got := c.call("repl_interrupt", nil).text()
+	wantPart(t, got, ": 2 interrupts had no effect. repl_reset ends it, and its variables are lost]")
+	if strings.Contains(got, "again") {
+		t.Errorf("got %q", got)
+	}
+	c.call("repl_reset", nil)
 }
 
 func TestServers_InOneProcessShareNothing(t *testing.T) {

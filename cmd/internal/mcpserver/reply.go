@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -15,6 +16,7 @@ import (
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
 func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
+	r.Events = once(r.Events)
 	rendering := a.rendering(r)
 	var c content
 	if a.opening != "" {
@@ -29,21 +31,25 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 	}
 	c.morePictures(a.view.gallery())
 	if r.Wait != nil {
-		c.trim(r.Wait.Prompt) // the state line has it
+		c.trim(timeline.Plain(r.Wait.Prompt)) // the state line has it
 	}
 	failure := unseenError(r, rendering)
+	dead := r.State == supervisor.StateEnded && unready(r)
+	if dead && a.ran {
+		a.refuse("there is no interpreter")
+	}
 	switch state := a.stateLine(r); {
 	case state != "":
 		c.line(state)
 	case failure != "":
 		c.line(failure)
 	case len(c.blocks) > 0:
-	case a.ran: // clients and models stumble over nothing at all
-		c.line("[done, no output]")
+	case a.ran, r.Outcome != "" && tells[timeline.TurnEnded](r): // clients and models stumble over nothing at all
+		c.line("[" + doneText(r) + ", no output]")
 	default:
 		c.line("[" + r.State.String() + ", nothing new]")
 	}
-	result := &mcp.CallToolResult{Content: c.blocks, Meta: mcp.Meta{
+	result := &mcp.CallToolResult{Content: c.blocks, IsError: a.refused || dead, Meta: mcp.Meta{
 		"turnstone/session":     a.view.name,
 		"turnstone/generation":  r.Generation,
 		"turnstone/turn":        r.Turn,
@@ -156,49 +162,81 @@ func (c *content) trim(prompt string) {
 	last.Text = strings.TrimSuffix(last.Text, "\n")
 }
 
-// stateLine is the bracketed line of a reply, or "" when there is nothing to know.
-func (a *asker) stateLine(r supervisor.Reply) string {
-	state, advice := "", ""
-	switch {
-	case r.Wait != nil:
-		state = waitText(r.Wait)
-		if !a.stdin.ofModel(r.Wait) {
-			advice = a.advice(r.Wait)
-		}
-	case r.State == supervisor.StateEnded && unready(r):
-		if a.ran {
-			state = notUsed + "; "
-		}
-		state += startAdvice
-	case r.State == supervisor.StateEnded:
-		if !tells[timeline.GenerationEnded](r) {
-			state = "the session ended: input starts a new one"
-		}
-	case r.Outcome == "interrupted" && (a.ran || tells[timeline.TurnEnded](r)):
-		state = fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.elsewhere(r)
-	case r.Outcome != "":
-		// The turn is over, and its text says how, if it is here.
-		if where := a.elsewhere(r); where != "" {
-			state = map[string]string{"ok": "done", "error": "an error ended it", "ended": "the session ended"}[r.Outcome] + where
-		}
-	case r.State == supervisor.StateStarting:
-		state = fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds())
-		advice = ": call repl_output to wait, repl_reset to start again"
-	case r.State == supervisor.StateRunning, r.State == supervisor.StateStopping:
-		state = r.State.String() + " " + progressText(r)
-		advice = ": call repl_output to wait, repl_interrupt to stop"
+// doneText says that a turn is over, and how long it took if that is worth a word.
+func doneText(r supervisor.Reply) string {
+	text := map[string]string{"ok": "done", "error": "an error ended it", "ended": "the session ended"}[r.Outcome]
+	if r.Elapsed >= time.Second {
+		text += fmt.Sprintf(" after %.1f s", r.Elapsed.Seconds())
 	}
-	facts := a.notes
-	if a.denied > 0 {
-		facts = append(facts, "standard input is at its end: --stdin deny")
+	return text
+}
+
+// stateLine is the bracketed line of a reply, or "" when there is nothing to know. An
+// input that was not used comes first: a model reads the rest as news of its own code.
+func (a *asker) stateLine(r supervisor.Reply) string {
+	state, advice := a.state(r)
+	var facts []string
+	if a.refused {
+		reason := a.refusal
+		if reason == "" && state == "" {
+			reason = "other code ran, and has ended since: send it again"
+		}
+		if reason == "" {
+			reason, state = state, ""
+		}
+		facts = append(facts, notRun+": "+reason)
 	}
 	if state != "" {
-		facts = append([]string{state}, facts...)
+		facts = append(facts, state)
+	}
+	facts = append(facts, a.notes...)
+	if a.denied > 0 {
+		facts = append(facts, "standard input is at its end: --stdin deny")
 	}
 	if len(facts) == 0 {
 		return ""
 	}
 	return "[" + strings.Join(facts, "; ") + advice + "]"
+}
+
+// notRun opens the line about an input that was not used.
+const notRun = "your input was NOT run"
+
+// state is where the session is, and what the model can do about it; both may be "".
+func (a *asker) state(r supervisor.Reply) (state, advice string) {
+	switch {
+	case r.Wait != nil:
+		if !a.stdin.ofModel(r.Wait) {
+			advice = a.advice(r.Wait)
+		}
+		return waitText(r.Wait), advice
+	case r.State == supervisor.StateEnded && unready(r):
+		return startAdvice, ""
+	case r.State == supervisor.StateEnded:
+		if !tells[timeline.GenerationEnded](r) {
+			return "the session ended: input starts a new one", ""
+		}
+	case r.Outcome == "interrupted" && (a.ran || tells[timeline.TurnEnded](r)):
+		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.elsewhere(r), ""
+	case r.Outcome != "":
+		// The turn is over, and its text says how, if it is here.
+		if where := a.elsewhere(r); where != "" {
+			return doneText(r) + where, ""
+		}
+	case r.State == supervisor.StateStarting:
+		return fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds()), ": call repl_output to wait, repl_reset to start again"
+	case r.State == supervisor.StateRunning && a.fruitless == 1:
+		return "still running " + progressText(r) + ": the interrupt had no effect yet", ". Interrupt again, which is harder to ignore, or repl_reset"
+	case r.State == supervisor.StateRunning && a.fruitless > 1:
+		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.fruitless), ". repl_reset ends it, and its variables are lost"
+	case r.State == supervisor.StateRunning, r.State == supervisor.StateStopping:
+		state = r.State.String() + " " + progressText(r)
+		if a.refused && a.refusal == "" {
+			state = "the session is still " + state
+		}
+		return state, ": call repl_output to wait, repl_interrupt to stop"
+	}
+	return "", ""
 }
 
 // elsewhere says where the output is of a turn that this call started, when another
@@ -208,6 +246,23 @@ func (a *asker) elsewhere(r supervisor.Reply) string {
 		return ""
 	}
 	return "; its output is in the reply to another call"
+}
+
+// once is events without those of workers that did not start when the next one did not
+// start either: they say the same.
+func once(events []timeline.Event) []timeline.Event {
+	unready := make(map[uint64]bool)
+	for _, e := range events {
+		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+			unready[e.Generation] = end.Unready
+		}
+	}
+	if len(unready) < 2 {
+		return events
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e timeline.Event) bool {
+		return unready[e.Generation] && unready[e.Generation+1]
+	})
 }
 
 // unready reports whether the last worker that r tells of ended before it could take
@@ -231,22 +286,22 @@ func tells[B timeline.Body](r supervisor.Reply) bool {
 
 // waitText says who waits for what.
 func waitText(w *supervisor.Wait) string {
-	var about []string
+	text := "waiting for input"
 	if w.Secret {
-		about = append(about, "secret")
+		text = "waiting for a secret"
 	}
+	var about []string
 	if w.Terminal && w.Reader != "" {
 		about = append(about, w.Reader)
 	}
 	if w.Kind == "debugger" || w.Kind == "continue" {
 		about = append(about, w.Kind)
 	}
-	text := "waiting for input"
 	if len(about) > 0 {
 		text += " (" + strings.Join(about, ", ") + ")"
 	}
-	if w.Prompt != "" {
-		text += fmt.Sprintf(": %q", lastRunes(w.Prompt, maxPrompt))
+	if prompt := timeline.Plain(w.Prompt); prompt != "" {
+		text += fmt.Sprintf(": %q", lastRunes(prompt, maxPrompt))
 	}
 	return text
 }

@@ -103,6 +103,7 @@ func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
 	until(map[string]any{"lines": "3-"}, "3: a3")
 	until(map[string]any{"lines": "-1"}, "3: a3")
 	until(map[string]any{"lines": "9"}, "[there are 3 lines]")
+	until(map[string]any{"lines": "3-2"}, `lines "3-2": the first is after the last`)
 	until(map[string]any{"grep": "zebra"}, "[no line of 3 matches]")
 	c.call("repl_interrupt", nil)
 }
@@ -193,4 +194,27 @@ func realDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+func TestOutput_ALongLineIsReadInPieces(t *testing.T) {
+	c := greet(t, nil)
+	line := ""
+	for i := range 3000 {
+		line += fmt.Sprintf("<%05d>", i)
+	}
+	c.repl("print short\nprint " + line)
+	cut := c.call("repl_output", map[string]any{"lines": "1-2"}).text()
+	wantPart(t, cut, "1: short\n2: <00000>", `… [19000 more characters: lines "2:2001"]`)
+	got, at := "", "2:1"
+	for range 5 {
+		piece, next, more := strings.Cut(c.call("repl_output", map[string]any{"lines": at}).text(), "\n[")
+		got += strings.TrimPrefix(piece, "2: ")
+		if !more {
+			break
+		}
+		_, next, _ = strings.Cut(next, `lines "`)
+		at = strings.TrimSuffix(next, `"]`)
+	}
+	wantText(t, got, line)
+	wantPart(t, c.call("repl_output", map[string]any{"lines": "2:30000"}).text(), "[line 2 has 21000 characters here; ")
 }

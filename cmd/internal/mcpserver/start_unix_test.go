@@ -16,5 +16,5 @@ func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
 		return spec
 	}
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": talks}})
-	wantPart(t, c.repl("print 1"), "no module named encodings\n[session did not start: exit status 1", "]\n[the input was not used")
+	wantPart(t, c.repl("print 1"), "no module named encodings\n[session did not start: exit status 1", "]\n[your input was NOT run")
 }

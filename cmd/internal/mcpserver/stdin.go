@@ -60,8 +60,9 @@ func (a *asker) advice(w *supervisor.Wait) string {
 		return ": only the user may answer; repl_output has them asked, " + giveUp
 	case a.session.ByHand() != "":
 		return fmt.Sprintf(": only the user may answer; tell them to run %q in a terminal and to type it there. repl_output waits for that, %s", a.session.ByHand(), giveUp)
+	case w.Secret:
+		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
 	default:
-		return `: only the user may answer, and this client cannot ask them; ` + giveUp +
-			`. Tell the user: run the code in "repl" at a terminal, or have the model answer with "repl mcp --stdin model"`
+		return "; only the user may answer, and this client cannot ask. repl_interrupt, or ask the user to run this in a terminal"
 	}
 }

@@ -49,6 +49,9 @@ type view struct {
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
 	owner  *owner       // guarded by mu; nil when no call follows a turn
 	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
+
+	deafTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
+	deaf     int    // guarded by mu; how many had none on it
 }
 
 // An owner is the call that follows a turn, because it started or fed it.
@@ -167,6 +170,17 @@ func (v *view) tell(r supervisor.Reply) bool {
 		v.shown = r.Wait.ID
 	}
 	return true
+}
+
+// fruitless counts the interrupts of a turn that had no effect.
+func (v *view) fruitless(turn uint64) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.deafTurn != turn {
+		v.deafTurn, v.deaf = turn, 0
+	}
+	v.deaf++
+	return v.deaf
 }
 
 // leaveWord has the next reply open with a sentence.
