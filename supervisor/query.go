@@ -37,6 +37,9 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (Comple
 	if err != nil || r.Status != ipc.StatusOK || r.Start > uint64(len(text)) {
 		return Completion{}, err
 	}
+	for i, m := range r.Matches {
+		r.Matches[i] = s.log.Hidden(m)
+	}
 	return Completion{Start: int(r.Start), Matches: r.Matches}, nil
 }
 

@@ -29,6 +29,7 @@ type Session struct {
 	opened time.Time
 	forget func()         // takes the session out of its supervisor
 	wg     sync.WaitGroup // every goroutine of every worker
+	starts sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
 
 	// lifecycle holds one token, taken by whoever starts or ends a worker.
 	lifecycle chan struct{}
@@ -156,7 +157,8 @@ func (s *Session) Wait(ctx context.Context, opts *WaitOptions) (Reply, error) {
 // or a *WaitingError while one is active, and never queues one. While the
 // session starts, one input is held; it runs when the worker is ready. When the
 // last worker has ended, Submit starts the next generation. ctx governs the
-// call, not the turn.
+// call, not the turn, nor the start: when it ends before the worker's process
+// exists, the input is withdrawn, and the start goes on for the next caller.
 func (s *Session) Submit(ctx context.Context, code string) (*Turn, error) {
 	return s.SubmitAs(ctx, "", code)
 }
@@ -196,17 +198,42 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 		return t, nil
 	}
 	s.held = t
-	needsWorker := s.state == StateEnded
-	if needsWorker {
-		s.moveLocked(StateStarting)
+	if s.state != StateEnded {
+		s.mu.Unlock()
+		return t, nil
 	}
+	s.moveLocked(StateStarting)
+	started := s.asideLocked(func() error { return s.start(context.Background()) })
 	s.mu.Unlock()
-	if needsWorker {
-		if err := s.start(context.Background()); err != nil {
+	select {
+	case err := <-started:
+		if err != nil {
 			return nil, err
+		}
+	case <-ctx.Done():
+		if s.withdraw(t) {
+			return nil, ctx.Err()
 		}
 	}
 	return t, nil
+}
+
+// asideLocked does what no caller's context ends, and returns where its error comes.
+func (s *Session) asideLocked(do func() error) <-chan error {
+	result := make(chan error, 1)
+	s.starts.Go(func() { result <- do() })
+	return result
+}
+
+// withdraw takes back a held input, unless it is too late.
+func (s *Session) withdraw(t *Turn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == t {
+		s.dropHeldLocked("ended")
+		s.lastTurn-- // its number was never used
+	}
+	return t.outcome == "ended" && t.started.IsZero()
 }
 
 func (s *Session) busyLocked() *BusyError {
@@ -333,7 +360,8 @@ func (s *Session) Resize(size Size) error {
 }
 
 // Reset ends the worker, whatever it does, and starts a new generation. It
-// returns when the new worker's process exists.
+// returns when the new worker's process exists, or when ctx ends: what has begun
+// by then goes on.
 func (s *Session) Reset(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -344,10 +372,18 @@ func (s *Session) Reset(ctx context.Context) error {
 		s.release()
 		return ErrClosed
 	}
+	reset := s.asideLocked(func() error {
+		s.stopWorker("reset")
+		s.release()
+		return s.start(context.Background())
+	})
 	s.mu.Unlock()
-	s.stopWorker("reset")
-	s.release()
-	return s.start(context.Background())
+	select {
+	case err := <-reset:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Close ends the session for good: when it returns, no process of it is left
@@ -357,6 +393,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
+	defer s.starts.Wait() // they see that it is closed
 	defer s.release()
 	s.mu.Lock()
 	if s.closed {

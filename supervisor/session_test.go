@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -481,5 +482,122 @@ func TestNew_RemovesWhatAKilledProgramLeft(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "new-3" {
 		t.Errorf("left are %q, %v", left, err)
+	}
+}
+
+func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
+	t.Parallel()
+	const secret = "S3CRETpw"
+	s := open(t, nil, fake(nil))
+	shown := func(code string) string {
+		t.Helper()
+		_, r := submit(t, s, code)
+		return r.Text()
+	}
+	if got := shown("print " + secret); got != secret+"\n" {
+		t.Errorf("before anybody typed it, %q", got)
+	}
+	turn, r := submit(t, s, "secret Password: ")
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte(secret + "\n")}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, turn)
+	for _, code := range []string{"print a " + secret + "!", "err " + secret, "error " + secret, "progress 1 2 " + secret} {
+		if got := shown(code); strings.Contains(got, secret) || !strings.Contains(got, "[secret]") && !strings.HasPrefix(code, "progress") {
+			t.Errorf("%s: %q", code, got)
+		}
+	}
+	turn, r = submit(t, s, "wait "+secret+"? ")
+	if r.Wait == nil || r.Wait.Prompt != "[secret]? " || s.Info().Wait.Prompt != "[secret]? " {
+		t.Errorf("it asks %+v", r.Wait)
+	}
+	if _, err := s.Submit(t.Context(), "print"); err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("got %v", err)
+	}
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte(secret + "\n")}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, turn)
+	if err := s.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown("print " + secret); got != "[secret]\n" {
+		t.Errorf("after a reset, %q", got)
+	}
+	turn, r = submit(t, s, "secret PIN: ")
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("1234\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if r = await(t, turn); !strings.Contains(notices(r.Events), "fewer than 6 bytes") {
+		t.Errorf("a short one is not hidden, and nobody says so: %q", r.Text())
+	}
+	past := false
+	for _, e := range s.Log().Since(0) {
+		if l, ok := e.Body.(timeline.InputLine); ok && l.Secret {
+			past = true
+		} else if past && strings.Contains(fmt.Sprintf("%s", e.Body), secret) {
+			t.Errorf("the log holds %s", e.Body)
+		}
+	}
+}
+
+func TestSession_SecretOfAProgramWhoseReaderTypedItIsShown(t *testing.T) {
+	t.Parallel()
+	s := open(t, &supervisor.Options{ShowSecrets: true}, fake(nil))
+	turn, r := submit(t, s, "secret Password: \nprint S3CRETpw")
+	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("S3CRETpw\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, turn); !strings.Contains(r.Text(), "S3CRETpw") {
+		t.Errorf("got %q", r.Text())
+	}
+}
+
+// A start that takes long holds nobody longer than they want.
+func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
+	t.Parallel()
+	spec := fake(nil)
+	first, preparing, ready := true, make(chan struct{}, 1), make(chan struct{})
+	spec.Prepare = func(ctx context.Context, _ func(string)) (map[string][]byte, error) {
+		if first {
+			first = false
+			return nil, nil
+		}
+		preparing <- struct{}{}
+		select {
+		case <-ready:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	s := open(t, nil, spec)
+	if _, r := submit(t, s, "exit 3"); r.Outcome != "ended" {
+		t.Fatalf("got %q", r.Outcome)
+	}
+	settle(t, s)
+	submitting := func(ctx context.Context) error {
+		_, err := s.Submit(ctx, "print never")
+		return err
+	}
+	for i, call := range []func(context.Context) error{submitting, s.Reset} {
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() { result <- call(ctx) }()
+		if i == 0 {
+			<-preparing
+		}
+		cancel()
+		if err := <-result; !errors.Is(err, context.Canceled) {
+			t.Errorf("call %d: got %v", i, err)
+		}
+	}
+	turn, err := s.Submit(t.Context(), "print next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	if r := await(t, turn); r.Turn != 2 || text(r.Events) != "next\n" {
+		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
 	}
 }

@@ -68,6 +68,11 @@ type Options struct {
 	MemoryBytes int64
 	OutputBytes int64
 
+	// ShowSecrets leaves what was typed as a secret alone where it reappears in the
+	// output. Without it "[secret]" stands there, in all that Log's Hide names. It
+	// is for a program whose only reader typed the secret.
+	ShowSecrets bool
+
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
 	Size Size

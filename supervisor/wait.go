@@ -21,7 +21,7 @@ func (s *Session) stdinWaitLocked(m ipc.StdinWait) error {
 	s.asked = append(s.asked, ask{
 		Wait: Wait{
 			Turn:   s.turn.id,
-			Prompt: m.Prompt,
+			Prompt: s.log.Hidden(m.Prompt),
 			Kind:   string(m.Kind),
 			Secret: m.Kind == ipc.WaitSecret,
 		},
@@ -46,7 +46,7 @@ func (s *Session) terminalWaitLocked(reader, command string, secret bool) {
 	a := ask{
 		Wait: Wait{
 			Turn:     s.turn.id,
-			Prompt:   string(s.lastLine),
+			Prompt:   s.log.Hidden(string(s.lastLine)),
 			Kind:     string(ipc.WaitLine),
 			Secret:   secret,
 			Terminal: true,
@@ -108,6 +108,9 @@ func (s *Session) serveLocked() {
 func (s *Session) giveLocked(a ask) {
 	w, author := s.worker, s.queue.author
 	data, eof := s.queue.next(a.all)
+	if a.Secret && !s.o.ShowSecrets { // with what was typed behind it, which the next reader may get
+		s.hideLocked(string(data) + string(s.queue.data))
+	}
 	if !a.Terminal {
 		if err := w.conn.Send(ipc.TurnInput{Turn: a.Turn, Wait: a.worker, Input: data, EOF: eof}); err != nil {
 			w.failLocked(fmt.Errorf("cannot send the answer: %w", err))
@@ -123,6 +126,13 @@ func (s *Session) giveLocked(a ask) {
 	s.lastLine = s.lastLine[:0]
 	s.fed[a.reader] = true
 	w.feedLocked(data, eof)
+}
+
+// hideLocked has the timeline show a secret to nobody, before anything can print it.
+func (s *Session) hideLocked(secret string) {
+	if err := s.log.Hide(secret); err != nil {
+		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("a secret is shown if the code prints it: %v", err)})
+	}
 }
 
 // answer is Turn.Answer.

@@ -345,7 +345,7 @@ func (s *Session) idleLocked(m ipc.Idle) error {
 	if s.turn == nil || s.turn.id != m.Turn {
 		return fmt.Errorf("idle names turn %d, which is not active", m.Turn)
 	}
-	s.prompt = m.Prompt
+	s.prompt = s.log.Hidden(m.Prompt)
 	if m.Unrun > 0 {
 		s.appendLocked(timeline.Notice{Message: unrun(m)})
 	}

@@ -26,6 +26,7 @@
 //	each file           Options.FileBytes           both end; output.txt says so in its last line
 //	index of the files  1 entry per 64 KiB          -
 //	unfinished line     64 KiB                      goes on, but \r no longer reaches its beginning
+//	secrets             4 KiB a line, 16 KiB        longer, more and tiny ones are shown; Hide says so
 //	what a follower has 256 events                  events come from the file, or as a Gap
 //	Window              its arguments, 200 events   Elided, Gap
 //	Render              RenderOptions.MaxChars      one line names what is elided

@@ -62,6 +62,7 @@ type Log struct {
 	due      Seq           // guarded by mu; to be written up to here without waiting for more
 	armed    bool          // guarded by mu; timer runs
 	progress chan struct{} // guarded by mu; closed when the writer has got on; nil if nobody waits for it
+	veil     *veil         // guarded by mu; nil until there is a secret to hide
 }
 
 // An entry is an event with its place.
@@ -121,6 +122,9 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 //
 // Append does no I/O. If the files lag behind by MemoryBytes it waits for them,
 // at most 2 s, then gives them up with a Notice.
+//
+// What Hide was told becomes "[secret]" first. The end of a Text that may begin a
+// secret is held back until it is known; if nothing else is left, Seq is 0.
 func (l *Log) Append(e Event) Event {
 	e.Body = admit(e.Body)
 	l.mu.Lock()
@@ -128,7 +132,62 @@ func (l *Log) Append(e Event) Event {
 	if !structural(e.Body) { // the rest is small, and whoever tells it must not wait
 		l.waitForRoomLocked(memoryBytes(e.Body))
 	}
+	if l.veil == nil {
+		return l.appendLocked(e)
+	}
+	t, isText := e.Body.(Text)
+	if !isText {
+		if settles(e.Body) {
+			l.showLocked(l.veil.release)
+		}
+		e.Body = l.veil.hideIn(e.Body)
+		return l.appendLocked(e)
+	}
+	if last, ok := l.veil.last.Body.(Text); ok && last.Stream != t.Stream {
+		l.showLocked(l.veil.release)
+	}
+	if t.Data = l.veil.take(e); len(t.Data) == 0 {
+		return e
+	}
+	e.Body = t
 	return l.appendLocked(e)
+}
+
+// showLocked appends what is held back of the last text, as far as get says.
+func (l *Log) showLocked(get func() []byte) {
+	if l.veil == nil || len(l.veil.tail) == 0 {
+		return
+	}
+	e := l.veil.last
+	if t := e.Body.(Text); !l.closed {
+		if t.Data = get(); len(t.Data) > 0 {
+			e.Body = t
+			l.appendLocked(e)
+		}
+	}
+}
+
+// Hide has a secret replaced by "[secret]" in whatever is appended from now on,
+// line by line, also where it is cut into pieces, and in the forms in which texts
+// usually reappear: in quotes, JSON, URLs, HTML and base64. A Log only hides lines
+// of 6 bytes to 4 KiB, 16 KiB of them; the error says that there is more.
+func (l *Log) Hide(secret string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.veil == nil {
+		l.veil = &veil{}
+	}
+	return l.veil.add(secret)
+}
+
+// Hidden returns a text as it would be in the log.
+func (l *Log) Hidden(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.veil == nil {
+		return text
+	}
+	return l.veil.hide(text)
 }
 
 // admit takes from a body what no log may have.
@@ -292,9 +351,19 @@ func (l *Log) Last() Seq {
 	return l.end.seq - 1
 }
 
+// peek makes events of what is held back, for somebody who looks now.
+func (l *Log) peek() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.veil != nil {
+		l.showLocked(l.veil.peek)
+	}
+}
+
 // Since returns the events after the cursor that are in memory. If older ones are
 // missing, the first event is a Gap, even if they are on disk.
 func (l *Log) Since(after Seq) []Event {
+	l.peek()
 	v := l.view(after, 0)
 	v.forgetDisk()
 	return v.events()
@@ -379,6 +448,9 @@ func (l *Log) outputPathLocked() string {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {
+		if l.veil != nil {
+			l.showLocked(l.veil.release)
+		}
 		l.closed = true
 		l.due = l.end.seq - 1
 		if l.more != nil {

@@ -27,6 +27,7 @@ const (
 // newest 200. The Seq of the last event returned is the new cursor.
 // The time this takes does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
+	l.peek()
 	v := l.view(after, 0)
 	if v.empty() {
 		return nil

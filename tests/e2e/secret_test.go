@@ -1,0 +1,90 @@
+//go:build unix
+
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a person typed as a secret stays between them and the code: it is in no
+// reply, file, export or process, also where the code prints it.
+func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	secrets := []string{`S3CRET/"pw'\é`, "0f-th3-terminal"}
+	a.repl("import getpass, json, subprocess, sys, urllib.parse; p = getpass.getpass('pw: ')")
+	want(t, h.run(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
+	a.tool("repl_output", map[string]any{"wait_ms": 30_000})
+	if got := a.repl("p.startswith('S3CRET'), len(p)"); !strings.HasSuffix(got, "(True, 13)") {
+		t.Errorf("the code has it: %q", got)
+	}
+	if got := a.repl(`subprocess.run(["sh", "-c", "printf 'pin? '; stty -echo; read -r x; stty echo; echo; echo got $x"])`); !strings.Contains(got, "secret") {
+		t.Errorf("a program asks: %q", got)
+	}
+	h.run(t, secrets[1]+"\n", "input", "bot")
+	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got [secret]") {
+		t.Errorf("the program got it: %q", got)
+	}
+	for _, code := range []string{
+		"p", "print(p)", "print({'user': 'me', 'password': p})", "print(json.dumps([p]))", "print(json.dumps([p], ensure_ascii=False))",
+		"print('https://me:' + urllib.parse.quote(p, '') + '@host/')", "print(p.encode())", "raise ValueError(p)", "print(p, file=sys.stderr)",
+		"for c in p: print(c, end='', flush=True)", "input(p + '? ')",
+	} {
+		if got := a.repl(code); !strings.Contains(got, "[secret]") {
+			t.Errorf("%s: %q", code, got)
+		}
+	}
+	h.run(t, "yes\n", "input", "bot")
+	a.tool("repl_output", map[string]any{"wait_ms": 30_000})
+
+	// Everything that anybody can look at.
+	seen := map[string]string{"list": h.run(t, "", "list").stdout, "events": h.run(t, "", "events", "bot").stdout}
+	for _, format := range []string{"py", "ipynb", "txt"} {
+		seen[format] = h.run(t, "", "export", "bot", "--format", format).stdout
+	}
+	ps, err := exec.Command("ps", "axwwe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen["ps"] = string(ps)
+	for _, dir := range append([]string{h.dir, h.tmp}, h.environment("XDG_STATE_HOME")) {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				var b []byte
+				b, err = os.ReadFile(path)
+				seen[path] = string(b)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for where, text := range seen {
+		for _, s := range []string{secrets[0], secrets[1], `S3CRET/\"pw`, `S3CRET%2F`} {
+			if strings.Contains(text, s) {
+				t.Errorf("%s has %q", where, s)
+			}
+		}
+	}
+	if text := seen["events"]; !strings.Contains(text, "[secret]") || !strings.Contains(seen["txt"], "[secret]") {
+		t.Errorf("where it was is not seen: %q", text)
+	}
+}
+
+// environment is the value of a variable that commands of h get.
+func (h home) environment(name string) (value string) {
+	for _, kv := range h.env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

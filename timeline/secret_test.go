@@ -1,0 +1,209 @@
+package timeline_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// printed is the text of a log, as bytes.
+func printed(l *timeline.Log) string {
+	data, _ := content(l.Since(0))
+	return string(data)
+}
+
+func written(s string) timeline.Event { return timeline.Event{Body: timeline.Text{Data: []byte(s)}} }
+
+func TestHide_FormsInWhichATextReappears(t *testing.T) {
+	const secret = `p"ä/w'o\rd & <x>😀`
+	l := newLog(t, nil)
+	if err := l.Hide(secret + "\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	asJSON, _ := json.Marshal(secret)
+	forms := map[string]string{
+		"itself":               secret,
+		"Go, C, R":             strconv.Quote(secret),
+		"ASCII":                strconv.QuoteToASCII(secret),
+		"JSON":                 string(asJSON),
+		"repr of Python":       `'p"ä/w\'o\\rd & <x>😀'`,
+		"json.dumps of Python": `"p\"\u00e4/w'o\\rd & <x>\ud83d\ude00"`,
+		"bytes of Python":      `b'p"\xc3\xa4/w\'o\\rd & <x>\xf0\x9f\x98\x80'`,
+		"query":                url.QueryEscape(secret),
+		"path":                 url.PathEscape(secret),
+		"small letters":        `p%22%c3%a4%2fw%27o%5crd+%26+%3cx%3e%f0%9f%98%80`,
+		"HTML":                 html.EscapeString(secret),
+		"base64":               base64.StdEncoding.EncodeToString([]byte(secret)),
+		"base64 of a URL":      base64.RawURLEncoding.EncodeToString([]byte(secret)),
+		"base64, user of 1":    base64.StdEncoding.EncodeToString([]byte("u" + secret)),
+		"base64, user of 2":    base64.StdEncoding.EncodeToString([]byte("us" + secret + "!")),
+	}
+	for name, form := range forms {
+		if got := l.Hidden("<" + form + ">"); !strings.Contains(got, "[secret]") || len(got) > len("<''[secret]>")+6 {
+			t.Errorf("%s: %q became %q", name, form, got)
+		}
+	}
+}
+
+// All pieces into which a text is cut give the same text.
+func TestHide_PiecesMakeNoDifference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		text := make([]byte, 60)
+		for i := range text {
+			text[i] = "aaaabbbb\n"[r.IntN(9)]
+		}
+		secrets := []string{"aababa", "babaab", "abaaabab"}
+		whole, cut := newLog(t, nil), newLog(t, nil)
+		for _, s := range secrets {
+			for _, l := range []*timeline.Log{whole, cut} {
+				if err := l.Hide(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		whole.Append(timeline.Event{Body: timeline.Text{Data: bytes.Clone(text)}})
+		whole.Append(timeline.Event{Body: timeline.TurnEnded{}})
+		for rest := text; len(rest) > 0; {
+			n := 1 + r.IntN(min(7, len(rest)))
+			cut.Append(timeline.Event{Body: timeline.Text{Data: bytes.Clone(rest[:n])}})
+			if r.IntN(4) == 0 { // others may say something at any moment
+				cut.Append(timeline.Event{Body: timeline.Notice{Message: "n"}})
+			}
+			rest = rest[n:]
+		}
+		cut.Append(timeline.Event{Body: timeline.TurnEnded{}})
+		got, want := printed(cut), printed(whole)
+		if got != want {
+			t.Fatalf("%q became %q in pieces, %q as a whole", text, got, want)
+		}
+		for _, s := range secrets {
+			if strings.Contains(want, s) {
+				t.Fatalf("%q is in %q", s, want)
+			}
+		}
+		if !strings.Contains(string(text), "aababa") && !strings.Contains(string(text), "babaab") && !strings.Contains(string(text), "abaaabab") && want != string(text) {
+			t.Fatalf("%q became %q", text, want)
+		}
+	}
+}
+
+func TestHide_WhatMayBeginASecretIsShownToWhoLooks(t *testing.T) {
+	l := newLog(t, nil)
+	if err := l.Hide("S3CRETpw"); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(written("Menu: S"))
+	if got := printed(l); got != "Menu: S" {
+		t.Errorf("a look shows %q", got)
+	}
+	l.Append(written("3CRE"))
+	if got := printed(l); got != "Menu: S" {
+		t.Errorf("more than half of a secret is shown: %q", got)
+	}
+	l.Append(written("T"))
+	l.Append(written("pw;S3CRE"))
+	if got := printed(l); got != "Menu: S[secret];" {
+		t.Errorf("got %q", got)
+	}
+	l.Append(timeline.Event{Body: timeline.Wait{Prompt: "S3CRE"}})
+	if got := printed(l); got != "Menu: S[secret];S3CRE" {
+		t.Errorf("at a wait there is %q", got)
+	}
+	l.Append(written("S3"))
+	l.Append(timeline.Event{Body: timeline.Text{Stream: timeline.Stderr, Data: []byte("CRETpw")}})
+	if got := printed(l); got != "Menu: S[secret];S3CRES3CRETpw" {
+		t.Errorf("text of two streams became %q", got)
+	}
+	l.Append(written("S3CRE"))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := printed(l); !strings.HasSuffix(got, "pwS3CRE") {
+		t.Errorf("closed, there is %q", got)
+	}
+}
+
+func TestHide_EverythingThatAnEventSays(t *testing.T) {
+	const secret = "S3CRETpw"
+	dir := t.TempDir()
+	l := newLog(t, &timeline.Options{Dir: dir})
+	if err := l.Hide(secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []timeline.Body{
+		timeline.Text{Data: []byte("x" + secret)},
+		timeline.Image{Title: secret, Source: secret},
+		timeline.TurnStarted{Input: []byte("p = '" + secret + "'"), Bytes: 14},
+		timeline.InputLine{Prompt: secret, Text: secret},
+		timeline.Wait{Prompt: secret},
+		timeline.Progress{Message: secret},
+		timeline.Notice{Message: secret},
+		timeline.TurnEnded{Name: secret, Message: "no " + secret, Prompt: secret},
+		timeline.GenerationEnded{Reason: secret, Message: secret, LastLine: secret},
+	} {
+		l.Append(timeline.Event{Body: b})
+	}
+	l.Sync()
+	for _, name := range []string{"events", "output.txt"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || bytes.Contains(b, []byte(secret)) || !bytes.Contains(b, []byte("x[secret]")) {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}
+
+func TestHide_BoundsAreSaid(t *testing.T) {
+	for _, c := range []struct{ secret, want string }{
+		{"12345\n", "fewer than 6 bytes"},
+		{"}\nlong enough\n{", ""},
+		{"пин\n", ""},
+		{"a line\n" + strings.Repeat("x", 5000), "more than 4.1 KB"},
+		{"", ""},
+	} {
+		err := newLog(t, nil).Hide(c.secret)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%.20q: %v, want %q", c.secret, err, c.want)
+		}
+	}
+	l := newLog(t, nil)
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		err = l.Hide(strings.Repeat(strconv.Itoa(i), 500))
+		if err == nil {
+			err = l.Hide(strings.Repeat(strconv.Itoa(i), 500)) // known: costs nothing
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Without a secret it costs nothing.
+func BenchmarkAppend_Secrets(b *testing.B) {
+	for _, secrets := range []int{0, 1, 20} {
+		b.Run(strconv.Itoa(secrets), func(b *testing.B) {
+			l := newLog(b, nil)
+			for i := range secrets {
+				if err := l.Hide("S3CRETpw" + strconv.Itoa(i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			line := []byte(strings.Repeat("an ordinary line of output, number 123456\n", 100))
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				l.Append(timeline.Event{Body: timeline.Text{Data: line}})
+			}
+		})
+	}
+}
