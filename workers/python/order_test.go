@@ -53,6 +53,82 @@ def display(): sys.displayhook(P())`)
 	})
 }
 
+func TestOutput_PartsOfLinesAreInTheTrueOrder(t *testing.T) {
+	cases := []struct{ code, want string }{
+		{"sys.stdout.write('a'); print('b', file=sys.stderr); print('c')", "a<err>b\n</err>c\n"},
+		{"sys.stderr.write('a'); print('b', end=''); sys.stderr.write('c'); None", "<err>a</err>b<err>c</err>"},
+		{"print('a', end=''); os.write(1, b'b'); print('c')", "abc\n"},
+		{"print('a', end=''); sys.stdout.buffer.write(b'b'); print('c')", "abc\n"},
+		{"sys.stdout.buffer.write(b'a'); os.write(1, b'b'); sys.__stdout__.write('c'); None", "abc"},
+		{"print('a', end=''); libc.puts(b'b'); print('c')", "ab\nc\n"},
+		{"print('a', end=''); t = threading.Thread(target=os.write, args=(1, b'b')); t.start(); t.join(); print('c')", "abc\n"},
+		{"print('a', end='', file=sys.stderr); os.write(1, b'b'); None", "<err>a</err>b"},
+		{"print('a', Talks(), 'c', sep='-')", "a-bT-c\n"},
+		{"print('a', 1, None, 2.5, True, [1], sep=None, end='!', flush=True); print(); print('x', sep='-'); print(*'ab')", "a 1 None 2.5 True [1]!\nx\na b\n"},
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run(`import os, sys, threading, ctypes, io, codecs, time
+libc = ctypes.CDLL(None)
+class Talks:
+    def __str__(self): os.write(1, b'b'); return 'T'`)
+		for _, c := range cases {
+			if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%q: got %.500q %v\nwant %.500q", c.code, r.Script(), r.Idle.Error, c.want)
+			}
+		}
+		if r := w.Run("print('loading...', end=''); 1/0"); !strings.HasPrefix(r.Script(), "loading...<err>Traceback") {
+			t.Errorf("got %q", r.Script())
+		}
+		for _, code := range []string{"print('a', sep=1)", "print('a', end=b'')", "print('a', other=1)"} {
+			if r := w.Run(code); r.Idle.Error == nil || r.Idle.Error.Name != "TypeError" {
+				t.Errorf("%s: got %q", code, r.Script())
+			}
+		}
+		// It is seen while the code runs.
+		w.Begin("for i in range(3): print('.', end='')\ntime.sleep(3600)")
+		w.Await("...")
+		w.interrupt(1, 1)
+		if r := w.Finish(); !strings.HasPrefix(r.Script(), "<err>Traceback") {
+			t.Errorf("got %q", r.Script())
+		}
+		// Other text layers on the same bytes.
+		w.Run("sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8'); print('a', end=''); 1/0")
+		w.Run("print('b', end=''); os.write(1, b'c'); sys.__stdout__.write('d'); None").Wants(t, "bcd")
+		w.Run("sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach()); print('a', end=''); os.write(1, b'b'); None").Wants(t, "ab")
+		w.Run("print('c', end=''); os.write(1, b'd'); sys.stdout = sys.__stdout__; print('e')").Wants(t, "cde\n")
+	})
+}
+
+func TestOutput_LinesOfThreadsAreNotTorn(t *testing.T) {
+	w := start(t, setup{})
+	r := w.Run("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
+		"threads = [threading.Thread(target=f, args=(c,)) for c in 'abcd']\nfor t in threads: t.start()\nfor t in threads: t.join()")
+	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
+	for _, line := range lines {
+		if len(strings.Fields(line)) != 3 || !strings.HasSuffix(line, " end") || strings.Trim(line[:30], line[:1]) != "" {
+			t.Fatalf("got the line %q", line)
+		}
+	}
+	if len(lines) != 8000 {
+		t.Errorf("got %d lines", len(lines))
+	}
+}
+
+func TestOutput_DeathLosesNothing(t *testing.T) {
+	for name, end := range map[string]string{
+		"_exit": "os._exit(1)", "kill": "os.kill(os.getpid(), 9)", "crash": "import ctypes; ctypes.string_at(0)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, setup{})
+			w.Begin("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
+			if r := w.Finish(); !strings.HasPrefix(r.Script(), ".<err>!</err>") {
+				t.Errorf("got %q", r.Script())
+			}
+		})
+	}
+}
+
 func TestOutput_LargeTextIsWhole(t *testing.T) {
 	w := start(t, setup{})
 	want := strings.Repeat("é0123456789", 200_000) + "\n"

@@ -214,6 +214,7 @@ class Cells:
             return
         self.fill(imports.quietly("linecache"))
         traceback = imports.quietly("traceback")
+        _strip(args.exc_value)
         name = args.thread.name if args.thread is not None else "?"
         lines = traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)
         sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(lines)))

@@ -56,7 +56,16 @@ def _identity(fd):
         return None
 
 
-class _Text(io.TextIOWrapper):
+class Bytes(io.BufferedWriter):
+    """The bytes of a stream: each write is out when it returns."""
+
+    def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
+        n = _native(self, b)
+        _flush(self)
+        return n
+
+
+class Text(io.TextIOWrapper):
     """sys.stdout or sys.stderr."""
 
     channel = None
@@ -70,7 +79,7 @@ class _Text(io.TextIOWrapper):
 
 
 def stream(_, fd, name, errors, channel):
-    s = _Text(io.BufferedWriter(_Raw(channel, fd, name), MAX_OUTPUT), "utf-8", errors, "\n", line_buffering=True)
+    s = Text(Bytes(_Raw(channel, fd, name), MAX_OUTPUT), "utf-8", errors, "\n", write_through=True)
     s.mode = "w"
     s.channel = channel
     return s

@@ -2,12 +2,13 @@
 import os
 import sys
 
-from turnstone_worker import imports, system
+from turnstone_worker import imports, system, terminal
 from turnstone_worker.cells import is_ours
 
 
 def install(worker):
     flush = worker.streams.flush
+    terminal.one_write()
     _system(worker)
     _before(os, "posix_spawn", flush)
     _before(os, "posix_spawnp", flush)

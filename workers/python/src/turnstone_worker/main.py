@@ -208,6 +208,7 @@ class Worker:
         self.turn.failure = {"name": type(error).__name__, "message": ""}
         self.interrupts.running = True
         self.turn.failure = summary(error)
+        self.streams.flush_others()  # what the cell has written goes before its error
         try:
             self.cells.report(error)
         except Exception:

@@ -1,22 +1,21 @@
 """The output streams, and their place in the terminal's byte stream.
 
-Text goes to the terminal itself, so that it is in order with whatever else writes
-there: C code, child processes, forks. Frames that belong between such bytes leave a
-marker among them. Small writes stay native C; an asynchronous exception cannot make
-them repeat a line.
+Text goes to the terminal itself and at once, a part of a line too, so that it is in
+order with whatever else writes there: C code, child processes, forks. Frames that
+belong between such bytes leave a marker among them. Small writes stay native C; an
+asynchronous exception cannot make them repeat a line.
 """
+import builtins
 import io
 import os
 import sys
-from _functools import partial
 
-from turnstone_worker.atomic import together, write_all
+from turnstone_worker.atomic import write_all
 from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.system import KEEPS_MARKERS, out_of_the_way
 
-_BULK = 4096  # characters from which on a write goes to the channel: pipes are 8 times as fast
-_LINE = 2000  # characters of an unfinished stderr line that are held at most
-_writev = getattr(os, "writev", None)  # there is a fence where it is
+_BULK = 4096  # bytes from which on a write goes to the channel: pipes are 8 times as fast
+_PLAIN = frozenset((str, int, float, bool, type(None)))  # their str() runs no user code
 
 
 class Fence:
@@ -53,82 +52,78 @@ def _identity(fd):
     return st.st_dev, st.st_ino, st.st_rdev
 
 
-class Output(io.TextIOWrapper):
-    """sys.stdout: native, line buffered; what is large goes to the channel."""
+class Bytes(io.BufferedWriter):
+    """The bytes under sys.stdout: each write is out when it returns, and what is large goes to the channel.
+
+    So nothing is held that a crash could lose, or that text of another way could overtake,
+    and it makes no difference which text layer is above: ours, or one that user code made.
+    """
 
     channel = None
 
-    def write(self, s, _native=io.TextIOWrapper.write):
-        if len(s) < _BULK or type(s) is not str:
-            return _native(self, s)
+    def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
+        if len(b) >= _BULK and self._write_large(1, "stdout", b):
+            return len(b)
+        n = _native(self, b)
+        _flush(self)
+        return n
+
+    def _write_large(self, fd, stream, b):
         channel = self.channel
-        if channel.mute or channel.fence is None or not channel.fence.is_terminal(1):
-            return _native(self, s)
+        if channel.mute or channel.fence is None or not channel.fence.is_terminal(fd):
+            return False
         self.flush()
-        data = memoryview(s.encode(self.encoding, self.errors))
+        data = memoryview(b).cast("B")
         for i in range(0, len(data), MAX_OUTPUT):
-            channel.send({"type": "output", "stream": "stdout", "data": data[i : i + MAX_OUTPUT]}, True)
-        return len(s)
+            channel.send({"type": "output", "stream": stream, "data": data[i : i + MAX_OUTPUT]}, True)
+        return True
 
 
-class Errors(io.TextIOWrapper):
-    """sys.stderr: whole lines, between markers that say what they are."""
+class ErrorBytes(Bytes):
+    """The bytes under sys.stderr: between markers that say what they are."""
 
-    channel = None
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.pending = []
-
-    def write(self, s, _native=io.TextIOWrapper.write):
+    def write(self, b):
         fence = self.channel.fence
-        if type(s) is not str or fence is None or not fence.is_terminal(2):
-            return _native(self, s)
-        self.pending.append(s)
-        if "\n" in s or "\r" in s or sum(map(len, self.pending)) > _LINE:
-            self._write_pending()
-        return len(s)
+        if fence is None or not fence.is_terminal(2):
+            return super().write(b)
+        if len(b) < _BULK or not self._write_large(2, "stderr", b):
+            # One system call, which the kernel does not mix with others on this terminal.
+            write_all([(fence.fd, b"".join((fence.to_stderr, b, fence.to_stdout)))])
+        return len(b)
 
-    def flush(self):
-        if self.pending:
-            self._write_pending()
-        super().flush()
 
-    def _write_pending(self):
-        pending, fence = self.pending, self.channel.fence
-        n = len(pending)
-        data = "".join(pending[:n]).encode(self.encoding, self.errors)
-        if not data:
-            return
-        if len(data) >= _BULK and not self.channel.mute:
-            for i in range(0, len(data), MAX_OUTPUT):
-                self.channel.send({"type": "output", "stream": "stderr", "data": data[i : i + MAX_OUTPUT]}, True)
-            del pending[:n]
-            return
-        # One system call, which the kernel does not mix with others on this terminal.
-        # The text is dropped from pending with no bytecode in between.
-        done = []
-        together(
-            done,
-            partial(_writev, fence.fd, (fence.to_stderr, data, fence.to_stdout)),
-            partial(pending.__delitem__, slice(0, n)),
-        )
-        rest = (fence.to_stderr + data + fence.to_stdout)[done[0] :]
-        if rest:
-            write_all([(fence.fd, rest)], must=True)
+class Text(io.TextIOWrapper):
+    """sys.stdout or sys.stderr."""
 
 
 def _stream(kind, fd, name, errors, channel):
     raw = io.FileIO(fd, "wb", closefd=False)
     raw.name = name
-    s = kind(io.BufferedWriter(raw, 8192), "utf-8", errors, line_buffering=True)
+    buffer = kind(raw, 8192)
+    buffer.channel = channel
+    s = Text(buffer, "utf-8", errors, write_through=True)
     s.mode = "w"
-    s.channel = channel
     return s
 
 
 if not KEEPS_MARKERS:
-    from turnstone_worker.framed import stream as _stream
+    from turnstone_worker.framed import Bytes, Text, stream as _stream
+
+
+def _is_lost(stream):
+    """Reports whether nothing can be written to a stream any more."""
+    try:
+        return stream is None or stream.closed
+    except ValueError:
+        return True  # its buffer is detached
+
+
+def _replace(name, old, new):
+    """Puts a new stream wherever sys has the old one."""
+    for name in (name, "__%s__" % name):
+        if getattr(sys, name, None) is old or old is None:
+            setattr(sys, name, new)
+    return new
 
 
 class Streams:
@@ -139,17 +134,20 @@ class Streams:
         self.out = self.err = None
 
     def install(self):
-        """Makes the streams, and anew what user code has closed or deleted of them."""
+        """Makes the streams, and anew what user code has closed, detached or deleted of them."""
         if not hasattr(sys, "stdout"):
             sys.stdout = self.out
         if not hasattr(sys, "stderr"):
             sys.stderr = self.err
-        if self.out is None or self.out.closed:
-            self.out = _stream(Output, 1, "<stdout>", "surrogateescape", self.channel)
-            sys.stdout = sys.__stdout__ = self.out
-        if self.err is None or self.err.closed:
-            self.err = _stream(Errors, 2, "<stderr>", "backslashreplace", self.channel)
-            sys.stderr = sys.__stderr__ = self.err
+        if _is_lost(self.out):
+            new = _stream(Bytes, 1, "<stdout>", "surrogateescape", self.channel)
+            self.out = _replace("stdout", self.out, new)
+        if _is_lost(self.err):
+            new = _stream(ErrorBytes, 2, "<stderr>", "backslashreplace", self.channel)
+            self.err = _replace("stderr", self.err, new)
+        for s in (sys.stdout, sys.stderr):
+            if type(s) is io.TextIOWrapper and isinstance(s.buffer, Bytes) and not s.closed and not s.write_through:
+                s.reconfigure(write_through=True)  # user code has put another text layer on our bytes
 
     def flush(self):
         """Writes out what is buffered, also in streams that user code put in our place."""
@@ -172,3 +170,39 @@ class Streams:
                 s.flush()
             except (OSError, ValueError):
                 pass  # the terminal is gone, or user code has closed it
+
+
+def one_write():
+    """Makes print() write what it has in one go, where the native one makes a write of each argument and end.
+
+    Each write goes out at once: the lines of two threads would be torn, and each line
+    would cost two system calls. Whatever else is written to is left to the native one.
+    """
+    native = builtins.print
+
+    def print(*args, sep=" ", end="\n", file=None, flush=False):
+        out = getattr(sys, "stdout", None) if file is None else file
+        sep, end = " " if sep is None else sep, "\n" if end is None else end
+        if type(out) is not Text or type(sep) is not str or type(end) is not str:
+            return native(*args, sep=sep, end=end, file=file, flush=flush)
+        if len(args) == 1:
+            out.write(str(args[0]) + end)
+        elif _PLAIN.issuperset(map(type, args)):
+            out.write(sep.join(map(str, args)) + end)
+        else:
+            text = ""
+            for i, arg in enumerate(args):
+                if i:
+                    text += sep
+                    if type(arg) not in _PLAIN:  # its __str__ may print, too
+                        out.write(text)
+                        text = ""
+                text += str(arg)
+            out.write(text + end)
+        if flush:
+            out.flush()
+
+    print.__doc__ = native.__doc__
+    print.__module__ = "builtins"
+    print.__qualname__ = "print"
+    builtins.print = print
