@@ -17,6 +17,10 @@ type RenderOptions struct {
 	OutputPath string
 	// Self is the author on whose behalf is read: what others did is labelled.
 	Self string
+	// FoldFrames leaves out of Python's tracebacks what is of libraries, but for the
+	// frame that entered one and the last, and of the stacks of faults what is of the
+	// worker.
+	FoldFrames bool
 }
 
 // A Rendering is what a model reads.
@@ -56,10 +60,10 @@ func (r Rendering) Text() string {
 // Text is shown as a terminal would show it in the end: \r and \b are applied,
 // colours and other escape sequences are dropped, what is not text is shown as
 // \xNN. Four or more identical lines become the line and "… repeated N×", N
-// being how often it stands there in all. Where the streams of a turn take turns,
-// lines of standard error are marked, except at the turn's end: an error there
-// speaks for itself. Input is not shown, but for what others than Self typed: one
-// line of it.
+// being how often it stands there in all; groups of two to four lines likewise. Where
+// the streams of a turn take turns, lines of standard error are marked, except at the
+// turn's end: an error there speaks for itself. Input is not shown, but for what
+// others than Self typed: one line of it.
 //
 // When the text is larger than the budget, its beginning and its end stay, a
 // third and two thirds, and one line between them says what is missing and where
@@ -98,8 +102,9 @@ type row struct {
 	times    int  // how often it stands there
 	number   int  // in the output file; 0 when unknown
 	image    *Image
-	elided   elision
-	cut      string // replaces the text of a very long line
+	elided   elision // that an elidedRow or a noteRow stands for
+	cut      string  // replaces the text of a very long line; the text of a noteRow
+	lost     bool    // of a noteRow: what it stands for is not all in it
 }
 
 type rowKind uint8
@@ -109,6 +114,7 @@ const (
 	labelRow
 	imageRow
 	elidedRow
+	noteRow // a line of our own, without brackets
 )
 
 // A renderer collects rows, chooses which of them are shown, and writes them.
@@ -373,10 +379,10 @@ func (r *renderer) finish() {
 }
 
 // closeTurn marks standard error in the rows of the turn where that helps: where
-// the streams have taken turns, except for what stands last.
+// the streams have taken turns, except for what stands last. Then it folds what
+// repeats, and what nobody reads.
 func (r *renderer) closeTurn() {
 	rows := r.rows[r.turnRows:]
-	r.turnRows = len(r.rows)
 	runs, last := 0, 0 // runs of one stream, and where the last begins
 	var stream Stream
 	for i, w := range rows {
@@ -384,13 +390,17 @@ func (r *renderer) closeTurn() {
 			runs, last, stream = runs+1, i, w.stream
 		}
 	}
-	if runs < 3 {
-		return
+	if runs >= 3 {
+		for i := range rows[:last] {
+			w := &rows[i]
+			w.marked = w.kind == textRow && w.stream == Stderr
+		}
 	}
-	for i := range rows[:last] {
-		w := &rows[i]
-		w.marked = w.kind == textRow && w.stream == Stderr
+	if r.opts.FoldFrames {
+		rows = r.foldFrames(rows)
 	}
+	r.rows = append(r.rows[:r.turnRows], r.foldPeriods(rows)...)
+	r.turnRows = len(r.rows)
 }
 
 const stderrMark = "[stderr] "
@@ -412,8 +422,12 @@ func (r *renderer) content(w *row) string {
 
 // chars is how many characters a row takes.
 func (r *renderer) chars(w *row) int {
-	if w.kind != textRow && w.kind != labelRow {
+	switch w.kind {
+	case noteRow:
+		return utf8.RuneCountInString(w.cut) + 1
+	case imageRow, elidedRow:
 		return 0
+	case textRow, labelRow:
 	}
 	n := utf8.RuneCountInString(w.cut)
 	if w.cut == "" {
@@ -483,7 +497,7 @@ func (r *renderer) elide(from, to int) {
 				kept = append(kept, w)
 				continue
 			}
-		case elidedRow:
+		case elidedRow, noteRow:
 			e.extend(w.elided)
 			continue
 		case textRow:
@@ -529,13 +543,15 @@ func (r *renderer) compose() Rendering {
 	}
 	for i := range r.rows {
 		w := &r.rows[i]
-		out.Elided = out.Elided || w.cut != "" || w.kind == elidedRow
+		out.Elided = out.Elided || w.kind == elidedRow || w.lost || w.kind == textRow && w.cut != ""
 		switch w.kind {
 		case imageRow:
 			end()
 			out.Parts = append(out.Parts, Part{Image: w.image})
 		case elidedRow:
 			b.WriteString(w.elided.text(r.opts.OutputPath))
+		case noteRow:
+			b.WriteString(w.cut + "\n")
 		case textRow, labelRow:
 			s := r.content(w)
 			shown := w.times

@@ -251,6 +251,7 @@ func TestRender_ADrawingThatWasLeftOutIsNotMissed(t *testing.T) {
 func FuzzRender(f *testing.F) {
 	f.Add([]byte("a\r\x1b[2K€\b\xff\nb\nb\nb\nb\nb\n"), []byte("x\n"), uint8(1), uint16(10))
 	f.Add([]byte(strings.Repeat("line\n€\n", 50)), []byte("\xe2\x82\n"), uint8(2), uint16(100))
+	f.Add([]byte(strings.Repeat("Traceback (most recent call last):\n  File \"/usr/lib/python3/x.py\", line 1\n    x\n", 9)), []byte("a\nb\na\nb\na\nb\na\nb\n"), uint8(2), uint16(100))
 	f.Add([]byte(strings.Repeat("€", 500)), []byte{}, uint8(5), uint16(50))
 	f.Fuzz(func(t *testing.T, out, err []byte, size uint8, most uint16) {
 		render := func(size int) timeline.Rendering {
@@ -263,7 +264,7 @@ func FuzzRender(f *testing.F) {
 				}
 			}
 			events = append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}})
-			return timeline.Render(events, &timeline.RenderOptions{MaxChars: int(most) + 1})
+			return timeline.Render(events, &timeline.RenderOptions{MaxChars: int(most) + 1, FoldFrames: true})
 		}
 		whole, cut := render(1<<30), render(int(size)+1)
 		if whole.Text() != cut.Text() {

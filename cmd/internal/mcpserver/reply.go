@@ -90,6 +90,7 @@ func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
 		MaxChars:   most.chars - rest,
 		OutputPath: a.session.OutputPath(),
 		Self:       a.session.Author(),
+		FoldFrames: true,
 	}
 	for {
 		rendering := timeline.Render(r.Events, &o)
