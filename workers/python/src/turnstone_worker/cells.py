@@ -185,9 +185,8 @@ class Cells:
 
     def report(self, error):
         """Shows an error as python -i does."""
-        linecache = imports.quietly("linecache")
-        imports.quietly("traceback")
-        self.fill(linecache)
+        imports.for_errors()
+        self.fill(sys.modules["linecache"])
         if isinstance(error, SyntaxError) and error.text is None and error.filename in self.sources:
             lines = self.sources[error.filename][2]
             if error.lineno and error.lineno <= len(lines):
@@ -212,8 +211,9 @@ class Cells:
         """threading.excepthook: the native one does not find the sources of cells."""
         if args.exc_type is SystemExit or sys.stderr is None:
             return
-        self.fill(imports.quietly("linecache"))
-        traceback = imports.quietly("traceback")
+        imports.for_errors()
+        self.fill(sys.modules["linecache"])
+        traceback = sys.modules["traceback"]
         _strip(args.exc_value)
         name = args.thread.name if args.thread is not None else "?"
         lines = traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)

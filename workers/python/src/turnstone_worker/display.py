@@ -1,4 +1,6 @@
-"""Values and pictures: the last expression's value, and matplotlib's figures.
+"""Values and pictures: the last expression's value, what display() is given, and matplotlib's figures.
+
+A picture is an image; of what only a browser can show, one line says what it is.
 
 A figure is sent once, when it is shown or its cell ends, and closed then, so that the
 next cell starts a new one. A figure that changes while it is shown is sent again as an
@@ -10,9 +12,12 @@ import os
 import sys
 from time import sleep
 
+from turnstone_worker import imports
 from turnstone_worker.codec import MAX_FRAME, text
 
 _PICTURES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
+_READABLE = ("_repr_markdown_", "_repr_latex_")
+_MARKUP = (("_repr_svg_", "image/svg+xml"), ("_repr_html_", "text/html"))
 _SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}
 _MAX_IMAGE = MAX_FRAME - (256 << 10)  # bytes, which leaves room for the other fields
 
@@ -29,19 +34,32 @@ class Display:
         os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it: one that this worker alone knows would break them
         sys.displayhook = self.show
 
+        def display(*values, raw=False, **options):
+            """Shows values: pictures as pictures, everything else as text."""
+            self.display(values, raw)
+
+        display.__module__ = "builtins"
+        display.__qualname__ = "display"
+        builtins.display = display
+
     def show(self, value):
-        """sys.displayhook: pictures as images, everything else as its repr."""
+        """sys.displayhook."""
         if value is None:
             return
         builtins._ = None  # as the native hook does: a failing repr leaves no stale value
-        if not self._picture(value):
-            shown = repr(value)
-            out = sys.stdout
-            try:
-                out.write(shown + "\n")
-            except UnicodeEncodeError:
-                out.write(shown.encode(out.encoding, "backslashreplace").decode(out.encoding) + "\n")
+        self._put(value)
         builtins._ = value
+
+    def display(self, values, raw):
+        """What display() does. A raw value is a bundle: data by MIME type."""
+        for value in values:
+            self._put(value, raw and isinstance(value, dict))
+
+    def _put(self, value, raw=False):
+        """Shows a picture as an image, everything else as its repr."""
+        shown = None if self.channel.forked else self._bundle("value", value) if raw else self._rich(value)
+        if shown is not True:
+            _print(repr(value) if shown is None else shown)
 
     def image(self, data, mime="image/png", source="", update=False, title=""):
         """Sends a picture; one that fits no frame becomes a notice."""
@@ -56,27 +74,116 @@ class Display:
             message["title"] = text(title)
         self.channel.send(message, True)
 
-    def _picture(self, value):
+    def _rich(self, value):
+        """True if the value was shown as a picture, or the text to show instead of its repr, or None."""
         kind = type(value)
-        if self.channel.forked:
-            return False
         if kind.__name__ == "Figure" and kind.__module__ == "matplotlib.figure":
             self._send_figure(value)
             return True
+        if any(k.__name__ == "BaseFigure" and k.__module__ == "plotly.basedatatypes" for k in kind.__mro__[1:]):
+            return self._plotly(value)
+        bundle = _rendered(value, "_repr_mimebundle_", include=None, exclude=None)
+        if isinstance(bundle, dict):
+            shown = self._bundle(kind.__name__, bundle)
+            if shown is not None:
+                return shown
         for method, mime in _PICTURES:
-            render = getattr(kind, method, None)
-            if render is None:
-                continue
-            try:
-                data = render(value)
-            except Exception:
-                continue  # its repr will do
-            if isinstance(data, tuple):
-                data = data[0]  # with metadata
-            if isinstance(data, (bytes, bytearray)) and data.startswith(_SIGNATURES[mime]):
-                self.image(data, mime)
+            if self._picture(_rendered(value, method), mime):
                 return True
-        return False
+        if kind.__repr__ is not object.__repr__ and not str(kind.__module__).startswith("IPython."):
+            return None
+        for method in _READABLE:
+            data = _rendered(value, method)
+            if isinstance(data, str):
+                return data
+        for method, mime in _MARKUP:
+            data = _rendered(value, method)
+            if isinstance(data, str):
+                return "[%s: %d characters of %s, which cannot be shown here]" % (kind.__name__, len(data), mime)
+        return None
+
+    def _bundle(self, name, bundle):
+        """Shows the best of some data by MIME type; as _rich."""
+        for _, mime in _PICTURES:
+            if self._picture(bundle.get(mime), mime):
+                return True
+        if isinstance(bundle.get("text/plain"), str):
+            return bundle["text/plain"]
+        if bundle:
+            return "[%s: %s, which cannot be shown here]" % (name, ", ".join(map(str, list(bundle)[:5])))
+        return None
+
+    def _picture(self, data, mime):
+        """Sends the data of a picture, bytes or base64; reports whether it was one."""
+        if isinstance(data, str):
+            try:
+                data = imports.quietly("binascii").a2b_base64(data)
+            except ValueError:
+                return False
+        if not isinstance(data, (bytes, bytearray)) or not data.startswith(_SIGNATURES[mime]):
+            return False
+        self.image(data, mime)
+        return True
+
+    def _plotly(self, figure):
+        """One line that says what a figure of plotly holds, and its picture where plotly can make one."""
+        kinds = [str(trace.type) for trace in figure.data]
+        title = figure.layout.title.text
+        line = "plotly %s of %d traces" % (type(figure).__name__, len(kinds))
+        if kinds:
+            line += ": " + ", ".join(list(dict.fromkeys(kinds))[:5])
+        if title:
+            line += ": " + str(title)[:200]
+        if imports.quietly("importlib.util").find_spec("kaleido") is None:
+            return "[%s; a picture of it needs the package kaleido]" % line
+        try:
+            data = figure.to_image(format="png")
+        except Exception as e:
+            return "[%s; kaleido made no picture: %s]" % (line, (str(e).strip() or type(e).__name__).split("\n")[0][:200])
+        _print("[%s]" % line)
+        return self._picture(data, "image/png") or None
+
+    # ------------------------------------------------------------ those who show things
+
+    def teach_ipython(self, module):
+        """IPython's display() shows things in a kernel, and prints their repr without one."""
+        native = module.display
+
+        def display(*objs, **options):
+            shell = sys.modules.get("IPython.core.interactiveshell")
+            if self.channel.forked or shell is not None and shell.InteractiveShell.initialized():
+                return native(*objs, **options)
+            self.display(objs, options.get("raw", False))
+            name = options.get("display_id")
+            return module.DisplayHandle(None if name is True else name) if name else None
+
+        display.__doc__ = native.__doc__
+        module.display = display
+
+    def teach_pillow(self, module):
+        """Image.show() starts a program of the desktop."""
+        display = self
+
+        class Viewer(module.Viewer):
+            def show(self, image, **options):
+                if display.channel.forked:
+                    return False
+                data = _rendered(image, "_repr_png_") or _rendered(image.convert("RGB"), "_repr_png_")
+                return display._picture(data, "image/png")
+
+        module._viewers.insert(0, Viewer())
+
+    def teach_plotly(self, module):
+        """Figure.show() opens a browser, unless somebody chooses a renderer."""
+        native, usual = module.show, module.renderers.default
+
+        def show(fig, renderer=None, *args, **options):
+            if self.channel.forked or renderer is not None or "PLOTLY_RENDERER" in os.environ or module.renderers.default != usual:
+                return native(fig, renderer, *args, **options)
+            self._put(fig)
+
+        show.__doc__ = native.__doc__
+        module.show = show
 
     # ------------------------------------------------------------ matplotlib
 
@@ -146,6 +253,26 @@ class Display:
         self.sent[figure] = source, data
         while len(self.sent) > 64:
             del self.sent[next(iter(self.sent))]
+
+
+def _rendered(value, method, **arguments):
+    """What a method for the display of a value returns, without metadata; None if it cannot."""
+    render = getattr(type(value), method, None)
+    if render is None:
+        return None
+    try:
+        data = render(value, **arguments)
+    except Exception:
+        return None  # its repr will do
+    return data[0] if isinstance(data, tuple) and data else data
+
+
+def _print(shown):
+    out = sys.stdout
+    try:
+        out.write(shown + "\n")
+    except UnicodeEncodeError:
+        out.write(shown.encode(out.encoding, "backslashreplace").decode(out.encoding) + "\n")
 
 
 def _title(figure):

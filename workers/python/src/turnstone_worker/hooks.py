@@ -34,6 +34,9 @@ def install(worker):
     imports.when("bdb", _bdb)
     imports.when("getpass", lambda getpass: _getpass(getpass, worker))
     imports.when("matplotlib.pyplot", worker.display.teach)
+    imports.when("IPython.core.display_functions", worker.display.teach_ipython)
+    imports.when("PIL.ImageShow", worker.display.teach_pillow)
+    imports.when("plotly.io._renderers", worker.display.teach_plotly)
     imports.when("multiprocessing.context", _multiprocessing)
     sys.meta_path.insert(0, imports.Finder)
 

@@ -5,6 +5,8 @@ import sys
 _library = os.path.dirname(os.__file__)
 _patches = {}
 
+ERRORS = ["linecache", "traceback", "ast", "unicodedata", "_colorize", "_suggestions"]
+
 
 def quietly(name):
     """A module of the standard library, whatever lies in the working directory."""
@@ -22,6 +24,19 @@ def quietly(name):
         return sys.modules[name]
     finally:
         sys.path[:] = path
+
+
+def for_errors():
+    """What the report of an error needs. traceback itself imports some of it late, from the user's path."""
+    for name in ERRORS:
+        if_there(name)
+
+
+def if_there(name):
+    try:
+        quietly(name)
+    except ImportError:
+        pass  # this Python has none
 
 
 def when(name, patch):

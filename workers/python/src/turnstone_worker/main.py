@@ -55,7 +55,7 @@ class Worker:
         self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
         self.turn = None
         self.step = self.introduce
-        self.chores = ["linecache", "traceback"]  # imported while nobody wants anything
+        self.chores = imports.ERRORS[:]  # imported while nobody wants anything
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
         self._prepare(path)
@@ -280,7 +280,7 @@ class Worker:
 
     def _do_chore(self):
         if self.chores:
-            imports.quietly(self.chores.pop(0))
+            imports.if_there(self.chores.pop(0))
         elif self.save:
             path, self.save = self.save, None
             codes, self.codes = self.codes, None
