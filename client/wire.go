@@ -114,7 +114,8 @@ type Session struct {
 	MemoryBytes int64        `json:"memory_bytes,omitempty"`
 	Runtime     string       `json:"runtime,omitempty"` // its version
 	Executable  string       `json:"executable,omitempty"`
-	Why         string       `json:"why,omitempty"` // how it was chosen
+	Why         string       `json:"why,omitempty"`    // how it was chosen
+	Notice      string       `json:"notice,omitempty"` // what was asked for instead, and why it is not used
 	Dir         string       `json:"dir,omitempty"`
 	OutputPath  string       `json:"output_path,omitempty"`
 	LastSeq     timeline.Seq `json:"last_seq"`

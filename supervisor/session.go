@@ -90,6 +90,7 @@ type Info struct {
 	Worker      ipc.Worker // zero until the worker is ready
 	Executable  string
 	Why         string // how Executable was chosen
+	Notice      string // what is to be known of that, see workers.Spec
 	Dir         string // the workers' directory
 	OutputPath  string // the rendered transcript; "" when there is none
 	LastSeq     timeline.Seq
@@ -108,6 +109,7 @@ func (s *Session) Info() Info {
 		Opened:     s.opened,
 		Executable: s.spec.Path,
 		Why:        s.spec.Why,
+		Notice:     s.spec.Notice,
 		Dir:        s.spec.Dir,
 		LastSeq:    s.log.Last(),
 	}

@@ -7,4 +7,5 @@ type Candidate struct {
 	Version string // of the runtime, as far as the files around Path tell; "" when they do not
 	Taken   bool   // the search ended here
 	Note    string // why it was passed over; "" when Taken
+	Asked   bool   // somebody asked for it: to pass it over is to be told
 }

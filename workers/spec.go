@@ -42,7 +42,8 @@ type Spec struct {
 	// commit together: MinMemoryLimit or more; 0 means no limit. What asks for more
 	// is refused it, which Python raises as a MemoryError; a worker that ends
 	// thereafter with an error is reported with the limit. Only Windows has it;
-	// elsewhere the start fails, rather than leave out what somebody counts on.
+	// on other systems a limit is an error, so that nobody relies on one that is not
+	// enforced.
 	MemoryLimit int64
 
 	// Files is the worker-side source by plain file name. It is written, mode
@@ -62,6 +63,11 @@ type Spec struct {
 
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	Why string
+
+	// Notice is what whoever uses the session should know from the beginning, in one
+	// line: an environment, say, that was asked for and cannot be used. "" means
+	// nothing.
+	Notice string
 
 	// Err is why this Spec cannot start at all: discovery failed. Whoever opens a
 	// session returns it.

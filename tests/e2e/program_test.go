@@ -39,6 +39,30 @@ func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	h.leavesNothing(t)
 }
 
+// What a project asked for and does not get is one line, and the code runs.
+func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
+	h := newHome(t)
+	bin := filepath.Join(h.dir, ".venv", "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/nowhere/python3", filepath.Join(bin, "python")); err != nil {
+		t.Fatal(err)
+	}
+	got := h.run(t, "", "-e", "6 * 7")
+	if got.status != 0 || got.stdout != "42\n" || strings.Count(got.stderr, "\n") != 1 ||
+		!strings.HasPrefix(got.stderr, "repl: this is /") || !strings.Contains(got.stderr, ", not .venv in ") || !strings.Contains(got.stderr, "broken link to /nowhere/python3") {
+		t.Errorf("got %v", got)
+	}
+	a := h.caller(t)
+	if got := a.repl("6 * 7"); !strings.HasPrefix(got, "[this is /") || !strings.HasSuffix(got, "]\n42") {
+		t.Errorf("the first reply is %q", got)
+	}
+	if got := a.repl("6 * 7"); got != "42" {
+		t.Errorf("the second reply is %q", got)
+	}
+}
+
 func TestProgram_ErrorIsOnStandardErrorAndStatus1(t *testing.T) {
 	got := newHome(t).run(t, "", "-e", "print('before')\n1/0")
 	if got.status != 1 || got.stdout != "before\n" || !strings.HasSuffix(got.stderr, "ZeroDivisionError: division by zero\n") {
@@ -127,8 +151,9 @@ func (h home) badPython(t *testing.T) string {
 
 func TestProgram_RuntimeThatDoesNotStartIsAFailureOfOurs(t *testing.T) {
 	h := newHome(t)
-	want(t, h.run(t, "", "--python", h.badPython(t), "-e", "1"),
-		result{"no\n", "repl: the runtime ended before it was ready: exit status 3\n", 1})
+	python := h.badPython(t)
+	want(t, h.run(t, "", "--python", python, "-e", "1"),
+		result{"no\n", "repl: " + python + " ended before it was ready: exit status 3\n", 1})
 }
 
 func TestProgram_CtrlCInterruptsIt(t *testing.T) {

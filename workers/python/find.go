@@ -43,6 +43,10 @@ type Interpreter struct {
 	// Why says in one line how it was found, and what stood before it in the order
 	// but could not be used.
 	Why string
+
+	// Missed says in one line what somebody asked for, as a project does by its
+	// .venv, and does not get, with the reasons; "" when nothing.
+	Missed string
 }
 
 // A Candidate is one place that Find looked at.
@@ -78,7 +82,7 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 	seen, ok := discovery.Choose(looks, inspect)
 	if ok {
 		c := seen[len(seen)-1]
-		return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen)}, seen, nil
+		return Interpreter{Path: c.Path, Version: c.Version, Why: discovery.Why(seen), Missed: discovery.Missed(seen)}, seen, nil
 	}
 	return Interpreter{}, seen, notFound(o.Path, seen)
 }
@@ -165,7 +169,15 @@ func (f *finder) variable(name string) []Candidate {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(f.Dir, dir)
 	}
-	return []Candidate{environment("active "+name, dir)}
+	return asked(environment("active "+name, dir))
+}
+
+// asked marks candidates that somebody asked for.
+func asked(found ...Candidate) []Candidate {
+	for i := range found {
+		found[i].Asked = true
+	}
+	return found
 }
 
 // project is the environment that belongs to the directory: made by venv,
@@ -191,7 +203,7 @@ func (f *finder) project() []Candidate {
 	if len(found) == 0 {
 		return []Candidate{{Source: ".venv", Note: f.noneUpward()}}
 	}
-	return found
+	return asked(found...)
 }
 
 // upward lists f.Dir and the directories above it, ending with the home
@@ -252,17 +264,23 @@ func (f *finder) commands(name string) []Candidate {
 	return found
 }
 
-// environment is the interpreter of the virtual or conda environment in root.
+// environment is the interpreter of the virtual or conda environment in root: the
+// first that can be executed, or else the first that is there.
 func environment(source, root string) Candidate {
-	c := Candidate{Source: source}
+	first := ""
 	for _, name := range environmentPythons {
-		c.Path = filepath.Join(root, name)
-		if _, err := os.Lstat(c.Path); err == nil {
-			return c
+		path := filepath.Join(root, name)
+		if discovery.Objection(path) == "" {
+			return Candidate{Source: source, Path: path}
+		}
+		if _, err := os.Lstat(path); err == nil && first == "" {
+			first = path
 		}
 	}
-	c.Path = filepath.Join(root, environmentPythons[0])
-	return c
+	if first == "" {
+		first = filepath.Join(root, environmentPythons[0])
+	}
+	return Candidate{Source: source, Path: first}
 }
 
 func hasPython(root string) bool {

@@ -30,7 +30,7 @@ func (f *finder) pinnedAs(name, source string) []Candidate {
 		return []Candidate{{Source: source, Note: "asks for what PATH has without pyenv"}}
 	}
 	if root := f.pyenvInstall(name); root != "" {
-		return []Candidate{environment(source, root)}
+		return asked(environment(source, root))
 	}
 	bare := name
 	for _, prefix := range []string{"cpython", "python"} {
@@ -38,9 +38,11 @@ func (f *finder) pinnedAs(name, source string) []Candidate {
 	}
 	v := discovery.ParseVersion(bare)
 	if v == nil {
-		return []Candidate{{Source: source, Note: "pyenv has none of that name, and it is not the number of a version"}}
+		c := Candidate{Source: source, Note: "pyenv has none of that name, and it is not the number of a version"}
+		c.Asked = !slices.ContainsFunc(f.Commands(commandNames[0]), f.isShim) // a plugin of pyenv may know the name
+		return []Candidate{c}
 	}
-	return f.installed(source, v)
+	return asked(f.installed(source, v)...)
 }
 
 // pin returns what is asked for, in the order of preference, and who asks.
@@ -114,7 +116,7 @@ func newest(want discovery.Version, dirs ...string) string {
 // throughShim replaces a pyenv shim by the interpreter it would run. The shim is a
 // shell script that costs several times the start of Python.
 func (f *finder) throughShim(c Candidate) Candidate {
-	if filepath.Dir(c.Path) != filepath.Join(f.pyenvRoot(), "shims") {
+	if !f.isShim(c.Path) {
 		return c
 	}
 	wanted, source := f.pin()
@@ -174,6 +176,10 @@ func (f *finder) pyenvInstall(name string) string {
 		return newest(v, f.pyenvVersions())
 	}
 	return ""
+}
+
+func (f *finder) isShim(path string) bool {
+	return filepath.Dir(path) == filepath.Join(f.pyenvRoot(), "shims")
 }
 
 func isNumber(name string) bool { return discovery.ParseVersion(name) != nil }

@@ -5,6 +5,7 @@ package python_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -58,14 +59,58 @@ func TestFind_PyenvShimOfAVersionThatIsGoneIsPassedOverAndSaid(t *testing.T) {
 	p := newPlace(t)
 	_, system := p.pyenv("3.11.7")
 	p.set("PYENV_VERSION=3.9.9")
-	mention(t, p.want("", system).Why, "3.9.9", "PYENV_VERSION")
+	mention(t, p.want("", system).Missed, "3.9.9", "PYENV_VERSION")
 }
 
 func TestFind_PyenvShimRunsItselfForANameThatOnlyPyenvKnows(t *testing.T) {
 	p := newPlace(t)
 	root, _ := p.pyenv("3.11.7")
 	p.set("PYENV_VERSION=from-a-plugin")
-	p.want("", filepath.Join(root, "shims/python3"))
+	if got := p.want("", filepath.Join(root, "shims/python3")); got.Missed != "" {
+		t.Errorf("got %q missed, although the shim may lead to it", got.Missed)
+	}
+}
+
+func TestFind_WhatAProjectAskedForAndDoesNotGetIsMissed(t *testing.T) {
+	for name, ask := range map[string]func(p *place){
+		"not active VIRTUAL_ENV": func(p *place) { p.set("VIRTUAL_ENV=/gone") },
+		"not .venv in":           func(p *place) { p.file(filepath.Join(p.project, ".venv", "README"), "", 0o644) },
+		"(3.99.1): neither in":   func(p *place) { p.file(filepath.Join(p.project, ".python-version"), "3.99.1\n", 0o644) },
+		"pyenv has none of that": func(p *place) { p.file(filepath.Join(p.project, ".python-version"), "mine\n", 0o644) },
+		"is Python 2.7":          func(p *place) { p.python(filepath.Join(p.bin, "python2.7")); p.set("PYENV_VERSION=2.7") },
+		"; and 9997 more": func(p *place) {
+			p.file(filepath.Join(p.project, ".python-version"), strings.Repeat("3.99\n", 10000), 0o644)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			ask(p)
+			got := p.want("", p.python(filepath.Join(p.bin, "python3")))
+			mention(t, got.Missed, name)
+		})
+	}
+	for name, ask := range map[string]func(p *place){
+		"nothing":           func(*place) {},
+		"the system's":      func(p *place) { p.set("PYENV_VERSION=system") },
+		"another directory": func(p *place) { p.file(filepath.Join(p.project, "venv", "README"), "", 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			ask(p)
+			if got := p.want("", p.python(filepath.Join(p.bin, "python3"))); got.Missed != "" {
+				t.Errorf("got %q", got.Missed)
+			}
+		})
+	}
+}
+
+func TestFind_TheSecondNameInAnEnvironmentStandsInForABrokenFirst(t *testing.T) {
+	p := newPlace(t)
+	bin := filepath.Join(p.project, ".venv", "bin")
+	p.link(filepath.Join(p.home, "gone"), filepath.Join(bin, "python"))
+	if got := p.want("", p.python(filepath.Join(bin, "python3"))); got.Missed != "" {
+		t.Errorf("got %q missed", got.Missed)
+	}
 }
 
 func TestFind_VersionedCommandIsNotHiddenByAShimWithoutIt(t *testing.T) {
@@ -83,21 +128,21 @@ func TestFind_VenvWhosePythonIsGoneIsPassedOverAndSaid(t *testing.T) {
 	p.link(gone, filepath.Join(bin, "python3"))
 	p.link("python3", filepath.Join(bin, "python"))
 	system := p.python(filepath.Join(p.bin, "python3"))
-	mention(t, p.want("", system).Why, "not .venv in "+p.project, "broken link to "+gone)
+	mention(t, p.want("", system).Missed, "not .venv in "+p.project, "broken link to "+gone)
 }
 
 func TestFind_FileThatIsNotExecutableIsPassedOverAndSaid(t *testing.T) {
 	p := newPlace(t)
 	p.file(filepath.Join(p.project, ".venv", "bin", "python"), "", 0o644)
 	system := p.python(filepath.Join(p.bin, "python3"))
-	mention(t, p.want("", system).Why, "is not executable")
+	mention(t, p.want("", system).Missed, "is not executable")
 }
 
 func TestFind_VenvThatIsAFileIsPassedOver(t *testing.T) {
 	p := newPlace(t)
 	p.file(filepath.Join(p.project, ".venv"), "/somewhere/else\n", 0o644)
 	system := p.python(filepath.Join(p.bin, "python3"))
-	mention(t, p.want("", system).Why, "not a directory")
+	mention(t, p.want("", system).Missed, "not a directory")
 }
 
 func TestFind_TooOldIsPassedOverByWhatItsFilesSay(t *testing.T) {
@@ -117,7 +162,8 @@ func TestFind_TooOldIsPassedOverByWhatItsFilesSay(t *testing.T) {
 			p := newPlace(t)
 			prepare(p)
 			good := p.python(filepath.Join(p.bin, "python"))
-			mention(t, p.want("", good).Why, name)
+			got := p.want("", good)
+			mention(t, got.Why+got.Missed, name)
 		})
 	}
 }
@@ -148,5 +194,5 @@ func TestFind_EnvironmentThatAnotherUserMayHavePlantedIsPassedOver(t *testing.T)
 		t.Fatal(err)
 	}
 	system := p.python(filepath.Join(p.bin, "python3"))
-	mention(t, p.want("", system).Why, "another user")
+	mention(t, p.want("", system).Missed, "another user")
 }

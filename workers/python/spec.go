@@ -62,6 +62,9 @@ func Spec(o Options) workers.Spec {
 		return s
 	}
 	s.Path, s.Why = found.Path, found.Why
+	if found.Missed != "" {
+		s.Notice = fmt.Sprintf("this is %s, %s", found.Path, found.Missed)
+	}
 
 	files, err := modules()
 	if err != nil {

@@ -205,7 +205,7 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 			}
 		})
 	}
-	_, err = c.Create(ctx, p)
+	made, err := c.Create(ctx, p)
 	if client.IsKind(err, client.KindExists) {
 		var session client.Session
 		if session, err = c.Get(ctx, p.Name); err == nil {
@@ -215,6 +215,10 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 	if err != nil {
 		b.close()
 		return func() {}, err
+	}
+	if made.Notice != "" {
+		b.hide()
+		fmt.Fprintf(s.err, "repl: %s\n", made.Notice)
 	}
 	return b.close, nil
 }

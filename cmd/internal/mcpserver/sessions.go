@@ -355,10 +355,21 @@ func (s *sessions) open(ctx context.Context, v *view, lang string) (Session, err
 	case err != nil:
 		return nil, err
 	}
-	if len(s.with) > 0 {
-		v.leaveWord(s.withWord())
-	}
+	v.leaveWord(s.newWord(spec.Notice))
 	return own{session, s.author}, nil
+}
+
+// newWord tells the model, once, what it should know of a session that was made:
+// that it is not on what was asked for, and what packages it has.
+func (s *sessions) newWord(notice string) string {
+	var word []string
+	if notice != "" {
+		word = append(word, notice)
+	}
+	if len(s.with) > 0 {
+		word = append(word, s.withWord())
+	}
+	return strings.Join(word, "; ")
 }
 
 // withWord tells the model, once in each session, what it would not try to import.
@@ -392,8 +403,8 @@ func (s *sessions) openAt(ctx context.Context, v *view) (Session, error) {
 		if v.name != MainSession && v.name != v.lang {
 			word = append(word, fmt.Sprintf("new session %q", v.name))
 		}
-		if len(s.with) > 0 {
-			word = append(word, s.withWord())
+		if new := s.newWord(session.Info().Notice); new != "" {
+			word = append(word, new)
 		}
 	} else {
 		info, known := session.Info(), session.Mark(0)

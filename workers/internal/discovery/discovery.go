@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -117,16 +118,41 @@ func Choose(looks []func() []workers.Candidate, inspect func(path string) (versi
 }
 
 // Why words the last candidate as the choice, and the ones that exist and were
-// passed over as the reason why it is not another.
+// passed over as the reason why it is not another. Missed has those that somebody
+// asked for.
 func Why(seen []workers.Candidate) string {
 	last := len(seen) - 1
 	text := seen[last].Source
 	for _, c := range seen[:last] {
-		if c.Path != "" {
+		if c.Path != "" && !c.Asked {
 			text += fmt.Sprintf("; not %s: %s", c.Source, c.Note)
 		}
 	}
 	return text
+}
+
+// maxMissed bounds how many places Missed names: a file may ask for any number of
+// versions.
+const maxMissed = 3
+
+// Missed says what somebody asked for and does not get, with the reasons, when the
+// last candidate is the choice; "" when nothing.
+func Missed(seen []workers.Candidate) string {
+	var missed []string
+	for _, c := range seen[:len(seen)-1] {
+		if c.Asked {
+			missed = append(missed, fmt.Sprintf("not %s: %s", c.Source, c.Note))
+		}
+	}
+	if more := len(missed) - maxMissed; more > 0 {
+		missed = append(missed[:maxMissed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, strings.Join(missed, "; "))
 }
 
 // Looked lists the candidates that were passed over, with the reasons.
