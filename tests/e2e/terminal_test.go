@@ -44,6 +44,13 @@ func (h home) sitDown(t *testing.T, args ...string) *person {
 // start starts repl in a terminal of 24 rows and 100 columns.
 func (h home) start(t *testing.T, args ...string) *person {
 	t.Helper()
+	return h.startProgram(t, h.command(t, args...))
+}
+
+// startProgram starts a program in such a terminal.
+func (h home) startProgram(t *testing.T, cmd *exec.Cmd) *person {
+	t.Helper()
+	cmd.Dir, cmd.Env = h.dir, h.env
 	tty, slave, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +63,7 @@ func (h home) start(t *testing.T, args ...string) *person {
 		t.Fatal(err)
 	}
 	p := &person{t: t, tty: tty, slave: slave, normal: normal, chunks: make(chan []byte, 64), late: time.After(deadline)}
-	p.cmd = h.command(t, args...)
+	p.cmd = cmd
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
@@ -236,7 +243,7 @@ func TestTerminal_CtrlCThatIsSwallowedGetsHarder(t *testing.T) {
 	p.sees("\r\non\r\n")
 	p.types(ctrlC)
 	p.sees("on\r\n") // it was swallowed
-	p.sees("Ctrl-C again is harder to ignore")
+	p.sees("press Ctrl-C again to force it")
 	p.types(ctrlC)
 	p.sees(">>> ")
 	p.enters("time.__name__")
@@ -258,6 +265,65 @@ func TestTerminal_CtrlCAtThePromptDropsTheInput(t *testing.T) {
 	if before := p.sees("still here"); strings.Contains(before, "ZeroDivisionError") {
 		t.Errorf("what was dropped has run: %q", before)
 	}
+}
+
+func TestTerminal_CtrlCWithTheCompletionsOpenDropsTheInput(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("distinctive_name = distinctive_note = 1")
+	p.sees(">>> ")
+	p.types("distinct" + tab) // as far as both are the same
+	p.completes("distinctive_note")
+	p.types(ctrlC)
+	p.sees("^C")
+	p.sees(">>> ")
+	p.enters("'still ' + 'here'")
+	p.sees("\r\n'still here'\r\n")
+}
+
+// Ctrl-Z while code runs is for the shell, at once: it is no key for a later line.
+func TestTerminal_CtrlZWhileCodeRunsGivesTheTerminalToTheShell(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	h := newHome(t)
+	if err := os.WriteFile(filepath.Join(h.dir, "wait.py"), []byte("import os, time\nprint('o' + 'n', flush=True)\nwhile not os.path.exists('go'): time.sleep(.01)\nprint('do' + 'ne')\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "PS1=$ ")
+	p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
+	p.sees("$ ")
+	p.enters(binary())
+	p.sees("Ctrl-D ends.")
+	p.sees(">>> ")
+	p.enters("exec(open('wait.py').read())")
+	p.sees("\r\non\r\n")
+	p.types("\x1a")
+	p.sees("Stopped")
+	p.sees("$ ")
+	if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.enters("fg")
+	p.sees("done\r\n")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.sees("$ ")
+	p.types("exit\r")
+	p.leaves(0)
+}
+
+func TestTerminal_EndOfInputLeavesNoBlanksBehind(t *testing.T) {
+	p := newHome(t).sitDown(t)
+	p.enters("input('na' + 'me? ')")
+	p.sees("name? ")
+	p.types(ctrlD)
+	p.sees("Traceback")
+	if i := strings.LastIndex(p.raw, "Traceback"); !strings.HasSuffix(p.raw[:i], "\r") && !strings.HasSuffix(p.raw[:i], "\n") {
+		t.Errorf("it is not shown in the first column: %q", p.raw)
+	}
+	p.sees("EOFError")
+	p.sees(">>> ")
 }
 
 func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
@@ -474,7 +540,7 @@ func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
 func TestTerminal_RuntimeThatDoesNotStartEndsIt(t *testing.T) {
 	h := newHome(t)
 	p := h.start(t, "--python", h.badPython(t))
-	p.sees("repl: the runtime ended before it was ready: exit status 3")
+	p.sees("/python3 ended before it was ready: exit status 3")
 	p.leaves(1)
 }
 

@@ -42,7 +42,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			end := LastEnd(reply)
 			switch {
 			case !c.greeted:
-				return 0, fmt.Errorf("the runtime ended before it was ready: %s", end.Reason)
+				return 0, fmt.Errorf("%s ended before it was ready: %s", c.session.Info().Executable, end.Reason)
 			case end.Clean:
 				return c.o.ExitStatus(end), nil
 			}
@@ -85,6 +85,9 @@ func (c *conversation) greet() {
 	end := "ends"
 	if c.o.GoesOn {
 		end = "leaves"
+	}
+	if i.Notice != "" {
+		c.printer.note(i.Notice)
 	}
 	c.editor.freshLine()
 	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
@@ -246,6 +249,6 @@ func (c *conversation) signals(ctx context.Context) {
 func (c *conversation) interrupt(ctx context.Context) {
 	result, err := c.session.Interrupt(ctx, 0)
 	if err == nil && result == supervisor.InterruptPending {
-		c.printer.note(`it goes on; Ctrl-C again is harder to ignore, Ctrl-\ ends everything`)
+		c.printer.note(`still running; press Ctrl-C again to force it, Ctrl-\ to quit`)
 	}
 }

@@ -76,11 +76,14 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
 	}
 	e := &editor{
-		keys:    newKeyboard(interrupt, quit),
 		history: history{o.HistoryPath},
 		normal:  normal,
 		plain:   o.Plain,
 		closed:  make(chan struct{}),
+	}
+	e.keys = newKeyboard(interrupt, quit, nil)
+	if suspends {
+		e.keys.suspend = e.sleep
 	}
 	e.screen = &screen{out: os.Stdout, answer: e.keys.put, width: func() int { return int(windowSize().Cols) }}
 	e.config = e.newConfig()
@@ -122,6 +125,15 @@ func (e *editor) giveTerminal() error {
 		_, _ = io.WriteString(e.screen.out, bracketOff)
 	}
 	return term.Restore(int(os.Stdin.Fd()), e.normal)
+}
+
+// sleep gives the terminal to the shell until that brings this program to the
+// foreground again. The code of the session may go on.
+func (e *editor) sleep() {
+	_ = e.giveTerminal()
+	suspend()
+	_ = e.takeTerminal()
+	e.readline.Refresh() // a line may be edited by now
 }
 
 // newConfig is what all lines have in common. The terminal's mode is ours, but
@@ -258,6 +270,8 @@ func (e *editor) edit(c *readline.Config) (string, error) {
 		return "", errCancelled
 	case errors.Is(err, readline.ErrInterrupt):
 		return "", errInterrupted
+	case errors.Is(err, io.EOF):
+		_, _ = io.WriteString(e.screen, "\r") // readline leaves the cursor below the prompt's end
 	}
 	return line, err
 }

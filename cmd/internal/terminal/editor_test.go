@@ -62,7 +62,7 @@ func TestCompletion_PastedTabIsText(t *testing.T) {
 // The key may arrive after the person has pressed Enter, and must not end the
 // next line then.
 func TestEditor_CancelIsForOneWait(t *testing.T) {
-	e := &editor{keys: newKeyboard(nil, nil), config: &readline.Config{InterruptPrompt: "^C"}}
+	e := &editor{keys: newKeyboard(nil, nil, nil), config: &readline.Config{InterruptPrompt: "^C"}}
 	e.wait = 7
 	e.cancel(6)
 	if e.dropped {

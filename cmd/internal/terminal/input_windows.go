@@ -13,6 +13,8 @@ import (
 // known as the end of input.
 const suspends = false
 
+func suspend() {}
+
 // keys are what is typed at the console. Standard input itself would take a Ctrl-Z,
 // and a read that Ctrl-C ends, for its end.
 func keys() io.Reader {

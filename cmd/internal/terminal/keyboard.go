@@ -24,6 +24,8 @@ const (
 
 const (
 	ctrlC         = '\x03'
+	ctrlG         = '\x07' // gives up a list of completions or a search, and does nothing else
+	ctrlZ         = '\x1a'
 	ctrlBackslash = '\x1c'
 )
 
@@ -35,6 +37,7 @@ const maxTypeAhead = 1 << 20
 // time: what nobody wants yet is kept, and Ctrl-C is noticed while code runs.
 type keyboard struct {
 	interrupt func()        // Ctrl-C was pressed while no line is edited
+	suspend   func()        // Ctrl-Z was; nil where no program is suspended by it
 	quit      func()        // Ctrl-\ was pressed
 	arrived   chan struct{} // one token: there is something to read
 
@@ -51,9 +54,9 @@ type keyboard struct {
 }
 
 // newKeyboard returns a keyboard that nobody types on; pump is to be started.
-// Neither function may block.
-func newKeyboard(interrupt, quit func()) *keyboard {
-	return &keyboard{interrupt: interrupt, quit: quit, arrived: make(chan struct{}, 1)}
+// Neither interrupt nor quit may block.
+func newKeyboard(interrupt, quit, suspend func()) *keyboard {
+	return &keyboard{interrupt: interrupt, quit: quit, suspend: suspend, arrived: make(chan struct{}, 1)}
 }
 
 // pump reads in until its end.
@@ -169,16 +172,21 @@ func (k *keyboard) press(c byte) {
 		return
 	}
 	k.mu.Lock()
-	interrupts := c == ctrlC && !k.editing
-	if interrupts {
+	editing := k.editing
+	if c == ctrlC && !editing {
 		k.typed = nil // what was typed ahead was for the code that is given up
 	}
 	k.mu.Unlock()
-	if interrupts {
+	switch {
+	case c == ctrlC && !editing:
 		k.interrupt()
-		return
+	case c == ctrlZ && !editing && k.suspend != nil:
+		k.suspend()
+	case c == ctrlC: // the whole line, and not only what is open above it
+		k.add(string([]byte{ctrlG, ctrlC}))
+	default:
+		k.add(string([]byte{c}))
 	}
-	k.add(string([]byte{c}))
 }
 
 // paste takes in a byte of a paste, which cannot press keys.

@@ -24,7 +24,7 @@ func (s *script) Read(p []byte) (int, error) {
 // readAll is what a line editor gets to see.
 func readAll(t *testing.T, parts ...string) string {
 	t.Helper()
-	k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") })
+	k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
 	k.edit(true)
 	k.pump(&script{parts, io.ErrUnexpectedEOF})
 	got, err := io.ReadAll(k)
@@ -37,7 +37,8 @@ func readAll(t *testing.T, parts ...string) string {
 func TestKeyboard_PasteIsOneInputUpToItsLastLineEnd(t *testing.T) {
 	const enter, tab = string(keyPastedEnter), string(keyPastedTab)
 	tests := []struct{ name, typed, want string }{
-		{"nothing pasted", "ab\r\t\x1b[A\x03", "ab\r\t\x1b[A\x03"},
+		{"nothing pasted", "ab\r\t\x1b[A\x1a", "ab\r\t\x1b[A\x1a"},
+		{"Ctrl-C gives up what is open above the line, and the line", "a\x03", "a\x07\x03"},
 		{"a word", "\x1b[200~word\x1b[201~\r", "word\r"},
 		{"lines", "\x1b[200~a\nb\nc\x1b[201~", "a" + enter + "b" + enter + "c"},
 		{"a line end at the end is the Enter key", "\x1b[200~a\rb\r\x1b[201~", "a" + enter + "b\r"},
@@ -68,7 +69,7 @@ func TestKeyboard_PasteIsOneInputUpToItsLastLineEnd(t *testing.T) {
 
 func TestKeyboard_CtrlCOutsideOfALineInterruptsAndDropsWhatWasTypedAhead(t *testing.T) {
 	interrupts := 0
-	k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") })
+	k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
 	k.pump(&script{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
 	got, _ := io.ReadAll(k)
 	if interrupts != 1 || string(got) != "more" {
@@ -79,7 +80,7 @@ func TestKeyboard_CtrlCOutsideOfALineInterruptsAndDropsWhatWasTypedAhead(t *test
 func TestKeyboard_CtrlBackslashQuitsAtAnyTimeButInAPaste(t *testing.T) {
 	for _, editing := range []bool{true, false} {
 		quits := 0
-		k := newKeyboard(func() { t.Error("an interrupt") }, func() { quits++ })
+		k := newKeyboard(func() { t.Error("an interrupt") }, func() { quits++ }, nil)
 		k.edit(editing)
 		k.pump(&script{[]string{"\x1b[200~a\x1c\x03b\x1b[201~"}, io.ErrUnexpectedEOF})
 		if quits != 0 {
@@ -93,7 +94,7 @@ func TestKeyboard_CtrlBackslashQuitsAtAnyTimeButInAPaste(t *testing.T) {
 }
 
 func TestKeyboard_TypeAheadIsBounded(t *testing.T) {
-	k := newKeyboard(nil, nil)
+	k := newKeyboard(nil, nil, nil)
 	k.pump(strings.NewReader(strings.Repeat("x", maxTypeAhead) + "y"))
 	got, _ := io.ReadAll(k)
 	if len(got) != maxTypeAhead || strings.Contains(string(got), "y") {
@@ -102,7 +103,7 @@ func TestKeyboard_TypeAheadIsBounded(t *testing.T) {
 }
 
 func TestKeyboard_WhatTheProgramPutsInNeedsNoKeyAndComesFirst(t *testing.T) {
-	k := newKeyboard(nil, nil)
+	k := newKeyboard(nil, nil, nil)
 	b := make([]byte, 8)
 	go k.put("now") // nobody types
 	if n, err := k.Read(b); err != nil || string(b[:n]) != "now" {

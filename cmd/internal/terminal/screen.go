@@ -7,6 +7,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // whereIsCursor is what the line editor asks the terminal before it draws, and
@@ -52,8 +54,8 @@ func (s *screen) Write(b []byte) (int, error) {
 func (s *screen) column() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if width := s.width(); width > 0 {
-		return cells(s.line) % width
+	if columns := s.width(); columns > 0 {
+		return cells(s.line) % columns
 	}
 	return cells(s.line)
 }
@@ -116,26 +118,14 @@ func escape(line []byte) int {
 	return 2
 }
 
-// wide are the blocks whose characters take two cells, as ranges.
-var wide = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0xa4cf, Stride: 1},
-		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1},
-		{Lo: 0xfe30, Hi: 0xfe6f, Stride: 1}, {Lo: 0xff00, Hi: 0xff60, Stride: 1},
-		{Lo: 0xffe0, Hi: 0xffe6, Stride: 1},
-	},
-	R32: []unicode.Range32{
-		{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1},
-		{Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1},
-	},
-}
-
-// cellsOf is how many cells r takes.
+// cellsOf is how many cells r takes, by the table that the line editor goes by.
 func cellsOf(r rune) int {
 	switch {
 	case r < ' ' || r >= 0x7f && r < 0xa0, unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
 		return 0
-	case unicode.Is(wide, r):
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
 		return 2
 	}
 	return 1

@@ -23,6 +23,7 @@ func TestScreen_KnowsTheColumn(t *testing.T) {
 		{"accents as characters of their own", "e\u0301x", 2},
 		{"wide characters", "中文", 4},
 		{"emoji", "🐍", 2},
+		{"emoji outside of the blocks of emoji", "✅⚡⌚🟢🫠", 10},
 		{"beyond the margin", strings.Repeat("x", 45), 5},
 		{"invalid UTF-8", "\xff\xfe", 2},
 	}
