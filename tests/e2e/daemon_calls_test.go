@@ -70,12 +70,12 @@ func TestDaemon_CommandsShareASession(t *testing.T) {
 	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", "", 0})
 	want(t, h.run(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
 	want(t, h.run(t, "", "exec", "main", "-e", "input('name? ')"),
-		result{"name? ", "repl: it waits for input: \"name? \" (answer with repl input main)\n", 0})
+		result{"name? ", "repl: waiting for input: \"name? \" (answer with repl input main)\n", 5})
 	want(t, h.run(t, "", "input", "main", "-e", "ada"), result{"'ada'\n", "", 0})
 	if r := h.run(t, "", "exec", "main", "-e", "1/0"); r.status != 1 || !strings.Contains(r.stdout, "ZeroDivisionError") {
 		t.Errorf("an error: %v", r)
 	}
-	if r := h.run(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 0 || !strings.Contains(r.stderr, "it goes on") {
+	if r := h.run(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 4 || !strings.Contains(r.stderr, "still running") {
 		t.Errorf("a long turn: %v", r)
 	}
 	if r := h.run(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "running for") {

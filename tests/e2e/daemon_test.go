@@ -74,7 +74,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p := h.start(t, "attach", "main")
 	p.sees(">>> ")
 	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
-		result{"who? ", "repl: it waits for input: \"who? \" (answer with repl input main)\n", 0})
+		result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
 	p.sees("who? ") // as output
 	p.sees("who? ") // as the question that is to be answered
 	p.types("ada\r")
@@ -83,7 +83,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p.types("x = ") // what is being typed stays
 	p.sees("x = ")
 	want(t, h.run(t, "", "exec", "main", "-e", "y = input('and' + '? ')"),
-		result{"and? ", "repl: it waits for input: \"and? \" (answer with repl input main)\n", 0})
+		result{"and? ", "repl: waiting for input: \"and? \" (answer with repl input main)\n", 5})
 	p.sees("and? ")
 	want(t, h.run(t, "", "input", "main", "-e", "eve"), result{"", "", 0})
 	p.types("7\r")

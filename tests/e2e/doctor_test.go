@@ -76,7 +76,7 @@ func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
 	for _, text := range []string{
 		"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends",
 		"ok      protocol 2025-06-18: 5 tools listed", "ok      protocol 2026-07-28: 5 tools listed", "1+1 first in",
-		"\nClients\n", "does not use it yet",
+		"\nClients\n", "Sandboxing features of this system (not used by repl yet)",
 	} {
 		if !strings.Contains(got.stdout, text) {
 			t.Errorf("doctor does not say %q:\n%s", text, got.stdout)
@@ -93,6 +93,29 @@ func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
 	r, got := h.doctor(t, "--lang", "python")
 	if got.status != 1 || len(r.Languages) != 1 || !strings.Contains(r.Languages[0].Missing, "no Python") || len(r.MCP) != 0 {
 		t.Errorf("got %v, want status 1 and what is missing", got)
+	}
+}
+
+// A loader that fails writes names with a 2 in them, and says what is missing.
+func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
+	h := alone(t)
+	path := t.TempDir()
+	script := "#!/bin/sh\necho 'error while loading shared libraries: libpython3.12.so' >&2\nexit 127\n"
+	if err := os.WriteFile(filepath.Join(path, "python3"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "PATH="+path+":/usr/bin:/bin")
+	r, got := h.doctor(t, "--lang", "python")
+	if got.status != 1 || len(r.Languages) != 1 || len(r.MCP) != 2 {
+		t.Fatalf("got %v", got)
+	}
+	if start := r.Languages[0].Probes[0]; start.OK || !strings.Contains(start.Detail, "exit status 127") || !strings.Contains(start.Detail, "libpython3.12.so") {
+		t.Errorf("the start: %+v", start)
+	}
+	for _, p := range r.MCP {
+		if p.OK {
+			t.Errorf("a server that starts nothing is said to work: %+v", p)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func attach(s streams, args []string) (int, error) {
 		})
 	}
 	if !terminal.Usable() {
-		return statusUsage, misuse("repl attach needs a terminal; --watch shows the session without one")
+		return statusUsage, misuse("attach needs a terminal; --watch shows the session without one")
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 		session, err := c.Get(ctx, given[0])

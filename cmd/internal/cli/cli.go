@@ -70,27 +70,30 @@ func Main(args []string) int {
 }
 
 func dispatch(s streams, args []string) int {
-	run, page := repl, pageRepl
+	run, named := repl, command{}
 	if len(args) > 0 {
 		name := strings.TrimPrefix(args[0], "--")
 		switch args[0] {
 		case "-h", "-help", "--help":
 			name = "help"
-		case "-version", "--version":
+		case "-version", "--version", "-V":
 			name = "version"
 		case name: // as it is
 		default:
 			name = ""
 		}
 		if i := slices.IndexFunc(commands(), func(c command) bool { return c.name == name }); i >= 0 {
-			run, page, args = commands()[i].run, commands()[i].page, args[1:]
+			named, args = commands()[i], args[1:]
+			run = named.run
 		}
 	}
 	status, err := run(s, args)
 	var usage *usageError
 	switch {
+	case errors.Is(err, flag.ErrHelp) && named.name == "":
+		status, err = showPage(s, pageRepl)
 	case errors.Is(err, flag.ErrHelp):
-		status, err = showPage(s, page)
+		status, err = showPart(s, named)
 	case errors.As(err, &usage):
 		status = statusUsage
 	case err != nil && status == statusDone:
@@ -122,7 +125,49 @@ func parse(f *flag.FlagSet, args []string) error {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return misuse("%v (see repl help)", err)
+	command, _, _ := strings.Cut(f.Name(), " ")
+	if command == "repl" {
+		command = ""
+	}
+	return misuse("%s (see repl help%s)", inOurWords(f, err), strings.TrimSuffix(" "+command, " "))
+}
+
+// habits are options of python and R that people type here, and what does it.
+var habits = map[string]string{
+	"c": "code is given with -e",
+	"m": `a module is run by -e 'import runpy; runpy.run_module("NAME", run_name="__main__")'`,
+	"i": "repl FILE ends with the file; -e 'exec(open(\"FILE\").read())' in a session does not",
+	"v": "repl version says which this is",
+	"f": "a file is given by its name alone",
+}
+
+// inOurWords is what package flag says of a command line, as this program says it.
+func inOurWords(f *flag.FlagSet, err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var known []string
+		f.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+		text = "unknown option " + dashed(name)
+		if does, ok := habits[name]; ok && f.Name() == "repl" {
+			return text + "; " + does
+		}
+		if n := nearest(name, known); n != "" && len(name) > 1 {
+			return text + "; did you mean " + dashed(n) + "?"
+		}
+		return text
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return dashed(name) + " needs a value"
+	}
+	return text
+}
+
+// dashed is an option as people type it.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // parseAnywhere parses flags before and behind the words between them.
@@ -141,7 +186,7 @@ func parseAnywhere(f *flag.FlagSet, args []string) (words []string, err error) {
 // nothingAfter refuses arguments where none are wanted.
 func nothingAfter(f *flag.FlagSet) error {
 	if f.NArg() > 0 {
-		return misuse("%q is one argument too many for repl %s", f.Arg(0), f.Name())
+		return misuse("%s takes no argument %q", f.Name(), f.Arg(0))
 	}
 	return nil
 }

@@ -3,8 +3,10 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -23,17 +25,26 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--nope"}, "-nope"},
-		{[]string{"-e"}, "needs an argument: -e"},
+		{[]string{"--nope"}, "unknown option --nope (see repl help)"},
+		{[]string{"--lnag", "r"}, "unknown option --lnag; did you mean --lang?"},
+		{[]string{"-c", "1"}, "unknown option -c; code is given with -e"},
+		{[]string{"-m", "timeit"}, "unknown option -m; a module is run by -e"},
+		{[]string{"-i", "x.py"}, "unknown option -i; "},
+		{[]string{"-v"}, "unknown option -v; repl version"},
+		{[]string{"exec", "--wiat", "1s", "x"}, "unknown option --wiat; did you mean --wait? (see repl help exec)"},
+		{[]string{"exec"}, "repl: exec needs the name of a session"},
+		{[]string{"ctl"}, "repl: ctl needs one of status, pause"},
+		{[]string{"--lang", "pyhton", "-e", "1"}, `unknown language "pyhton"; did you mean python?`},
+		{[]string{"-e"}, "-e needs a value"},
 		{[]string{"-e", "1", "file.py"}, "exclude each other"},
-		{[]string{"--lang", "cobol", "-e", "1"}, `no language "cobol"; there is: python`},
+		{[]string{"--lang", "cobol", "-e", "1"}, `unknown language "cobol" (have python, r)`},
 		{[]string{"--dir", filepath.Join(dir, "missing"), "-e", "1"}, "not a directory"},
 		{[]string{"--python", filepath.Join(dir, "missing"), "-e", "1"}, "does not exist"},
 		{[]string{"docter"}, "did you mean repl doctor?"},
 		{[]string{"frobnicate"}, `"frobnicate" is neither a command nor a file`},
 		{[]string{dir}, "is a directory"},
-		{[]string{"mcp", "extra"}, "one argument too many"},
-		{[]string{"mcp", "--lang", "cobol"}, "no language"},
+		{[]string{"mcp", "extra"}, "takes no argument"},
+		{[]string{"mcp", "--lang", "cobol"}, "unknown language"},
 		{[]string{"mcp", "--dir", filepath.Join(dir, "missing")}, "not a directory"},
 		{[]string{"mcp", "--python", filepath.Join(dir, "missing")}, "does not exist"},
 		{[]string{"mcp", "--dir", dir, "--lang", "python", "--python", "missing/python"}, "does not exist"},
@@ -46,23 +57,24 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		{[]string{"mcp", "--idle", "1h"}, "needs --http"},
 		{[]string{"mcp", "--token-file", "x"}, "needs --http"},
 		{[]string{"doctor", "--nope"}, "-nope"},
-		{[]string{"install"}, "for which client? One of claude, codex"},
-		{[]string{"install", "cursr"}, "did you mean cursor? There is: claude, codex"},
-		{[]string{"install", "emacs", "--dry-run"}, `no client "emacs"; there is: claude, codex`},
+		{[]string{"install"}, "repl: install needs a client: claude, codex"},
+		{[]string{"install", "cursr"}, "did you mean cursor? There are claude, codex"},
+		{[]string{"install", "emacs", "--dry-run"}, `unknown client "emacs"; there are claude, codex`},
 		{[]string{"install", "--all", "codex"}, "exclude each other"},
 		{[]string{"install", "codex", "--scope", "global"}, "user or project"},
 		{[]string{"install", "codex", "--name", "a b"}, "letters, digits"},
-		{[]string{"install", "codex", "--lang", "cobol"}, "no language"},
+		{[]string{"install", "codex", "--lang", "cobol"}, "unknown language"},
 		{[]string{"install", "codex", "--dir", filepath.Join(dir, "missing")}, "not a directory"},
 		{[]string{"install", "--approve", "cursor"}, "no such setting"},
-		{[]string{"version", "extra"}, "one argument too many"},
-		{[]string{"help", "mpc"}, "repl help sessions"},
+		{[]string{"version", "extra"}, "takes no argument"},
+		{[]string{"help", "mpc"}, `no help topic "mpc"; did you mean repl help mcp? try repl help,`},
+		{[]string{"help", "nonsense"}, `no help topic "nonsense"; try repl help, repl help commands, repl help sessions`},
 		{[]string{"worker"}, "repl worker check"},
 		{[]string{"worker", "chek"}, "repl worker check"},
-		{[]string{"worker", "check"}, "which command?"},
+		{[]string{"worker", "check"}, "needs the command of a worker"},
 		{[]string{"worker", "check", filepath.Join(dir, "missing")}, "cannot run"},
 		{[]string{"worker", "check", "--timeout", "soon", "x"}, "soon"},
-		{[]string{"worker", "check", "--dialect", "cobol", "x"}, "no language"},
+		{[]string{"worker", "check", "--dialect", "cobol", "x"}, "unknown language"},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -106,15 +118,53 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 	for line, shown := range map[string]string{
 		"worker --help": "repl worker check [", "mcp --help": "repl mcp [--lang", "help mcp": "repl mcp [--lang",
 		"attach --help": "repl attach NAME [--watch", "help attach": "repl attach NAME [--watch",
+		"exec --help": "\n  [--socket PATH]",
 	} {
-		if status, out, _ := runLine(t, strings.Fields(line)...); status != 0 || !strings.Contains(out, shown) {
-			t.Errorf("repl %s: got status %d, want a page with %q", line, status, shown)
+		status, out, _ := runLine(t, strings.Fields(line)...)
+		if status != 0 || !strings.Contains(out, shown) {
+			t.Errorf("repl %s: got status %d, want its part with %q", line, status, shown)
+		}
+		for entry := range strings.Lines(out) {
+			if command := strings.Fields(strings.Replace(line, "help ", "", 1))[0]; strings.HasPrefix(entry, "  repl ") && !strings.HasPrefix(entry, "  repl "+command+" ") {
+				t.Errorf("repl %s shows another command: %q", line, entry)
+			}
+		}
+	}
+}
+
+func TestMain_HelpQuotesTheCodesOwnFigures(t *testing.T) {
+	_, page, _ := runLine(t, "help", "commands")
+	if text := strings.Join(strings.Fields(page), " "); daemonIdle != 24*time.Hour || !strings.Contains(text, "it ends after 24 hours without use") {
+		t.Errorf("the daemon ends after %s: %s", daemonIdle, page)
+	}
+	for _, topic := range []string{"repl", "commands", "sessions"} {
+		if _, page, _ := runLine(t, "help", topic); regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {
+			t.Errorf("%s has a figure that nobody filled in:\n%s", topic, page)
+		}
+	}
+}
+
+func TestLanguageNamed_TakesWhatPeopleType(t *testing.T) {
+	for name, want := range map[string]string{"": "python", "python": "python", "Python": "python", "py": "python", "PY": "python", "r": "r", "R": "r"} {
+		if l, err := languageNamed(name); err != nil || l.name != want {
+			t.Errorf("%q: got %q and %v, want %q", name, l.name, err, want)
+		}
+	}
+}
+
+func TestIsTwo_TakesNoOtherTwo(t *testing.T) {
+	for text, want := range map[string]bool{
+		"2\n": true, "2": true, "[1] 2\n": true, "[this is /usr/bin/python3]\n2\n": true,
+		"": false, "libpython3.12.so\n": false, "[session ended: exit status 127; peak memory 2 MB]\n": false, "2\nx\n": false,
+	} {
+		if got := isTwo(text); got != want {
+			t.Errorf("%q: got %v", text, got)
 		}
 	}
 }
 
 func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
-	for _, way := range []string{"version", "--version"} {
+	for _, way := range []string{"version", "--version", "-V"} {
 		status, out, _ := runLine(t, way)
 		if status != 0 || !strings.HasPrefix(out, "repl ") || !strings.Contains(out, "(go1") {
 			t.Errorf("repl %s: got status %d and %q", way, status, out)

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -42,9 +44,9 @@ func ctl(s streams, args []string) (int, error) {
 		return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
 	}
 	var reply struct {
-		OK    bool           `json:"ok"`
-		Error string         `json:"error"`
-		Data  map[string]any `json:"data"`
+		OK    bool            `json:"ok"`
+		Error string          `json:"error"`
+		Data  json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(answer, &reply); err != nil {
 		return statusFailed, err
@@ -59,8 +61,39 @@ func ctl(s streams, args []string) (int, error) {
 			return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
 		}
 	}
-	if given[0] == "status" || r.json {
+	switch {
+	case r.json:
 		return statusDone, printJSON(s.out, reply.Data)
+	case given[0] == "status":
+		var i daemonStatus
+		if err := json.Unmarshal(reply.Data, &i); err != nil {
+			return statusFailed, err
+		}
+		_, err = io.WriteString(s.out, i.text(r.socket))
+		return statusDone, err
 	}
 	return statusDone, nil
+}
+
+// daemonStatus is what the control plane says of the daemon.
+type daemonStatus struct {
+	client.Info
+	IdleMS int64 `json:"idle_ms"`
+}
+
+// text is the status for a person.
+func (i daemonStatus) text(socket string) string {
+	var p page
+	p.line("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))
+	p.line("sessions:  %d", i.Sessions)
+	p.line("clients:   %d", i.Connections)
+	p.line("languages: %s", strings.Join(i.Languages, ", "))
+	p.line("last used: %s ago", (time.Duration(i.IdleMS) * time.Millisecond).Round(time.Second))
+	switch {
+	case i.Draining:
+		p.line("draining:  it takes no new work, and ends when what runs is done")
+	case i.Paused:
+		p.line("paused:    it takes no new work until repl ctl resume")
+	}
+	return p.String()
 }

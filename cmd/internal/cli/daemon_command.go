@@ -38,9 +38,12 @@ func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) 
 	case err != nil:
 		return nil, err
 	case len(given) < len(names):
-		return nil, misuse("repl %s wants %s (see repl help)", r.flags.Name(), strings.Join(names, " "))
+		if names[0] == "NAME" {
+			return nil, misuse("%s needs the name of a session; repl list shows them", r.flags.Name())
+		}
+		return nil, misuse("%s needs one of %s", r.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
 	case len(given) > len(names):
-		return nil, misuse("%q is one argument too many for repl %s", given[len(names)], r.flags.Name())
+		return nil, misuse("%s takes no argument %q", r.flags.Name(), given[len(names)])
 	}
 	return given, nil
 }

@@ -156,7 +156,7 @@ func (d *diagnosis) print(w io.Writer) error {
 	}
 	p.line("\nClients")
 	printClients(&p, d.Clients)
-	p.line("\nSystem: what sessions could be confined with; repl does not use it yet")
+	p.line("\nSandboxing features of this system (not used by repl yet)")
 	for _, f := range d.System {
 		mark := "yes"
 		if !f.Available {

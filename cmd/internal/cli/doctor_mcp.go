@@ -137,8 +137,12 @@ func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string,
 		if err := p.request("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": "1+1"}}, &result); err != nil {
 			return "", err
 		}
-		if result.IsError || len(result.Content) == 0 || !strings.Contains(result.Content[0].Text, "2") {
-			return "", fmt.Errorf("1+1 gives %.200v", result)
+		text := ""
+		for _, c := range result.Content {
+			text += c.Text
+		}
+		if result.IsError || !isTwo(text) {
+			return "", fmt.Errorf("1+1 gives %.300q", text)
 		}
 		took = append(took, time.Since(call))
 	}
@@ -146,6 +150,20 @@ func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string,
 	slices.Sort(took)
 	return fmt.Sprintf("%d tools listed %s after the start, 1+1 first in %s, then in %s (median of %d)",
 		len(list.Tools), milliseconds(started), milliseconds(first), milliseconds(took[len(took)/2]), mcpCalls), nil
+}
+
+// isTwo reports whether a reply says 2, and what is beside it in brackets only.
+func isTwo(text string) bool {
+	two := false
+	for line := range strings.Lines(text) {
+		switch line = strings.TrimSuffix(line, "\n"); {
+		case line == "2", line == "[1] 2": // as R writes it
+			two = true
+		case !strings.HasPrefix(line, "["):
+			return false
+		}
+	}
+	return two
 }
 
 func (p *mcpProbe) initialize() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
@@ -33,6 +34,7 @@ type candidate struct {
 	Version string `json:"version,omitempty"`
 	Taken   bool   `json:"taken"`
 	Note    string `json:"note,omitempty"` // why it was passed over
+	Asked   bool   `json:"asked,omitempty"`
 }
 
 // newCheckup finds a language's runtime and examines it.
@@ -46,6 +48,9 @@ func newCheckup(ctx context.Context, c choice, lang language) *checkup {
 	}
 	for _, looked := range lang.candidates(c.executable(lang), c.dir) {
 		d.Candidates = append(d.Candidates, candidate(looked))
+	}
+	if spec.Notice != "" {
+		d.Notices = append(d.Notices, spec.Notice)
 	}
 	if err != nil {
 		d.Missing = oneLine(err)
@@ -140,10 +145,29 @@ func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
 	case reply.State == supervisor.StateWaiting:
 		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
 	case reply.State != supervisor.StateIdle:
-		return "", fmt.Errorf("it ended: %s", terminal.LastEnd(reply).Reason)
+		return "", fmt.Errorf("it ended: %s", deathOf(reply))
 	}
 	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
 }
+
+// deathOf is how the runtime ended, with what it said last: a loader, for one,
+// names the library that it misses.
+func deathOf(reply supervisor.Reply) string {
+	end := terminal.LastEnd(reply)
+	said := ""
+	for _, e := range reply.Events {
+		if text, ok := e.Body.(timeline.Text); ok {
+			said += string(text.Data)
+		}
+	}
+	if said = strings.Join(strings.Fields(said), " "); said == "" {
+		return end.Reason
+	}
+	return fmt.Sprintf("%s (it said: %s)", end.Reason, said[max(0, len(said)-maxSaid):])
+}
+
+// maxSaid bounds the words of a runtime that does not start, in bytes: the last count.
+const maxSaid = 300
 
 // turns measures short ones.
 func (p patient) turns(ctx context.Context) (string, error) {
@@ -188,7 +212,7 @@ func (p patient) answer(ctx context.Context, reply supervisor.Reply, text string
 	if err != nil || reply.Outcome != "ok" {
 		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
 	}
-	return "as a fact, not by its prompt", nil
+	return "by the runtime's own word", nil
 }
 
 func (p patient) interrupt(ctx context.Context) (string, error) {

@@ -60,7 +60,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	case timeline.Notice:
 		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
 	case timeline.Wait:
-		_, err = fmt.Fprintf(w, "[it waits for input: %q]\n", b.Prompt)
+		_, err = fmt.Fprintf(w, "[waiting for input: %q]\n", b.Prompt)
 	case timeline.Gap:
 		_, err = fmt.Fprintf(w, "[%d bytes are lost here]\n", b.Bytes)
 	case timeline.GenerationEnded:

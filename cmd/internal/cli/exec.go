@@ -19,7 +19,8 @@ func execIn(s streams, args []string) (int, error) {
 	var code code
 	r.flags.Var(&code, "e", "")
 	wait := r.flags.Duration("wait", 24*time.Hour, "")
-	lang := r.flags.String("lang", "", "")
+	var lang string
+	r.flags.Var(langFlag{&lang}, "lang", "")
 	dir := r.flags.String("dir", "", "")
 	var with wanted
 	r.flags.Var(&with, "with", "")
@@ -50,7 +51,7 @@ func execIn(s streams, args []string) (int, error) {
 		}
 		if client.IsKind(err, client.KindNoSession) {
 			var created func()
-			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: *lang, Dir: c.dir, With: with})
+			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with})
 			if err == nil {
 				reply, err = conn.Start(ctx, p)
 			}
@@ -80,12 +81,18 @@ func showReply(s streams, r *daemonCommand, reply client.Reply) (int, error) {
 	}
 	switch {
 	case reply.Wait != nil:
-		fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+		fmt.Fprintf(s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
 	case reply.Outcome == "":
-		fmt.Fprintf(s.err, "repl: it goes on: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
+		fmt.Fprintf(s.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}
 	return replyStatus(reply), nil
 }
+
+// The exit status when the code is not over: a script must not go on as if it were.
+const (
+	statusRunning = 4
+	statusWaiting = 5
+)
 
 // replyStatus is the exit status for a reply: an error of the code's is a failure.
 func replyStatus(reply client.Reply) int {
@@ -94,6 +101,11 @@ func replyStatus(reply client.Reply) int {
 		return statusFailed
 	case "interrupted":
 		return 130
+	case "": // no outcome yet
+		if reply.Wait != nil {
+			return statusWaiting
+		}
+		return statusRunning
 	}
 	return statusDone
 }

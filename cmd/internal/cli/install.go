@@ -118,15 +118,15 @@ func (i *installation) choose(names []string) error {
 	}
 	offer := strings.Join(known, ", ") + ", or --all"
 	if len(names) == 0 {
-		return misuse("repl install: for which client? One of %s", offer)
+		return misuse("install needs a client: %s", offer)
 	}
 	for _, name := range names {
 		c, ok := install.Named(name)
 		if !ok {
 			if n := nearest(name, known); n != "" {
-				return misuse("there is no client %q; did you mean %s? There is: %s", name, n, offer)
+				return misuse("unknown client %q; did you mean %s? There are %s", name, n, offer)
 			}
-			return misuse("there is no client %q; there is: %s", name, offer)
+			return misuse("unknown client %q; there are %s", name, offer)
 		}
 		i.clients = append(i.clients, c)
 	}

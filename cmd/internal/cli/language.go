@@ -21,8 +21,9 @@ import (
 // A language is what the command knows about one: everything that no worker can say.
 type language struct {
 	name         string
-	display      string // for a person
-	continuation string // the prompt for the further lines of an input
+	aliases      []string // what else people call it
+	display      string   // for a person
+	continuation string   // the prompt for the further lines of an input
 
 	// spec finds the runtime. executable and dir are the user's choices, or "".
 	spec func(executable, dir string) workers.Spec
@@ -49,6 +50,7 @@ type language struct {
 func languages() []language {
 	return []language{{
 		name:         "python",
+		aliases:      []string{"py", "python3"},
 		display:      "Python",
 		continuation: "... ",
 		spec: func(executable, dir string) workers.Spec {
@@ -65,6 +67,7 @@ func languages() []language {
 		dialect:  conformance.Python(),
 	}, {
 		name:         "r",
+		aliases:      []string{"rlang"},
 		display:      "R",
 		continuation: "+ ",
 		spec: func(executable, dir string) workers.Spec {
@@ -136,18 +139,41 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// languageNamed finds a language; "" is the first.
+// languageNamed finds a language by one of its names, in upper or lower case; "" is
+// the first.
 func languageNamed(name string) (language, error) {
 	all := languages()
 	if name == "" {
 		return all[0], nil
 	}
-	if i := slices.IndexFunc(all, func(l language) bool { return l.name == name }); i >= 0 {
-		return all[i], nil
-	}
 	var names []string
 	for _, l := range all {
+		if lower := strings.ToLower(name); lower == l.name || slices.Contains(l.aliases, lower) {
+			return l, nil
+		}
 		names = append(names, l.name)
 	}
-	return language{}, misuse("there is no language %q; there is: %s", name, strings.Join(names, ", "))
+	if n := nearest(strings.ToLower(name), names[:1]); n != "" { // two slips from a name of one letter is any
+		return language{}, misuse("unknown language %q; did you mean %s?", name, n)
+	}
+	return language{}, misuse("unknown language %q (have %s)", name, strings.Join(names, ", "))
+}
+
+// langFlag is the value of --lang: the language's own name, if it has one.
+type langFlag struct{ name *string }
+
+func (l langFlag) String() string {
+	if l.name == nil {
+		return ""
+	}
+	return *l.name
+}
+
+// Set keeps an unknown name, which is refused where a language is needed.
+func (l langFlag) Set(name string) error {
+	if known, err := languageNamed(name); err == nil && name != "" {
+		name = known.name
+	}
+	*l.name = name
+	return nil
 }

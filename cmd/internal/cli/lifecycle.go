@@ -33,7 +33,7 @@ func interruptIn(s streams, args []string) (int, error) {
 			return statusFailed, err
 		}
 		if result.Result == "pending" {
-			return statusFailed, errors.New("it goes on: a second interrupt is harder to ignore, and repl reset always works")
+			return statusFailed, errors.New("still running: interrupt again to force it; repl reset always works")
 		}
 		return statusDone, nil
 	})

@@ -26,6 +26,9 @@ type program struct {
 // runProgram runs a program as the language's own command would: its output, and
 // nothing else, goes to our streams, and its exit status is ours.
 func runProgram(s streams, lang language, spec workers.Spec, p program) (int, error) {
+	if spec.Notice != "" {
+		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
+	}
 	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
 		defer r.stdin.close()
@@ -88,7 +91,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		return statusFailed, err
 	}
 	if reply.State == supervisor.StateEnded {
-		return statusFailed, fmt.Errorf("the runtime ended before it was ready: %s", terminal.LastEnd(reply).Reason)
+		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", r.session.Info().Executable, terminal.LastEnd(reply).Reason)
 	}
 	outcome := ""
 	for _, input := range []string{code, lang.quit} {
@@ -161,7 +164,8 @@ func (r *run) output() error {
 		case timeline.Gap:
 			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
 		case timeline.GenerationEnded:
-			if !b.Clean && e.Turn > 0 && !strings.HasPrefix(b.Reason, "exit status ") {
+			exited := b.Signal == "" && b.Code > 0 // which our own status says
+			if !b.Clean && e.Turn > 0 && !exited {
 				fmt.Fprintf(r.streams.err, "repl: %s\n", strings.TrimPrefix(b.Reason, "supervisor: "))
 			}
 		}

@@ -82,7 +82,7 @@ func (c choice) specOf(l language) (workers.Spec, error) {
 
 // define adds the flags that make the choice.
 func (c *choice) define(f *flag.FlagSet) {
-	f.StringVar(&c.lang, "lang", "", "")
+	f.Var(langFlag{&c.lang}, "lang", "")
 	f.StringVar(&c.python, "python", "", "")
 	f.StringVar(&c.r, "r", "", "")
 	f.StringVar(&c.dir, "dir", "", "")

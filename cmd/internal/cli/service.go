@@ -28,10 +28,10 @@ func serviceCommand(s streams, args []string) (int, error) {
 		return statusUsage, err
 	}
 	if len(words) == 0 || !slices.Contains([]string{"print", "install", "uninstall"}, words[0]) {
-		return statusUsage, misuse("repl service wants print, install or uninstall (see repl help)")
+		return statusUsage, misuse("service needs one of install, uninstall, print")
 	}
 	if len(words) > 2 || len(words) == 2 && words[0] != "print" {
-		return statusUsage, misuse("%q is one argument too many for repl service %s", words[len(words)-1], words[0])
+		return statusUsage, misuse("service %s takes no argument %q", words[0], words[len(words)-1])
 	}
 	if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
 		return statusUsage, misuse("--idle-exit %s: want at least 1s, or 0 for never", *idleExit)

@@ -24,10 +24,10 @@ func worker(s streams, args []string) (int, error) {
 		return statusUsage, err
 	}
 	if !check {
-		return statusUsage, misuse("repl worker has one command: repl worker check COMMAND [ARG ...]")
+		return statusUsage, misuse("worker has one command: repl worker check COMMAND [ARG ...]")
 	}
 	if f.NArg() == 0 {
-		return statusUsage, misuse("repl worker check: which command? (see repl help)")
+		return statusUsage, misuse("worker check needs the command of a worker")
 	}
 	o := conformance.Options{Timeout: *timeout}
 	if *dialect != "" {

@@ -204,8 +204,8 @@ func openCodeServers(tree map[string]any) []string {
 	return []string{"mcp"}
 }
 
-// Found says by what a client is seen on this machine; "" when it is not. looked is
-// what was looked for.
+// Found reports what shows that the client is installed; "" when nothing does. looked
+// is what was looked for.
 func (c Client) Found(p Places) (by string, looked []string) {
 	for _, name := range c.programs {
 		looked = append(looked, name)

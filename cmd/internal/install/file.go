@@ -66,7 +66,7 @@ var errChanged = errors.New("another program changes it at this moment: try agai
 // what the file holds.
 func (s snapshot) replace(text []byte) error {
 	if s.there && s.info.Mode()&0o200 == 0 {
-		return fmt.Errorf("%s is read-only: whatever made it so may write it anew", s.target)
+		return fmt.Errorf("%s is read-only and was left alone; another program may manage it", s.target)
 	}
 	if err := os.MkdirAll(filepath.Dir(s.target), 0o755); err != nil {
 		return err

@@ -119,7 +119,7 @@ func (c Client) attempt(ctx context.Context, ch *change, o Options, plan func(*c
 	why := ""
 	if c.own != nil && !o.Project {
 		steps := c.own(ch)
-		if why = untold(c.programs[0], steps); why == "" {
+		if why = cannotUse(c.programs[0], steps); why == "" {
 			return ch.run(ctx, r, steps, o.DryRun)
 		}
 	}
@@ -127,7 +127,7 @@ func (c Client) attempt(ctx context.Context, ch *change, o Options, plan func(*c
 	case ch.gone:
 		r.Note = "the file held nothing else, and is removed"
 	case c.state && !o.Project:
-		r.Note = why + ", so its file is edited: one that runs now may undo this"
+		r.Note = why + ", so its file was edited directly: quit any " + c.Title + " that is running first, or it may overwrite the change"
 	}
 	if o.DryRun {
 		return r, nil
@@ -344,9 +344,9 @@ func codeCommands(ch *change) []step {
 	return []step{{program, "--add-mcp", string(inline(append([]setting{{"name", ch.server.Name, true}}, ch.client.settings(ch.server)...)))}}
 }
 
-// untold says why a client's own commands, of that name, cannot do it; "" when they
-// can.
-func untold(name string, steps []step) string {
+// cannotUse says why the client's own command, of that name, cannot be used; ""
+// when it can.
+func cannotUse(name string, steps []step) string {
 	if len(steps) == 0 {
 		return name + " is not on PATH"
 	}
