@@ -432,6 +432,12 @@ func (c *Client) Parse(ctx context.Context, p QueryParams) (r Parsed, err error)
 	return r, err
 }
 
+// Variables lists what user code has made, while the session is idle.
+func (c *Client) Variables(ctx context.Context, session string) (r Variables, err error) {
+	err = c.Call(ctx, MethodVariables, NameParams{Session: session}, &r)
+	return r, err
+}
+
 // Output looks into the rendered output.
 func (c *Client) Output(ctx context.Context, p OutputParams) (r Output, err error) {
 	err = c.Call(ctx, MethodOutput, p, &r)

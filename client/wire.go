@@ -28,9 +28,10 @@ const (
 	MethodWait      = "turn/wait"
 	MethodInterrupt = "turn/interrupt"
 
-	MethodComplete = "query/complete"
-	MethodParse    = "query/parse"
-	MethodOutput   = "output/query"
+	MethodComplete  = "query/complete"
+	MethodParse     = "query/parse"
+	MethodVariables = "query/variables"
+	MethodOutput    = "output/query"
 
 	MethodTake    = "writer/take"
 	MethodRelease = "writer/release"
@@ -60,6 +61,7 @@ const (
 	KindTooLarge    = "too_large"     // an input, or an answer
 	KindStart       = "start_failed"  // a worker could not be started
 	KindUnsupported = "unsupported"   // its worker does not offer this
+	KindNoAnswer    = "no_answer"     // the worker did not answer a query in time
 	KindWriter      = "writer"        // somebody else has the keyboard
 	KindDraining    = "draining"      // the daemon takes no new work
 	KindNoOutput    = "no_output"     // there is no output file
@@ -210,6 +212,21 @@ type Completion struct {
 // "invalid", "unknown".
 type Parsed struct {
 	Status string `json:"status"`
+}
+
+// Variables is what user code has made, the newest first, functions and classes
+// behind the data.
+type Variables struct {
+	List []Variable `json:"list"` // at most 200
+	More int        `json:"more"` // how many are not in List
+}
+
+// A Variable is a name and what it stands for.
+type Variable struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape string `json:"shape,omitempty"` // as the language counts: "12", "(3, 4)"
+	Bytes uint64 `json:"bytes,omitempty"` // what the value itself takes; 0 when unknown
 }
 
 // OutputParams look into the rendered output: lines that match Grep, or those

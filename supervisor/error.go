@@ -64,6 +64,15 @@ func (e *WaitingError) Error() string {
 
 func (e *WaitingError) Is(target error) bool { return target == ErrWaiting }
 
+// NameError refuses the name of a session.
+type NameError struct {
+	Name string
+}
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("supervisor: %q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", e.Name)
+}
+
 // StartError says why a worker could not be started.
 type StartError struct {
 	Session string

@@ -197,7 +197,7 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // The error is ErrExists, ErrLimit, ErrClosed or a *StartError.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !sessionName.MatchString(name) {
-		return nil, fmt.Errorf("supervisor: %q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+		return nil, &NameError{name}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

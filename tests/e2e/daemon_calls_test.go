@@ -242,6 +242,9 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	if got := a.repl("x = 41; print('hello')"); got != "hello" {
 		t.Errorf("got %q", got)
 	}
+	if got := a.tool("repl_sessions", map[string]any{"session": "bot"}); !strings.Contains(got, "\nx     int ") {
+		t.Errorf("got %q, want the variables", got)
+	}
 	first := a.repl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
 	eventually(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
 	a.kill()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -625,4 +626,20 @@ func TestDaemon_TenClientsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	want := client.Variables{List: []client.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
+	if got, err := c.Variables(t.Context(), "main"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Variables(t.Context(), "main"); !client.IsKind(err, client.KindBusy) && !client.IsKind(err, client.KindWaiting) {
+		t.Errorf("got %v, want it to be busy", err)
+	}
 }

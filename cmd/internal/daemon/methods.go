@@ -108,6 +108,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodInterrupt: method(d.handleInterrupt),
 		client.MethodComplete:  method(d.handleComplete),
 		client.MethodParse:     method(d.handleParse),
+		client.MethodVariables: method(d.handleVariables),
 		client.MethodOutput:    method(d.handleOutput),
 		client.MethodMark:      method(d.handleMark),
 	}
@@ -365,6 +366,19 @@ func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.Query
 	}
 	status, err := e.session.Parse(ctx, p.Text)
 	return client.Parsed{Status: string(status)}, err
+}
+
+func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.Variables, error) {
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return client.Variables{}, err
+	}
+	v, err := e.session.Variables(ctx)
+	r := client.Variables{List: []client.Variable{}, More: v.More}
+	for _, one := range v.List {
+		r.List = append(r.List, client.Variable(one))
+	}
+	return r, err
 }
 
 func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.OutputParams) (client.Output, error) {

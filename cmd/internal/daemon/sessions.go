@@ -509,6 +509,8 @@ func failure(err error) error {
 		kind = client.KindTooLarge
 	case errors.Is(err, supervisor.ErrUnsupported):
 		kind = client.KindUnsupported
+	case errors.Is(err, supervisor.ErrNoAnswer):
+		kind = client.KindNoAnswer
 	case errors.Is(err, supervisor.ErrClosed):
 		kind = client.KindNoSession
 	case errors.As(err, &start):

@@ -44,8 +44,6 @@ type (
 	sessionArgs struct {
 		Session string `json:"session"`
 	}
-
-	noArgs struct{}
 )
 
 // ofHosts are arguments that hosts add to every tool, and keep for themselves as a

@@ -3,7 +3,9 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -75,8 +77,12 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 
 // list is the tool repl_sessions.
 func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	if _, err := decode[noArgs](r, arguments); err != nil {
+	args, err := decode[sessionArgs](r, arguments)
+	if err != nil {
 		return failure(err)
+	}
+	if args.Session != "" {
+		return s.variables(ctx, r, args.Session)
 	}
 	all, opening, err := s.sessions.describe(ctx)
 	if err != nil {
@@ -109,4 +115,57 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", spell(s.sessions.idle))
 	}
 	return plain(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// variables lists what is in a session.
+func (s *server) variables(ctx context.Context, r *request, name string) *mcp.CallToolResult {
+	a, result := s.askAbout(ctx, r, name, time.Now().Add(defaultTimeout), false)
+	if a == nil {
+		return result
+	}
+	v, err := a.session.Variables(ctx)
+	switch {
+	case errors.Is(err, supervisor.ErrBusy), errors.Is(err, supervisor.ErrWaiting):
+		return plain(fmt.Sprintf("[session %q is busy: its variables are listed when its code has ended]", a.view.name))
+	case errors.Is(err, supervisor.ErrUnsupported):
+		return plain("[this runtime does not list its variables]")
+	case err != nil:
+		return a.lost(ctx, err)
+	case len(v.List) == 0:
+		return plain("[no variables]")
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tTYPE\tSHAPE\tSIZE")
+	for _, one := range v.List {
+		shape, size := "-", "-"
+		if one.Shape != "" {
+			shape = cell(one.Shape)
+		}
+		if one.Bytes > 0 {
+			size = timeline.ByteCount(int64(min(one.Bytes, math.MaxInt64)))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cell(one.Name), cell(one.Type), shape, size)
+	}
+	_ = table.Flush() // to memory
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	shown, most := len(lines), a.call.budget()
+	for size := len(b.String()); size > most.chars-stateChars && shown > 1; shown-- {
+		size -= len(lines[shown-1]) + 1
+	}
+	text := strings.Join(lines[:shown], "\n")
+	if more := v.More + len(lines) - shown; more > 0 {
+		text += fmt.Sprintf("\n[%d more]", more)
+	}
+	return plain(text)
+}
+
+// cell is a name in a table: on one line, and not too long.
+func cell(s string) string {
+	const most = 60 // characters
+	shown := []rune(strings.Join(strings.Fields(timeline.Plain(s)), " "))
+	if len(shown) > most {
+		shown = append(shown[:most-1], '…')
+	}
+	return string(shown)
 }

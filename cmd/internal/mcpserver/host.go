@@ -41,6 +41,7 @@ type Session interface {
 	Active(id uint64) (Turn, bool) // the turn of that number, if it is active
 	Interrupt(ctx context.Context, turn uint64) (supervisor.InterruptResult, error)
 	Reset(ctx context.Context) error
+	Variables(ctx context.Context) (supervisor.Variables, error)
 	Close(ctx context.Context) error // of a Host's session: to use it no more
 
 	OutputPath() string

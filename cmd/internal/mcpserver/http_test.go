@@ -317,6 +317,10 @@ func TestHTTP_SessionsAreBoundedForAllClients(t *testing.T) {
 	wantPart(t, refused.text(), "too many sessions: all are of other clients")
 	wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "two"}).text(), "too many sessions: use one of main")
 	wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "a b"}).text(), `"a b" is not a session name`)
+
+	missing := func(string) workers.Spec { return workers.Spec{Err: errors.New("no fake was found on PATH")} }
+	a = serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}}, 0).greet("2025-11-25")
+	wantPart(t, a.repl("print 1"), `session "main" did not start: no fake`)
 }
 
 func TestHTTP_AClientMayLeaveInTheMiddleOfACall(t *testing.T) {

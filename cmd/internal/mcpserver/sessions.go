@@ -349,11 +349,8 @@ func (s *sessions) open(ctx context.Context, v *view, lang string) (Session, err
 	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
 		session, err = s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	}
-	switch {
-	case err != nil && s.prefix != "":
-		return nil, unprefixed{err, s.prefix}
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, calledBy(v.name, err)
 	}
 	v.leaveWord(s.newWord(spec.Notice))
 	return own{session, s.author}, nil
@@ -377,14 +374,16 @@ func (s *sessions) withWord() string {
 	return list(s.with, "and", "") + " can be used in this session"
 }
 
-// An unprefixed error says the names of sessions as its reader knows them.
-type unprefixed struct {
-	error
-	prefix string
+// calledBy is why a session was not opened, with its name as the caller knows it.
+func calledBy(name string, err error) error {
+	if start, ok := errors.AsType[*supervisor.StartError](err); ok {
+		return &supervisor.StartError{Session: name, Err: start.Err}
+	}
+	if _, ok := errors.AsType[*supervisor.NameError](err); ok {
+		return &supervisor.NameError{Name: name}
+	}
+	return err
 }
-
-func (e unprefixed) Error() string { return strings.ReplaceAll(e.error.Error(), `"`+e.prefix, `"`) }
-func (e unprefixed) Unwrap() error { return e.error }
 
 // openAt opens the session of a view at the host, and goes on reading where this
 // client stopped when it was here before.

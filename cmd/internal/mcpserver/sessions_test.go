@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -217,4 +218,23 @@ func TestOutput_ALongLineIsReadInPieces(t *testing.T) {
 	}
 	wantText(t, got, line)
 	wantPart(t, c.call("repl_output", map[string]any{"lines": "2:30000"}).text(), "[line 2 has 21000 characters here; ")
+}
+
+func TestSessions_TheVariablesOfOneAreListed(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("print ready")
+	list := func() string { return c.call("repl_sessions", map[string]any{"session": "main"}).text() }
+	wantText(t, list(), "NAME    TYPE    SHAPE  SIZE\nanswer  number  1      8 bytes\n[1 more]")
+	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
+	c.untilState("running")
+	wantText(t, list(), `[session "main" is busy: its variables are listed when its code has ended]`)
+	c.call("repl_interrupt", nil)
+	r := c.call("repl_sessions", map[string]any{"session": "nope"})
+	if !r.IsError {
+		t.Errorf("got %q", r.text())
+	}
+
+	c = greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{NoQuery: true})}})
+	c.repl("print ready")
+	wantText(t, list(), "[this runtime does not list its variables]")
 }

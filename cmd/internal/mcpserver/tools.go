@@ -55,7 +55,7 @@ func (s *server) addTools(to *mcp.Server) {
 	add("repl_output", "Read output", outputDescription, reads, s.outputSchema(), s.output)
 	add("repl_interrupt", "Interrupt", "Interrupt what a session runs, as Ctrl-C does. Its variables stay.", stops, s.sessionSchema(), s.interrupt)
 	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, s.sessionSchema(), s.reset)
-	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory.", reads, object(nil), s.list)
+	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory. Or the variables of one: name, type, shape, size.", reads, object(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.list)
 
 	to.AddReceivingMiddleware(nameTools(names))
 }

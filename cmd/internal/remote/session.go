@@ -50,6 +50,7 @@ var supervisors = map[string]error{
 	client.KindExists:      supervisor.ErrExists,
 	client.KindTooLarge:    supervisor.ErrTooLarge,
 	client.KindUnsupported: supervisor.ErrUnsupported,
+	client.KindNoAnswer:    supervisor.ErrNoAnswer,
 	client.KindNoSession:   supervisor.ErrClosed,
 	client.KindNoOutput:    timeline.ErrNoOutput,
 }
@@ -259,6 +260,16 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (superv
 		return c.Complete(ctx, client.QueryParams{Session: s.name, Text: text, Cursor: cursor})
 	})
 	return supervisor.Completion{Start: p.Start, Matches: p.Matches}, err
+}
+
+// Variables lists what user code has made.
+func (s *Session) Variables(ctx context.Context) (supervisor.Variables, error) {
+	v, err := call(ctx, s, func(c *client.Client) (client.Variables, error) { return c.Variables(ctx, s.name) })
+	r := supervisor.Variables{More: v.More}
+	for _, one := range v.List {
+		r.List = append(r.List, supervisor.Variable(one))
+	}
+	return r, err
 }
 
 // Grep returns the lines of the rendered output that match, the first max of them.
