@@ -51,7 +51,8 @@ type Options struct {
 // Spec says how to start a Python worker. When there is no Python to be found, or
 // an option is out of its bounds, the returned Spec's Err says so.
 func Spec(o Options) workers.Spec {
-	s := workers.Spec{Name: "python", Dir: o.Dir, Env: o.Env}
+	// With PYTHONINSPECT set, an exit would lead to a prompt of Python's own.
+	s := workers.Spec{Name: "python", Dir: o.Dir, Env: append([]string{"PYTHONINSPECT"}, o.Env...)}
 	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
 		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
 		return s

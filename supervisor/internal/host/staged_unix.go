@@ -111,7 +111,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.timeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = errors.New("it ended before it started the worker; does anything run before StageMain in main?")
+		err = errors.New("it ended before it started the worker: memory is limited too much (ulimit -v), or something runs before StageMain in main")
 	case err == nil && r.What == whatStarted:
 		return r.PID, nil
 	case err == nil:

@@ -74,6 +74,9 @@ def _boot():
     if codes is None:
         codes, save = compiled(), entry
 
+    # The worker's modules have builtins of their own: user code may damage Python's.
+    builtins = dict(vars(sys.modules["builtins"]))
+
     class Modules:
         """Finds the worker's modules, which exist in memory only."""
 
@@ -89,6 +92,7 @@ def _boot():
 
         @staticmethod
         def exec_module(module):
+            module.__builtins__ = builtins
             exec(codes[module.__name__.partition(".")[2]], module.__dict__)
 
     top = type(sys)(package)

@@ -20,6 +20,8 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 _SOURCES_BYTES = 64 << 20  # of sources that are kept; the oldest go first
+_DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
+_ENDS = 500  # frames that are left at each of its ends
 
 
 class Cells:
@@ -191,7 +193,7 @@ class Cells:
             lines = self.sources[error.filename][2]
             if error.lineno and error.lineno <= len(lines):
                 error.text = lines[error.lineno - 1]  # what was compiled from a tree has no text
-        _strip(error)
+        left_out = _strip(error)
         tb = error.__traceback__
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, tb
         sys.last_exc = error
@@ -206,6 +208,8 @@ class Cells:
                 _print(e)
                 sys.stderr.write("\nOriginal exception was:\n")
         _print(error)
+        if left_out:
+            sys.stderr.write("[%d frames in the middle of the traceback are not shown]\n" % left_out)
 
     def report_thread(self, args):
         """threading.excepthook: the native one does not find the sources of cells."""
@@ -243,10 +247,12 @@ def is_ours(frame):
 
 
 def _strip(error):
-    """Drops the worker's own frames from an error and the errors that led to it."""
+    """Drops the worker's own frames from an error and the errors that led to it, and the
+    middle of a traceback that is deep; returns how many frames of it were dropped."""
+    left_out = 0
     for _ in range(100):  # a chain may be a ring
         if error is None:
-            return
+            break
         tb = error.__traceback__
         while tb is not None and is_ours(tb.tb_frame):
             tb = tb.tb_next
@@ -258,7 +264,21 @@ def _strip(error):
             if following is not tb.tb_next:
                 tb.tb_next = following
             tb = following
+        left_out += _cut(error.__traceback__)
         error = error.__cause__ or error.__context__
+    return left_out
+
+
+def _cut(tb):
+    """Takes the middle out of a deep traceback; returns how many frames that was."""
+    frames = []
+    while tb is not None:
+        frames.append(tb)
+        tb = tb.tb_next
+    if len(frames) <= _DEEP:
+        return 0
+    frames[_ENDS - 1].tb_next = frames[-_ENDS]
+    return len(frames) - 2 * _ENDS
 
 
 def _is_text(statement):

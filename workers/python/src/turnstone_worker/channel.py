@@ -193,6 +193,8 @@ class Channel:
 
     def _lead(self, main):
         try:
+            if self._sort():
+                return  # there was something: an exception has struck before it could be sorted
             if main:
                 self.interrupts.block(self._receive)
             else:
@@ -231,7 +233,10 @@ class Channel:
         return seen
 
     def _sort(self):
-        """Parses the chunks and puts messages where they belong. May be repeated at any point."""
+        """Parses the chunks and puts messages where they belong; reports whether there were any.
+
+        May be repeated at any point.
+        """
         chunks = self.chunks
         if chunks:
             if not chunks[-1]:
@@ -246,22 +251,23 @@ class Channel:
                     [],
                     partial(self.arrived.extend, messages),
                     partial(chunks.__setitem__, slice(0, count), [rest] if rest else ()),
+                    partial(self.__dict__.__setitem__, "need", need),
                 )
-                self.need = need
+        found = False
         while self.arrived:
             self._accept(self.arrived[0])
+            found = True
             del self.arrived[0]
+        return found
 
     def _accept(self, m):
         kind = m["type"]
         if kind == "turn_start":
-            if m["turn"] == self.turn and self.start is m:
+            if m["turn"] == self.turn:
                 return  # repeated after an exception
             if self.active:
                 self.fail("turn_start %d while turn %d is active" % (m["turn"], self.turn))
-            self.start = m
-            self.turn = m["turn"]
-            self.active = True
+            self.__dict__.update(start=m, turn=m["turn"], active=True)  # all or nothing
         elif kind == "turn_input":
             if m["wait"] in self.asked and m["turn"] == self.turn:
                 self.answers[m["wait"]] = m

@@ -5,11 +5,12 @@ step that may fail: an asynchronous exception that escapes from a step ends in o
 which goes on from there.
 """
 import atexit
+import builtins
 import os
 import sys
 
 from turnstone_worker import cache, hooks, imports, system
-from turnstone_worker.cells import Cells, summary
+from turnstone_worker.cells import Cells, is_ours, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
 from turnstone_worker.display import Display
@@ -19,6 +20,8 @@ from turnstone_worker.terminal import Fence, Streams
 
 VERSION = "1"
 _GONE_SECONDS = 1.0  # for exit handlers, when the supervisor is gone
+_RESERVE = 4 << 20  # bytes of address space that are let go of when memory has run out
+_TRIES = 100  # of a step that fails by itself; the worker ends then
 
 
 class Turn:
@@ -56,6 +59,8 @@ class Worker:
         self.turn = None
         self.step = self.introduce
         self.chores = imports.ERRORS[:]  # imported while nobody wants anything
+        self.failures = 0  # of the present step
+        self.reserve = _reserve()
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
         self._prepare(path)
@@ -92,13 +97,7 @@ class Worker:
         """Runs until the session is over, and raises SystemExit then."""
         while self.step is not None:
             try:
-                # Two loops: an exception may strike while the inner one handles another.
-                while self.step is not None:
-                    try:
-                        while self.step is not None:
-                            self.step()
-                    except BaseException as e:
-                        self._escaped(e)
+                self._go_on()
             except BaseException as e:
                 self._escaped(e)
         try:
@@ -108,9 +107,26 @@ class Worker:
             # handler, and never the way there.
             self.interrupts.running = True
 
+    def _go_on(self):
+        """Step after step. An exception leaves it that strikes while another is handled, or
+        at the jump of a loop, which some Pythons compile as if it stood outside of its try."""
+        while self.step is not None:
+            try:
+                while self.step is not None:
+                    self.step()
+                    self.failures = 0
+            except BaseException as e:
+                self._escaped(e)
+
     def _escaped(self, error):
-        """An exception of the user's struck outside of the user's code."""
+        """An exception struck outside of the user's code: one of a handler of the user's, or our own."""
         self.interrupts.running = False
+        if isinstance(error, MemoryError):
+            self.reserve = None
+        if isinstance(error, Exception) and _is_own(error):
+            self.failures += 1
+            if self.failures > _TRIES:
+                self._give_up(error)
         if isinstance(error, Gone):
             self.step = self.abandon
         elif self.channel.forked:
@@ -118,12 +134,23 @@ class Worker:
         elif self.turn is not None:
             if self.turn.error is None:
                 self.turn.error = error
-        elif self.step is self.rest:
+        elif self.step == self.rest and self.failures == 0:
             try:
                 self.cells.report(error)
                 self.streams.flush()
             except Exception:
                 pass
+
+    def _give_up(self, error):
+        """Ends a worker that cannot go on, with a reason."""
+        self.cells.sources.clear()
+        kind = type(error).__name__
+        try:
+            reason = "out of memory" if kind == "MemoryError" else "the worker fails: %s: %s" % (kind, error)
+            self.channel.send({"type": "session_end", "reason": "crash", "code": 70, "message": text(reason)}, True)
+        except BaseException:
+            pass  # the exit status says it
+        os._exit(70)
 
     # ------------------------------------------------------------ start
 
@@ -146,7 +173,6 @@ class Worker:
                 "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "interrupt": "signal"},
             }
         )
-        self.interrupts.begin(0)
 
     def _start_up(self):
         path = os.environ.get("PYTHONSTARTUP")
@@ -163,7 +189,14 @@ class Worker:
     # ------------------------------------------------------------ a turn
 
     def rest(self):
-        """Idle: waits for something to do."""
+        """Idle. A turn that is there is begun, whatever struck since it came."""
+        if self.turn is None:
+            self._find_work()
+        if self.turn is not None:
+            self.step = self.execute
+
+    def _find_work(self):
+        """Waits for something to do."""
         channel = self.channel
         if self.chores or self.save:
             while not channel.readable() and (self.chores or self.save):
@@ -172,10 +205,8 @@ class Worker:
         if channel.interruptions and not (channel.active and channel.interruptions[0]["turn"] == channel.turn):
             self.interrupts.stale()
         if channel.start is not None:
-            start, channel.start = channel.start, None
+            start = channel.start
             self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]))
-            self.interrupts.begin(start["turn"])
-            self.step = self.execute
         elif channel.queries:
             self._answer(channel.queries.pop(0))
         elif channel.shutdown is not None:
@@ -189,11 +220,15 @@ class Worker:
         self.step = self.report
         turn = self.turn
         try:
+            self.interrupts.begin(turn.number)
+            self.namespace.setdefault("__builtins__", builtins)  # or it would get the worker's own
             self.streams.install()
             self.interrupts.resume()
             turn.run()
         except BaseException as e:
             self.interrupts.running = False
+            if isinstance(e, MemoryError):
+                self.reserve = None
             turn.error = e
         self.interrupts.running = False
 
@@ -211,10 +246,13 @@ class Worker:
         self.streams.flush_others()  # what the cell has written goes before its error
         try:
             self.cells.report(error)
-        except Exception:
-            # No memory for a traceback, most likely. What the frames hold is let go of.
+        except BaseException:
+            # It was interrupted, or there is no memory for it: one line, then.
             error.__traceback__ = error.__context__ = None
             sys.stderr.write("%(name)s: %(message)s\n" % self.turn.failure)
+        if type(error) is MemoryError:
+            # What the frames hold is let go of, or there would be no memory for the next turn either.
+            error.__traceback__ = error.__context__ = sys.last_traceback = None
         self.interrupts.running = False
 
     def finish(self):
@@ -234,6 +272,7 @@ class Worker:
     def close(self):
         """Back to idle. May be repeated from any point."""
         turn = self.turn
+        self.channel.start = None
         self.interrupts.end()
         self.interrupts.reset()
         self.stdin.release()
@@ -249,6 +288,14 @@ class Worker:
     def part(self):
         """The idle frame. Sent once, whatever strikes."""
         turn = self.turn
+        if turn is not None:
+            self._bid_farewell(turn)
+            self.turn = None
+        if self.reserve is None:
+            self.reserve = _reserve()
+        self.step = self.rest
+
+    def _bid_farewell(self, turn):
         if turn.farewell is None:
             idle = {"type": "idle", "turn": turn.number, "prompt": text(turn.prompt), "outcome": "ok"}
             if turn.error is not None:
@@ -258,8 +305,6 @@ class Worker:
             turn.farewell = self.channel.prepare(idle)
         self.channel.active = False  # the next turn_start may arrive at once
         self.channel.deliver(turn.farewell)
-        self.turn = None
-        self.step = self.rest
 
     def _answer(self, query):
         """A query runs as turn 0: the supervisor interrupts it when it takes too long."""
@@ -305,6 +350,7 @@ class Worker:
 
     def _end(self, reason, status, message=""):
         """Leaves the loop. Python's own end follows: threads are joined, exit handlers run, _last is the last."""
+        os.environ.pop("PYTHONINSPECT", None)  # it would lead to a prompt of Python's own
         self.status = status
         self.ended = {"type": "session_end", "reason": reason, "code": status}
         if message:
@@ -347,3 +393,24 @@ class Worker:
                 pass
         self.streams.flush()
         os._exit(status & 0xFF)
+
+
+def _reserve():
+    """Memory to be let go of later, or None. As much again is there beside it; none of it is ever touched."""
+    size = _RESERVE
+    while size >= 1 << 16:
+        try:
+            return (bytes(size), bytes(size))[0]
+        except MemoryError:
+            size >>= 1
+    return None
+
+
+def _is_own(error):
+    """Reports whether the worker's own code raised an error, and no handler of the user's."""
+    tb = error.__traceback__
+    if tb is None:
+        return True  # there was no memory for it
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    return is_ours(tb.tb_frame)

@@ -1,0 +1,157 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// Wrapping what detach returns is the best known way to another encoding.
+func TestOutput_DetachedStreamsGoOn(t *testing.T) {
+	wraps := map[string]string{
+		"a wrapper":     "io.TextIOWrapper(sys.STREAM.detach(), encoding='utf-8')",
+		"a codec":       "codecs.getwriter('utf-8')(sys.STREAM.detach())",
+		"natively":      "io.TextIOWrapper(io.TextIOWrapper.detach(sys.STREAM), encoding='utf-8')",
+		"its own bytes": "sys.STREAM.detach()",
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for name, wrap := range wraps {
+			for _, stream := range []string{"stdout", "stderr"} {
+				code := "import codecs, io, sys; sys." + stream + " = " + strings.ReplaceAll(wrap, "STREAM", stream) + "; None"
+				w.Run(code)
+				said := "said"
+				if name == "its own bytes" {
+					said = "" // print has no text stream there
+				} else if r := w.Run("print('said', file=sys." + stream + ")"); r.Out() != "said\n" || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("%s, %s: got %q %+v", name, stream, r.Script(), r.Idle)
+				}
+				if r := w.Run("sys." + stream + " = sys.__" + stream + "__; print('back', file=sys." + stream + ")"); r.Out() != "back\n" || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("%s, %s, %s: got %q %+v", name, stream, said, r.Script(), r.Idle)
+				}
+			}
+		}
+	})
+}
+
+// The worker's own code does not use what user code can replace.
+func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import builtins, sys; kept = dict(vars(builtins))")
+		for _, damage := range []string{
+			"builtins.len = None", "del builtins.str", "del builtins.isinstance", "builtins.__import__ = None",
+			"del builtins.BaseException", "builtins.map = builtins.partial = None",
+		} {
+			w.Run(damage)
+			w.Run("6 * 7").Wants(t, "42\n")
+			if r := w.Run("1/0"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.Out(), "ZeroDivisionError") {
+				t.Fatalf("%s: got %q %+v", damage, r.Script(), r.Idle)
+			}
+			w.Run("vars(builtins).update(kept)")
+		}
+		w.Run("del __builtins__")
+		w.Run("__builtins__ is builtins").Wants(t, "True\n")
+	})
+}
+
+func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
+	fills := map[string]string{
+		"small lists":   "while True: a.append([0] * 1000)",
+		"objects":       "while True: a.append(object())",
+		"numbers":       "i = 1 << 70\nwhile True: a.append(i); i += 1",
+		"large strings": "while True: a.append('x' * 100000 + str(len(a)))",
+		"one list":      "while True: a += a or [0]",
+		"a dict":        "d = {}\na.append(d)\nwhile True: d[len(d)] = str(len(d))",
+		"a function":    "def fill():\n    b = []\n    while True: b.append(bytes(3000))\nfill()",
+	}
+	for name, fill := range fills {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachPython(t, func(t *testing.T, s setup) {
+				if s.python != "python3" && name != "objects" && name != "a function" && rounds(0) == 0 {
+					return // tried on one Python, and on all with TURNSTONE_TEST_ROUNDS
+				}
+				t.Parallel()
+				w := start(t, s)
+				w.Run("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
+				for range 2 { // what is let go of at the first is there again for the second
+					w.Run("a = []")
+					if r := w.Run(fill); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.Out(), "MemoryError") {
+						t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
+					}
+					if r := w.Run("len(a) >= 0"); r.Out() != "True\n" {
+						t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
+					}
+					w.Run("del a; d = i = None; 6 * 7").Wants(t, "42\n")
+				}
+				if r := w.Run("1/0"); !strings.Contains(r.Out(), "ZeroDivisionError") {
+					t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
+				}
+			})
+		})
+	}
+}
+
+// A handler of the user's that raises strikes at any point between two turns.
+func TestTurn_BeginsWhateverAHandlerRaisesAtItsEdge(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		t.Parallel()
+		w := start(t, s)
+		w.Run("import random, signal\nclass Alarm(Exception): pass\ndef ring(*a): raise Alarm\n_ = signal.signal(signal.SIGALRM, ring)")
+		for i := range rounds(150) {
+			w.Run("_ = signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))")
+			if r := w.Run("x = 1"); r.Idle == nil {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.End)
+			}
+		}
+		w.Run("_ = signal.setitimer(signal.ITIMER_REAL, 0)")
+		w.Run("6 * 7").Wants(t, "42\n")
+	})
+}
+
+func TestTurn_DeepTracebackIsCut(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		r := w.Run(`def deeper(n):
+    if n == 0: raise ValueError('the bottom')
+    try: deeper(n - 1)
+    finally: pass
+import sys; sys.setrecursionlimit(6000); deeper(3000)`)
+		if got := r.ErrText(); !strings.Contains(got, "in <module>") || !strings.HasSuffix(got, "ValueError: the bottom\n[2002 frames in the middle of the traceback are not shown]\n") {
+			t.Fatalf("got %.1000q … %q", got, got[max(0, len(got)-300):])
+		}
+		if r := w.Run("deeper(1000)"); strings.Contains(r.Out(), "not shown") {
+			t.Fatalf("got %.1000q", r.Out())
+		}
+	})
+}
+
+func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
+	for name, code := range map[string]string{
+		"set before": "exit()",
+		"set inside": "import os; os.environ['PYTHONINSPECT'] = '1'; exit()",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := setup{python: "python3"}
+			if name == "set before" {
+				o := python.Options{Path: "python3", CacheDir: "-"}
+				s.Base = append(cleanEnv(), "PYTHONINSPECT=1")
+				w := &worker{rawworker.Start(t, python.Spec(o), s.Setup), t}
+				if r := w.Run(code); r.End == nil || r.Out() != "" {
+					t.Fatalf("got %q %+v", r.Script(), r.End)
+				}
+				return
+			}
+			w := start(t, s)
+			if r := w.Run(code); r.End == nil || r.Out() != "" {
+				t.Fatalf("got %q %+v", r.Script(), r.End)
+			}
+		})
+	}
+}
