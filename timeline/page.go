@@ -88,7 +88,7 @@ func bracketed(text string) string {
 	var p printer
 	p.write(Stdout, []byte(strings.Join(strings.Fields(text), " ")))
 	p.flush()
-	return "[" + string(p.line) + "]"
+	return "[" + string(shown(nil, p.line)) + "]"
 }
 
 func gapLabel(g Gap) string {

@@ -3,7 +3,6 @@ package timeline
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -35,7 +34,7 @@ const (
 // caller takes out.
 type printer struct {
 	out   []byte // what can no longer change; the caller's to take
-	line  []byte // the rest of the unfinished line
+	line  []byte // the rest of the unfinished line, in cells: see shown
 	at    int    // byte offset of the cursor in line
 	lines int    // finished since the start
 
@@ -70,7 +69,52 @@ func Plain(text string) string {
 	var p printer
 	p.write(Stdout, []byte(text))
 	p.flush()
-	return string(p.out) + string(p.line)
+	return string(p.out) + string(shown(nil, p.line))
+}
+
+// A byte that means nothing is one cell of the line, as every character is: what
+// moves the cursor or writes over it takes the whole of it. Such a cell is one of
+// these bytes, which UTF-8 never has, and two hexadecimal digits.
+const (
+	byteCell    = 0xff // becomes \xNN
+	controlCell = 0xfe // becomes \u00NN
+	cellBytes   = 3
+)
+
+// shown appends a line as it is to be read.
+func shown(out, line []byte) []byte {
+	if bytes.IndexByte(line, byteCell) < 0 && bytes.IndexByte(line, controlCell) < 0 {
+		return append(out, line...)
+	}
+	for _, c := range line { // the digits of a cell follow as they are
+		switch c {
+		case byteCell:
+			out = append(out, `\x`...)
+		case controlCell:
+			out = append(out, `\u00`...)
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// firstCell is the length of the first cell of a line.
+func firstCell(line []byte) int {
+	if line[0] >= controlCell {
+		return cellBytes
+	}
+	_, n := utf8.DecodeRune(line)
+	return n
+}
+
+// lastCell is the length of the last cell of a line.
+func lastCell(line []byte) int {
+	if i := len(line) - cellBytes; i >= 0 && line[i] >= controlCell {
+		return cellBytes
+	}
+	_, n := utf8.DecodeLastRune(line)
+	return n
 }
 
 // open reports whether the last line has text and is unfinished.
@@ -108,7 +152,7 @@ func (p *printer) endLine() {
 	if p.rewritten {
 		line = bytes.TrimRight(line, " ") // what a shorter text was padded with
 	}
-	p.out = append(append(p.out, line...), '\n')
+	p.out = append(shown(p.out, line), '\n')
 	p.line, p.at = p.line[:0], 0
 	p.continued, p.rewritten = false, false
 	p.lines++
@@ -240,7 +284,7 @@ func (p *printer) showFirst(data []byte) int {
 	case r == utf8.RuneError && size == 1:
 		p.showBytes(data[:1])
 	case isControl(r):
-		p.put(fmt.Appendf(nil, `\u%04x`, r))
+		p.putCell(controlCell, byte(r))
 	default:
 		p.put(data[:size])
 	}
@@ -252,10 +296,14 @@ func isControl(r rune) bool { return r >= 0x80 && r < 0xa0 }
 
 // showBytes prints bytes as \xNN.
 func (p *printer) showBytes(data []byte) {
-	const hex = "0123456789abcdef"
 	for _, c := range data {
-		p.put([]byte{'\\', 'x', hex[c>>4], hex[c&15]})
+		p.putCell(byteCell, c)
 	}
+}
+
+func (p *printer) putCell(kind, c byte) {
+	const hex = "0123456789abcdef"
+	p.put([]byte{kind, hex[c>>4], hex[c&15]})
 }
 
 // put writes characters at the cursor, over those that stand there.
@@ -266,11 +314,11 @@ func (p *printer) put(text []byte) {
 			continue
 		}
 		n := min(len(text), max(0, maxLineBytes-len(p.line)))
-		for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+		for n > 0 && n < len(text) && (!utf8.RuneStart(text[n]) || text[0] >= controlCell) {
 			n--
 		}
 		if n == 0 { // the line is full
-			p.out = append(p.out, p.line...)
+			p.out = shown(p.out, p.line)
 			p.line, p.at, p.continued = p.line[:0], 0, true
 			continue
 		}
@@ -287,9 +335,7 @@ func (p *printer) overwrite(text []byte) []byte {
 	old := p.line[p.at:]
 	i, j := 0, 0
 	for i < len(text) && j < len(old) {
-		_, n := utf8.DecodeRune(text[i:])
-		_, m := utf8.DecodeRune(old[j:])
-		i, j = i+n, j+m
+		i, j = i+firstCell(text[i:]), j+firstCell(old[j:])
 	}
 	if i == j {
 		copy(old, text[:i])
@@ -303,16 +349,14 @@ func (p *printer) overwrite(text []byte) []byte {
 // back moves the cursor to the left.
 func (p *printer) back(columns int) {
 	for ; columns > 0 && p.at > 0; columns-- {
-		_, n := utf8.DecodeLastRune(p.line[:p.at])
-		p.at -= n
+		p.at -= lastCell(p.line[:p.at])
 	}
 }
 
 // forward moves the cursor to the right, beyond the end of the line too.
 func (p *printer) forward(columns int) {
 	for ; columns > 0 && p.at < len(p.line); columns-- {
-		_, n := utf8.DecodeRune(p.line[p.at:])
-		p.at += n
+		p.at += firstCell(p.line[p.at:])
 	}
 	if columns > 0 {
 		p.put(bytes.Repeat([]byte{' '}, columns))
@@ -411,7 +455,11 @@ func (p *printer) erase(mode int) {
 		p.line = p.line[:p.at]
 	}
 	if mode == 1 || mode == 2 {
-		blank := bytes.Repeat([]byte{' '}, utf8.RuneCount(p.line[:p.at]))
+		cells := 0
+		for i := 0; i < p.at; i += firstCell(p.line[i:]) {
+			cells++
+		}
+		blank := bytes.Repeat([]byte{' '}, cells)
 		p.line = slices.Replace(p.line, 0, p.at, blank...)
 		p.at = len(blank)
 	}

@@ -15,7 +15,7 @@ func printed(chunks ...string) string {
 		p.write(Stdout, []byte(c))
 	}
 	p.flush()
-	return string(p.out) + string(p.line)
+	return string(shown(p.out, p.line))
 }
 
 func TestPrinter_BytesBecomeWhatATerminalShows(t *testing.T) {
@@ -46,6 +46,15 @@ func TestPrinter_BytesBecomeWhatATerminalShows(t *testing.T) {
 		{"invalid bytes", "a\xffb\xc3(\xe2\x82", "a\\xffb\\xc3(\\xe2\\x82"},
 		{"replacement character of the program itself", "\uFFFD", "\uFFFD"},
 		{"control bytes", "\x00\x07\x0c\x7f\u0085", "\\x00\\x07\\x0c\\x7f\\u0085"},
+		{"backspace over a control byte takes all of it", "a\x07\bX", "aX"},
+		{"backspace behind a control byte", "\x07\b\x0b\x0c", "\\x0b\\x0c"},
+		{"backspace over an invalid byte", "a\xff\xfe\b\bé\b\bX", "Xé\\xfe"},
+		{"text over control bytes", "\x07\u0085\x7f\rab", "ab\\x7f"},
+		{"control bytes over text", "abc\r\x07", "\\x07bc"},
+		{"cursor right over control bytes", "\x07\x07\x07\r\x1b[2CX", "\\x07\\x07X"},
+		{"erase to the cursor behind control bytes", "\x07\u0085b\bX\x1b[1KY", "   Y"},
+		{"an escape that is text", "\\x07\bX", "\\x0X"},
+		{"invalid bytes behind a replacement character", "\uFFFD\xff", "\uFFFD\\xff"},
 		{"surrogates", "\xed\xa0\x80", "\\xed\\xa0\\x80"},
 	} {
 		if got := printed(c.in); got != c.want {

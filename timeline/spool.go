@@ -228,19 +228,25 @@ func (s *spool) add(e entry, w *written) bool {
 // there is no room for it, its unfinished line and the line that seal writes.
 func (s *spool) print(e Event) bool {
 	room := s.limit - s.outputSize - maxLabelBytes
-	if used := int64(len(s.page.out) + len(s.page.line)); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
+	if used := s.used(); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
 		s.page.print(e)
 		return true
 	}
 	before, printed := s.page, len(s.page.out)
 	before.line = bytes.Clone(s.page.line)
 	s.page.print(e)
-	if int64(len(s.page.out)+len(s.page.line)) < room {
+	if s.used() < room {
 		return true
 	}
 	before.out = s.page.out[:printed]
 	s.page = before
 	return false
+}
+
+// used is how much the events of a batch take in output.txt at most, with the
+// unfinished line.
+func (s *spool) used() int64 {
+	return int64(len(s.page.out) + 2*len(s.page.line)) // a cell becomes twice as long
 }
 
 // maxGrowth is how many bytes one byte of text becomes at most when it is
