@@ -85,6 +85,7 @@ func (m *InputLine) fields(w *walk) {
 	w.text("prompt", &m.Prompt, required, MaxTextBytes)
 	w.text("text", &m.Text, text, MaxFrameBytes)
 	w.bool("secret", &m.Secret, required)
+	w.uint("line", &m.Line, optional, 0)
 	w.uint("mark", &m.Mark, optional, 0)
 }
 

@@ -93,6 +93,7 @@ type (
 		Prompt string
 		Text   string // empty when Secret
 		Secret bool
+		Line   uint64 // of the turn's input that it is; 0: it answers a StdinWait
 		Mark   uint64
 	}
 

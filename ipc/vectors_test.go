@@ -337,7 +337,7 @@ func structMeaning(v reflect.Value) map[string]any {
 // leftOut says which fields are absent when zero.
 func leftOut(v reflect.Value, name string) bool {
 	switch name {
-	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "More", "Shape", "Bytes":
+	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "More", "Shape", "Bytes", "Line":
 		return true
 	case "Message":
 		return v.Type() != reflect.TypeFor[ipc.RuntimeError]()

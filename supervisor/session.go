@@ -333,6 +333,9 @@ func (s *Session) signalLocked() {
 // appendLocked records a structural event. The timeline holds back only text
 // and images when its disk is slow, so this never blocks.
 func (s *Session) appendLocked(body timeline.Body) timeline.Event {
+	if _, line := body.(timeline.InputLine); !line {
+		s.tellLinesLocked()
+	}
 	e := timeline.Event{Generation: s.generation, Body: body}
 	if s.turn != nil {
 		e.Turn = s.turn.id

@@ -259,6 +259,25 @@ func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 	}
 }
 
+// Lines of an input that prompts have taken are no code that has run.
+func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	_, r := submit(t, s, "took 2 n?\nprint a\ntook 4 1:\ntook 5 2:\ntook 6 3:\nprint b\ntook 7 last?")
+	var got strings.Builder
+	for _, e := range r.Events {
+		switch b := e.Body.(type) {
+		case timeline.Text:
+			got.Write(b.Data)
+		case timeline.Notice:
+			got.WriteString(b.Message + "\n")
+		}
+	}
+	want := "line 2 of the input answered \"n?\"\na\nlines 4 to 6 of the input answered \"1:\"\nb\nline 7 of the input answered \"last?\"\n"
+	if got.String() != want {
+		t.Errorf("got %q, want %q", got.String(), want)
+	}
+}
+
 func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
 	r := settle(t, s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -20,10 +21,11 @@ type Turn struct {
 	author   string
 	before   timeline.Seq // everything up to it came before the turn
 	started  time.Time
-	elapsed  time.Duration // when ended
-	outcome  string        // "" until ended
-	bytes    int64         // of output
-	joined   *Turn         // an input that was held and answered this turn instead of starting one
+	elapsed  time.Duration   // when ended
+	outcome  string          // "" until ended
+	bytes    int64           // of output
+	joined   *Turn           // an input that was held and answered this turn instead of starting one
+	took     []ipc.InputLine // the first and the last of its own lines that answered prompts, until it is told
 
 	interrupts uint64 // the Seq of the last interrupt
 	unacked    bool   // the worker has not seen that one yet

@@ -77,6 +77,21 @@ func (s *Session) joinHeldLocked(prompt string) {
 	t.input = nil
 }
 
+// tellLinesLocked says which lines of the turn's own input went to prompts: none of
+// them is code that has run. Lines with nothing between them are one sentence.
+func (s *Session) tellLinesLocked() {
+	if s.turn == nil || len(s.turn.took) == 0 {
+		return
+	}
+	first, last := s.turn.took[0], s.turn.took[len(s.turn.took)-1]
+	s.turn.took = nil
+	lines := fmt.Sprintf("line %d", first.Line)
+	if last.Line > first.Line {
+		lines = fmt.Sprintf("lines %d to %d", first.Line, last.Line)
+	}
+	s.appendLocked(timeline.Notice{Message: fmt.Sprintf("%s of the input answered %q", lines, first.Prompt)})
+}
+
 // serveLocked gives queued input to whoever asks, the runtime first, and shows
 // the first wait that is left.
 func (s *Session) serveLocked() {

@@ -217,6 +217,7 @@ func (w *worker) record(body timeline.Body, text []byte) {
 	s := w.s
 	e := timeline.Event{Generation: w.generation, Body: body}
 	s.mu.Lock()
+	s.tellLinesLocked()
 	if t := s.turn; t != nil {
 		e.Turn = t.id
 		t.bytes += int64(len(text))
@@ -286,7 +287,12 @@ func (w *worker) handleLocked(m ipc.Message) (output ipc.Message, err error) {
 		return nil, s.stdinWaitLocked(m)
 	case ipc.InputLine:
 		s.lastLine = s.lastLine[:0]
-		s.appendLocked(timeline.InputLine{Prompt: m.Prompt, Text: m.Text, Secret: m.Secret, Author: s.queue.author})
+		author := s.queue.author
+		if m.Line > 0 && s.turn != nil {
+			author = s.turn.author
+			s.turn.took = append(s.turn.took[:min(len(s.turn.took), 1)], m)
+		}
+		s.appendLocked(timeline.InputLine{Prompt: m.Prompt, Text: m.Text, Secret: m.Secret, Author: author})
 	case ipc.InterruptAck:
 		if s.turn != nil && m.Turn == s.turn.id && m.Seq == s.turn.interrupts {
 			s.ackedLocked(s.turn)

@@ -68,6 +68,7 @@ func commands() map[string]command {
 		"image":    image,
 		"wait":     waitLine,
 		"secret":   waitSecret,
+		"took":     took,
 		"all":      waitAll,
 		"sleep":    sleep,
 		"busy":     busy,
@@ -238,6 +239,15 @@ func progress(w *worker, t *turn, _ string) *ipc.RuntimeError {
 		w.send(ipc.Progress{Turn: t.id, Progress: float64(i + 1), Total: &total, Message: "working"})
 	}
 	return nil
+}
+
+func took(w *worker, t *turn, argument string) *ipc.RuntimeError {
+	number, prompt, _ := strings.Cut(argument, " ")
+	line, err := strconv.ParseUint(number, 10, 64)
+	if err == nil {
+		w.send(ipc.InputLine{Turn: t.id, Prompt: prompt, Line: line})
+	}
+	return fail(0, err)
 }
 
 func raise(_ *worker, _ *turn, argument string) *ipc.RuntimeError {

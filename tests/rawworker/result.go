@@ -57,7 +57,14 @@ func (r Result) Script() string {
 		case ipc.StdinWait:
 			fmt.Fprintf(&b, "[wait %s %s %q]", e.Kind, e.Want, e.Prompt)
 		case ipc.InputLine:
-			fmt.Fprintf(&b, "[line %q]", e.Text)
+			switch {
+			case e.Secret:
+				b.WriteString("[line secret]")
+			case e.Line > 0:
+				fmt.Fprintf(&b, "[line %d %q]", e.Line, e.Text)
+			default:
+				fmt.Fprintf(&b, "[line %q]", e.Text)
+			}
 		}
 	}
 	return b.String()

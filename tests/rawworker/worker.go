@@ -179,7 +179,7 @@ func prepareTerminal(t testing.TB, slave *os.File) {
 	}
 	mode.Oflag &^= unix.OPOST
 	mode.Iflag &^= unix.IXON
-	mode.Lflag &^= unix.ECHO
+	mode.Lflag |= unix.EXTPROC | unix.ECHO // as a supervisor has it
 	if err := unix.IoctlSetTermios(fd, setTermios, mode); err != nil {
 		t.Fatal(err)
 	}
