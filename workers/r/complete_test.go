@@ -3,6 +3,7 @@
 package r_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -128,4 +129,46 @@ func TestComplete_IsQuick(t *testing.T) {
 	} else {
 		t.Logf("took %v", took)
 	}
+}
+
+// variables asks what the session holds, and gives it in words: "name type shape bytes".
+func variables(t *testing.T, w *worker, id uint64) (all []string, more uint64) {
+	t.Helper()
+	w.Tell(ipc.Query{ID: id, Kind: ipc.QueryVariables})
+	e, ok := w.Next().(ipc.QueryResult)
+	if !ok || e.ID != id || e.Status != ipc.StatusOK {
+		t.Fatalf("got %+v, want a result and nothing else", e)
+	}
+	for _, v := range e.Variables {
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s %d", v.Name, v.Type, v.Shape, v.Bytes)))
+	}
+	return all, e.More
+}
+
+// Nothing of the user's runs: no active binding, no promise, no method of a class.
+func TestVariables_AreListedWithoutRunningAnything(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run(`length.loud <- dim.loud <- format.loud <- print.loud <- names.loud <- function(x) cat('RUN\n')
+makeActiveBinding('now', function() cat('RUN\n'), globalenv())
+delayedAssign('later', cat('RUN\n'))
+loud <- structure(list(1, 2), class = 'loud')
+x <- c(1, 2, 3); n <- 1:10; s <- 'text'; m <- matrix(0, 3, 4); a <- array(1L, c(2, 3, 4)); compact <- 1:1e9
+d <- data.frame(a = 1:2, b = c(0.5, 1)); l <- list(1, 'b'); e <- new.env(); .hidden <- 1; null <- NULL; q1 <- quote(f(x))
+` + "`zz näme` <- TRUE")
+	got, more := variables(t, w, 7)
+	want := []string{
+		"a array (2, 3, 4) 144", "compact integer 1000000000 4000000048", "d data.frame (2, 2) 184", "e environment  0", "l list 2 64", "later promise  0",
+		"loud loud 2 64", "m matrix (3, 4) 144", "n integer 10 88", "now active binding  0", "null NULL  0", "q1 call  0", "s character 1 56", "x numeric 3 72", "zz näme logical 1 52",
+		"dim.loud function  0", "format.loud function  0", "length.loud function  0", "names.loud function  0", "print.loud function  0",
+	}
+	if !slices.Equal(got, want) || more != 0 {
+		t.Errorf("got  %q, %d more\nwant %q", got, more, want)
+	}
+	w.Run("rm(list = ls()); for (i in 1:250) assign(sprintf('v%03d', i), i); f <- function() 1; long <- structure(1, class = strrep('ü', 200)); rm(i)")
+	got, more = variables(t, w, 8)
+	if len(got) != 200 || more != 52 || got[0] != "long "+strings.Repeat("ü", 128)+" 1 56" || got[1] != "v001 integer 1 52" {
+		t.Errorf("got %d and %d more, first %q", len(got), more, got[:2])
+	}
+	w.Run("'on'").Wants(t, "[1] \"on\"\n")
 }

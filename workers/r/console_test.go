@@ -49,7 +49,7 @@ func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 		{"try(log(-1), silent = TRUE); geterrmessage() != ''", "[1] NaN\n<err>Warning message:\nIn log(-1) : NaNs produced\n</err>[1] TRUE\n", "ok"},
 		{"capture.output(print(1), type = 'output')", "[1] \"[1] 1\"\n", "ok"},
 		{"sink(f <- tempfile()); print(1); sink(); readLines(f)", "[1] \"[1] 1\"\n", "ok"},
-		{"invokeRestart('abort')\n1", "", "interrupted, 1 unrun"},
+		{"invokeRestart('abort')\n1", "", "error: R went back to its top level without a message, 1 unrun"},
 	} {
 		r := w.Run(c.code)
 		script := strings.TrimSuffix(r.Script(), "</err>")
@@ -157,7 +157,7 @@ func TestPrompt_IsTheOption(t *testing.T) {
 			{"x <- = 2", "", "error"},
 			{"1 +", "", "error"},
 			{"5", "[1] 5\n", "ok"},
-			{"z <- readline('? ')\nfed\nz", "[line \"fed\"][1] \"fed\"\n", "ok"},
+			{"z <- readline('? ')\nfed\nz", "[line 2 \"fed\"][1] \"fed\"\n", "ok"},
 		} {
 			r := w.Run(c.code)
 			script := strings.ReplaceAll(r.Script(), "? ", "")

@@ -59,7 +59,7 @@ void bare(void) { write(1, "bare\n", 5); }
 		{"bulk", "system('echo A'); cat(z, '\\n', sep = ''); system('echo B'); cat('C\\n')", "A\n" + bulk + "\nB\nC\n", 20},
 		{"an error", "cat('A'); try(stop('B')); system('echo C')", "A<err>Error in try(stop(\"B\")) : B\n</err>C\n", 50},
 		{"print and stdout()", "print(1); writeLines('A', stdout()); system('echo B'); write('C', stderr()); print('D')", "[1] 1\nA\nB\n<err>C\n</err>[1] \"D\"\n", 100},
-		{"a question", "cat('A'); x <- readline('? ')\nanswer\nsystem('echo B')", "A[line \"answer\"]B\n", 100},
+		{"a question", "cat('A'); x <- readline('? ')\nanswer\nsystem('echo B')", "A[line 2 \"answer\"]B\n", 100},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i := range c.rounds {

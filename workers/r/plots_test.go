@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/png"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,9 @@ func TestPlots_EachPageOnce(t *testing.T) {
 		{"graphics.off(); rm(list = ls(all.names = TRUE))\nplot(1)", "[plot-20]"},
 		{"setHook('plot.new', NULL, 'replace'); for (i in 1:2) plot(i, col = i)", "[plot-21][plot-22]"},
 		{"dev.control('inhibit'); plot(1); plot(2); invisible(dev.off())", "[plot-23][plot-24]"},
+		{"plot.new(); invisible(dev.off())", ""}, // nothing was drawn
+		{"grid::grid.newpage(); graphics.off(); plot(1:3)", "[plot-25]"},
+		{"dev.control('inhibit'); plot.new(); graphics.off()", ""},
 	})
 }
 
@@ -151,14 +155,18 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 		{"plot(3); invisible(dev.off()); cat('closed\\n')", "[plot-6]closed\n"},
 		{"plot(1:3)\nprint('a')\nlines(3:1)\nprint('b')", "[plot-7][1] \"a\"\n[plot-7 again][1] \"b\"\n"},
 		{"plot(1:4); x <- readline('? ')\ny <- 1", "[plot-8]"}, // y <- 1 answers
+		{"plot(1:7); system('echo child'); lines(7:1); invisible(system2('echo', 'another'))", "[plot-9]child\n[plot-9 again]another\n"},
+		{"plot(1:8)\nx <- pipe('cat', 'w'); cat('piped\\n', file = x); close(x)", "[plot-10]piped\n"},
+		{"dev.new(); dev.control('inhibit'); plot(9); lines(1)", "[a plot is shown when its page ends: dev.control(\"inhibit\") has R forget what is drawn]\n"},
+		{"graphics.off()", "[plot-11]"},
 	})
-	if got, want := story(t, w.Run("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-9][wait line][plot-10]"; got != want {
+	if got, want := story(t, w.Run("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-12][wait line][plot-13]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := story(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-11][wait line][plot-11 again]"; got != want {
+	if got, want := story(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-14][wait line][plot-14 again]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := story(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-12][wait debugger][plot-12 again]"; strings.Replace(got, "[plot-12]Called from: f()\n", "Called from: f()\n[plot-12]", 1) != want {
+	if got, want := story(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-15][wait debugger][plot-15 again]"; strings.Replace(got, "[plot-15]Called from: f()\n", "Called from: f()\n[plot-15]", 1) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -325,17 +333,53 @@ func TestPlots_OutliveTheirDirectory(t *testing.T) {
 
 // An R that cannot draw PNG files says so once, and code that plots goes on.
 func TestPlots_WithoutAPNGDevice(t *testing.T) {
-	w := start(t, setup{rprofile: `
+	for name, does := range map[string]string{"an error": "stop", "a warning": "warning"} { // a warning: the library of cairo is not there
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			w := start(t, setup{Setup: rawworker.Setup{Dir: dir}, rprofile: fmt.Sprintf(`
 local({
   env <- asNamespace("grDevices")
   unlockBinding("png", env)
-  assign("png", function(...) stop("unable to start png() device"), envir = env)
-})`})
-	r := w.Run("plot(1)\ncat('on\\n')")
-	if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.Out(), "on\n") || outcome(r) != "ok" {
-		t.Errorf("got %q, %s", r.Script(), outcome(r))
+  assign("png", function(...) %s("unable to start png() device"), envir = env)
+})`, does)})
+			r := w.Run("plot(1)\ncat('on\\n')")
+			if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.Out(), "on\n") || outcome(r) != "ok" {
+				t.Errorf("got %q, %s", r.Script(), outcome(r))
+			}
+			tell(t, w, []told{{"lines(1); graphics.off(); plot(2); dev.new(); plot(3); list.files()", "character(0)\n"}})
+		})
 	}
-	tell(t, w, []told{{"lines(1); graphics.off(); plot(2); dev.new(); plot(3); cat('quiet\\n')", "quiet\n"}})
+}
+
+func TestPlots_ThatFindNoRoomAreMissed(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("plot(1); e <- environment(environment(getOption('device'))$plots$open); whole <- e$bytes_of")
+	for _, n := range []string{"0L", "100L"} {
+		w.Run("e$bytes_of <- function(file) utils::head(whole(file), " + n + ")")
+		for _, code := range []string{"plot(2)", "plot(3); invisible(dev.off())"} {
+			if r := w.Run(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: there is no room for it in ") || len(images(r)) > 0 {
+				t.Errorf("%s with %s bytes: got %q", code, n, r.Script())
+			}
+		}
+	}
+	w.Run("e$bytes_of <- whole")
+	if got := story(t, w.Run("plot(4)")); !strings.HasPrefix(got, "[plot-") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestPlots_TheLastComesBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{
+		"plot(1:3);q()":                    "[plot-1]",
+		"plot(1:3)\nplot(2:4)\nquit('no')": "[plot-1][plot-2]",
+	} {
+		if got := story(t, start(t, setup{}).Run(code)); got != want {
+			t.Errorf("%q: got %q, want %q", code, got, want)
+		}
+	}
 }
 
 // Nothing is opened or looked at in a session that does not draw, and little in one that does.
@@ -356,4 +400,23 @@ func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
 			w.Run("plot(1)")
 		}
 	})
+}
+
+// A callback of R's event loop may draw between turns: here R's own help server has one.
+func TestPlots_OfACallbackComeAtOnce(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	r := w.Run("tools::startDynamicHelp(TRUE) -> port; assign('draw', function(path, query, ...) { plot(1:3); list('drawn') }, tools:::.httpd.handlers.env); cat('port', port)")
+	var port int
+	if _, err := fmt.Sscanf(r.Out()[strings.LastIndex(r.Out(), "port "):], "port %d", &port); err != nil {
+		t.Fatalf("got %q: %v", r.Script(), err)
+	}
+	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/custom/draw", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if picture, ok := w.Next().(ipc.Image); !ok || colours(decoded(t, picture)) < 2 {
+		t.Errorf("got %+v", picture)
+	}
 }

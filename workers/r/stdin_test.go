@@ -3,10 +3,15 @@
 package r_test
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestStdin_WhoAsksIsToldApart(t *testing.T) {
@@ -21,12 +26,12 @@ func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 		{"an empty line", "cat(nchar(readline()), '\\n')", []string{"\n"}, `[wait line line ""][line ""]0 ` + "\n"},
 		{"end of file", "nchar(readline('? '))", []string{""}, `[wait line line "? "][1] 0` + "\n"},
 		{"end of file is not sticky", "for (i in 1:2) print(readline())", []string{"", "x"}, `[wait line line ""][1] ""` + "\n" + `[wait line line ""][line "x"][1] "x"` + "\n"},
-		{"readline takes the turn's next line", "x <- readline('n? ')\nGrace\nx", nil, `[line "Grace"][1] "Grace"` + "\n"},
+		{"readline takes the turn's next line", "x <- readline('n? ')\nGrace\nx", nil, `[line 2 "Grace"][1] "Grace"` + "\n"},
 		{"readLines", "readLines(stdin(), 2)", []string{"a", "b"}, `[wait line line ""][line "a"][wait line line ""][line "b"][1] "a" "b"` + "\n"},
 		{"readLines to the end", "readLines(stdin())", []string{"a", ""}, `[wait line line ""][line "a"][wait line line ""][1] "a"` + "\n"},
-		{"readLines of the turn's lines", "readLines(stdin(), 2)\nü\nb b", nil, `[line "ü"][line "b b"][1] "ü"   "b b"` + "\n"},
+		{"readLines of the turn's lines", "readLines(stdin(), 2)\nü\nb b", nil, `[line 2 "ü"][line 3 "b b"][1] "ü"   "b b"` + "\n"},
 		{"scan", "x <- scan()", []string{"1 2 3", "\n"}, `[wait line line "1: "][line "1 2 3"][wait line line "4: "][line ""]<err>Read 3 items` + "\n</err>"},
-		{"scan of the turn's lines", "scan(quiet = TRUE)\n4 5\n\n6", nil, `[line "4 5"][line ""][1] 4 5` + "\n[1] 6\n"},
+		{"scan of the turn's lines", "scan(quiet = TRUE)\n4 5\n\n6", nil, `[line 2 "4 5"][line 3 ""][1] 4 5` + "\n[1] 6\n"},
 		{"scan of one", "scan(n = 1, quiet = TRUE)", []string{"7"}, `[wait line line "1: "][line "7"][1] 7` + "\n"},
 		{"scan text", "scan(what = '', quiet = TRUE)", []string{"a 'b c'", ""}, `[wait line line "1: "][line "a 'b c'"][wait line line "3: "][1] "a"   "b c"` + "\n"},
 		{"menu", "menu(c('yes', 'no'), title = 'Sure?')", []string{"2"}, "Sure? \n\n1: yes\n2: no\n\n" + `[wait line line "Selection: "][line "2"][1] 2` + "\n"},
@@ -34,7 +39,7 @@ func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 		{"askYesNo", "askYesNo('Go?')", []string{"y"}, `[wait line line "Go? (Yes/no/cancel) "][line "y"][1] TRUE` + "\n"},
 		{"file('stdin') is the terminal's", "close(file('stdin'))", nil, ""},
 		{"browser", "browser()", []string{"6 * 7", "Q"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[wait debugger line "Browse[1]> "][line "Q"]`},
-		{"browser goes on", "browser()\nc\n'on'", nil, "Called from: top level \n" + `[line "c"][1] "on"` + "\n"},
+		{"browser goes on", "browser()\nc\n'on'", nil, "Called from: top level \n" + `[line 2 "c"][1] "on"` + "\n"},
 		{"browser at the end of the file goes on", "f <- function() { browser(); 'on' }\nf()", []string{"", ""}, "Called from: f()\n" + `[wait debugger line "Browse[1]> "]debug at #1: [1] "on"` + "\n" + `[wait debugger line "Browse[1]> "][1] "on"` + "\n"},
 		{"a nested browser", "browser()", []string{"browser()", "'deep'", "c", "c"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "browser()"]` + "Called from: top level \n" + `[wait debugger line "Browse[2]> "][line "'deep'"][1] "deep"` + "\n" + `[wait debugger line "Browse[2]> "][line "c"][wait debugger line "Browse[1]> "][line "c"]`},
 		{"readline in the browser", "browser()", []string{"readline('in? ')", "here", "c"}, "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "readline('in? ')"][wait line line "in? "][line "here"][1] "here"` + "\n" + `[wait debugger line "Browse[1]> "][line "c"]`},
@@ -171,5 +176,132 @@ func TestStartUp_ProfileMayAsk(t *testing.T) {
 			t.Errorf("%s: got %q, %s; want %q", name, got, outcome(r), want)
 		}
 		w.Run("who").Wants(t, "[1] \"Ada\"\n")
+	}
+}
+
+// A secret is asked for as askpass does it: with the echo off. Lines of the input are none.
+func TestStdin_WhatTheTerminalHidesIsASecret(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("f <- function() { system('stty -echo'); on.exit(system('stty echo')); nchar(readline('pw? ')) }")
+	if got, want := w.Run("f()\n'next'", "s3cret").Script(), `[wait secret line "pw? "][line secret][1] 6`+"\n"+`[1] "next"`+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := w.Run("f()\n'next'", "").Script(), `[wait secret line "pw? "][1] 0`+"\n"+`[1] "next"`+"\n"; got != want {
+		t.Errorf("end of file: got %q, want %q", got, want)
+	}
+	if got, want := w.Run("readline('n? ')", "Ada").Script(), `[wait line line "n? "][line "Ada"][1] "Ada"`+"\n"; got != want {
+		t.Errorf("with the echo on again: got %q, want %q", got, want)
+	}
+}
+
+// startAsking is a worker with a function ask(prompt) that reads as reticulate does: by
+// ReadConsole, for the history.
+func startAsking(t *testing.T) *worker {
+	t.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("there is no C compiler")
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "ask.c"), `extern int R_ReadConsole(const char *, unsigned char *, int, int);
+void ask(char **prompt, char **got) {
+	static unsigned char line[512];
+	if (R_ReadConsole(*prompt, line, sizeof line, 1) == 0) line[0] = 0;
+	*got = (char *)line;
+}`)
+	library := filepath.Join(dir, "ask.so")
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-Wl,-undefined,dynamic_lookup", "-o", library, filepath.Join(dir, "ask.c")).CombinedOutput(); err != nil {
+		if out, err = exec.Command("cc", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "ask.c")).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	w := start(t, setup{})
+	w.Run(fmt.Sprintf("dyn.load(%q); ask <- function(p) trimws(.C('ask', p, got = '')$got)", library))
+	return w
+}
+
+func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
+	t.Parallel()
+	w := startAsking(t)
+	for _, prompt := range []string{"Please? ", "> ", "+ ", "", "Browse[1]> "} {
+		code := fmt.Sprintf("cat('<', ask(%q), '>\\n', sep = '')", prompt)
+		if got, want := w.Run(code, "Ada").Script(), fmt.Sprintf("[wait line line %q][line \"Ada\"]<Ada>\n", prompt); got != want {
+			t.Errorf("%q: got %q, want %q", prompt, got, want)
+		}
+	}
+	w.Run("browser()", "c")
+	w.Begin("x <- 'kept'; x <- ask('Please? ')")
+	w.UntilWait()
+	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
+		t.Errorf("interrupted: got %q, %s", r.Script(), outcome(r))
+	}
+	w.Run("x").Wants(t, "[1] \"kept\"\n")
+}
+
+// Without echo R passes an empty prompt, whoever asks.
+func TestStdin_EchoOffChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]setup{"by the code": {}, "by the profile": {rprofile: "options(echo = FALSE)"}, "by the command": {options: r.Options{Path: noEcho(t)}}} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, s)
+			w.Run("options(echo = FALSE)").Wants(t, "")
+			w.Run("1 + 1").Wants(t, "[1] 2\n")
+			w.Run("getOption('echo')\n(1 +\n2)").Wants(t, "[1] FALSE\n[1] 3\n")
+			if r := w.Run("stop('a')\ncat('b\\n')"); outcome(r) != "error: a, 1 unrun" || r.Out() != "Error: a\n" {
+				t.Errorf("got %q, %s", r.Script(), outcome(r))
+			}
+			if got := w.Run("browser()", "6 * 7", "c").Script(); strings.Count(got, "[wait debugger") != 2 || !strings.Contains(got, "[1] 42\n") {
+				t.Errorf("browser: got %q", got)
+			}
+			if got := w.Run("plot(1)").Script(); got != "[image image/png]" {
+				t.Errorf("plot: got %q", got)
+			}
+		})
+	}
+}
+
+// noEcho is an R that is told to print no echo.
+func noEcho(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "R")
+	write(t, path, "#!/bin/sh\nexec R --no-echo \"$@\"\n")
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What options(error) starts is not fed with the code behind the error.
+func TestStdin_CodeBehindAnErrorAnswersNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("f <- function(x) stop('in f')\noptions(error = recover)")
+	r := w.Run("f(1)\n1\ncat('NOT RUN\\n')\n# a remark", "1", "x", "Q")
+	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "x"][1] 1`) || strings.Contains(got, "NOT RUN") || outcome(r) != "error: in f, 2 unrun" {
+		t.Errorf("got %q, %s", got, outcome(r))
+	}
+	w.Run("options(error = NULL)")
+	if got := w.Run("{try(stop('a')); readline('? ')}\nGrace").Script(); !strings.HasSuffix(got, `[line 2 "Grace"][1] "Grace"`+"\n") {
+		t.Errorf("behind an error that was caught: got %q", got)
+	}
+}
+
+// An end of the code's own making is no interrupt.
+func TestStdin_WhoGoesBackWithoutAMessageFails(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for _, c := range []struct{ code, want string }{
+		{"tools::pskill(Sys.getpid(), 2); Sys.sleep(60)", "interrupted"},
+		{"invokeRestart('abort')", "error: R went back to its top level without a message"},
+		{"invokeRestart('abort')\n1", "error: R went back to its top level without a message, 1 unrun"},
+		{"local({browser(); 1})\nQ", "ok"},
+	} {
+		if r := w.Run(c.code); outcome(r) != c.want {
+			t.Errorf("%q: got %q, %s; want %s", c.code, r.Script(), outcome(r), c.want)
+		}
+	}
+	r := w.Run("f <- function() stop('in f'); options(error = recover)\nf()", "1", "nowhere", "Q")
+	if r.Idle == nil || r.Idle.Error == nil || strings.HasPrefix(r.Idle.Error.Name, "object") {
+		t.Errorf("an error within an error: got %q, %+v", r.Script(), r.Idle)
 	}
 }

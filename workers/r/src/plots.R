@@ -23,7 +23,6 @@ devices <- list()      # ours: environments with
                        #   page           the number of the page that it draws, and of that page
                        #   length         how much of the display list has been looked at
                        #   drawn, title   what was found there; unsent: whether some of it was not sent
-                       #   empty          whether it ended with nothing drawn
                        #   last           its bytes when it was last sent
                        #   source         once it was sent
 opened <- 0L
@@ -32,6 +31,7 @@ sent <- 0L             # since the last wait for input
 withheld <- 0L
 complaints <- 0L
 no_device <- FALSE
+blanks <- list()       # by size and look: the bytes of a page with nothing drawn
 
 # ---------------------------------------------------------------- devices
 
@@ -54,7 +54,7 @@ open <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsiz
   grDevices::dev.control("enable")
   number <- grDevices::dev.cur()
   device <- list2env(list(number = number, entry = .Devices[[number]], files = files, size = size, look = look,
-    asked = !is.null(width) || !is.null(height) || !is.null(res), page = 0L))
+    asked = !is.null(width) || !is.null(height) || !is.null(res), inhibited = FALSE, page = 0L))
   next_page(device)
   if (opened == 1L) start_watching()
   shim("turnstone_drawing")
@@ -63,12 +63,12 @@ open <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsiz
 }
 
 open_png <- function(files, size, look) {
+  current <- grDevices::dev.cur()
   for (type in unique(c(if (capabilities("cairo")) "cairo", getOption("bitmapType")))) {
-    done <- tryCatch(suppressWarnings({
+    tryCatch(suppressWarnings(
       grDevices::png(files, size[1L], size[2L], res = size[3L], pointsize = look$pointsize, bg = look$bg, type = type)
-      TRUE
-    }), error = function(e) FALSE)
-    if (done) return(TRUE)
+    ), error = function(e) NULL)
+    if (grDevices::dev.cur() != current) return(TRUE)  # where cairo cannot be loaded, png() only warns
   }
   FALSE
 }
@@ -124,11 +124,28 @@ start_watching <- function() {
   setHook("before.grid.newpage", function(...) page_ends(TRUE))
   setHook("plot.new", function(...) page_begins())
   setHook("grid.newpage", function(...) page_begins())
+  watch_children()
 }
+
+# What a child writes passes R by, so what was drawn is shown before one is started. R has
+# no hook for that.
+watch_children <- function()
+  for (name in c("system", "system2", "pipe")) {
+    start <- get(name, baseenv())
+    body(start) <- call("{", as.call(list(look)), body(start))
+    unlockBinding(name, baseenv())
+    assign(name, start, baseenv())
+    lockBinding(name, baseenv())
+  }
 
 page_begins <- function() {
   collect()
-  if (Sys.getpid() != owner || is.null(current_device())) return()
+  device <- current_device()
+  if (Sys.getpid() != owner || is.null(device)) return()
+  if (!device$inhibited && !get("dev.displaylist", asNamespace("grDevices"))()) {
+    device$inhibited <- TRUE
+    note("a plot is shown when its page ends: dev.control(\"inhibit\") has R forget what is drawn")
+  }
   shim("turnstone_drawing")
 }
 
@@ -140,8 +157,6 @@ page_ends <- function(ends) {
   contain({
     inspect(device)
     if (ends) {
-      # It has begun, and its display list is not switched off.
-      device$empty <- !device$drawn && device$length > 0L && file.exists(page_file(device))
       keep_going_without_its_files(device)
       resize(device)
     }
@@ -188,9 +203,9 @@ title_of <- function(arguments) {
   if (is.atomic(main) && length(main)) substr(gsub("[[:space:]]+", " ", as.character(main[1L])), 1L, 200L) else ""
 }
 
-# The bytes of a recorded page. Only drawing it takes time: an interrupt anywhere else
+# The bytes of a page that draw draws. Only that takes time: an interrupt anywhere else
 # would leave the second device to the user, or a file to be complained of.
-picture_of <- function(device, page) {
+picture_of <- function(device, draw) {
   current <- grDevices::dev.cur()
   file <- file.path(directory, "picture.png")
   second <- NULL
@@ -205,7 +220,7 @@ picture_of <- function(device, page) {
     if (!open_png(file, device$size, device$look)) return(raw())
     second <- grDevices::dev.cur()
     # What fails here has failed before, when it was drawn.
-    allowInterrupts(tryCatch(suppressWarnings(grDevices::replayPlot(page)), error = function(e) NULL))
+    allowInterrupts(tryCatch(suppressWarnings(draw()), error = function(e) NULL))
     close()
     if (file.exists(file)) bytes_of(file) else raw()
   })
@@ -213,16 +228,35 @@ picture_of <- function(device, page) {
 
 bytes_of <- function(file) suspendInterrupts(readBin(file, "raw", file.size(file)))
 
+# A picture whose end is missing found no room on the disk.
+is_whole <- function(bytes) {
+  n <- length(bytes)
+  whole <- n >= 12L && identical(bytes[(n - 11L):n], PNG_END)
+  if (!whole) complain("a plot could not be shown: there is no room for it in ", directory)
+  whole
+}
+
+PNG_END <- as.raw(c(0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82))
+
+# Of a page whose device was closed at once, the bytes alone tell whether it shows anything.
+is_blank <- function(device, bytes) {
+  kind <- paste(c(device$size, device$look), collapse = " ")
+  if (is.null(blanks[[kind]]))  # plot.new() would call hooks
+    blanks[[kind]] <<- picture_of(device, function() .External2(get("C_plot_new", asNamespace("graphics"))))
+  identical(bytes, blanks[[kind]])
+}
+
 # Sends the pages that their devices have finished, and forgets devices that were closed.
 collect <- function() {
   if (Sys.getpid() != owner) return()
   contain({
     for (device in devices) repeat {
       file <- page_file(device)
-      if (!isTRUE(file.size(file) > 0)) break  # a device makes the file when a page begins, and fills it when it ends
+      # A device makes the file when a page begins, and fills it when it ends.
+      if (!file.exists(file) || !file.size(file) > 0 && is_open(device) && !file.exists(page_file(device, 1L))) break
       bytes <- bytes_of(file)
-      if (!device$empty && !identical(bytes, device$last)) {
-        if (sent < MAX_PAGES) send(device, file, bytes) else withheld <<- withheld + 1L
+      if (is_whole(bytes) && !identical(bytes, device$last) && (device$drawn || !is_blank(device, bytes))) {
+        if (sent < MAX_PAGES) send(device, bytes) else withheld <<- withheld + 1L
       }
       unlink(file)
       next_page(device)
@@ -231,19 +265,18 @@ collect <- function() {
   })
 }
 
-page_file <- function(device) sprintf(device$files, device$page)
+page_file <- function(device, behind = 0L) sprintf(device$files, device$page + behind)
 
 next_page <- function(device) {
   device$page <- device$page + 1L
   device$length <- 0L
   device$drawn <- device$unsent <- FALSE
-  device$empty <- FALSE
   device$title <- ""
   device$last <- raw()
   device$source <- ""
 }
 
-send <- function(device, file, bytes) {
+send <- function(device, bytes) {
   sent <<- sent + 1L
   device$last <- bytes
   if (length(bytes) > MAX_BYTES) {
@@ -252,7 +285,7 @@ send <- function(device, file, bytes) {
   }
   update <- device$source != ""
   if (!update) device$source <- paste0("plot-", pages <<- pages + 1L)
-  shim("turnstone_image", file, "image/png", device$source, as.integer(update), device$title)
+  shim("turnstone_image", bytes, length(bytes), "image/png", device$source, as.integer(update), device$title)
 }
 
 # Called before the session waits for input.
@@ -271,11 +304,16 @@ before_text <- function() {
   if (Sys.getpid() != owner) return(PAGE_NONE)
   before <- sent
   tryCatch({
-    collect()
-    device <- current_device()
-    if (!is.null(device) && sent < MAX_PAGES) contain(send_open_page(device))
+    look()
     if (sent > before) PAGE_SENT else if (length(devices) || sent > 0L || withheld > 0L) PAGE_UNCHANGED else PAGE_NONE
   }, interrupt = function(i) PAGE_INTERRUPTED)
+}
+
+look <- function() {
+  if (Sys.getpid() != owner) return()
+  collect()
+  device <- current_device()
+  if (!is.null(device) && sent < MAX_PAGES) contain(send_open_page(device))
 }
 
 PAGE_NONE <- 0L  # nor will there be one before a device is opened; the shim knows these numbers
@@ -292,13 +330,9 @@ send_open_page <- function(device) {
   }
   page <- inspect(device)
   if (is.null(page)) return()
-  bytes <- picture_of(device, page)
+  bytes <- picture_of(device, function() grDevices::replayPlot(page))
   device$unsent <- FALSE  # not before: an interrupt puts it off
-  if (!length(bytes) || identical(bytes, device$last)) return()
-  file <- file.path(directory, "open.png")
-  on.exit(unlink(file), add = TRUE)
-  suspendInterrupts(writeBin(bytes, file))
-  send(device, file, bytes)
+  if (is_whole(bytes) && !identical(bytes, device$last)) send(device, bytes)
 }
 
 # A plot that cannot be shown is no error of the user's code.

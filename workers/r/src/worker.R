@@ -93,5 +93,6 @@ if (isNamespaceLoaded("utils")) settle_utils() else setHook(packageEvent("utils"
 list(
   finish = function() plots$finish(),
   page = function() plots$before_text(),
+  names = function() ls(globalenv()),
   complete = function(text, cursor) completion$complete(text, cursor)
 )

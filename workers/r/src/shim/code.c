@@ -2,9 +2,10 @@
  * thread, at moments when R asks for input. */
 #include "shim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static SEXP finish_call, page_call, complete_function;
+static SEXP finish_call, page_call, names_call, complete_function;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
@@ -82,6 +83,9 @@ void code_load(void) {
 			SEXP page = element(functions, "page");
 			if (page != NULL)
 				R_PreserveObject(page_call = Rf_lang1(page));
+			SEXP names = element(functions, "names");
+			if (names != NULL)
+				R_PreserveObject(names_call = Rf_lang1(names));
 			R_PreserveObject(functions);
 			Rf_unprotect(1);
 		}
@@ -166,14 +170,130 @@ static void answer_parse(const message *q) {
 	send_frame(f, NULL, 0);
 }
 
+/* ---- variables: nothing is evaluated, nor is a method called for what has a class */
+
+typedef struct {
+	char name[MAX_BRIEF + 4], type[MAX_BRIEF + 4], shape[64]; /* 4: the codec cuts between characters */
+	uint64_t bytes;
+} variable;
+
+typedef struct {
+	SEXP names;
+	variable *at;
+	int n;
+} listing;
+
+static bool is_function(int type) { return type == R_CLOSXP || type == R_SPECIALSXP || type == R_BUILTINSXP; }
+
+/* own_bytes is what a vector takes itself; 0 for all else. */
+static uint64_t own_bytes(SEXP value) {
+	int type = TYPEOF(value);
+	int each = type == R_LGLSXP || type == R_INTSXP ? 4 : type == R_REALSXP || type == R_STRSXP || type == R_VECSXP || type == R_EXPRSXP ? 8 :
+		type == R_CPLXSXP ? 16 : type == R_RAWSXP ? 1 : 0;
+	return each > 0 ? 48 + (uint64_t)each * (uint64_t)Rf_xlength(value) : 0;
+}
+
+/* implicit_class is what class() says of what has no class. */
+static const char *implicit_class(int type) {
+	switch (type) {
+	case R_REALSXP: return "numeric";
+	case R_SYMSXP: return "name";
+	case R_LANGSXP: return "call";
+	default: return is_function(type) ? "function" : Rf_type2char((unsigned)type);
+	}
+}
+
+static void describe(variable *v, SEXP value) {
+	int type = TYPEOF(value);
+	SEXP class = Rf_getAttrib(value, Rf_install("class")), dim = Rf_getAttrib(value, Rf_install("dim"));
+	int sides = TYPEOF(dim) == R_INTSXP ? Rf_length(dim) : 0;
+	const char *name = sides == 2 ? "matrix" : sides > 0 ? "array" : implicit_class(type);
+	bool classed = TYPEOF(class) == R_STRSXP && Rf_length(class) > 0;
+	snprintf(v->type, sizeof v->type, "%s", classed ? Rf_translateCharUTF8(STRING_ELT(class, 0)) : name);
+	v->bytes = own_bytes(value);
+	if (v->bytes == 0)
+		return;
+	size_t n = 0;
+	for (int i = 0; i < sides && n < sizeof v->shape; i++)
+		n += (size_t)snprintf(v->shape + n, sizeof v->shape - n, i == 0 ? "(%d" : ", %d", INTEGER(dim)[i]);
+	if (sides > 0 && n < sizeof v->shape - 1) {
+		strcpy(v->shape + n, ")");
+		return;
+	}
+	for (int i = 0; classed && type == R_VECSXP && i < Rf_length(class); i++) {
+		if (strcmp(R_CHAR(STRING_ELT(class, i)), "data.frame") != 0)
+			continue;
+		snprintf(v->shape, sizeof v->shape, "(%lld, %d)", (long long)Rf_xlength(Rf_getAttrib(value, Rf_install("row.names"))), Rf_length(value));
+		for (int column = 0; column < Rf_length(value); column++)
+			v->bytes += own_bytes(VECTOR_ELT(value, column));
+		return;
+	}
+	snprintf(v->shape, sizeof v->shape, "%lld", (long long)Rf_xlength(value));
+}
+
+static void list_them(void *p) {
+	listing *all = p;
+	for (int functions = 0; functions < 2; functions++)
+		for (ptrdiff_t i = 0; i < Rf_xlength(all->names) && all->n < MAX_VARIABLES; i++) {
+			SEXP name = STRING_ELT(all->names, i), symbol = Rf_install(R_CHAR(name)), value = NULL;
+			const char *type = "active binding";
+			if (!R_BindingIsActive(symbol, R_GlobalEnv)) {
+				value = Rf_findVarInFrame(R_GlobalEnv, symbol);
+				type = "promise";
+			}
+			if ((value != NULL && is_function(TYPEOF(value))) != functions)
+				continue;
+			variable *v = &all->at[all->n];
+			memset(v, 0, sizeof *v);
+			snprintf(v->name, sizeof v->name, "%s", Rf_translateCharUTF8(name));
+			if (value != NULL && TYPEOF(value) != R_PROMSXP)
+				describe(v, value);
+			else
+				snprintf(v->type, sizeof v->type, "%s", type);
+			all->n++;
+		}
+}
+
+static void answer_variables(const message *q) {
+	SEXP names = names_call != NULL ? eval(names_call, R_BaseEnv) : NULL;
+	listing all = {.names = Rf_protect(names != NULL ? names : R_NilValue), .at = calloc(MAX_VARIABLES, sizeof *all.at)};
+	running++;
+	bool good = names != NULL && all.at != NULL && R_ToplevelExec(list_them, &all);
+	running--;
+	uint64_t more = good ? (uint64_t)(Rf_xlength(names) - all.n) : 0;
+	console_answered();
+	frame *f = send_begin("query_result", 2 + good + (more > 0), false);
+	put_uint(f, "id", q->id);
+	put_text(f, "status", good ? "ok" : "timeout");
+	if (good) {
+		put_array_head(f, "variables", all.n);
+		for (variable *v = all.at; v < all.at + all.n; v++) {
+			put_map(f, 2 + (*v->shape != 0) + (v->bytes > 0));
+			put_text_n(f, "name", v->name, strlen(v->name), MAX_BRIEF);
+			put_text_n(f, "type", v->type, strlen(v->type), MAX_BRIEF);
+			if (*v->shape != 0)
+				put_text(f, "shape", v->shape);
+			if (v->bytes > 0)
+				put_uint(f, "bytes", v->bytes);
+		}
+	}
+	if (more > 0)
+		put_uint(f, "more", more);
+	send_frame(f, NULL, 0);
+	free(all.at);
+	Rf_unprotect(1);
+}
+
 void code_answer(const message *q) {
-	if (q->text.at == NULL || (q->complete && complete_function == NULL)) {
+	if (q->kind == VARIABLES) {
+		answer_variables(q);
+	} else if (q->text.at == NULL || (q->kind == COMPLETE && complete_function == NULL)) {
 		console_answered();
 		frame *f = send_begin("query_result", 2, false);
 		put_uint(f, "id", q->id);
-		put_text(f, "status", q->complete ? "ok" : "complete");
+		put_text(f, "status", q->kind == COMPLETE ? "ok" : "complete");
 		send_frame(f, NULL, 0);
-	} else if (q->complete) {
+	} else if (q->kind == COMPLETE) {
 		answer_completion(q);
 	} else {
 		answer_parse(q);

@@ -202,8 +202,8 @@ const char *decode(bytes in, message *m) {
 		bytes kind = field(&f, "kind", STR).data;
 		m->text = field(&f, "text", STR).data;
 		m->cursor = uint_field(&f, "cursor", 0, UINT64_MAX);
-		m->complete = is(kind, "complete");
-		if (f.wrong == NULL && !m->complete && !is(kind, "parse"))
+		m->kind = is(kind, "variables") ? VARIABLES : is(kind, "parse") ? PARSE : COMPLETE;
+		if (f.wrong == NULL && m->kind == COMPLETE && !is(kind, "complete"))
 			f.wrong = "the kind of query is unknown";
 	} else if (is(type, "shutdown")) {
 		m->type = SHUTDOWN;
@@ -301,9 +301,11 @@ void put_bin_head(frame *f, const char *key, size_t n) {
 	put_number(f, 0xc6, n, 4);
 }
 
+void put_map(frame *f, int n) { put_number(f, (uint8_t)(0x80 | n), 0, 0); }
+
 void put_map_head(frame *f, const char *key, int n) {
 	put_key(f, key);
-	put_number(f, (uint8_t)(0x80 | n), 0, 0);
+	put_map(f, n);
 }
 
 void put_element(frame *f, const char *text) {

@@ -17,6 +17,14 @@ typedef enum { NOBODY, TOP, CONTINUATION, BROWSER, READER } asker;
 
 enum { SA_DEFAULT = 2, SA_NOSAVE = 3, SA_SUICIDE = 6 };
 
+/* Lines that wait to be taken: at[from..to). */
+typedef struct {
+	char *at;
+	size_t from, to, room;
+	bool midline;   /* they begin inside of a line that was taken in part */
+	uint64_t taken; /* lines, whole or in part */
+} lines;
+
 static struct {
 	pthread_mutex_t lock; /* guards the rest; held for moments, never while R's code runs */
 
@@ -27,15 +35,15 @@ static struct {
 	bool interrupted;
 	bool complained; /* R has printed an error, behind the last interrupt */
 	uint64_t unrun;  /* lines that were dropped */
-	char *lines;    /* not yet taken: lines[from..to) */
-	size_t from, to, room;
-	bool midline; /* what is left begins inside of a line that was taken in part */
+	lines input;     /* what is left of it */
 
 	/* The wait. */
 	asker waiting;    /* who sits in select(); NOBODY: R is busy */
 	uint64_t wait;    /* the last one that was asked */
 	bool asked;       /* and it is not over */
-	bool end_of_file; /* behind the lines: one for the next reader */
+	bool secret;      /* it was for a line that is not to be seen */
+	lines answer;     /* goes before the input */
+	bool end_of_file; /* behind the answer: one for the next reader */
 
 	/* What else is wanted. */
 	message query;
@@ -57,6 +65,10 @@ static bool evaluated = true; /* since the last line that R got: evaluation, or 
 static bool blank;            /* that line had nothing to evaluate */
 static bool left;             /* that line asked R to go back to its top level */
 static asker last_taker;      /* of a line */
+static bool loop_asks;        /* R's read-eval-print loop is about to call ReadConsole */
+static bool erred;            /* R has printed an error since its top level got a line */
+static bool newline;          /* the last that R printed, on standard error: what an interrupt prints before its jump */
+static bool signalled;        /* in this turn an interrupt made R go back to its top level */
 static bool resting;          /* in select(), at the top level */
 static bool keep_going;
 static const char *end_reason = "shutdown";
@@ -64,22 +76,26 @@ static int end_status;
 
 /* ---- the queue of lines; with the lock */
 
-static void queue(const uint8_t *at, size_t n) {
-	if (state.from == state.to)
-		state.from = state.to = 0;
-	if (state.to + n + 1 > state.room) {
-		char *more = realloc(state.lines, state.room = state.to + n + 1);
+static void add(lines *l, const void *from, size_t n) {
+	const char *at = from;
+	if (l->from == l->to)
+		l->from = l->to = 0;
+	if (l->to + n + 1 > l->room) {
+		char *more = realloc(l->at, l->room = l->to + n + 1);
 		if (more == NULL) { /* the turn ends without them, and says how many */
-			state.room = 0, state.lines = NULL, state.from = state.to = 0;
+			free(l->at);
+			*l = (lines){0};
 			state.unrun++;
 			return;
 		}
-		state.lines = more;
+		l->at = more;
 	}
 	for (size_t i = 0; i < n; i++) /* R takes \r and NUL for errors */
 		if (at[i] != 0 && !(at[i] == '\r' && i + 1 < n && at[i + 1] == '\n'))
-			state.lines[state.to++] = (char)at[i];
+			l->at[l->to++] = at[i];
 }
+
+static bool any(const lines *l) { return l->from < l->to; }
 
 static bool is_blank(const char *at, size_t n) {
 	for (size_t i = 0; i < n; i++)
@@ -90,22 +106,39 @@ static bool is_blank(const char *at, size_t n) {
 	return true;
 }
 
-static size_t line_length(void) {
-	const char *at = state.lines + state.from, *end = memchr(at, '\n', state.to - state.from);
-	return end != NULL ? (size_t)(end - at) + 1 : state.to - state.from;
+static size_t line_length(const lines *l) {
+	const char *at = l->at + l->from, *end = memchr(at, '\n', l->to - l->from);
+	return end != NULL ? (size_t)(end - at) + 1 : l->to - l->from;
+}
+
+static void empty(lines *l) {
+	l->from = l->to = 0;
+	l->midline = false;
+	if (l->room > 1 << 20) {
+		free(l->at);
+		l->at = NULL, l->room = 0;
+	}
+}
+
+static void drop_input(void) {
+	for (size_t n; any(&state.input); state.input.from += n) {
+		n = line_length(&state.input);
+		if (!is_blank(state.input.at + state.input.from, n))
+			state.unrun++;
+	}
+	empty(&state.input);
 }
 
 static void drop_lines(void) {
-	for (size_t n; state.from < state.to; state.from += n) {
-		n = line_length();
-		if (!is_blank(state.lines + state.from, n))
-			state.unrun++;
-	}
-	state.end_of_file = state.midline = false;
-	if (state.room > 1 << 20) {
-		free(state.lines);
-		state.lines = NULL, state.from = state.to = state.room = 0;
-	}
+	drop_input();
+	empty(&state.answer);
+	state.end_of_file = false;
+}
+
+/* leave_browser makes the browser that asks go back to the top level. */
+static void leave_browser(void) {
+	add(&state.answer, "Q\n", 2);
+	state.answer.midline = true; /* nobody's answer */
 }
 
 /* ---- the reader thread */
@@ -130,8 +163,7 @@ static const char *interrupt(const message *m) {
 		state.asked = false;
 	}
 	if (!query && state.waiting == BROWSER && m->level == 1) {
-		queue((const uint8_t *)"Q\n", 2); /* SIGINT would only make it ask again */
-		state.midline = true;             /* nobody's answer */
+		leave_browser(); /* SIGINT would only make it ask again */
 	} else if (state.waiting != TOP || query) {
 		interrupt_raise(m->level > 1);
 	}
@@ -143,22 +175,23 @@ void console_take(const message *m) {
 	switch (m->type) {
 	case TURN_START: {
 		state.active = true;
-		state.started = state.interrupted = state.midline = false;
+		state.started = state.interrupted = false;
 		state.complained = false;
+		state.input.taken = 0;
 		state.turn = m->turn, state.seq = state.level = state.unrun = 0;
 		bool bom = m->input.n >= 3 && memcmp(m->input.at, "\xef\xbb\xbf", 3) == 0;
-		queue(m->input.at + 3 * bom, m->input.n - 3 * bom); /* R takes a byte order mark for an error */
-		if (state.to > state.from && state.lines[state.to - 1] != '\n')
-			queue((const uint8_t *)"\n", 1);
+		add(&state.input, m->input.at + 3 * bom, m->input.n - 3 * bom); /* R takes a byte order mark for an error */
+		if (any(&state.input) && state.input.at[state.input.to - 1] != '\n')
+			add(&state.input, "\n", 1);
 		break;
 	}
 	case TURN_INPUT:
 		if (!state.asked || m->wait != state.wait || m->turn != state.turn)
 			break; /* that wait is over */
 		state.asked = false;
-		queue(m->input.at, m->input.n);
-		if (!m->eof && (state.to == state.from || state.lines[state.to - 1] != '\n'))
-			queue((const uint8_t *)"\n", 1);
+		add(&state.answer, m->input.at, m->input.n);
+		if (!m->eof && (!any(&state.answer) || state.answer.at[state.answer.to - 1] != '\n'))
+			add(&state.answer, "\n", 1);
 		state.end_of_file = m->eof;
 		break;
 	case INTERRUPT: {
@@ -220,10 +253,10 @@ static const char *option(const char *name) {
 	return o != NULL && TYPEOF(o) == R_STRSXP && Rf_length(o) > 0 ? R_CHAR(STRING_ELT(o, 0)) : "";
 }
 
-/* who_asks goes by what R passes: only its read-eval-print loop wants a history, and then
- * the prompt is, as a pointer, that of an option or the browser's own. */
-static asker who_asks(const char *prompt, int history) {
-	if (!history)
+/* who_asks tells R's read-eval-print loop, which says just before that it is no longer
+ * busy, from all others. Its prompt is, as a pointer, that of an option or the browser's own. */
+static asker who_asks(const char *prompt, bool loop) {
+	if (!loop)
 		return READER;
 	const char *first = option("prompt"), *more = option("continue");
 	if (prompt == first && prompt == more) /* equal strings are one: go by what happened since the last line */
@@ -255,12 +288,14 @@ static void quit(void) {
 	exit(end_status);
 }
 
-/* error_fields puts name and message of R's last error: "Error in f(x) : no such thing". */
-static void error_fields(frame *f) {
-	const char *text = R_curErrorBuf != NULL ? R_curErrorBuf() : "";
+/* error_fields puts name and message of R's last error: "Error in f(x) : no such thing".
+ * Within the handling of another it is the message alone. */
+static void error_fields(frame *f, const char *text) {
 	size_t n = strlen(text), name = strcspn(text, " :");
 	const char *head = text + name, *message = strstr(head, *head == ':' ? ": " : " : ");
-	message = message != NULL ? message + strspn(message, " :\n") : head;
+	if (message == NULL && (message = strstr(head, ":\n")) == NULL)
+		message = text, name = 0;
+	message += message != text ? strspn(message, " :\n") : 0;
 	n -= (size_t)(message - text);
 	while (n > 0 && strchr(" \n", message[n - 1]) != NULL)
 		n--;
@@ -285,7 +320,8 @@ static void finish(void) {
 	fflush(stdout);
 
 	pthread_mutex_lock(&state.lock);
-	bool failed = reset && (state.complained || (other_error && !state.interrupted));
+	bool own = state.complained || (other_error && !state.interrupted); /* an error with a message of R's */
+	bool failed = reset && (own || !(left || state.interrupted || signalled)); /* else the code went back by itself */
 	bool cut_short = (reset && !left) || state.unrun > 0 ||
 		(state.interrupted && (!state.started || R_interrupts_pending)); /* pending: a child or a read took it */
 	uint64_t turn = state.turn, unrun = state.unrun;
@@ -294,20 +330,20 @@ static void finish(void) {
 	interrupt_settle();
 	pthread_mutex_unlock(&state.lock);
 
-	reset = false;
+	reset = signalled = false;
 	frame *f = send_begin("idle", 3 + failed + (unrun > 0), true);
 	put_uint(f, "turn", turn);
 	put_text(f, "prompt", option("prompt"));
 	put_text(f, "outcome", failed ? "error" : cut_short ? "interrupted" : "ok");
 	if (failed)
-		error_fields(f);
+		error_fields(f, own && R_curErrorBuf != NULL ? R_curErrorBuf() : "R went back to its top level without a message");
 	if (unrun > 0)
 		put_uint(f, "unrun", unrun);
 	send_frame(f, NULL, 0);
 }
 
 /* ask sends stdin_wait. It is called and returns with the lock, but gives it up. */
-static void ask(asker who, const char *prompt) {
+static void ask(asker who, const char *prompt, bool secret) {
 	uint64_t seq = state.seq;
 	pthread_mutex_unlock(&state.lock);
 	code_finish();
@@ -317,19 +353,20 @@ static void ask(asker who, const char *prompt) {
 		interrupt_again(state.level > 1);
 		return;
 	}
-	if (R_interrupts_pending || state.from < state.to || state.ending)
+	if (R_interrupts_pending || any(&state.answer) || state.ending)
 		return; /* something has come up */
 	if (who == BROWSER && reset && state.unrun == 0) { /* an error in what the browser was told ends nothing */
 		new_error();
 		reset = state.complained = false;
 	}
 	state.asked = true;
+	state.secret = secret;
 	state.wait++;
 	frame *f = send_begin("stdin_wait", 5, true);
 	put_uint(f, "turn", state.turn);
 	put_uint(f, "wait", state.wait);
 	put_text(f, "prompt", prompt);
-	put_text(f, "kind", who == BROWSER ? "debugger" : "line");
+	put_text(f, "kind", who == BROWSER ? "debugger" : secret ? "secret" : "line");
 	put_text(f, "want", "line");
 	send_frame(f, NULL, 0);
 }
@@ -347,10 +384,10 @@ static bool is_leave(asker who, const char *prompt, const char *at, size_t n) {
 }
 
 /* take_line hands a line out, or as much of it as there is room for. With the lock. */
-static int take_line(asker who, const char *prompt, unsigned char *to, size_t room) {
-	const char *at = state.lines + state.from;
-	size_t n = line_length();
-	bool whole = n <= room - 1;
+static int take_line(lines *from, asker who, const char *prompt, unsigned char *to, size_t room) {
+	const char *at = from->at + from->from;
+	size_t n = line_length(from);
+	bool whole = n <= room - 1, first = !from->midline, answer = from == &state.answer;
 	if (!whole)
 		for (n = room - 1; n > 1 && (at[n] & 0xc0) == 0x80;)
 			n--; /* between characters */
@@ -358,24 +395,32 @@ static int take_line(asker who, const char *prompt, unsigned char *to, size_t ro
 	to[n] = 0;
 	if (!state.started && !state.interrupted)
 		R_interrupts_pending = 0; /* a SIGINT from before the turn */
-	if ((who == READER || who == BROWSER) && !state.midline) {
-		size_t length = line_length();
+	from->taken += first;
+	if ((who == READER || who == BROWSER) && first) {
+		bool secret = answer && state.secret;
+		size_t length = line_length(from);
 		if (length > 0 && at[length - 1] == '\n')
 			length--;
-		frame *f = send_begin("input_line", 4, true);
+		frame *f = send_begin("input_line", 3 + !secret + !answer, true);
 		put_uint(f, "turn", state.turn);
 		put_text(f, "prompt", prompt);
-		put_text_n(f, "text", at, length, MAX_FRAME / 2);
-		put_bool(f, "secret", false);
+		if (!secret)
+			put_text_n(f, "text", at, length, MAX_FRAME / 2);
+		put_bool(f, "secret", secret);
+		if (!answer)
+			put_uint(f, "line", from->taken);
 		send_frame(f, NULL, 0);
 	}
 	blank = (who == TOP || (who == CONTINUATION && blank)) && is_blank(at, n);
 	left = !state.interrupted && is_leave(who, prompt, at, n);
 	evaluated = false;
+	erred = erred && who != TOP;
 	last_taker = who;
-	state.from += n;
-	state.midline = !whole;
+	from->from += n;
+	from->midline = !whole;
 	state.started = true;
+	if (answer && state.secret) /* it is nobody else's */
+		memset(from->at + from->from - n, 0, n);
 	return 1;
 }
 
@@ -390,16 +435,22 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		return 1;
 	}
 	interrupt_mend();
-	asker who = who_asks(prompt, history);
+	asker who = who_asks(prompt, loop_asks);
+	loop_asks = false;
 	if (who == TOP && !ready) {
 		code_load();
 		ready = true;
 	}
 	if (who == READER || who == BROWSER)
 		fflush(stdout); /* before its input_line */
+	bool secret = who == READER && terminal_hides();
+	/* What options(error) starts asks before R goes back to its top level. */
+	bool handles = (who == READER || who == BROWSER) && erred && !keep_going && Rf_GetOption1(Rf_install("error")) != R_NilValue;
 	for (;;) {
 		pthread_mutex_lock(&state.lock);
 		state.waiting = NOBODY;
+		if (handles)
+			drop_input();
 		if (interrupt_forced()) {
 			pthread_mutex_unlock(&state.lock);
 			Rf_jump_to_toplevel();
@@ -409,12 +460,10 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			pthread_mutex_unlock(&state.lock);
 			quit();
 		}
-		if (who == BROWSER && state.interrupted && reset && last_taker != BROWSER && state.from == state.to) {
-			queue((const uint8_t *)"Q\n", 2); /* the interrupt came while the browser began */
-			state.midline = true;
-		}
-		if (state.from < state.to) {
-			int n = take_line(who, prompt, to, (size_t)room);
+		if (who == BROWSER && state.interrupted && reset && last_taker != BROWSER && !any(&state.answer) && !any(&state.input))
+			leave_browser(); /* the interrupt came while it began */
+		if (any(&state.answer) || (any(&state.input) && !secret)) {
+			int n = take_line(any(&state.answer) ? &state.answer : &state.input, who, prompt, to, (size_t)room);
 			pthread_mutex_unlock(&state.lock);
 			return n;
 		}
@@ -446,7 +495,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			continue;
 		}
 		if (who != TOP && !state.asked && !R_interrupts_pending) {
-			ask(who, prompt);
+			ask(who, prompt, secret);
 			if (!state.asked) {
 				pthread_mutex_unlock(&state.lock);
 				if (!R_interrupts_pending)
@@ -469,6 +518,8 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		state.waiting = NOBODY;
 		pthread_mutex_unlock(&state.lock);
 		R_runHandlers(R_InputHandlers, active);
+		if (who == TOP && active != NULL && !state.active)
+			code_finish(); /* a callback may have drawn */
 	}
 }
 
@@ -551,6 +602,7 @@ static void write_console(const char *text, int n, int type) {
 	if (!forked)
 		show_page(midline);
 	midline = text[n - 1] != '\n';
+	newline = type != 0 && n == 1 && !midline;
 	if (type == 0) {
 		if (!forked)
 			interrupt_due();
@@ -568,6 +620,7 @@ static void write_console(const char *text, int n, int type) {
 		pthread_mutex_lock(&state.lock);
 		state.complained = true;
 		pthread_mutex_unlock(&state.lock);
+		erred = true;
 	}
 	terminal_error(text, (size_t)n);
 }
@@ -623,9 +676,14 @@ static void flush_console(void) { fflush(stdout); }
 static void clear_console(void) {}
 
 static void busy(int which) {
-	if (!which)
+	if (!which) {
+		loop_asks = true;
+		if (&R_NoEcho != NULL)
+			R_NoEcho = 0; /* R would pass an empty prompt, whoever asks; the option stays what it is */
 		return;
+	}
 	evaluated = true;
+	newline = false;
 	if (!forked)
 		interrupt_due();
 }
@@ -641,6 +699,8 @@ static void reset_console(void) {
 	state.waiting = NOBODY;
 	if (state.active && (state.started || state.interrupted)) { /* else a SIGINT from before the turn */
 		reset = true;
+		signalled = signalled || newline;
+		newline = false;
 		if (!keep_going || state.interrupted)
 			drop_lines();
 	}
@@ -655,6 +715,8 @@ static void clean_up(int save, int status, int run_last) {
 	if (!state.ending) {
 		end_reason = save == SA_SUICIDE ? "crash" : "exit";
 		end_status = status;
+		if (save != SA_SUICIDE && !code_running())
+			code_finish();
 	}
 	/* Nobody can be asked whether to save by somebody who has ended already. */
 	r_cleanup(save == SA_DEFAULT ? SA_NOSAVE : save, status, run_last);

@@ -52,10 +52,11 @@ static void introduce(const char *version, const char *home) {
 	put_text(f, "runtime_version", version);
 	put_text(f, "executable", executable);
 	put_uint(f, "pid", (uint64_t)getpid());
-	put_map_head(f, "capabilities", 4);
+	put_map_head(f, "capabilities", 5);
 	put_bool(f, "images", true);
 	put_bool(f, "fence", terminal_is_fence());
 	put_bool(f, "query", true);
+	put_bool(f, "variables", &Rf_findVarInFrame != NULL && &R_BindingIsActive != NULL);
 	put_text(f, "interrupt", "self");
 	send_frame(f, NULL, 0);
 }
@@ -96,29 +97,19 @@ EXPORT void turnstone_note(char **text) {
 	terminal_error(*text, strlen(*text));
 }
 
-/* turnstone_image sends a file as a picture, here. It must fit a frame: the caller sees to it. */
-EXPORT void turnstone_image(char **path, char **mime, char **source, int *update, char **title) {
-	FILE *file = forked ? NULL : fopen(*path, "re");
-	if (file == NULL)
+/* turnstone_image sends a picture, here. It must fit a frame: the caller sees to it. */
+EXPORT void turnstone_image(uint8_t *data, int *n, char **mime, char **source, int *update, char **title) {
+	if (forked)
 		return;
-	fseek(file, 0, SEEK_END);
-	long size = ftell(file);
-	rewind(file);
-	char *data = size > 0 && size < (long)MAX_FRAME - 4096 ? malloc((size_t)size) : NULL;
-	if (data != NULL) {
-		size_t n = fread(data, 1, (size_t)size, file);
-		bool named = **source != 0, titled = **title != 0;
-		fflush(stdout);
-		frame *f = send_begin("image", 3 + named + titled, true);
-		put_text(f, "mime", *mime);
-		if (named)
-			put_text(f, "source", *source);
-		put_bool(f, "update", *update != 0);
-		if (titled)
-			put_text_n(f, "title", *title, strlen(*title), 1024);
-		put_bin_head(f, "data", n);
-		send_frame(f, data, n);
-	}
-	free(data);
-	fclose(file);
+	bool named = **source != 0, titled = **title != 0;
+	fflush(stdout);
+	frame *f = send_begin("image", 3 + named + titled, true);
+	put_text(f, "mime", *mime);
+	if (named)
+		put_text(f, "source", *source);
+	put_bool(f, "update", *update != 0);
+	if (titled)
+		put_text_n(f, "title", *title, strlen(*title), 1024);
+	put_bin_head(f, "data", (size_t)*n);
+	send_frame(f, data, (size_t)*n);
 }

@@ -12,8 +12,8 @@
  * there holds no lock and owns no memory.
  *
  * No header of R is used and every symbol of R is weak: one binary serves every R from
- * 4.0 on, whether libR is shared or not. A truth value of R's is not passed or read: it
- * is one byte or four, by version.
+ * 4.0 on, whether libR is shared or not. A truth value of R's is not passed or read whole:
+ * it is one byte or four, by version.
  */
 #ifndef TURNSTONE_SHIM_H
 #define TURNSTONE_SHIM_H
@@ -34,6 +34,8 @@
 #define MAX_OUTPUT (64u << 10) /* bytes in one output frame */
 #define MAX_TEXT (64u << 10)   /* bytes of a text in a frame, unless it may have any length */
 #define MAX_MATCHES 200
+#define MAX_VARIABLES 200
+#define MAX_BRIEF 256 /* bytes of each text of a variable */
 
 /* ---- codec.c: MessagePack */
 
@@ -48,7 +50,8 @@ typedef struct {
 	message_type type;
 	uint64_t turn, wait, seq, level, id, cursor;
 	bytes input, text;
-	bool eof, complete; /* complete: the query's kind, else parse */
+	enum { COMPLETE, PARSE, VARIABLES } kind; /* of a query */
+	bool eof;
 } message;
 
 /* decode reads a frame's payload. It returns what is wrong with it, or NULL. What the
@@ -74,6 +77,7 @@ void put_bin_head(frame *f, const char *key, size_t n); /* the bytes come behind
 void put_map_head(frame *f, const char *key, int fields);
 void put_array_head(frame *f, const char *key, int n);
 void put_element(frame *f, const char *text); /* of an array */
+void put_map(frame *f, int fields);           /* likewise */
 size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: it is none */
 long number(const char **at, int base); /* moves on behind it; strtol() would bind to the newest C libraries */
 
@@ -93,6 +97,7 @@ void send_frame(frame *f, const void *body, size_t n);
 
 bool terminal_open(const char *nonce);
 bool terminal_is_fence(void);
+bool terminal_hides(void); /* what is typed: somebody has switched the echo off */
 void terminal_marker(uint64_t mark);
 void terminal_error(const char *text, size_t n); /* standard error, between its markers */
 bool write_all(int fd, const void *from, size_t n);
@@ -146,6 +151,7 @@ R_API void (*R_PolledEvents)(void);
 R_API FILE *R_Outputfile, *R_Consolefile;
 R_API void *R_InputHandlers;
 R_API int R_wait_usec, Rg_wait_usec, R_interrupts_pending;
+R_API char R_NoEcho; /* the byte that tells, of one or four: all systems here have it first */
 R_API void *addInputHandler(void *, int, void (*)(void *), int);
 R_API fd_set *R_checkActivity(int, int);
 R_API void R_runHandlers(void *, fd_set *);
@@ -160,10 +166,16 @@ R_API SEXP R_ParseVector(SEXP, int, int *, SEXP);
 R_API SEXP R_tryEvalSilent(SEXP, SEXP, int *);
 R_API int R_ToplevelExec(void (*)(void *), void *);
 R_API void Rf_unprotect(int), R_PreserveObject(SEXP), Rf_defineVar(SEXP, SEXP, SEXP);
-R_API const char *R_CHAR(SEXP), *Rf_translateCharUTF8(SEXP);
+R_API const char *R_CHAR(SEXP), *Rf_translateCharUTF8(SEXP), *Rf_type2char(unsigned);
 R_API int TYPEOF(SEXP), Rf_length(SEXP), *INTEGER(SEXP);
+R_API ptrdiff_t Rf_xlength(SEXP);
+R_API SEXP Rf_findVarInFrame(SEXP, SEXP); /* a promise as it is */
+R_API char R_BindingIsActive(SEXP, SEXP); /* the byte that tells */
 
-enum { R_INTSXP = 13, R_STRSXP = 16, R_VECSXP = 19 };
+enum {
+	R_SYMSXP = 1, R_CLOSXP = 3, R_ENVSXP = 4, R_PROMSXP = 5, R_LANGSXP = 6, R_SPECIALSXP = 7, R_BUILTINSXP = 8,
+	R_LGLSXP = 10, R_INTSXP = 13, R_REALSXP = 14, R_CPLXSXP = 15, R_STRSXP = 16, R_VECSXP = 19, R_EXPRSXP = 20, R_RAWSXP = 24
+};
 enum { R_UTF8 = 1 }; /* cetype_t */
 
 #endif

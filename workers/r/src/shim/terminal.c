@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 static int terminal = -1; /* a description of our own, which user code cannot reach */
+static bool echoes;       /* it did when R started */
 static char to_stderr[64], to_stdout[64], prefix[48];
 
 /* out_of_the_way moves fd to where user code is unlikely to meet it, and where select()
@@ -27,6 +29,11 @@ int out_of_the_way(int fd) {
 	return fd;
 }
 
+static tcflag_t flags(void) {
+	struct termios now;
+	return terminal >= 0 && tcgetattr(terminal, &now) == 0 ? now.c_lflag : 0;
+}
+
 bool terminal_open(const char *nonce) {
 	char name[256];
 	if (ttyname_r(0, name, sizeof name) != 0)
@@ -38,6 +45,7 @@ bool terminal_open(const char *nonce) {
 	if (fd < 0)
 		return false;
 	terminal = out_of_the_way(fd);
+	echoes = flags() & ECHO;
 	snprintf(prefix, sizeof prefix, "\033_%s;", nonce);
 	snprintf(to_stderr, sizeof to_stderr, "%sE\033\\", prefix);
 	snprintf(to_stdout, sizeof to_stdout, "%sO\033\\", prefix);
@@ -45,6 +53,8 @@ bool terminal_open(const char *nonce) {
 }
 
 bool terminal_is_fence(void) { return terminal >= 0; }
+
+bool terminal_hides(void) { return echoes && (flags() & (ECHO | ICANON)) == ICANON; }
 
 /* write_all writes everything, or returns false when nobody reads any more. SIGPIPE must
  * not come of it: R's handler for it jumps, out of whatever lock is held. */
