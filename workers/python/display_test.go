@@ -89,6 +89,46 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 	}
 }
 
+func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
+	shell, plain := "[this is plain Python and no shell: ", "[this is plain Python"
+	cases := []struct{ code, want string }{
+		{"!ls -la", shell + "subprocess.run('ls -la', shell=True) runs a command]"},
+		{"x = 1\nfiles = !ls", shell + "subprocess.run('ls', shell=True) runs a command]"},
+		{"$ git status", shell + "subprocess.run('git status', shell=True) runs a command]"},
+		{"git status", shell + "subprocess.run('git status', shell=True) runs a command]"},
+		{"ls", shell + "subprocess.run('ls', shell=True) runs a command]"},
+		{"x = 1\nls -la", shell + "subprocess.run('ls -la', shell=True) runs a command]"},
+		{"cd /tmp", shell + "os.chdir('/tmp') changes the directory]"},
+		{"pip install x", shell + "subprocess.run([sys.executable, '-m', 'pip', 'install', 'x']) runs pip]"},
+		{"!pip install x", shell + "subprocess.run([sys.executable, '-m', 'pip', 'install', 'x']) runs pip]"},
+		{"%pip install x", shell + "subprocess.run([sys.executable, '-m', 'pip', 'install', 'x']) runs pip]"},
+		{"%timeit f(1)", plain + ", without magics: timeit.timeit(lambda: f(1), number=1000) measures]"},
+		{"%matplotlib inline\n1", plain + ", without magics: figures are shown without it]"},
+		{"%%bash\nls", plain + ", without magics: subprocess.run(..., shell=True) runs a command]"},
+		{"%load_ext x", plain + ", without magics: what begins with % is IPython's]"},
+		{"len?", plain + ": help(len) tells about it]"},
+		{"```python\nx = 1\n```", "[the input has Markdown fences (```): send the code without them]"},
+		{">>> 1 + 1\n2", "[the input has prompts (>>>): send the code without them]"},
+		{"!" + strings.Repeat("x", 1000), shell + "subprocess.run('" + strings.Repeat("x", 100) + "…', shell=True) runs a command]"},
+		// Errors of Python.
+		{"x = = 1", ""}, {"f(", ""}, {"undefined", ""}, {"def f(): ls\nf()", ""}, {"ls_ = 1; print(cat)", ""},
+		{"exec('!ls')", ""}, {"raise NameError('name \\'ls\\' is not defined')", ""},
+		{"ls = 3\nls -ls", ""}, // valid
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for _, c := range cases {
+			r := w.Run(c.code)
+			lines := strings.Split(strings.TrimSuffix(r.ErrText(), "\n"), "\n")
+			last := lines[len(lines)-1]
+			if c.want != "" && (last != c.want || len(lines) < 3) || c.want == "" && strings.HasPrefix(last, "[") {
+				t.Errorf("%q: got %q, want %q", c.code, r.Script(), c.want)
+			}
+			w.Run("globals().pop('ls', None); None")
+		}
+	})
+}
+
 // A file of the user's that has the name of a module of the standard library is
 // for the user's own imports, and not for what the worker does.
 func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {

@@ -210,6 +210,12 @@ class Cells:
         _print(error)
         if left_out:
             sys.stderr.write("[%d frames in the middle of the traceback are not shown]\n" % left_out)
+        if isinstance(error, (SyntaxError, NameError)):
+            from turnstone_worker.hints import hint
+
+            said = hint(error, self.sources)
+            if said is not None:
+                sys.stderr.write(said + "\n")
 
     def report_thread(self, args):
         """threading.excepthook: the native one does not find the sources of cells."""
