@@ -120,6 +120,7 @@ type Session struct {
 	Notice      string       `json:"notice,omitempty"` // what was asked for instead, and why it is not used
 	Dir         string       `json:"dir,omitempty"`
 	OutputPath  string       `json:"output_path,omitempty"`
+	Lost        string       `json:"lost,omitempty"` // the output file of the one before, which a killed daemon took with it
 	LastSeq     timeline.Seq `json:"last_seq"`
 	Watchers    int          `json:"watchers"`
 	Writer      string       `json:"writer,omitempty"` // who has the keyboard

@@ -33,15 +33,19 @@ func TestMain(m *testing.M) {
 // stands still, so that a test can kill it.
 const hostRole = "SUPERVISOR_TEST_HOST"
 
+// recoverRole is such a program's Options.Recover.
+const recoverRole = "SUPERVISOR_TEST_RECOVER"
+
 func playHost(dir string) {
 	_ = os.Unsetenv(hostRole)
-	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: os.Getenv(recoverRole)})
 	if err == nil {
 		var s *supervisor.Session
 		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(self(), nil)); err == nil {
 			var turn *supervisor.Turn
 			if turn, err = s.Submit(context.Background(), "fork\nfork\nprint up"); err == nil {
 				_, err = turn.Wait(context.Background(), nil)
+				s.Log().Sync()
 				fmt.Println(s.Info().PID)
 			}
 		}

@@ -27,6 +27,7 @@ type Session struct {
 	lock   *os.File // says that dir is in use
 	log    *timeline.Log
 	opened time.Time
+	lost   *LostSession   // that this one comes after; nil when nothing was lost
 	forget func()         // takes the session out of its supervisor
 	wg     sync.WaitGroup // every goroutine of every worker
 	starts sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
@@ -93,6 +94,7 @@ type Info struct {
 	Notice      string // what is to be known of that, see workers.Spec
 	Dir         string // the workers' directory
 	OutputPath  string // the rendered transcript; "" when there is none
+	Lost        string // that of the session before it, which was lost when its program was killed; else ""
 	LastSeq     timeline.Seq
 }
 
@@ -112,6 +114,9 @@ func (s *Session) Info() Info {
 		Notice:     s.spec.Notice,
 		Dir:        s.spec.Dir,
 		LastSeq:    s.log.Last(),
+	}
+	if s.lost != nil {
+		i.Lost = s.lost.OutputPath
 	}
 	if s.turn != nil {
 		i.Turn = s.turn.id
@@ -461,6 +466,9 @@ func (s *Session) start(ctx context.Context) error {
 	s.turn = &Turn{s: s, done: make(chan struct{}), before: s.log.Last(), started: time.Now()}
 	s.appendLocked(timeline.GenerationStarted{Worker: s.spec.Name + " " + s.spec.Path})
 	generation, size := s.generation, s.o.Size
+	if generation == 1 && s.lost != nil {
+		s.appendLocked(timeline.Notice{Message: s.lost.notice(s.o.Recover)})
+	}
 	s.mu.Unlock()
 
 	w, err := s.launch(ctx, generation, size)

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,6 +74,13 @@ type Options struct {
 	// is for a program whose only reader typed the secret.
 	ShowSecrets bool
 
+	// Recover is the command with which a user gets the transcript of a session
+	// that was lost because this program was killed, "repl recover" say. The
+	// transcript is kept for a day then, instead of being removed at the next New,
+	// and the next session of that name and directory begins with a notice that
+	// has the command. "" keeps none. With ShowSecrets there is none either.
+	Recover string
+
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
 	Size Size
@@ -110,7 +118,10 @@ func New(opts *Options) (*Supervisor, error) {
 		o.Env = os.Environ()
 	}
 	if o.Dir == "" {
-		o.Dir = filepath.Join(os.TempDir(), host.PrivateName())
+		o.Dir = defaultDir()
+	}
+	if o.ShowSecrets {
+		o.Recover = ""
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
@@ -119,20 +130,26 @@ func New(opts *Options) (*Supervisor, error) {
 		return nil, err
 	}
 	removeAbandoned(o.Dir)
+	lostIn(o.Dir) // of which some may be too old
 	return &Supervisor{o: o, sessions: make(map[string]*Session)}, nil
 }
+
+func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateName()) }
 
 // lockName is the file in a session's directory that is locked while the
 // session's program lives.
 const lockName = "lock"
 
-// removeAbandoned removes what a program that was killed left behind. Its
-// processes are gone already. A directory without a lock file is being made.
+// removeAbandoned removes what a program that was killed left behind, but for the
+// transcripts that are to be kept. Its processes are gone already. A directory
+// without a lock file is being made.
 func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
 	for _, path := range locks {
-		if lock, err := host.Lock(path); err == nil {
-			_ = lock.Close() // first: Windows moves no open file
+		if strings.HasSuffix(filepath.Dir(path), lostSuffix) {
+			continue
+		}
+		if lock, err := host.Lock(path); err == nil && !keepLost(filepath.Dir(path), lock) {
 			_ = discard(filepath.Dir(path))
 		}
 	}
@@ -247,7 +264,8 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 	if err != nil {
 		return nil, &StartError{Session: name, Err: err}
 	}
-	lock, err := host.Lock(filepath.Join(dir, lockName))
+	a := about{Name: name, Dir: spec.Dir}
+	lock, err := v.lock(dir, a)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, &StartError{Session: name, Err: err}
@@ -269,6 +287,7 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 		forget:    func() { v.remove(name) },
 		lifecycle: make(chan struct{}, 1),
 		state:     StateEnded,
+		lost:      v.claimLost(a),
 		fed:       make(map[string]bool),
 	}
 	if err := s.start(ctx); err != nil {
@@ -278,6 +297,24 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 		return nil, err
 	}
 	return s, nil
+}
+
+// lock makes the lock file of a session. It has its name only once it is locked:
+// another program that starts takes one that is not for abandoned.
+func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
+	path := filepath.Join(dir, lockName)
+	lock, err := host.Lock(path + ".new")
+	if err != nil {
+		return nil, err
+	}
+	if v.o.Recover != "" {
+		_ = json.NewEncoder(lock).Encode(a) // on a full disk there will be nothing to keep either
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return lock, nil
 }
 
 func (v *Supervisor) remove(name string) {

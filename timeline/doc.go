@@ -9,7 +9,7 @@
 // makes text of events.
 //
 // What an event means is not decided here: turns, waits and workers are only
-// recorded. Nothing is ever read back by another process.
+// recorded. [ReadFile] reads what is left of a log whose program was killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...

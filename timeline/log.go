@@ -437,7 +437,7 @@ func (l *Log) OutputPath() string {
 
 func (l *Log) outputPathLocked() string {
 	if l.files == filesOpen || l.files == filesFull {
-		return filepath.Join(l.opts.Dir, outputName)
+		return filepath.Join(l.opts.Dir, OutputName)
 	}
 	return ""
 }

@@ -22,7 +22,8 @@ import (
 //	the fields of the body in the order of bodyFields: numbers as varints,
 //	texts with their length before them
 //
-// The file is read only by the process that wrote it, so there is no version.
+// There is no version: the file is read by the process that wrote it, and by
+// ReadFile, for one that knows who wrote it.
 const (
 	kindText byte = iota + 1
 	kindImage

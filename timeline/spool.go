@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 )
 
+// The files of a Log.
 const (
-	eventsName = "events"
-	outputName = "output.txt"
+	EventsName = "events"
+	OutputName = "output.txt"
+)
 
+const (
 	// What the writer takes at a time.
 	batchBytes  = spillBytes
 	batchEvents = 1024
@@ -137,11 +140,11 @@ type written struct {
 }
 
 func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
-	events, err := create(filepath.Join(dir, eventsName))
+	events, err := create(filepath.Join(dir, EventsName))
 	if err != nil {
 		return nil, fmt.Errorf("timeline: events file: %w", err)
 	}
-	output, err := create(filepath.Join(dir, outputName))
+	output, err := create(filepath.Join(dir, OutputName))
 	if err != nil {
 		events.Close()
 		return nil, fmt.Errorf("timeline: output file: %w", err)

@@ -40,7 +40,7 @@ func (l *Log) view(after Seq, limit int) view {
 		named: l.outputPathLocked() != "", writing: l.writingLocked(),
 	}
 	if l.opts.Dir != "" {
-		v.path = filepath.Join(l.opts.Dir, eventsName)
+		v.path = filepath.Join(l.opts.Dir, EventsName)
 	}
 	if after+1 >= l.end.seq || after+1 == 0 {
 		if !l.closed {
@@ -157,6 +157,25 @@ func (v *view) replay(p place) iter.Seq[entry] {
 			}
 			p = p.after(e, size)
 			left -= size
+		}
+	}
+}
+
+// ReadFile yields what the events file in a directory has, whose Log was not closed:
+// its program was killed, and so the last record may not be whole. It ends there,
+// and where the file cannot be read.
+func ReadFile(dir string) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		path := filepath.Join(dir, EventsName)
+		i, err := os.Lstat(path)
+		if err != nil || !i.Mode().IsRegular() {
+			return
+		}
+		v := view{path: path, disk: place{offset: i.Size()}}
+		for e := range v.replay(place{seq: 1, structural: -1}) {
+			if !yield(e.Event) {
+				return
+			}
 		}
 	}
 }

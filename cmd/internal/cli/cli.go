@@ -41,6 +41,7 @@ func commands() []command {
 		{"input", pageSessions, inputTo},
 		{"events", pageSessions, showEvents},
 		{"export", pageSessions, exportFrom},
+		{"recover", pageSessions, recoverLost},
 		{"interrupt", pageSessions, interruptIn},
 		{"reset", pageSessions, resetIn},
 		{"close", pageSessions, closeIn},

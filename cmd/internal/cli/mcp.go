@@ -123,7 +123,7 @@ func mcp(s streams, args []string) (int, error) {
 		}
 		return status, err
 	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets()})
+	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand})
 	if err != nil {
 		return statusFailed, err
 	}

@@ -220,6 +220,10 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 		b.hide()
 		fmt.Fprintf(s.err, "repl: %s\n", made.Notice)
 	}
+	if made.Lost != "" {
+		b.hide()
+		fmt.Fprintf(s.err, "repl: %s is new: the session before was lost when its daemon was killed; its output is in %s, and %s %s writes what was run in it\n", made.Name, made.Lost, recoverCommand, made.Name)
+	}
 	return b.close, nil
 }
 

@@ -45,7 +45,7 @@ func serve(s streams, args []string) (int, error) {
 	if err != nil {
 		return statusFailed, err
 	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets()})
+	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand})
 	if err != nil {
 		_ = l.Close()
 		return statusFailed, err

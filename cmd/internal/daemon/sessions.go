@@ -461,7 +461,7 @@ func (d *Daemon) describe(e *entry) client.Session {
 		Name: i.Name, Language: e.language, With: e.with, State: i.State.String(), Since: i.Since, Generation: i.Generation, Turn: i.Turn,
 		RunningMS: i.Running.Milliseconds(), Wait: wireWait(i.Wait), Prompt: i.Prompt, Opened: i.Opened, PID: i.PID,
 		MemoryBytes: i.MemoryBytes, Runtime: i.Worker.RuntimeVersion, Executable: i.Executable, Why: i.Why, Notice: i.Notice, Dir: i.Dir,
-		OutputPath: i.OutputPath, LastSeq: i.LastSeq,
+		OutputPath: i.OutputPath, Lost: i.Lost, LastSeq: i.LastSeq,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

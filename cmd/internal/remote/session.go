@@ -86,7 +86,7 @@ func infoOf(w client.Session) supervisor.Info {
 	i := supervisor.Info{
 		Name: w.Name, State: stateNamed(w.State), Since: w.Since, Generation: w.Generation, Turn: w.Turn,
 		Running: time.Duration(w.RunningMS) * time.Millisecond, Wait: waitOf(w.Wait), Prompt: w.Prompt, Opened: w.Opened,
-		PID: w.PID, MemoryBytes: w.MemoryBytes, Executable: w.Executable, Why: w.Why, Notice: w.Notice, Dir: w.Dir, OutputPath: w.OutputPath, LastSeq: w.LastSeq,
+		PID: w.PID, MemoryBytes: w.MemoryBytes, Executable: w.Executable, Why: w.Why, Notice: w.Notice, Dir: w.Dir, OutputPath: w.OutputPath, Lost: w.Lost, LastSeq: w.LastSeq,
 	}
 	i.Worker.Language, i.Worker.RuntimeVersion = w.Language, w.Runtime
 	return i

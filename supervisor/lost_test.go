@@ -1,0 +1,233 @@
+package supervisor_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// lose leaves in dir what a program leaves that is killed while it has a session.
+func lose(t *testing.T, dir, command string) {
+	t.Helper()
+	cmd := exec.Command(self())
+	cmd.Env = append(os.Environ(), hostRole+"="+dir, recoverRole+"="+command)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n') // the worker's process: the turn is over
+	if err != nil {
+		t.Fatalf("%q, %v", said, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
+func lostSessions(t *testing.T, dir string) []supervisor.LostSession {
+	t.Helper()
+	lost, err := supervisor.LostSessions(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lost
+}
+
+// input is the input of each turn of a lost session.
+func input(l supervisor.LostSession) (inputs []string) {
+	for e := range l.Events() {
+		if b, ok := e.Body.(timeline.TurnStarted); ok {
+			inputs = append(inputs, string(b.Input))
+		}
+	}
+	return inputs
+}
+
+func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lose(t, dir, "program recover")
+	options := &supervisor.Options{Dir: dir, Recover: "program recover"}
+	sup, err := supervisor.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sup.Close()
+	lost := lostSessions(t, dir)
+	if len(lost) != 1 || lost[0].Name != "main" || lost[0].Worker == "" || time.Since(lost[0].Found) > deadline || !slices.Equal(input(lost[0]), []string{"fork\nfork\nprint up"}) {
+		t.Fatalf("got %+v", lost)
+	}
+	inside, err := os.ReadDir(filepath.Dir(lost[0].OutputPath))
+	if err != nil || len(inside) != 3 {
+		t.Errorf("more is kept than is needed: %v, %v", inside, err)
+	}
+	if output, err := os.ReadFile(lost[0].OutputPath); err != nil || !strings.Contains(string(output), "up\n") {
+		t.Errorf("the output: %q, %v", output, err)
+	}
+	said := func(name, dir string) string {
+		spec := fake(nil)
+		spec.Dir = dir
+		s, err := sup.Open(t.Context(), name, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(t.Context())
+		settle(t, s)
+		if got := s.Info().Lost; got != "" && got != lost[0].OutputPath {
+			t.Errorf("its output is in %q", got)
+		}
+		return notices(s.Log().Since(0))
+	}
+	if got := said("other", "") + said("main", dir); got != "" {
+		t.Errorf("a session that has nothing to do with it says %q", got)
+	}
+	if got := said("main", ""); !strings.Contains(got, `"program recover main" writes`) || !strings.Contains(got, lost[0].OutputPath) {
+		t.Errorf("the next one says %q", got)
+	}
+	if got := said("main", ""); got != "" {
+		t.Errorf("it is said twice: %q", got)
+	}
+	// A session that was closed leaves nothing.
+	if left := lostSessions(t, dir); len(left) != 1 || left[0].ID != lost[0].ID {
+		t.Errorf("got %+v", left)
+	}
+}
+
+func TestLost_HalfAFileAndWhatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lose(t, dir, "recover")
+	left, err := filepath.Glob(filepath.Join(dir, "main-*"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("got %q, %v", left, err)
+	}
+	events := filepath.Join(left[0], timeline.EventsName)
+	data, err := os.ReadFile(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(events, append(data, 0, 0, 1, 0, 2, 3), 0o600); err != nil { // a record that is not whole
+		t.Fatal(err)
+	}
+	lost := lostSessions(t, dir)
+	if len(lost) != 1 || len(input(lost[0])) != 1 {
+		t.Fatalf("got %+v", lost)
+	}
+	// A link is nothing that we have made.
+	kept := filepath.Join(filepath.Dir(lost[0].OutputPath), timeline.EventsName)
+	elsewhere := filepath.Join(t.TempDir(), "precious")
+	if err := os.Rename(kept, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, kept); err != nil {
+		t.Skip(err)
+	}
+	if lost := lostSessions(t, dir); len(lost) != 0 {
+		t.Errorf("got %+v", lost)
+	}
+	if _, err := os.Stat(elsewhere); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLost_IsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lose(t, dir, "recover")
+	lost := lostSessions(t, dir)
+	if len(lost) != 1 {
+		t.Fatalf("got %+v", lost)
+	}
+	from := filepath.Dir(lost[0].OutputPath)
+	for i := range 40 {
+		to := filepath.Join(dir, "copy-"+string(rune('0'+i/10))+string(rune('0'+i%10))+strings.TrimPrefix(filepath.Base(from), lost[0].ID))
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-time.Duration(i+1) * time.Minute)
+		if err := os.Chtimes(filepath.Join(to, "about"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lost = lostSessions(t, dir); len(lost) != 32 || lost[31].ID != "copy-30" {
+		t.Errorf("%d are kept, the oldest %q", len(lost), lost[len(lost)-1].ID)
+	}
+	old := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(filepath.Join(from, "about"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if lost = lostSessions(t, dir); len(lost) != 31 {
+		t.Errorf("%d are kept after a day", len(lost))
+	}
+	if _, err := os.Stat(from); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// What nobody asked to keep is removed, and so is what nothing was run in.
+func TestLost_NothingIsKeptUnasked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lose(t, dir, "")
+	if lost := lostSessions(t, dir); len(lost) != 0 {
+		t.Errorf("got %+v", lost)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if lost, err := supervisor.LostSessions(filepath.Join(dir, "nowhere")); lost != nil || err != nil {
+		t.Errorf("got %v, %v", lost, err)
+	}
+}
+
+// Programs that start at once find it once.
+func TestLost_ManyStartAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lose(t, dir, "recover")
+	found := make(chan string)
+	const programs = 8
+	for range programs {
+		go func() {
+			sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: "recover"})
+			if err != nil {
+				found <- err.Error()
+				return
+			}
+			s, err := sup.Open(t.Context(), "main", fake(nil))
+			if err != nil {
+				found <- err.Error()
+				return
+			}
+			lost := s.Info().Lost
+			_ = sup.Close()
+			found <- lost
+		}()
+	}
+	var told []string
+	for range programs {
+		if path := <-found; path != "" {
+			told = append(told, path)
+		}
+	}
+	if lost := lostSessions(t, dir); len(told) != 1 || len(lost) != 1 || lost[0].OutputPath != told[0] {
+		t.Errorf("told %q, kept %+v", told, lost)
+	}
+}
