@@ -372,6 +372,7 @@ func (a *asker) park(w *supervisor.Wait) (bool, *mcp.CallToolResult) {
 	if err != nil {
 		return false, failure(err)
 	}
+	a.fate = "waits for the user"
 	handle := a.parked.put(&parking{view: a.view, wait: w.ID, turn: w.Turn, question: q, notes: a.notes, ran: a.ran})
 	return false, &mcp.CallToolResult{
 		InputRequests: mcp.InputRequestMap{answerKey: q.params},
@@ -382,6 +383,7 @@ func (a *asker) park(w *supervisor.Wait) (bool, *mcp.CallToolResult) {
 // resume goes on with a call that the client makes again with a person's answer.
 // Its arguments have been used already.
 func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mcp.CallToolResult {
+	r.begun() // its session is known
 	p, ok := s.parked.take(r.sdk.Params.RequestState)
 	if !ok {
 		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
@@ -399,7 +401,9 @@ func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mc
 	if !active {
 		return a.report(ctx, a.now)
 	}
-	return a.follow(ctx, turn, a.view.own(r.call))
+	a.owner = a.view.own(r.call)
+	defer a.letGo()
+	return a.follow(ctx, turn)
 }
 
 // A resumption is what a person has decided about a wait, until that is used.

@@ -29,8 +29,13 @@ type call struct {
 	// answer will meet the same one.
 	notify func(progressParams)
 
+	// arrival is the call's place among those of its client, until its session is
+	// found; nil when it is no call of a tool.
+	arrival *place
+
 	mu        sync.Mutex
 	cancelled bool             // guarded by mu
+	last      uint64           // guarded by mu; the number of the call that had come last when this one was over or cancelled
 	over      bool             // guarded by mu; settle was called
 	settled   func(given bool) // guarded by mu; nil when nobody wants to know
 	late      func(given bool) // guarded by mu; settled, when the answer was not given but may be yet
@@ -41,7 +46,28 @@ type call struct {
 func (c *call) cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled = c.cancelled || !c.over
+	if !c.over && !c.cancelled {
+		c.cancelled, c.last = true, c.arrival.latest()
+	}
+}
+
+// number is the call's in the order in which its client made them; 0 when it has none.
+func (c *call) number() uint64 {
+	if c.arrival == nil {
+		return 0
+	}
+	return c.arrival.number
+}
+
+// outlived is the number of the last call that came before this one was answered or
+// given up, as far as that is known by now.
+func (c *call) outlived() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || c.cancelled {
+		return c.last
+	}
+	return c.arrival.latest()
 }
 
 // isCancelled reports whether the client has given the call up.
@@ -75,8 +101,12 @@ func (c *call) settle(reachable bool) (write bool) {
 	if !given && !c.cancelled {
 		c.late = f
 	}
+	if !c.over && !c.cancelled {
+		c.last = c.arrival.latest()
+	}
 	c.over, c.settled = true, nil
 	c.mu.Unlock()
+	c.arrival.leave()
 	if f != nil {
 		f(given)
 	}

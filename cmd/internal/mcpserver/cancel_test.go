@@ -2,7 +2,6 @@ package mcpserver_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +63,19 @@ func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 	}
 }
 
+func TestCancel_IsToldByThePollThatFollowsIt(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	for range 50 {
+		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+		c.untilState("running")
+		c.cancel(id)
+		if got := c.call("repl_output", nil).text(); !strings.HasPrefix(got, "[the call before was cancelled after ") {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
 func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
 	c := greet(t, nil)
 	for range 20 {
@@ -100,17 +112,10 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
 	c.untilState("starting")
-	// The worker is not ready: one input is held, and the other one refused.
-	ids := []string{
-		c.startCall("repl", map[string]any{"input": "print ran"}),
-		c.startCall("repl", map[string]any{"input": "print ran"}),
-	}
-	refused := c.until("a refusal", func(a answer) bool { return slices.Contains(ids, string(a.ID)) })
-	wantPart(t, c.decode(refused).text(), "[your input was NOT run: starting ")
+	// The worker is not ready: the session takes one input, and no other.
+	ids := c.sendAll(code("print ran"), burst{"repl", map[string]any{"input": "print ran", "timeout_ms": 0}})
+	wantPart(t, c.resultOf(ids[1]).text(), "[your input was NOT run: an earlier call is not answered yet; starting ")
 	held := ids[0]
-	if string(refused.ID) == held {
-		held = ids[1]
-	}
 	c.cancel(held)
 	for event := range c.main().Events(t.Context(), 0) {
 		if n, ok := event.Body.(timeline.Notice); ok && strings.Contains(n.Message, "interrupted before it ran") {

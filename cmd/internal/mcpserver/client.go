@@ -20,6 +20,7 @@ type request struct {
 	beat *heartbeat // of the whole call
 
 	unknown []string // arguments that the tool does not have
+	lane    *place   // among the calls about the same session, until this one has begun; nil when it is about none
 }
 
 // A budget bounds the text of one result.

@@ -17,6 +17,8 @@ type client struct {
 	server *server
 	sdk    *mcp.Server
 
+	arrivals queue // of its calls
+
 	requests int              // guarded by front.mu; that are being served
 	since    time.Time        // guarded by front.mu; when there were none any more
 	leave    *time.Timer      // guarded by front.mu; runs while there are none, and ends the client
@@ -196,6 +198,7 @@ func (c *client) begin(x *exchange, m message) (number int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	x.call.arrival = c.arrivals.join()
 	c.numbers[id] = number
 	x.answered = func() {
 		f.mu.Lock()

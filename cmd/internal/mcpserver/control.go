@@ -21,6 +21,7 @@ func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMe
 	if a == nil {
 		return result
 	}
+	a.view.cutOff(ctx, r.call)
 	if err := a.interruptNow(ctx); err != nil {
 		return failure(err)
 	}
@@ -38,6 +39,7 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 	if err := needsKnown[sessionArgs](r); err != nil {
 		return failure(err)
 	}
+	a.view.cutOff(ctx, r.call)
 	if err := a.session.Reset(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -61,18 +63,26 @@ func (s *server) askerFor(ctx context.Context, r *request, arguments json.RawMes
 // askAbout is a call about a session that is there, or else the call's result. waits
 // says that the call is to wait for one that is prepared, and not only for its start.
 func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*asker, *mcp.CallToolResult) {
-	v, err := s.sessions.find(name)
-	if err != nil {
+	v, err := r.named(ctx, func() (*view, error) { return s.sessions.find(name) })
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil
+	case err != nil:
 		return nil, failure(err)
 	}
-	if now := time.Now(); !waits && v.preparing.isUnderWay() {
-		deadline = now // that may take minutes, and there is nothing to act on
+	until := deadline
+	if !waits && v.preparing.isUnderWay() {
+		until = time.Now() // that may take minutes, and there is nothing to act on
 	}
-	session, result := s.opened(ctx, r, v, deadline, "call repl_output to wait")
+	session, result := s.opened(ctx, r, v, until, "call repl_output to wait")
 	if session == nil {
 		return nil, result
 	}
-	return &asker{server: s, call: r, view: v, session: session, deadline: deadline}, nil
+	a := &asker{server: s, call: r, view: v, session: session, deadline: deadline}
+	if !a.pass(ctx) && ctx.Err() != nil { // without time left it goes on: what it is to stop may be in its way
+		return nil, nil
+	}
+	return a, nil
 }
 
 // list is the tool repl_sessions.
@@ -84,6 +94,7 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 	if args.Session != "" {
 		return s.variables(ctx, r, args.Session)
 	}
+	r.begun() // it is about no session
 	all, opening, err := s.sessions.describe(ctx)
 	if err != nil {
 		return failure(err)

@@ -16,8 +16,10 @@
 // state follows; facts for programs are in the result's _meta under turnstone/.
 //
 // A call outlives its timeout only while a person is asked, by personTime; a turn
-// may. Nothing waits behind a running turn: a second input is refused at once, and
-// says what to do.
+// may. Calls about a session begin in the order in which they came. An input that comes
+// before an earlier call is answered is held until then, and so is the only thing that
+// waits behind a turn: once the caller knows that code runs, a second input is refused
+// at once, and says what to do.
 //
 // What the model may not answer, secrets above all, is asked of a person through the
 // client: within the call where the protocol lets a server ask, and else by a result

@@ -42,6 +42,8 @@ type front struct {
 	shared    *server // for what belongs to no MCP session
 	sharedSDK *mcp.Server
 
+	arrivals queue // of calls that belong to no MCP session
+
 	ending sync.WaitGroup // one for each client that is being ended
 
 	mu      sync.Mutex
@@ -117,9 +119,14 @@ func read(body []byte) (m message) {
 // serveAlone serves a request that stands for itself: its end is the call's.
 func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
-	x.call = &call{token: progressToken(read(body).Params)}
+	m := read(body)
+	x.call = &call{token: progressToken(m.Params)}
+	if m.isA(methodCallTool) {
+		x.call.arrival = f.arrivals.join()
+	}
 	number, err := f.begin(x.call)
 	if err != nil {
+		x.call.settle(false)
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -182,15 +189,28 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 	defer serving.Wait()
 	for _, body := range several {
 		p := &partWriter{stream: stream, id: read(body).ID, header: make(http.Header)}
+		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
+		if !f.takeIn(x, one, c, body) {
+			p.end()
+			continue
+		}
 		serving.Go(func() {
 			defer p.end()
-			f.serveOne(&exchange{ResponseWriter: p}, r.Clone(r.Context()), c, body)
+			f.serveTaken(x, one, body)
 		})
 	}
 }
 
 // serveOne serves one message of a client, or its request for what it has missed.
 func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
+	if f.takeIn(x, r, c, body) {
+		f.serveTaken(x, r, body)
+	}
+}
+
+// takeIn notes what a message is, in the order in which messages come. When it returns
+// false, it has answered.
+func (f *front) takeIn(x *exchange, r *http.Request, c *client, body []byte) bool {
 	x.sdk = c.sdk
 	m := read(body)
 	if m.isA(methodCancelled) && m.ID == nil {
@@ -201,16 +221,21 @@ func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
 		switch {
 		case errors.Is(err, errTaken):
 			http.Error(x, err.Error(), http.StatusBadRequest)
-			return
+			return false
 		case err != nil:
 			http.Error(x, err.Error(), http.StatusServiceUnavailable)
-			return
+			return false
 		}
 		r.Header.Set(callHeader, strconv.FormatInt(number, 10))
 	}
+	return true
+}
+
+func (f *front) serveTaken(x *exchange, r *http.Request, body []byte) {
 	x.handOver(f.inSessions, r, body)
 	if x.answered != nil && !x.opened { // the SDK has refused the call
 		x.answered()
+		x.call.settle(false)
 	}
 }
 

@@ -41,35 +41,52 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	if r.sdk.Params.RequestState != "" {
 		return s.resume(ctx, r, time.Now().Add(timeout))
 	}
-	v, news, err := s.sessions.use(args.Session, args.Lang, r.directory())
-	if err != nil {
-		return failure(err)
-	}
 	now := time.Now()
-	deadline := now.Add(timeout)
-	session, result := s.opened(ctx, r, v, now.Add(max(timeout, openTimeout)), notRun+"; repl_output waits")
-	if session == nil {
-		return result
-	}
-	a := asker{server: s, call: r, view: v, session: session, deadline: deadline, notes: news}
-
-	input, err := a.control(ctx, *args.Input)
+	var news []string
+	v, err := r.named(ctx, func() (v *view, err error) {
+		v, news, err = s.sessions.use(args.Session, args.Lang, r.directory())
+		return v, err
+	})
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
 		return failure(err)
-	case input == "" && !args.EOF:
+	}
+	session, result := s.opened(ctx, r, v, now.Add(max(timeout, openTimeout)), notRun+"; repl_output waits")
+	if session == nil {
+		return result
+	}
+	a := &asker{server: s, call: r, view: v, session: session, deadline: now.Add(timeout), notes: news}
+	defer a.letGo()
+	return a.use(ctx, *args.Input, args.EOF)
+}
+
+// use does with an input what it is meant for, when the calls before have begun.
+func (a *asker) use(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
+	if !a.pass(ctx) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return a.turnAway(ctx, "an earlier call has not begun yet")
+	}
+	input, err := a.control(ctx, input)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return failure(err)
+	case input == "" && !eof:
 		return a.poll(ctx)
 	}
-	if _, shown := v.knows(); shown != 0 {
-		return a.answer(ctx, shown, input, args.EOF)
+	if _, shown := a.view.knows(); shown != 0 {
+		return a.answer(ctx, shown, input, eof)
 	}
 	if input == "" {
 		a.note("nothing waits for input: eof was not used")
 		return a.poll(ctx)
 	}
-	return a.submit(ctx, input, args.EOF)
+	return a.submit(ctx, input, eof)
 }
 
 // An asker is one call about one session.
@@ -89,6 +106,10 @@ type asker struct {
 	refused   bool   // the input was not used
 	refusal   string // why, if the state does not say it
 	fruitless int    // interrupts of the turn that runs, when the last is this call's and had no effect
+
+	owner *owner // of the turn, when it is this call
+	fate  string // what became of the call, for those held behind it
+	told  bool   // the reply ends that this call is the owner
 }
 
 // refuse notes that the input of this call was not used. The state says why if reason
@@ -102,6 +123,7 @@ func (a *asker) note(format string, args ...any) {
 // control does what leading control characters ask for, and returns the rest.
 func (a *asker) control(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
+		a.view.cutOff(ctx, a.call.call)
 		if input[0] == interruptKey {
 			err = a.interruptNow(ctx)
 		} else {
@@ -132,11 +154,11 @@ func (a *asker) interruptNow(ctx context.Context) error {
 
 // submit runs code.
 func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
-	start := func() (Turn, error) { return a.session.Submit(ctx, code) }
-	turn, owner, err := a.view.start(a.call.call, start)
-	if err != nil && a.awaitCancelled(ctx, owner) {
-		turn, owner, err = a.view.start(a.call.call, start)
+	if owns, result := a.takeTurn(ctx); !owns {
+		return result
 	}
+	turn, err := a.session.Submit(ctx, code)
+	close(a.owner.begun)
 	switch {
 	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
 		a.refuse("")
@@ -148,23 +170,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 		a.note("eof was not used: it was code")
 	}
 	a.started = true
-	return a.follow(ctx, turn, owner)
-}
-
-// awaitCancelled waits for the interrupt of a turn whose call the client has
-// cancelled, if o is such a call. For the client that turn is over: telling it
-// that the session is busy with it would be true for some milliseconds, and of no
-// use. The interrupt is bounded, so this is.
-func (a *asker) awaitCancelled(ctx context.Context, o *owner) bool {
-	if o == nil || !o.call.isCancelled() {
-		return false
-	}
-	select {
-	case <-o.done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return a.follow(ctx, turn)
 }
 
 // answer answers a wait that the caller knows of. When that is over, the input is
@@ -189,13 +195,14 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	case err != nil:
 		return a.lost(ctx, err)
 	}
-	return a.follow(ctx, turn, owner)
+	a.owner = owner
+	return a.follow(ctx, turn)
 }
 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
-func (a *asker) follow(ctx context.Context, turn Turn, o *owner) *mcp.CallToolResult {
-	defer a.view.disown(o)
+func (a *asker) follow(ctx context.Context, turn Turn) *mcp.CallToolResult {
+	a.call.lane.leave()
 	a.ran = true
 	start := time.Now()
 	result := a.await(ctx, turn.Wait)
@@ -225,6 +232,7 @@ func (a *asker) giveUp(ctx context.Context, turn Turn, after time.Duration) {
 
 // poll waits for whatever is active, without owning it.
 func (a *asker) poll(ctx context.Context) *mcp.CallToolResult {
+	a.call.lane.leave()
 	return a.await(ctx, a.session.Wait)
 }
 
@@ -289,7 +297,7 @@ func (a *asker) report(ctx context.Context, wait waiter) *mcp.CallToolResult {
 // may have been moved by another call since, and is moved by this one when the
 // client gets the result.
 func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after timeline.Seq) *mcp.CallToolResult {
-	if !a.view.beginReport(ctx) {
+	if !a.view.afterCancelled(ctx, a.owner) || !a.view.beginReport(ctx) {
 		return nil
 	}
 	a.unused()
@@ -302,13 +310,22 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 	}
 	a.opening = a.view.leftWord()
 	result := a.render(r)
-	endReport := sync.OnceFunc(a.view.endReport)
+	if a.fate = fateOf(r); a.refused {
+		a.fate = "was not run"
+	}
+	a.told = true
+	over := sync.OnceFunc(func() {
+		a.view.endReport()
+		if a.owner != nil {
+			a.view.release(a.owner, a.fateNow())
+		}
+	})
 	a.call.whenSettled(func(given bool) {
 		if given {
 			a.view.told(r)
 			a.view.passedOn(a.opening)
 		}
-		endReport()
+		over()
 	})
 	return result
 }

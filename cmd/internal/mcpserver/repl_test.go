@@ -150,8 +150,8 @@ func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 
 func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 	c := greet(t, nil)
-	first := c.startCall("repl", map[string]any{"input": "sleep"})
-	c.untilState("running")
+	c.repl("print ready")
+	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	start := time.Now()
 	r := c.call("repl", map[string]any{"input": "print 2"})
 	if took := time.Since(start); took > deadline/4 {
@@ -162,7 +162,6 @@ func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 		t.Error("a refusal is no error")
 	}
 	c.call("repl_interrupt", nil)
-	c.resultOf(first)
 	wantText(t, c.repl("print 2"), "2")
 }
 

@@ -41,6 +41,7 @@ func (s *server) addTools(to *mcp.Server) {
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.transport.callOf(ctx, req); ok {
 				r := &request{call: c, sdk: req, beat: newHeartbeat(c.token != nil)}
+				defer r.begun()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.sayIgnored(r, result)
 					r.keepText(result)

@@ -39,25 +39,26 @@ type view struct {
 	// asking holds one token, taken by the call that has a person asked.
 	asking chan struct{}
 
-	// starting makes a submit, or an answer, and its owner one step. It is held while a worker
-	// starts, which is bounded; nobody else takes it.
-	starting sync.Mutex
-	answered timeline.Seq // guarded by starting; the wait that a call answered last
+	// lane is where the calls about the session pass, in order, until each has begun.
+	lane queue
+
+	// answering makes an answer one step with what is remembered of it. It is held
+	// while the answer is handed over; nobody else takes it.
+	answering sync.Mutex
+	answered  timeline.Seq // guarded by answering; the wait that a call answered last
 
 	mu     sync.Mutex
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
-	owner  *owner       // guarded by mu; nil when no call follows a turn
+	owner  *owner       // guarded by mu; nil when no call has the turn
+	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
 	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
 
 	deafTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
 	deaf     int    // guarded by mu; how many had none on it
-}
 
-// An owner is the call that follows a turn, because it started or fed it.
-type owner struct {
-	call *call
-	done chan struct{} // closed when it no longer does, and has interrupted the turn if it was cancelled
+	spoiled   uint64 // guarded by mu; the inputs of calls up to this number are refused
+	spoiledBy string // guarded by mu; why
 }
 
 // firstEvent is the start of a session's first worker, which is no news.
@@ -217,54 +218,21 @@ func (v *view) beginReport(ctx context.Context) bool {
 
 func (v *view) endReport() { <-v.reporting }
 
-// start calls submit and, if it succeeds, makes c the owner of the turn, as one
-// step: so a call that is refused learns whose turn it was that ran. That may be
-// over by the time the refusal is here.
-func (v *view) start(c *call, submit func() (Turn, error)) (Turn, *owner, error) {
-	v.starting.Lock()
-	defer v.starting.Unlock()
-	v.mu.Lock()
-	before := v.owner
-	v.mu.Unlock()
-	turn, err := submit()
-	if err != nil {
-		return nil, before, err
-	}
-	return turn, v.own(c), nil
-}
-
 // errAnswered says that a wait has its answer from an earlier call of the caller's.
 var errAnswered = errors.New("an earlier call has answered the wait")
 
-// feed is start for the answer to a wait: with it the next input is code again.
+// feed answers a wait: with it the next input is code again, and c owns the turn.
 func (v *view) feed(c *call, wait timeline.Seq, answer func() (Turn, error)) (Turn, *owner, error) {
-	return v.start(c, func() (Turn, error) {
-		if v.answered == wait {
-			return nil, errAnswered
-		}
-		turn, err := answer()
-		if err == nil {
-			v.answered = wait
-			v.expectCode()
-		}
-		return turn, err
-	})
-}
-
-// own makes a call the owner, until disown.
-func (v *view) own(c *call) *owner {
-	o := &owner{call: c, done: make(chan struct{})}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.owner = o
-	return o
-}
-
-func (v *view) disown(o *owner) {
-	v.mu.Lock()
-	if v.owner == o {
-		v.owner = nil
+	v.answering.Lock()
+	defer v.answering.Unlock()
+	if v.answered == wait {
+		return nil, nil, errAnswered
 	}
-	v.mu.Unlock()
-	close(o.done)
+	turn, err := answer()
+	if err != nil {
+		return nil, nil, err
+	}
+	v.answered = wait
+	v.expectCode()
+	return turn, v.own(c), nil
 }

@@ -40,6 +40,8 @@ type wire struct {
 	// writing holds one token, taken by whoever writes a line.
 	writing chan struct{}
 
+	arrivals queue // of calls of tools
+
 	pending []jsonrpc.Message // decoded and not read yet; of the reader alone
 
 	closing sync.Once
@@ -259,6 +261,9 @@ func (w *wire) begin(m message, b *batch) {
 	}
 	w.last++
 	r.number = w.last
+	if m.isA(methodCallTool) {
+		r.arrival = w.arrivals.join()
+	}
 	w.open[r.number] = r
 	w.numbers[string(r.id)] = r.number
 	if b != nil {

@@ -1,0 +1,78 @@
+package mcpserver
+
+import "testing"
+
+// claims has four calls claim the turn of a view. The first has it, the others are held.
+func claims() (v *view, held []*holding) {
+	v = newView("main", "fake", "")
+	var arrivals queue
+	for range 4 {
+		held = append(held, v.claim(&call{arrival: arrivals.join()}))
+	}
+	return v, held
+}
+
+// refusals is what was decided of each: "held", "runs" or why not.
+func refusals(held []*holding) (all [4]string) {
+	for i, h := range held {
+		select {
+		case <-h.decided:
+			if all[i] = h.refusal; h.refusal == "" {
+				all[i] = "runs"
+			}
+		default:
+			all[i] = "held"
+		}
+	}
+	return all
+}
+
+func TestClaim_EachRunsWhenTheOneBeforeIsDone(t *testing.T) {
+	v, held := claims()
+	for i := range held {
+		want := [4]string{"held", "held", "held", "held"}
+		for j := range i + 1 {
+			want[j] = "runs"
+		}
+		if got := refusals(held); got != want {
+			t.Errorf("after %d: got %q, want %q", i, got, want)
+		}
+		v.release(held[i].owner, "")
+	}
+}
+
+func TestClaim_OneThatIsGivenUpForTimeTakesThoseBehindItAlong(t *testing.T) {
+	v, held := claims()
+	if !v.drop(held[2]) || v.drop(held[2]) {
+		t.Error("it was not dropped once")
+	}
+	if got, want := refusals(held), [4]string{"runs", "held", "held", "the one before it was not run"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestClaim_OneThatIsCancelledLeavesTheOthers(t *testing.T) {
+	v, held := claims()
+	held[2].call.cancel()
+	v.drop(held[2])
+	v.release(held[0].owner, "")
+	v.release(held[1].owner, "")
+	if got, want := refusals(held), [4]string{"runs", "runs", "held", "runs"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestClaim_WhatComesAfterTheAnswerIsNotRefusedForIt(t *testing.T) {
+	v, held := claims()
+	held[0].call.settle(true)
+	after := v.claim(&call{arrival: held[0].call.arrival.queue.join()})
+	v.release(held[0].owner, "failed")
+	why := "an earlier call, which was not answered yet, failed"
+	if got, want := refusals(held), [4]string{"runs", why, why, why}; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	<-after.decided
+	if after.refusal != "" {
+		t.Errorf("got %q for a call that came after the answer", after.refusal)
+	}
+}

@@ -1,0 +1,279 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+// maxHeld bounds the inputs that are held for one session: a further one is refused.
+const maxHeld = 16
+
+// An owner is the call that has a session's turn: from before its input is submitted
+// until it is certain whether the client is given the answer.
+type owner struct {
+	call  *call
+	begun chan struct{} // closed when the input is submitted, or was refused
+	over  chan struct{} // closed when the call owns the turn no more, and has interrupted it if it was cancelled
+	spare uint64        // guarded by view.mu; a call with this number or a later one does not share the owner's fate; 0: see release
+}
+
+// A holding is an input that waits until the call before it is answered.
+type holding struct {
+	*owner
+	decided chan struct{}
+	refusal string // once decided; "" when the input is to be submitted
+}
+
+// claim makes a call the owner, or has it held. What a client sends before it has the
+// answer to an earlier call was meant to follow that: it runs when the earlier one is
+// done, and is refused when that came to anything else.
+func (v *view) claim(c *call) *holding {
+	h := &holding{
+		owner:   &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})},
+		decided: make(chan struct{}),
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case c.number() <= v.spoiled:
+		h.decide(v.spoiledBy)
+	case v.owner == nil:
+		v.owner = h.owner
+		h.decide("")
+	case len(v.held) == maxHeld:
+		h.decide(fmt.Sprintf("%d others are held already", maxHeld))
+	default:
+		v.held = append(v.held, h)
+	}
+	return h
+}
+
+func (h *holding) decide(refusal string) {
+	h.refusal = refusal
+	close(h.decided)
+}
+
+// own makes a call the owner that has fed a turn, or goes on with one.
+func (v *view) own(c *call) *owner {
+	o := &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
+	close(o.begun)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.owner = o
+	return o
+}
+
+// release ends that a call owns the turn. fate is what became of it, "" when it is
+// done: anything else refuses the inputs that came before its answer.
+func (v *view) release(o *owner, fate string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	defer close(o.over)
+	if v.owner != o {
+		return
+	}
+	v.owner = nil
+	if fate != "" {
+		last := o.call.outlived()
+		if o.spare > 0 {
+			last = min(last, o.spare-1)
+		}
+		v.spoilLocked(last, "an earlier call, which was not answered yet, "+fate)
+	}
+	v.nextLocked()
+}
+
+// spoilLocked refuses the inputs of calls up to a number.
+func (v *view) spoilLocked(last uint64, why string) {
+	if last > v.spoiled {
+		v.spoiled, v.spoiledBy = last, why
+	}
+	var left []*holding
+	for _, h := range v.held {
+		if h.call.number() <= last {
+			h.decide(why)
+		} else {
+			left = append(left, h)
+		}
+	}
+	v.held = left
+}
+
+// nextLocked has the first input that is held submitted, when nothing owns the turn.
+func (v *view) nextLocked() {
+	if v.owner == nil && len(v.held) > 0 {
+		h := v.held[0]
+		v.held = v.held[1:]
+		v.owner = h.owner
+		h.decide("")
+	}
+}
+
+// drop takes a call out of those that are held, if it still is. When it was not
+// cancelled, the inputs that came after it are refused, too.
+func (v *view) drop(h *holding) (dropped bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, other := range v.held {
+		if other != h {
+			continue
+		}
+		v.held = append(v.held[:i:i], v.held[i+1:]...)
+		if !h.call.isCancelled() {
+			behind := v.held[i:]
+			v.held = v.held[:i]
+			for _, other := range behind {
+				other.decide("the one before it was not run")
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// cutOff is called by a call that is about to end what runs. It waits until an input
+// that is being submitted is, and refuses those that are held: they came before. What
+// comes behind the call has nothing to do with what it ends.
+func (v *view) cutOff(ctx context.Context, c *call) {
+	v.mu.Lock()
+	o, number := v.owner, c.number()
+	if o != nil && number > 0 && (o.spare == 0 || number < o.spare) {
+		o.spare = number
+	}
+	if number > 0 {
+		v.spoilLocked(number-1, "a later call stopped what ran before it")
+		if v.spoiled >= number {
+			v.spoiled = number - 1
+		}
+	}
+	v.mu.Unlock()
+	if o != nil {
+		select {
+		case <-o.begun:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// afterCancelled waits until the turn of a cancelled call is interrupted, which is
+// bounded, so that the reply which comes next can say so. It returns false when ctx
+// ends.
+func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
+	v.mu.Lock()
+	o := v.owner
+	v.mu.Unlock()
+	if o == nil || o == mine || !o.call.isCancelled() {
+		return true
+	}
+	select {
+	case <-o.over:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pass waits until the calls about the same session that came before have begun. When
+// it returns false, ctx has ended or the deadline passed.
+func (a *asker) pass(ctx context.Context) bool {
+	return a.awaitOther(ctx, a.call.lane.first)
+}
+
+// takeTurn makes the call the owner of the session's next turn. When it returns false,
+// there is a result, which is nil when ctx ended.
+func (a *asker) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
+	h := a.view.claim(a.call.call)
+	select {
+	case <-h.decided:
+	default:
+		a.call.lane.leave()
+		if !a.awaitOther(ctx, h.decided) && a.view.drop(h) {
+			if ctx.Err() != nil {
+				return false, nil
+			}
+			return false, a.turnAway(ctx, "an earlier call is not answered yet")
+		}
+		<-h.decided
+	}
+	if h.refusal != "" {
+		return false, a.turnAway(ctx, h.refusal)
+	}
+	a.owner = h.owner
+	return true, nil
+}
+
+// turnAway tells the caller that its input was not run, and why.
+func (a *asker) turnAway(ctx context.Context, why string) *mcp.CallToolResult {
+	a.refuse(why)
+	return a.report(ctx, a.now)
+}
+
+// awaitOther waits for something, until the deadline, and tells the client that it is
+// alive.
+func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}) bool {
+	select {
+	case <-ready: // no timer when it is
+		return true
+	default:
+	}
+	beat := a.call.beat
+	for {
+		timer := time.NewTimer(time.Until(beat.next(a.deadline)))
+		select {
+		case <-ready:
+			timer.Stop()
+			return true
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		if !time.Now().Before(a.deadline) {
+			return false
+		}
+		if elapsed, due := beat.due(); due {
+			a.call.progress(elapsed.Seconds(), "an earlier call comes first")
+		}
+	}
+}
+
+// letGo ends that the call owns a turn, unless a reply does once it is given.
+func (a *asker) letGo() {
+	if a.owner == nil || a.told {
+		return
+	}
+	if a.fate == "" {
+		a.fate = "failed"
+	}
+	a.view.release(a.owner, a.fateNow())
+}
+
+// fateNow is what became of the call, for those that wait for it.
+func (a *asker) fateNow() string {
+	if a.call.isCancelled() {
+		return "was cancelled"
+	}
+	return a.fate
+}
+
+// fateOf is what a reply says of its turn; "" when that is done.
+func fateOf(r supervisor.Reply) string {
+	switch {
+	case r.Wait != nil:
+		return "waits for input"
+	case r.Outcome == "ok":
+		return ""
+	case r.Outcome == "error":
+		return "ended in an error"
+	case r.Outcome == "interrupted":
+		return "was interrupted"
+	case r.Outcome != "", r.State == supervisor.StateEnded:
+		return "ended the session"
+	default:
+		return "still runs"
+	}
+}

@@ -1,0 +1,218 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A burst is one call of several that a client makes before it has any answer.
+type burst struct {
+	tool string
+	args map[string]any
+}
+
+func code(input string) burst { return burst{"repl", map[string]any{"input": input}} }
+
+// sendAll sends calls in one piece, as a client does that lets a model make several in
+// one turn.
+func (c *client) sendAll(calls ...burst) (ids []string) {
+	c.t.Helper()
+	var lines strings.Builder
+	for _, call := range calls {
+		c.lastID++
+		ids = append(ids, fmt.Sprint(c.lastID))
+		params := map[string]any{"name": call.tool, "arguments": call.args}
+		if c.meta != nil {
+			params["_meta"] = c.meta
+		}
+		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.lastID, "method": "tools/call", "params": params})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		lines.Write(text)
+		lines.WriteByte('\n')
+	}
+	c.sendLine(strings.TrimSuffix(lines.String(), "\n"))
+	return ids
+}
+
+func TestHeld_CallsOfOneTurnRunInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	eras(t, func(t *testing.T, c *client) {
+		for i := range 20 {
+			ids := c.sendAll(
+				code(fmt.Sprintf("sleep 1ms\nprint a%d", i)),
+				code(fmt.Sprintf("print b%d", i)),
+				code(fmt.Sprintf("print c%d", i)),
+				code(fmt.Sprintf("print d%d", i)))
+			for n, id := range ids {
+				wantText(t, c.resultOf(id).text(), fmt.Sprintf("%c%d", 'a'+n, i))
+			}
+		}
+	})
+}
+
+func TestHeld_OverHTTPNoneOfOneTurnIsRefused(t *testing.T) {
+	t.Parallel()
+	webEras(t, func(t *testing.T, c *caller) {
+		c.repl("print begun")
+		for i := range 5 {
+			var calls []*asked
+			for n := range 3 {
+				calls = append(calls, c.startCall("repl", map[string]any{"input": fmt.Sprintf("sleep 1ms\nprint %d.%d", i, n)}, nil))
+			}
+			for n, call := range calls {
+				wantText(t, call.result().text(), fmt.Sprintf("%d.%d", i, n))
+			}
+		}
+	})
+}
+
+func TestHeld_ABatchIsTakenInItsOrder(t *testing.T) {
+	t.Parallel()
+	c := serveWeb(t, nil, 0).greet("2025-03-26")
+	c.repl("print begun")
+	call := func(id int, input string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q}}}`, id, input)
+	}
+	_, text, _ := c.do("POST", "["+call(91, "sleep 5ms\nprint a")+","+call(92, "print b")+","+call(93, "print c")+"]", nil)
+	a, b, last := strings.Index(text, `"a"`), strings.Index(text, `"b"`), strings.Index(text, `"c"`)
+	if a < 0 || b < a || last < b {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		first, why string
+		end        func(c *client)
+	}{
+		{"sleep 1ms\nerror E no", "ended in an error", nil},
+		{"sleep 1ms\nwait a? ", "waits for input", nil},
+		{"sleep 1ms\nexit 3", "ended the session", nil},
+		{"sleep", "was interrupted", func(c *client) {
+			c.untilState("running")
+			if _, err := c.main().Interrupt(c.t.Context(), 0); err != nil {
+				c.t.Error(err)
+			}
+		}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			t.Parallel()
+			c := greet(t, nil)
+			c.repl("print begun")
+			ids := c.sendAll(code(test.first), code("print b"), code("print c"))
+			if test.end != nil {
+				test.end(c)
+			}
+			c.resultOf(ids[0])
+			for _, id := range ids[1:] {
+				wantPart(t, c.resultOf(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
+			}
+			wantPart(t, c.repl("print d"), "d") // the answer to the wait, in that case
+		})
+	}
+}
+
+func TestHeld_AreRefusedWhenTheEarlierOneIsAnsweredAndGoesOn(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	ids := c.sendAll(burst{"repl", map[string]any{"input": "sleep", "timeout_ms": 500}}, code("print b"))
+	wantPart(t, c.resultOf(ids[0]).text(), "[running ")
+	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, still runs", "repl_interrupt to stop")
+	c.call("repl_interrupt", nil)
+	wantText(t, c.repl("print d"), "d")
+}
+
+func TestHeld_NoLongerThanTheirOwnTimeout(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	ids := c.sendAll(code("sleep"), burst{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
+	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call is not answered yet")
+	c.call("repl_interrupt", nil)
+	wantPart(t, c.resultOf(ids[0]).text(), "interrupted after ")
+}
+
+func TestHeld_ACancelDropsOneAndNoOther(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	ids := c.sendAll(code("sleep"), code("print b"), burst{"repl_sessions", nil})
+	c.resultOf(ids[2]) // both have come
+	c.untilState("running")
+	c.cancel(ids[1])
+	c.cancel(ids[0])
+	got := c.repl("print c")
+	wantPart(t, got, "[the call before was cancelled after ", "Interrupted", "c")
+	wantText(t, c.repl("print d"), "d")
+	if strings.Contains(got, "\nb\n") {
+		t.Errorf("got %q: the dropped input ran", got)
+	}
+	c.neverAnswered(ids[1])
+}
+
+func TestHeld_AreRefusedWhenTheEarlierOneIsCancelled(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	ids := c.sendAll(code("sleep"), code("print b"))
+	c.untilState("running")
+	c.cancel(ids[0])
+	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, was cancelled")
+	wantPart(t, c.repl("print c"), "c")
+	c.neverAnswered(ids[0])
+}
+
+func TestHeld_AreBounded(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	calls := []burst{code("sleep")}
+	for range 17 {
+		calls = append(calls, code("print held"))
+	}
+	ids := c.sendAll(calls...)
+	wantPart(t, c.resultOf(ids[17]).text(), "your input was NOT run: 16 others are held already")
+	c.call("repl_interrupt", nil)
+	for _, id := range ids[1:17] {
+		wantPart(t, c.resultOf(id).text(), "your input was NOT run")
+	}
+}
+
+// The order on the pipe is the order in which calls count.
+func TestHeld_AnInterruptRightBehindItsCallMeetsIt(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	for range 100 {
+		ids := c.sendAll(code("sleep"), burst{"repl_interrupt", nil})
+		wantPart(t, c.resultOf(ids[0]).text(), "interrupted after ")
+		if got := c.resultOf(ids[1]).text(); strings.Contains(got, "nothing was running") {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
+func TestHeld_WhatComesBehindAnInterruptRuns(t *testing.T) {
+	t.Parallel()
+	for _, stop := range []burst{{"repl_interrupt", nil}, {"repl_reset", nil}, code("\x03print c")} {
+		t.Run(fmt.Sprint(stop), func(t *testing.T) {
+			t.Parallel()
+			c := greet(t, nil)
+			c.repl("print begun")
+			for range 10 {
+				ids := c.sendAll(code("sleep"), code("print b"), stop, code("print d"))
+				wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run")
+				wantPart(t, c.resultOf(ids[3]).text(), "d")
+				if got := c.resultOf(ids[2]).text(); strings.Contains(got, "nothing was running") {
+					t.Fatalf("got %q", got)
+				}
+			}
+		})
+	}
+}
