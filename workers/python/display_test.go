@@ -129,6 +129,52 @@ func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
 	})
 }
 
+func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		s.Dir = t.TempDir()
+		write := func(name, text string) {
+			t.Helper()
+			path := filepath.Join(s.Dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("mine.py", "x = 1")
+		write("parts/__init__.py", "")
+		write("parts/one.py", "x = 1")
+		write("site-packages/theirs.py", "x = 1")
+		w := start(t, s)
+		wants := func(code, want string) {
+			t.Helper()
+			if r := w.Run(code); r.Script() != want {
+				t.Errorf("%s: got %q, want %q", code, r.Script(), want)
+			}
+		}
+		wants("import sys; sys.path.append('site-packages'); import mine, parts.one, theirs, importlib; mine.x", "1\n")
+		wants("mine.x", "1\n")
+		write("mine.py", "x = 22")
+		write("site-packages/theirs.py", "x = 22")
+		wants("mine.x", "<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>1\n")
+		wants("mine.x", "1\n")
+		wants("importlib.reload(mine); mine.x", "22\n")
+		write("mine.py", "x = 333")
+		write("parts/one.py", "x = 333")
+		if r := w.Run("x = = 1"); strings.Contains(r.Out(), "changed") {
+			t.Errorf("an input that does not run: got %q", r.Script())
+		}
+		wants("1", "<err>[mine.py, parts/one.py changed since they were imported: importlib.reload() takes each in]\n</err>1\n")
+		write("mine.py", "x = 4444")
+		wants("2", "<err>[mine.py changed since it was imported: importlib.reload(mine) takes it in]\n</err>2\n")
+		if err := os.Remove(filepath.Join(s.Dir, "mine.py")); err != nil {
+			t.Fatal(err)
+		}
+		wants("3", "3\n")
+	})
+}
+
 // A file of the user's that has the name of a module of the standard library is
 // for the user's own imports, and not for what the worker does.
 func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {

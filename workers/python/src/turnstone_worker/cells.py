@@ -9,6 +9,7 @@ import _ast
 import sys
 
 from turnstone_worker import imports
+from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
 from turnstone_worker.interrupt import TurnAborted
 
@@ -32,6 +33,7 @@ class Cells:
         self.sources = {}  # linecache entries by file name
         self.size = 0  # characters in them
         self.classes = {}  # the file of each class that a cell defined, by its name
+        self.imported = Imported()
         self.loop = None  # of top-level await
         self.tracer = None  # of the last cell, for the next one
 
@@ -49,6 +51,9 @@ class Cells:
             code = code[1:]
         self._remember(name, code)
         parts = self._compile(code, name)
+        changed = self.imported.changed()
+        if changed is not None:
+            print(changed, file=sys.stderr)
         if self.tracer is not None:
             sys.settrace(self.tracer)
             self.tracer = None
@@ -61,6 +66,7 @@ class Cells:
         finally:
             if sys.gettrace() is not None:
                 self._pause_tracing()
+            self.imported.look()
 
     async def _run_in_loop(self, parts):
         """A cell that awaits somewhere runs in the loop as a whole: it may make tasks first."""
