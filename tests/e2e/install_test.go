@@ -86,17 +86,15 @@ func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 	h := alone(t)
 	h.env = append(h.env, "PATH="+t.TempDir())
 	none := h.run(t, "", "install", "--all")
-	if none.status != 1 || !strings.Contains(none.stderr, "no client was found") || strings.Count(none.stdout, ": not on this machine (looked for ") != 9 {
+	if none.status != 1 || !strings.Contains(none.stderr, "no client was found") || strings.Count(none.stdout, ": not on this machine (looked for ") != 13 {
 		t.Errorf("got %v", none)
 	}
-	for dir, text := range map[string]string{".codex": "a = 1\n", ".gemini": ""} {
+	for dir, text := range map[string]string{".codex": "a = 1\n", ".gemini": "a = 1\n"} {
 		if err := os.Mkdir(filepath.Join(h.home(), dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if text != "" {
-			if err := os.WriteFile(filepath.Join(h.home(), dir, "config.toml"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(filepath.Join(h.home(), dir, "config.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 	dry := h.run(t, "", "install", "--all", "--dry-run")
@@ -119,6 +117,30 @@ func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 	bad := h.run(t, "", "install", "--all")
 	if bad.status != 1 || !strings.Contains(bad.stdout, "Codex: FAILED: ") || !strings.Contains(bad.stdout, "line 1, column 3") || !strings.Contains(bad.stdout, "Gemini CLI: added") {
 		t.Errorf("one that fails is told, and the others are done: got %v", bad)
+	}
+}
+
+// What an installation made is gone with it, or a later --all would believe it.
+func TestInstall_AnUninstalledClientIsNotThereAgain(t *testing.T) {
+	h := alone(t)
+	h.env = append(h.env, "PATH="+t.TempDir())
+	for _, args := range [][]string{{"install", "codex"}, {"install", "codex", "--uninstall"}} {
+		if got := h.run(t, "", args...); got.status != 0 {
+			t.Fatalf("got %v", got)
+		}
+	}
+	if got := h.run(t, "", "install", "--all"); got.status != 1 || !strings.Contains(got.stdout, "Codex: not on this machine") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestInstall_APathOfThisMachineInAProjectsFileIsSaid(t *testing.T) {
+	h := alone(t)
+	if got := h.run(t, "", "install", "cursor", "--scope", "project"); got.status != 0 || !strings.Contains(got.stdout, "this file is for other machines too, which may not have /") {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "install", "cursor"); got.status != 0 || strings.Contains(got.stdout, "other machines") {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -26,6 +26,15 @@ type Client struct {
 	state    bool                 // it writes its file all the time itself
 	approves string               // the setting that lets tools run unasked; "" when it has none
 	reload   string               // what makes it read the file again
+
+	// home is a directory of its own that shows that it is there; nil stands for that
+	// of its file.
+	home func(Places) string
+
+	// env hands a variable of its environment on, and envKey is the setting for that;
+	// nil when there is none.
+	env  *handover
+	unit float64 // seconds, of its setting "timeout"; 0 stands for a thousandth
 }
 
 // A Server is what a client is told to start.
@@ -34,6 +43,9 @@ type Server struct {
 	Command string
 	Args    []string
 	Approve bool // the client need not ask before a tool runs
+
+	// Env are the names of variables of the client's environment that the server gets.
+	Env []string
 }
 
 // Places are where clients keep things.
@@ -92,29 +104,57 @@ func Clients() []Client {
 		},
 		project: filepath.Join(".codex", "config.toml"), format: tomlText{}, servers: under("mcp_servers"),
 		settings: codexSettings, approves: "default_tools_approval_mode", reload: "its next session",
+		env: &handover{key: "env_vars"},
 	}, {
 		Name: "gemini", Title: "Gemini CLI", programs: []string{"gemini"},
 		file:    func(p Places) string { return filepath.Join(p.Home, ".gemini", "settings.json") },
 		project: filepath.Join(".gemini", "settings.json"), format: jsonc{}, servers: under("mcpServers"),
-		settings: func(s Server) []setting {
-			list := append(plain(s), setting{key: "timeout", value: callTimeout * 1000})
-			if s.Approve {
-				list = append(list, setting{key: "trust", value: true, fixed: true})
-			}
-			return list
+		settings: geminiSettings, approves: "trust", reload: "its next session",
+		env: &handover{"env", "$%s"},
+	}, {
+		Name: "qwen", Title: "Qwen Code", programs: []string{"qwen"},
+		file:    func(p Places) string { return filepath.Join(p.Home, ".qwen", "settings.json") },
+		project: filepath.Join(".qwen", "settings.json"), format: jsonc{}, servers: under("mcpServers"),
+		settings: geminiSettings, approves: "trust", reload: "its next session",
+		env: &handover{"env", "$%s"},
+	}, {
+		Name: "copilot", Title: "Copilot CLI", programs: []string{"copilot"},
+		file: func(p Places) string {
+			return filepath.Join(p.or("COPILOT_HOME", filepath.Join(p.Home, ".copilot")), "mcp-config.json")
 		},
-		approves: "trust", reload: "its next session",
+		project: filepath.Join(".github", "mcp.json"), format: jsonc{}, servers: under("mcpServers"),
+		settings: func(s Server) []setting {
+			return append(typed("local", s), setting{key: "tools", value: []string{"*"}})
+		},
+		reload: "its next session",
+	}, {
+		Name: "cline", Title: "Cline", programs: []string{"cline"},
+		file: func(p Places) string {
+			return filepath.Join(p.Home, ".cline", "data", "settings", "cline_mcp_settings.json")
+		},
+		home:   func(p Places) string { return filepath.Join(p.Home, ".cline") },
+		format: jsonc{}, servers: under("mcpServers"), unit: 1,
+		settings: func(s Server) []setting { return append(plain(s), setting{key: "timeout", value: callTimeout}) },
+		reload:   "once",
+	}, {
+		Name: "continue", Title: "Continue", programs: []string{"cn"},
+		file:    func(p Places) string { return filepath.Join(p.Home, ".continue", "mcpServers", "turnstone.json") },
+		home:    func(p Places) string { return filepath.Join(p.Home, ".continue") },
+		project: filepath.Join(".continue", "mcpServers", "turnstone.json"), format: jsonc{}, servers: under("mcpServers"),
+		settings: plain, reload: "a reload of its configuration",
 	}, {
 		Name: "cursor", Title: "Cursor", programs: []string{"cursor", "cursor-agent"},
 		file:    func(p Places) string { return filepath.Join(p.Home, ".cursor", "mcp.json") },
 		project: filepath.Join(".cursor", "mcp.json"), format: jsonc{}, servers: under("mcpServers"),
 		settings: func(s Server) []setting { return typed("stdio", s) }, reload: "a restart, or Refresh in its MCP settings",
+		env: &handover{"env", "${env:%s}"},
 	}, {
 		Name: "vscode", Title: "VS Code", programs: []string{"code"},
 		file:    func(p Places) string { return filepath.Join(p.Config, "Code", "User", "mcp.json") },
 		project: filepath.Join(".vscode", "mcp.json"), format: jsonc{}, servers: under("servers"),
 		settings: func(s Server) []setting { return typed("stdio", s) },
 		own:      codeCommands, reload: "its next chat, or the command MCP: List Servers",
+		env: &handover{"env", "${env:%s}"},
 	}, {
 		Name: "zed", Title: "Zed", programs: []string{"zed", "zeditor"},
 		file:    func(p Places) string { return filepath.Join(zedDir(p), "settings.json") },
@@ -194,6 +234,88 @@ func codexSettings(s Server) []setting {
 	return list
 }
 
+// geminiSettings are also those of Qwen Code, which is made from it.
+func geminiSettings(s Server) []setting {
+	list := append(plain(s), setting{key: "timeout", value: callTimeout * 1000})
+	if s.Approve {
+		list = append(list, setting{key: "trust", value: true, fixed: true})
+	}
+	return list
+}
+
+// A handover is a setting that hands variables of the client's environment on.
+type handover struct {
+	key  string
+	form string // of a value in a table by name; "" when the setting is a list of names
+}
+
+// HandsOver tells whether the client can be told which variables the server gets.
+func (c Client) HandsOver() bool { return c.env != nil }
+
+// names are the variables that an entry hands on, beyond those that all do.
+func (h *handover) names(has any, all []setting) (names []string) {
+	switch has := has.(type) {
+	case []any:
+		for _, v := range has {
+			name, _ := v.(string)
+			if !slices.ContainsFunc(all, func(s setting) bool {
+				list, _ := s.value.([]string)
+				return s.key == h.key && slices.Contains(list, name)
+			}) {
+				names = append(names, name)
+			}
+		}
+	case map[string]any:
+		for name, v := range has {
+			if v == fmt.Sprintf(h.form, name) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+	}
+	return names
+}
+
+// settingsWith are the settings of a server. A list of variables that the client
+// hands on goes beyond what all servers get, and what an entry has already.
+func (c Client) settingsWith(s Server, entry map[string]any) []setting {
+	list := c.settings(s)
+	if c.env == nil || c.env.form != "" || len(s.Env) == 0 {
+		return list
+	}
+	i := slices.IndexFunc(list, func(s setting) bool { return s.key == c.env.key })
+	names := slices.Clone(list[i].value.([]string))
+	if has, ok := entry[c.env.key].([]any); ok {
+		names = names[:0]
+		for _, v := range has {
+			name, _ := v.(string)
+			names = append(names, name)
+		}
+	}
+	for _, name := range s.Env {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	list[i].value, list[i].fixed = names, true
+	return list
+}
+
+// variables are the settings of the client's table that hand a server's variables on
+// and that an entry has not; nil when it has no such table.
+func (c Client) variables(s Server, entry map[string]any) (list []setting) {
+	if c.env == nil || c.env.form == "" {
+		return nil
+	}
+	has, _ := entry[c.env.key].(map[string]any)
+	for _, name := range s.Env {
+		if value := fmt.Sprintf(c.env.form, name); has[name] != value {
+			list = append(list, setting{name, value, true})
+		}
+	}
+	return list
+}
+
 // openCodeServers: version 2 has servers of its own below mcp, and still reads the
 // form of version 1. A file is kept in the form that it has.
 func openCodeServers(tree map[string]any) []string {
@@ -218,7 +340,11 @@ func (c Client) Found(p Places) (by string, looked []string) {
 		return file, looked
 	}
 	// A home directory says nothing, and neither does that of all applications.
-	if dir := filepath.Dir(file); dir != p.Home {
+	dir := filepath.Dir(file)
+	if c.home != nil {
+		dir = c.home(p)
+	}
+	if dir != p.Home {
 		looked = append(looked, dir)
 		if exists(dir) {
 			return dir, looked
@@ -239,6 +365,7 @@ type Entry struct {
 	Command  string
 	Args     []string
 	Settings map[string]any // all of them
+	unit     float64        // see Client
 }
 
 // target is the file that a scope names.
@@ -271,7 +398,9 @@ func (c Client) Look(p Places, project bool) (file string, entries []Entry, err 
 	servers, _ := v.(map[string]any)
 	for name, v := range servers {
 		if settings, ok := v.(map[string]any); ok {
-			if e := entryOf(name, settings); e.ours("") {
+			e := entryOf(name, settings)
+			e.unit = c.unit
+			if e.ours("") {
 				entries = append(entries, e)
 			}
 		}
@@ -309,9 +438,14 @@ func (e Entry) ours(command string) bool {
 	return base == "repl" || base == "turnstone" || command != "" && base == strings.TrimSuffix(filepath.Base(command), ".exe")
 }
 
-// Seconds is a setting as a time: for Codex in seconds, elsewhere in milliseconds.
+// Seconds is a setting as a time: for Codex and Cline in seconds, elsewhere in
+// milliseconds.
 func (e Entry) Seconds() (seconds float64, set bool) {
-	for key, unit := range map[string]float64{"tool_timeout_sec": 1, "timeout": 1000} {
+	timeout := 1000.0
+	if e.unit != 0 {
+		timeout = 1 / e.unit
+	}
+	for key, unit := range map[string]float64{"tool_timeout_sec": 1, "timeout": timeout} {
 		switch v := e.Settings[key].(type) {
 		case json.Number:
 			f, err := v.Float64()

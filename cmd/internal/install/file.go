@@ -82,6 +82,25 @@ func (s snapshot) remove() error {
 	return os.Remove(s.target)
 }
 
+// tidy removes the directories of a removed file that hold nothing else: they would
+// say that a client is there. Those that are for everything stay.
+func (p Places) tidy(file string) {
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil || dir == filepath.Dir(dir) {
+			return
+		}
+		for _, place := range []string{p.Home, p.Config, p.XDG, p.Project} {
+			if i, err := os.Stat(place); err == nil && os.SameFile(i, info) {
+				return
+			}
+		}
+		if os.Remove(dir) != nil { // something is in it
+			return
+		}
+	}
+}
+
 func (s snapshot) unchanged() error {
 	now, err := readFile(s.target)
 	if err != nil || now.there != s.there || !bytes.Equal(now.text, s.text) {

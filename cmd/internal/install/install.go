@@ -69,6 +69,7 @@ func (c Client) Uninstall(ctx context.Context, p Places, s Server, o Options) (R
 // A change is what is to happen to one file.
 type change struct {
 	client Client
+	places Places
 	server Server
 	file   string
 	was    snapshot
@@ -89,7 +90,7 @@ func (c Client) apply(ctx context.Context, p Places, s Server, o Options, plan f
 		return Report{Client: c}, err
 	}
 	for range tries {
-		r, err = c.attempt(ctx, &change{client: c, server: s, file: file}, o, plan)
+		r, err = c.attempt(ctx, &change{client: c, places: p, server: s, file: file}, o, plan)
 		if !errors.Is(err, errChanged) || ctx.Err() != nil {
 			break
 		}
@@ -139,13 +140,20 @@ func (c Client) at(tree map[string]any, name string) []string {
 	return append(slices.Clone(c.servers(tree)), name)
 }
 
-// with is a text with an entry in it.
-func (c Client) with(text []byte, name string, settings []setting) ([]byte, error) {
+// with is a text with an entry in it, and variables in the entry's table of them.
+func (c Client) with(text []byte, name string, settings, variables []setting) ([]byte, error) {
 	tree, err := c.format.parse(text)
 	if err != nil {
 		return nil, err
 	}
-	return put(c.format, text, c.at(tree, name), settings)
+	at := c.at(tree, name)
+	if len(settings) > 0 {
+		text, err = put(c.format, text, at, settings)
+	}
+	if err == nil && len(variables) > 0 {
+		text, err = put(c.format, text, append(at, c.env.key), variables)
+	}
+	return text, err
 }
 
 func (ch *change) mine() error {
@@ -162,7 +170,7 @@ func (ch *change) mine() error {
 
 // missing are the fixed settings that an entry has not as they should be.
 func (ch *change) missing() (list []setting) {
-	for _, s := range ch.client.settings(ch.server) {
+	for _, s := range ch.client.settingsWith(ch.server, ch.entry) {
 		if s.fixed && !reflect.DeepEqual(ch.entry[s.key], ch.client.format.decoded(s.value)) {
 			list = append(list, s)
 		}
@@ -171,19 +179,20 @@ func (ch *change) missing() (list []setting) {
 }
 
 func (ch *change) install() (err error) {
-	settings := ch.client.settings(ch.server)
+	settings := ch.client.settingsWith(ch.server, ch.entry)
+	variables := ch.client.variables(ch.server, ch.entry)
 	if ch.done = Added; ch.entry != nil {
 		if err := ch.mine(); err != nil {
 			return err
 		}
-		if settings = ch.missing(); len(settings) == 0 {
+		if settings = ch.missing(); len(settings) == 0 && len(variables) == 0 {
 			ch.done = Already
 			return nil
 		}
 		ch.done = Updated
 		_, ch.keepBackup = ch.before()
 	}
-	ch.text, err = ch.client.with(ch.was.text, ch.server.Name, settings)
+	ch.text, err = ch.client.with(ch.was.text, ch.server.Name, settings, variables)
 	return err
 }
 
@@ -213,6 +222,9 @@ func (ch *change) before() (before snapshot, found bool) {
 	}
 	e := entryOf(ch.server.Name, ch.entry)
 	s := Server{Name: e.Name, Command: e.Command, Args: e.Args, Approve: ch.client.approves != "" && ch.entry[ch.client.approves] != nil}
+	if ch.client.env != nil {
+		s.Env = ch.client.env.names(ch.entry[ch.client.env.key], ch.client.settings(s))
+	}
 	tree, err := ch.client.format.parse(before.text)
 	if err != nil {
 		return before, false
@@ -220,7 +232,7 @@ func (ch *change) before() (before snapshot, found bool) {
 	if old, err := entryAt(tree, ch.client.at(tree, s.Name)); err != nil || old != nil {
 		return before, false
 	}
-	text, err := ch.client.with(before.text, s.Name, ch.client.settings(s))
+	text, err := ch.client.with(before.text, s.Name, ch.client.settingsWith(s, nil), ch.client.variables(s, nil))
 	return before, err == nil && bytes.Equal(text, ch.was.text)
 }
 
@@ -234,7 +246,9 @@ func (ch *change) write(r Report) (Report, error) {
 	}
 	var err error
 	if ch.gone {
-		err = ch.was.remove()
+		if err = ch.was.remove(); err == nil {
+			ch.places.tidy(ch.was.target)
+		}
 	} else {
 		err = ch.was.replace(ch.text)
 	}
@@ -338,7 +352,7 @@ func claudeCommands(ch *change) []step {
 // It is used while there is none, since it knows best where one belongs.
 func codeCommands(ch *change) []step {
 	program, err := exec.LookPath("code")
-	if err != nil || ch.was.there || ch.done != Added {
+	if err != nil || ch.was.there || ch.done != Added || len(ch.server.Env) > 0 {
 		return nil
 	}
 	return []step{{program, "--add-mcp", string(inline(append([]setting{{"name", ch.server.Name, true}}, ch.client.settings(ch.server)...)))}}

@@ -71,6 +71,10 @@ func TestInstall_WritesWhatEachClientReads(t *testing.T) {
 	for name, want := range map[string]string{
 		"claude":         `{"mcpServers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"],"alwaysLoad":true}}}`,
 		"gemini":         `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"],"timeout":630000}}}`,
+		"qwen":           `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"],"timeout":630000}}}`,
+		"copilot":        `{"mcpServers":{"turnstone":{"type":"local","command":"/opt/bin/repl","args":["mcp","--lang","python"],"tools":["*"]}}}`,
+		"cline":          `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"],"timeout":630}}}`,
+		"continue":       `{"mcpServers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
 		"cursor":         `{"mcpServers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
 		"vscode":         `{"servers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
 		"zed":            `{"context_servers":{"turnstone":{"command":"/opt/bin/repl","args":["mcp","--lang","python"]}}}`,
@@ -91,8 +95,58 @@ func TestInstall_WritesWhatEachClientReads(t *testing.T) {
 			if exists(r.File) {
 				t.Errorf("%s is left, and held nothing but ours", r.File)
 			}
+			if by, _ := c.Found(p); by != "" {
+				t.Errorf("%s is left, which says that the client is there", by)
+			}
 			do(t, Absent, c.Uninstall, p, turnstone)
 		})
+	}
+}
+
+func TestInstall_LeavesADirectoryThatHoldsMore(t *testing.T) {
+	p, c := machine(t), client(t, "cline")
+	mine := filepath.Join(p.Home, ".cline", "rules")
+	write(t, mine, "mine", 0o600)
+	do(t, Added, c.Install, p, turnstone)
+	do(t, Removed, c.Uninstall, p, turnstone)
+	if !exists(mine) || exists(filepath.Join(p.Home, ".cline", "data")) {
+		t.Error("the directory of ours is left, or that of the person is gone")
+	}
+}
+
+func TestInstall_HandsOnTheVariablesThatAreNamed(t *testing.T) {
+	s := turnstone
+	s.Env = []string{"API_KEY", "REGION"}
+	for name, want := range map[string]string{
+		"gemini": `"env":{"API_KEY":"$API_KEY","REGION":"$REGION"}`,
+		"cursor": `"env":{"API_KEY":"${env:API_KEY}","REGION":"${env:REGION}"}`,
+		"codex":  `"TMPDIR","API_KEY","REGION"]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, c := machine(t), client(t, name)
+			r := do(t, Added, c.Install, p, s)
+			if got := strings.NewReplacer(" ", "", "\n", "").Replace(text(t, r.File)); !strings.Contains(got, want) {
+				t.Errorf("got %s\nwant %s", got, want)
+			}
+			do(t, Already, c.Install, p, s)
+			do(t, Already, c.Install, p, turnstone) // which names none, and takes none away
+			do(t, Removed, c.Uninstall, p, turnstone)
+			if exists(r.File) {
+				t.Errorf("%s is left:\n%s", r.File, text(t, r.File))
+			}
+		})
+	}
+}
+
+// What a person put there stays.
+func TestInstall_AVariableIsAddedToThoseThatAreThere(t *testing.T) {
+	p, c := machine(t), client(t, "cursor")
+	write(t, c.file(p), `{"mcpServers": {"turnstone": {"type": "stdio", "command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"], "env": {"MINE": "1"}}}}`, 0o600)
+	s := turnstone
+	s.Env = []string{"API_KEY"}
+	r := do(t, Updated, c.Install, p, s)
+	if got := text(t, r.File); !strings.Contains(got, `"MINE": "1"`) || !strings.Contains(got, `"API_KEY": "${env:API_KEY}"`) {
+		t.Errorf("got %s", got)
 	}
 }
 
