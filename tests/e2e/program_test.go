@@ -63,6 +63,41 @@ func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
 	}
 }
 
+func TestProgram_RunsAFileWhenTheSessionStarts(t *testing.T) {
+	h := newHome(t)
+	for name, text := range map[string]string{
+		"first.py": "y = 1\nprint('users')\n",
+		"init.py":  "import os\nx = y + 1\nmine = os.environ['PYTHONSTARTUP'].endswith('first.py')\n",
+		"bad.py":   "x = 3\n1/0\n",
+		".env":     "A='1 2'\nPYTHONSTARTUP=" + filepath.Join(h.dir, "first.py") + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, h.run(t, "", "--init", "init.py", "--env-file", ".env", "-e", "import os; x, mine, os.environ['A'], '_turnstone_init' in globals()"),
+		result{"users\n(2, True, '1 2', False)\n", "", 0})
+	if got := h.run(t, "", "--init", "bad.py", "-e", "x"); got.status != 0 || !strings.Contains(got.stdout+got.stderr, "ZeroDivisionError") || !strings.HasSuffix(got.stdout, "3\n") {
+		t.Errorf("a file that fails: got %v", got)
+	}
+	a := h.caller(t, "--init", "init.py", "--env-file", ".env")
+	if got := a.repl("x"); !strings.HasSuffix(got, "2") {
+		t.Errorf("an agent gets %q", got)
+	}
+	a.tool("repl_reset", map[string]any{})
+	if got := a.repl("x"); !strings.HasSuffix(got, "2") {
+		t.Errorf("after a reset an agent gets %q", got)
+	}
+}
+
+func TestProgram_AFileKnowsItselfAsPythonSaysIt(t *testing.T) {
+	h := newHome(t)
+	if err := os.WriteFile(filepath.Join(h.dir, "s.py"), []byte("import os, sys\nprint(sys.argv, os.path.isabs(__file__))\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, h.run(t, "", "s.py", "a"), result{"['s.py', 'a'] True\n", "", 0})
+}
+
 func TestProgram_ErrorIsOnStandardErrorAndStatus1(t *testing.T) {
 	got := newHome(t).run(t, "", "-e", "print('before')\n1/0")
 	if got.status != 1 || got.stdout != "before\n" || !strings.HasSuffix(got.stderr, "ZeroDivisionError: division by zero\n") {

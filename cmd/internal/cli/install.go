@@ -60,6 +60,8 @@ func parseInstallation(args []string) (*installation, error) {
 	f.StringVar(&i.server.Name, "name", "turnstone", "")
 	var with wanted
 	f.Var(&with, "with", "")
+	var env wanted
+	f.Var(&env, "env", "")
 	scope := f.String("scope", "user", "")
 	names, err := parseAnywhere(f, args)
 	if err != nil {
@@ -84,6 +86,17 @@ func parseInstallation(args []string) (*installation, error) {
 	for _, client := range i.clients {
 		if i.server.Approve && !client.Approves() && !i.all {
 			return nil, misuse("--approve: %s has no such setting; it asks as you tell it to", client.Title)
+		}
+	}
+	i.server.Env = env
+	for _, name := range env {
+		if !variableName.MatchString(name) {
+			return nil, misuse("--env %q: name a variable, whose value stays with the client", name)
+		}
+	}
+	for _, client := range i.clients {
+		if len(env) > 0 && !client.HandsOver() && !i.all {
+			return nil, misuse("--env: %s has no setting for that; use --env-file", client.Title)
 		}
 	}
 	if i.server.Args, err = c.serverArgs(f); err != nil {
@@ -149,6 +162,9 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 				return nil, err
 			}
 		}
+	}
+	if c.init != "" && c.lang == "" {
+		return nil, misuse("--init: a file is of one language; say which with --lang")
 	}
 	chosen := newFlags("")
 	new(choice).define(chosen)
@@ -235,9 +251,24 @@ func (i *installation) print(out io.Writer, r install.Report) {
 	if r.Note != "" {
 		fmt.Fprintf(out, "  %s\n", r.Note)
 	}
+	if r.Done != install.Removed && r.Done != install.Absent && i.options.Project {
+		if path := i.absolute(); path != "" {
+			fmt.Fprintf(out, "  this file is for other machines too, which may not have %s\n", path)
+		}
+	}
 	if changed := r.Done == install.Added || r.Done == install.Updated; changed && !i.options.DryRun {
 		fmt.Fprintf(out, "  read by %s at: %s\n", r.Client.Title, r.Client.Reload())
 	}
+}
+
+// absolute is a path of this machine that the entry names; "" when there is none.
+func (i *installation) absolute() string {
+	for _, word := range append([]string{i.server.Command}, i.server.Args...) {
+		if filepath.IsAbs(word) {
+			return word
+		}
+	}
+	return ""
 }
 
 // shellWord is a word as it can be pasted into a shell.

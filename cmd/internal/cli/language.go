@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,11 +27,11 @@ type language struct {
 	continuation string   // the prompt for the further lines of an input
 
 	// spec finds the runtime. executable and dir are the user's choices, or "".
-	spec func(executable, dir string) workers.Spec
+	spec func(executable, dir string, more surroundings) workers.Spec
 
 	// file is an input that runs a file, absolute, as a program of its own. It may
-	// change how the runtime starts.
-	file func(s *workers.Spec, path string, args []string) (input string, err error)
+	// change how the runtime starts. name is the path as it was given.
+	file func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
 	// quit is an input that ends the runtime the way it ends at the end of a program.
 	quit string
@@ -46,6 +47,12 @@ type language struct {
 	dialect conformance.Dialect
 }
 
+// surroundings are what a runtime finds beside what it inherits.
+type surroundings struct {
+	env  []string // as in workers.Spec
+	init string   // a file that it runs when it starts, absolute; "" for none
+}
+
 // languages are in the order in which they are offered; the first is the default.
 func languages() []language {
 	return []language{{
@@ -53,8 +60,9 @@ func languages() []language {
 		aliases:      []string{"py", "python3"},
 		display:      "Python",
 		continuation: "... ",
-		spec: func(executable, dir string) workers.Spec {
-			return python.Spec(python.Options{Path: executable, Dir: dir})
+		spec: func(executable, dir string, more surroundings) workers.Spec {
+			env, file := pythonInit(more)
+			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env}), "init-file.py", file)
 		},
 		file: pythonFile,
 		quit: "raise SystemExit",
@@ -70,8 +78,9 @@ func languages() []language {
 		aliases:      []string{"rlang"},
 		display:      "R",
 		continuation: "+ ",
-		spec: func(executable, dir string) workers.Spec {
-			return r.Spec(r.Options{Path: executable, Dir: dir})
+		spec: func(executable, dir string, more surroundings) workers.Spec {
+			env, file := rInit(more)
+			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env}), "init-file.R", file)
 		},
 		file: rFile,
 		quit: `base::quit(save = "no")`,
@@ -85,10 +94,74 @@ func languages() []language {
 	}}
 }
 
+// withInit is a spec with a file that runs the user's when the runtime starts.
+func withInit(s workers.Spec, name, text string) workers.Spec {
+	if text != "" && s.Files != nil {
+		s.Files = maps.Clone(s.Files)
+		s.Files[name] = []byte(text)
+	}
+	return s
+}
+
+// users is the value of a variable that --init takes for itself, and whether it is set.
+func (m surroundings) users(name string) (value string, set bool) {
+	for _, kv := range slices.Backward(m.env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v, true
+		}
+	}
+	return os.LookupEnv(name)
+}
+
+// pythonInit has Python run a file where it runs PYTHONSTARTUP, and after that.
+func pythonInit(m surroundings) (env []string, file string) {
+	if m.init == "" {
+		return m.env, ""
+	}
+	users, restore := "None", `os.environ.pop("PYTHONSTARTUP", None)`
+	if value, set := m.users("PYTHONSTARTUP"); set {
+		users = pythonString(value)
+		restore = `os.environ["PYTHONSTARTUP"] = users`
+	}
+	return append(slices.Clip(m.env), "PYTHONSTARTUP="+workers.FilesDir+"/init-file.py"), fmt.Sprintf(`
+def _turnstone_init(users, path, space):
+    import io, os, traceback
+    %s
+    for name in filter(None, (users, path)):
+        try:
+            with io.open_code(name) as file:
+                code = compile(file.read(), name, "exec", dont_inherit=True)
+            exec(code, space)
+        except Exception:
+            traceback.print_exc()
+globals().pop("_turnstone_init")(%s, %s, globals())
+`, restore, users, pythonString(m.init))
+}
+
+// rInit has R run a file where it runs the user's profile, and after that, with the
+// packages attached that are there at the prompt.
+func rInit(m surroundings) (env []string, file string) {
+	if m.init == "" {
+		return m.env, ""
+	}
+	users, restore := `if (file.exists(".Rprofile")) ".Rprofile" else "~/.Rprofile"`, `Sys.unsetenv("R_PROFILE_USER")`
+	if value, set := m.users("R_PROFILE_USER"); set {
+		users, restore = strconv.Quote(value), `Sys.setenv(R_PROFILE_USER = users)`
+	}
+	return append(slices.Clip(m.env), "R_PROFILE_USER="+workers.FilesDir+"/init-file.R"), fmt.Sprintf(`local({
+    users <- %s
+    %s
+    if (nzchar(users) && file.exists(users)) base::sys.source(users, envir = globalenv())
+    base::.First.sys()
+    base::sys.source(%s, envir = globalenv())
+})
+`, users, restore, strconv.Quote(m.init))
+}
+
 // pythonFile runs a file in __main__ under its own name, which is what
 // tracebacks, inspect and multiprocessing go by.
-func pythonFile(_ *workers.Spec, path string, args []string) (string, error) {
-	argv := []string{pythonString(path)}
+func pythonFile(_ *workers.Spec, path, name string, args []string) (string, error) {
+	argv := []string{pythonString(name)}
 	for _, a := range args {
 		argv = append(argv, pythonString(a))
 	}
@@ -101,7 +174,7 @@ exec(compile(__import__("io").open_code(__file__).read(), __file__, "exec", dont
 
 // rFile runs a file as Rscript does, to which it is what R reads instead of a
 // console: every value at the top level is printed, and stdin() is the file.
-func rFile(s *workers.Spec, path string, args []string) (string, error) {
+func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 	if len(args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
 	}

@@ -89,6 +89,12 @@ func mcp(s streams, args []string) (int, error) {
 	if err := errors.Join(c.settleDir(), web.settle(f), away.settle(web)); err != nil {
 		return statusUsage, err
 	}
+	if c.init != "" && c.lang == "" {
+		return statusUsage, misuse("--init: a file is of one language; say which with --lang")
+	}
+	if away.use && (c.init != "" || c.envFile != "") {
+		return statusUsage, misuse("--init and --env-file are for sessions of the server's own, not for those of a daemon")
+	}
 	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {
 		if c.executable(l) != "" { // a search has time until a session is opened
@@ -96,7 +102,7 @@ func mcp(s streams, args []string) (int, error) {
 				return statusUsage, err
 			}
 		}
-		specs[l.name] = func(dir string) workers.Spec { return l.spec(c.executable(l), dir) }
+		specs[l.name] = func(dir string) workers.Spec { return l.spec(c.executable(l), dir, c.surroundings()) }
 	}
 	if c.dir == "" {
 		c.dir = projectDir()

@@ -21,6 +21,8 @@ import (
 // choice is what every command that starts a runtime is told about it.
 type choice struct {
 	lang, python, r, dir string
+	init, envFile        string
+	env                  []string // what envFile says
 }
 
 // spec settles the choice.
@@ -58,8 +60,22 @@ func (c choice) settleExecutable(only language) error {
 	return nil
 }
 
-// settleDir checks the directory, if one is named, and makes it absolute.
+// settleDir checks the directory and the files that are named, and makes them
+// absolute.
 func (c *choice) settleDir() (err error) {
+	if c.envFile != "" {
+		if c.env, err = readEnvFile(c.envFile); err != nil {
+			return misuse("--env-file: %v", err)
+		}
+	}
+	if c.init != "" {
+		if i, err := os.Stat(c.init); err != nil || i.IsDir() {
+			return misuse("--init %s: no such file", c.init)
+		}
+		if c.init, err = filepath.Abs(c.init); err != nil {
+			return err
+		}
+	}
 	if c.dir == "" {
 		return nil
 	}
@@ -73,12 +89,14 @@ func (c *choice) settleDir() (err error) {
 // specOf finds the runtime of a language. An interpreter that is named and cannot
 // be used is the user's error.
 func (c choice) specOf(l language) (workers.Spec, error) {
-	s := l.spec(c.executable(l), c.dir)
+	s := l.spec(c.executable(l), c.dir, c.surroundings())
 	if s.Err != nil && c.executable(l) != "" {
 		return s, misuse("%v", s.Err)
 	}
 	return s, s.Err
 }
+
+func (c choice) surroundings() surroundings { return surroundings{env: c.env, init: c.init} }
 
 // define adds the flags that make the choice.
 func (c *choice) define(f *flag.FlagSet) {
@@ -86,6 +104,8 @@ func (c *choice) define(f *flag.FlagSet) {
 	f.StringVar(&c.python, "python", "", "")
 	f.StringVar(&c.r, "r", "", "")
 	f.StringVar(&c.dir, "dir", "", "")
+	f.StringVar(&c.init, "init", "", "")
+	f.StringVar(&c.envFile, "env-file", "", "")
 }
 
 // code is the value of -e, which may be given several times: one program, of which
@@ -137,7 +157,7 @@ func repl(s streams, args []string) (int, error) {
 		if err != nil {
 			return statusFailed, err
 		}
-		code, err := lang.file(&spec, path, f.Args()[1:])
+		code, err := lang.file(&spec, path, f.Arg(0), f.Args()[1:])
 		if err != nil {
 			return statusFailed, fmt.Errorf("cannot run the file: %w", err)
 		}

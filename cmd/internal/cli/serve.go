@@ -98,5 +98,5 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	if err := c.settleDir(); err != nil {
 		return workers.Spec{}, err
 	}
-	return l.spec(p.Runtime, c.dir), nil
+	return l.spec(p.Runtime, c.dir, surroundings{}), nil
 }

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// maxEnvFile bounds a file of variables, in bytes: a larger one is refused.
+const maxEnvFile = 1 << 20
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// readEnvFile reads a file of lines NAME=VALUE, as "K=V".
+func readEnvFile(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxEnvFile {
+		return nil, fmt.Errorf("%s is larger than %d MiB, which no file of variables is", path, maxEnvFile>>20)
+	}
+	var env []string
+	number := 0
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
+		number++
+		variable, err := envLine(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d: %w", path, number, err)
+		}
+		if variable != "" {
+			env = append(env, variable)
+		}
+	}
+	return env, nil
+}
+
+// envLine is a line as "K=V"; "" when it has none.
+func envLine(line string) (string, error) {
+	if line == "" || line[0] == '#' {
+		return "", nil
+	}
+	name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+	name = strings.TrimSpace(name)
+	switch {
+	case !ok:
+		return "", errors.New("it is no NAME=VALUE")
+	case !variableName.MatchString(name):
+		return "", fmt.Errorf("%q is no name of a variable", name)
+	case strings.ContainsRune(value, 0):
+		return "", errors.New("a variable cannot hold a NUL")
+	}
+	value, err := envValue(strings.TrimSpace(value))
+	return name + "=" + value, err
+}
+
+// envValue takes the quotes off. Between double ones \n, \t, \", \$ and \\ stand for
+// characters; nothing is put in the place of $NAME.
+func envValue(text string) (string, error) {
+	if text == "" || text[0] != '"' && text[0] != '\'' {
+		text, _, _ = strings.Cut(text, " #")
+		return strings.TrimSpace(text), nil
+	}
+	quote := text[0]
+	var value strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == quote:
+			if rest := strings.TrimSpace(text[i+1:]); rest != "" && rest[0] != '#' {
+				return "", fmt.Errorf("%q stands behind the closing quote", rest)
+			}
+			return value.String(), nil
+		case c == '\\' && quote == '"' && i+1 < len(text):
+			i++
+			if r, ok := map[byte]byte{'n': '\n', 't': '\t', '"': '"', '$': '$', '\\': '\\'}[text[i]]; ok {
+				value.WriteByte(r)
+			} else {
+				value.WriteString(text[i-1 : i+1])
+			}
+		default:
+			value.WriteByte(c)
+		}
+	}
+	return "", errors.New("its quote is not closed in the line")
+}
