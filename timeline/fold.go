@@ -12,13 +12,16 @@ import (
 // itself.
 const maxPeriod = 4
 
+// minGroups is how many equal groups are collapsed.
+const minGroups = 4
+
 // foldPeriods replaces groups of two to maxPeriod lines that repeat by the first one
 // and a note.
 func (r *renderer) foldPeriods(rows []row) []row {
 	var out []row
 	for i := 0; i < len(rows); {
 		lines, times := r.period(rows[i:])
-		if times < minRun {
+		if times < minGroups {
 			out = append(out, rows[i])
 			i++
 			continue
@@ -28,7 +31,7 @@ func (r *renderer) foldPeriods(rows []row) []row {
 		out = append(out, row{
 			kind:   noteRow,
 			times:  1,
-			cut:    fmt.Sprintf("… these %d lines repeated %d×", lines, times),
+			cut:    fmt.Sprintf("… these %d lines %d times in all", lines, times),
 			elided: sum(rows[i+lines : end]),
 		})
 		i = end
@@ -36,15 +39,15 @@ func (r *renderer) foldPeriods(rows []row) []row {
 	return out
 }
 
-// period is the length of the shortest group that rows begin with at least minRun
+// period is the length of the shortest group that rows begin with at least minGroups
 // times, and how often; else 0 and 0.
 func (r *renderer) period(rows []row) (lines, times int) {
-	for lines = 2; lines <= min(maxPeriod, len(rows)/minRun); lines++ {
+	for lines = 2; lines <= min(maxPeriod, len(rows)/minGroups); lines++ {
 		n := lines // rows that equal those one group before, and the first group
 		for n < len(rows) && r.same(&rows[n-lines], &rows[n]) {
 			n++
 		}
-		if times = n / lines; times >= minRun {
+		if times = n / lines; times >= minGroups {
 			return lines, times
 		}
 	}

@@ -74,7 +74,7 @@ func TestRender_GroupsThatRepeatAreFolded(t *testing.T) {
 			printed := "before\n" + strings.Repeat(group, times) + "line 0\nafter\n"
 			want := printed
 			if times >= 4 && lines <= 4 {
-				want = "before\n" + group + fmt.Sprintf("… these %d lines repeated %d×\n", lines, times) + "line 0\nafter\n"
+				want = "before\n" + group + fmt.Sprintf("… these %d lines %d times in all\n", lines, times) + "line 0\nafter\n"
 			}
 			got := folded(printed, false)
 			if got.Text() != want || got.Elided {

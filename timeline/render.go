@@ -59,8 +59,8 @@ func (r Rendering) Text() string {
 //
 // Text is shown as a terminal would show it in the end: \r and \b are applied,
 // colours and other escape sequences are dropped, what is not text is shown as
-// \xNN. Four or more identical lines become the line and "… repeated N×", N
-// being how often it stands there in all; groups of two to four lines likewise. Where
+// \xNN. Ten or more identical lines become the line and "… N times in all"; groups
+// of two to four lines likewise, from four groups on. Where
 // the streams of a turn take turns, lines of standard error are marked, except at the
 // turn's end: an error there speaks for itself. Input is not shown, but for what
 // others than Self typed: one line of it.
@@ -405,8 +405,9 @@ func (r *renderer) closeTurn() {
 
 const stderrMark = "[stderr] "
 
-// minRun is how many equal lines are collapsed.
-const minRun = 4
+// minRun is how many equal lines are collapsed: fewer are as soon read, and may be
+// copied by who reads them.
+const minRun = 10
 
 // content is the text of a row without its newline.
 func (r *renderer) content(w *row) string {
@@ -443,7 +444,7 @@ func (r *renderer) chars(w *row) int {
 	return n + utf8.RuneCountInString(repeatLine(w.times))
 }
 
-func repeatLine(times int) string { return fmt.Sprintf("… repeated %d×\n", times) }
+func repeatLine(times int) string { return fmt.Sprintf("… %d times in all\n", times) }
 
 // fit replaces rows by one elision until the text is within the budget.
 func (r *renderer) fit() {

@@ -28,7 +28,7 @@ func TestPython_ReplyIsWhatAPersonWouldSee(t *testing.T) {
 		{"Ann", "hi Ann"},
 		{"import sys; sys.stdin.readline()", "[waiting for input]"},
 		{"\n", `'\n'`},
-		{"for i in range(10): print('same')", "same\n… repeated 10×"},
+		{"for i in range(10): print('same')", "same\n… 10 times in all"},
 		{"import os; os.write(1, b'raw ') and print('managed')", "raw managed"},
 	} {
 		wantText(t, c.repl(step.input), step.want)
