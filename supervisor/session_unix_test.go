@@ -120,7 +120,8 @@ func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 		defer sup.Close()
 		spec := fake(nil)
 		spec.Files = map[string][]byte{"given": nil}
-		spec.Env = append(spec.Env, "TMPDIR=elsewhere", "FILES="+workers.FilesDir, "TMPDIR="+workers.FilesDir)
+		spec.Env = append(spec.Env, "TMPDIR=elsewhere", "FILES="+workers.FilesDir)
+		spec.PlainEnv = []string{"TMPDIR=" + workers.FilesDir}
 		s, err := sup.Open(t.Context(), "main", spec)
 		if err != nil {
 			t.Fatal(err)

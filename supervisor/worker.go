@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,8 +83,8 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 		return out
 	}
 	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, expand(s.spec.Env)...)
-	if strings.ContainsFunc(files, unicode.IsSpace) { // R ends when its temporary files are to be in such a place
-		changes = slices.DeleteFunc(changes, func(kv string) bool { return kv == "TMPDIR="+files })
+	if !strings.ContainsFunc(files, unicode.IsSpace) {
+		changes = append(changes, expand(s.spec.PlainEnv)...)
 	}
 	proc, err := host.Start(&host.Command{
 		Path: s.spec.Path,

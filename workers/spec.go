@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// FilesDir stands in Spec.Args and Spec.Env for the private directory that
-// holds Spec.Files. It is known only when the worker starts, and removed with all
-// that is in it when the worker has ended. TMPDIR={files} has no effect where its
-// path has white space: R ends then.
+// FilesDir stands in Spec.Args, Spec.Env and Spec.PlainEnv for the private directory
+// that holds Spec.Files. It is known only when the worker starts, and removed with all
+// that is in it when the worker has ended.
 const FilesDir = "{files}"
 
 // MinMemoryLimit is the smallest memory limit of a Spec, in bytes: a stage and a
@@ -34,6 +33,10 @@ type Spec struct {
 	// Env is applied in order to the supervisor's environment:
 	// "K=V" sets K, "K" alone removes it.
 	Env []string
+
+	// PlainEnv is applied behind Env where the path of FilesDir has no white space, for
+	// runtimes that cannot do with any in these variables.
+	PlainEnv []string
 
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string

@@ -146,7 +146,7 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 	if base == nil {
 		base = os.Environ()
 	}
-	changes := slices.Concat([]string{"TERM=dumb", "PAGER=cat"}, spec.Env, s.Env, []string{"REPL_IPC=3,4," + Nonce})
+	changes := slices.Concat([]string{"TERM=dumb", "PAGER=cat"}, spec.Env, spec.PlainEnv, s.Env, []string{"REPL_IPC=3,4," + Nonce})
 	cmd.Env = environment(base, changes, files)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.ExtraFiles = []*os.File{workerIn, workerOut}

@@ -94,7 +94,7 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 	for _, arg := range spec.Args {
 		s.cmd.Args = append(s.cmd.Args, strings.ReplaceAll(arg, workers.FilesDir, s.dir))
 	}
-	s.cmd.Env = environment(spec.Env, s.dir)
+	s.cmd.Env = environment(slices.Concat(spec.Env, spec.PlainEnv), s.dir)
 	s.cmd.Dir = spec.Dir
 	if s.link, err = startLinked(s.cmd, s.nonce); err != nil {
 		return nil, err

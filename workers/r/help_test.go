@@ -111,13 +111,25 @@ func TestHelp_NoEditorIsOpened(t *testing.T) {
 			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
 		}
 	}
-	for _, code := range []string{"View(mtcars)", "utils::View(mtcars)"} {
-		r := w.Run(code)
-		if want := "error: there is no data viewer here: print the object, or a part of it with head()"; outcome(r) != want || strings.Count(r.Out(), "\n") != 1 {
-			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
-		}
-	}
 	w.Run("options(editor = function(name, file, title) paste(name, title)); print(edit(1:2))").Wants(t, "[1] \"1 1:2\" \"2 1:2\"\n")
+}
+
+func TestHelp_ViewIsText(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for _, c := range []struct{ code, want string }{
+		{"View(women[1:2, ])", "women[1:2, ]: 2 rows, 2 columns\n  height weight\n1     58    115\n2     59    117\n"},
+		{"utils::View(data.frame(a = 1), 'mine')", "mine: 1 row, 1 column\n  a\n1 1\n"},
+		{"x <- diag(3); View(x)", "x: 3 rows, 3 columns\n     [,1] [,2] [,3]\n[1,]    1    0    0\n[2,]    0    1    0\n[3,]    0    0    1\n"},
+		{"View(list(a = 1))", "list(a = 1)\nList of 1\n $ a: num 1\n"},
+		{"View(women[0, ])", "women[0, ]: 0 rows, 2 columns\n[1] height weight\n<0 rows> (or 0-length row.names)\n"},
+	} {
+		w.Run(c.code).Wants(t, c.want)
+	}
+	got := w.Run("View(as.data.frame(matrix(0L, 1000, 30)))").Out()
+	if !strings.Contains(got, ": 1000 rows, 30 columns; the first 20 rows, 20 columns\n") || strings.Contains(got, "V21") || strings.Contains(got, "\n21 ") {
+		t.Errorf("got %q", got)
+	}
 }
 
 // The worker's R code is nowhere that a user looks or trips over.
@@ -134,9 +146,7 @@ func TestCode_IsNowhereToBeSeen(t *testing.T) {
 	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-2]" {
 		t.Errorf("got %q", got)
 	}
-	if r := w.Run("utils::View(1)"); !strings.Contains(outcome(r), "no data viewer") {
-		t.Errorf("got %s", outcome(r))
-	}
+	w.Run("utils::View(1)").Wants(t, "1\n num 1\n")
 }
 
 // R without its default packages works, and what is loaded later is settled then.
@@ -146,7 +156,5 @@ func TestCode_WorksWithoutDefaultPackages(t *testing.T) {
 	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-1]" {
 		t.Errorf("got %q", got)
 	}
-	if r := w.Run("library(utils); View(1)"); !strings.Contains(outcome(r), "no data viewer") {
-		t.Errorf("got %q, %s", r.Script(), outcome(r))
-	}
+	w.Run("library(utils); View(1)").Wants(t, "1\n num 1\n")
 }

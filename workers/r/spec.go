@@ -109,8 +109,9 @@ func fill(s *workers.Spec, o Options) error {
 	for _, name := range waysIn {
 		s.Env = append(s.Env, name+"="+workers.FilesDir+"/boot.R", kept(name))
 	}
-	// R's own temporary directory goes with the worker, also when R is killed.
-	s.Env = append(s.Env, "TMPDIR="+workers.FilesDir, kept("TMPDIR"))
+	// R's own temporary directory goes with the worker, also when R is killed. R does not
+	// start where that has white space in its path.
+	s.PlainEnv = []string{"TMPDIR=" + workers.FilesDir, kept("TMPDIR")}
 	files, err := scripts()
 	if err != nil {
 		return err

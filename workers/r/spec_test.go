@@ -44,10 +44,9 @@ func TestSpec_RemembersTheUsersVariables(t *testing.T) {
 		"R_TESTS={files}/boot.R", "TURNSTONE_R_TESTS=inherited",
 		"R_PROFILE={files}/boot.R", "TURNSTONE_R_PROFILE",
 		"R_PROFILE_USER={files}/boot.R", "TURNSTONE_R_PROFILE_USER=",
-		"TMPDIR={files}", "TURNSTONE_TMPDIR=/scratch",
 	}
-	if !slices.Equal(s.Env, want) {
-		t.Errorf("got  %q,\nwant %q", s.Env, want)
+	if plain := []string{"TMPDIR={files}", "TURNSTONE_TMPDIR=/scratch"}; !slices.Equal(s.Env, want) || !slices.Equal(s.PlainEnv, plain) {
+		t.Errorf("got  %q and %q,\nwant %q and %q", s.Env, s.PlainEnv, want, plain)
 	}
 }
 

@@ -6,8 +6,22 @@ MAX_DOCUMENT <- 4e6  # bytes that are read to be shown, a second or two of work;
 no_editor <- function()
   stop("there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function", call. = FALSE)
 
-no_viewer <- function()
-  stop("there is no data viewer here: print the object, or a part of it with head()", call. = FALSE)
+# View: how large it is, and its beginning. Anything but a table is shown by its structure.
+view <- function(x, title) {
+  if (length(dim(x)) != 2L) {
+    cat(title, "\n", sep = "")
+    return(invisible(utils::str(x)))
+  }
+  size <- dim(x)
+  shown <- pmin(size, MAX_VIEW)
+  count <- function(n) paste(sprintf("%.0f %s%s", as.numeric(n), c("row", "column"), ifelse(n == 1L, "", "s")), collapse = ", ")
+  cat(title, ": ", count(size), if (any(shown < size)) paste0("; the first ", count(shown)), "\n", sep = "")
+  if (is.data.frame(x)) x <- as.data.frame(x)  # those of packages cut by rules of their own
+  print(x[seq_len(shown[1L]), seq_len(shown[2L]), drop = FALSE])
+  invisible()
+}
+
+MAX_VIEW <- 20L  # rows, and columns
 
 # ---------------------------------------------------------------- browseURL
 
@@ -207,4 +221,4 @@ decode <- function(text) {
   gsub("&amp;", "&", text, fixed = TRUE)
 }
 
-list(browse = browse, no_editor = no_editor, no_viewer = no_viewer, print_vignette = print_vignette, print_vignettes = print_vignettes)
+list(browse = browse, no_editor = no_editor, view = view, print_vignette = print_vignette, print_vignettes = print_vignettes)

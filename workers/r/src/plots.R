@@ -342,4 +342,31 @@ contain <- function(action)
 complain <- function(...)
   if ((complaints <<- complaints + 1L) <= MAX_COMPLAINTS) note(...)
 
-list(open = open, finish = finish, before_text = before_text)
+# ---------------------------------------------------------------- Python within R
+
+# matplotlib, as reticulate loads it into this process: plt.show() has a place to show to.
+settle_matplotlib <- function() {
+  pyplot <- reticulate::import("matplotlib.pyplot")
+  if (Sys.getenv("MPLBACKEND") == "") pyplot$switch_backend("agg")
+  reticulate::py_set_attr(pyplot, "show", function(...) show_figures(pyplot))
+}
+
+show_figures <- function(pyplot) {
+  if (Sys.getpid() != owner) return(invisible())
+  look()
+  shim("turnstone_drawing")  # what is withheld is told in the end
+  file <- tempfile(fileext = ".png")
+  on.exit({ unlink(file); pyplot$close("all") })
+  for (number in unlist(pyplot$get_fignums())) {
+    pyplot$figure(as.integer(number))$savefig(file, format = "png")
+    bytes <- bytes_of(file)
+    if (length(bytes) > MAX_BYTES || sent >= MAX_PAGES) withheld <<- withheld + 1L
+    else if (is_whole(bytes)) {
+      sent <<- sent + 1L
+      shim("turnstone_image", bytes, length(bytes), "image/png", paste0("plot-", pages <<- pages + 1L), 0L, "")
+    }
+  }
+  invisible()
+}
+
+list(open = open, finish = finish, before_text = before_text, settle_matplotlib = settle_matplotlib)

@@ -60,7 +60,7 @@ settle_programs <- function() {
 settle_utils <- function(...) {
   utils <- asNamespace("utils")
   ours <- list(
-    View = function(x, title) help$no_viewer(),
+    View = function(x, title) help$view(x, if (missing(title)) deparse1(substitute(x)) else title),
     dataentry = function(data, modes) help$no_editor(),
     edit.data.frame = function(name, ...) help$no_editor(),
     edit.matrix = function(name, ...) help$no_editor(),
@@ -88,6 +88,7 @@ settle_utils <- function(...) {
 
 settle_device()
 settle_programs()
+setHook("reticulate::matplotlib.pyplot::load", function(...) plots$settle_matplotlib())
 if (isNamespaceLoaded("utils")) settle_utils() else setHook(packageEvent("utils", "attach"), settle_utils)
 
 list(

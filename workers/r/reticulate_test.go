@@ -1,0 +1,49 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+)
+
+// startReticulate is a worker whose R has Python with matplotlib within it. CI has none.
+func startReticulate(t *testing.T) *worker {
+	t.Helper()
+	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
+	has := "cat(requireNamespace('reticulate', quietly = TRUE) && reticulate::py_module_available('matplotlib'))"
+	if w.Run(has).Out() != "TRUE" {
+		t.Skip("reticulate or matplotlib is not installed: install them with apt-get install r-cran-reticulate python3-matplotlib")
+	}
+	return w
+}
+
+func TestReticulate_FiguresAreShown(t *testing.T) {
+	t.Parallel()
+	w := startReticulate(t)
+	w.Run("plt <- reticulate::import('matplotlib.pyplot')")
+	tell(t, w, []told{
+		{"x <- plt$plot(1:3); cat('drawn\\n'); plt$show(); cat('shown\\n')", "drawn\n[plot-1]shown\n"},
+		{"plt$show(block = TRUE)", ""},
+		{"reticulate::py_run_string('import matplotlib.pyplot as p; p.plot([1, 2]); p.figure(); p.plot([2, 1]); p.show()')", "[plot-2][plot-3]"},
+		{"plot(1)\nx <- plt$plot(1:3); plt$show()", "[plot-4][plot-5]"},
+	})
+}
+
+// An interrupt at a prompt of Python's ends the code that asked.
+func TestReticulate_PromptsAreNoDebuggers(t *testing.T) {
+	t.Parallel()
+	w := startReticulate(t)
+	w.Run("f <- function() { x <- reticulate:::readline('Please? '); cat('GOT', x, '\\n') }")
+	w.Begin("f()")
+	if wait := w.UntilWait(); wait.Kind != "line" || wait.Prompt != "Please? " {
+		t.Errorf("got %+v", wait)
+	}
+	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" || r.Out() != "" && r.Out() != "\n" {
+		t.Errorf("got %q, %s", r.Script(), outcome(r))
+	}
+	if got, want := w.Run("f()", "Ada").Script(), `[wait line line "Please? "][line "Ada"]GOT Ada `+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
