@@ -125,7 +125,8 @@ func FromTimeline(e timeline.Event) Event {
 	return w
 }
 
-// Timeline is the event as it was. One of an unknown type is a notice.
+// Timeline is the event as the session recorded it. One of an unknown type becomes a
+// notice.
 func (w Event) Timeline() timeline.Event {
 	e := timeline.Event{Seq: w.Seq, At: w.At, Generation: w.Generation, Turn: w.Turn, Between: w.Between, Line: w.Line}
 	switch w.Type {

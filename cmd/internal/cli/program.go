@@ -117,7 +117,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 	return exitStatus(terminal.LastEnd(reply)), nil
 }
 
-// settle waits until nothing runs any more, and answers what is asked until then.
+// settle answers what the code asks until nothing runs any more.
 func (r *run) settle(ctx context.Context) (supervisor.Reply, error) {
 	for {
 		reply, err := r.session.Wait(ctx, &supervisor.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})

@@ -35,7 +35,7 @@ func (f *front) admit() (*client, error) {
 		return nil, errEnding
 	}
 	if len(f.clients) >= maxClients && !f.makeRoomLocked() {
-		return nil, fmt.Errorf("%d clients are connected, which is as many as may be: end one", maxClients)
+		return nil, fmt.Errorf("too many clients (%d); disconnect one", maxClients)
 	}
 	f.made++
 	c := &client{front: f, id: rand.Text(), requests: 1, numbers: make(map[string]int64), answered: make(chan struct{})}

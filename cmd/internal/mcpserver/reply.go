@@ -240,8 +240,8 @@ func (a *asker) state(r supervisor.Reply) (state, advice string) {
 	return "", ""
 }
 
-// elsewhere says where the output is of a turn that this call started, when another
-// call was told all of it first: each is told once.
+// elsewhere reports where the output of a turn is that this call started, when
+// another call received all of it first: each piece is delivered once.
 func (a *asker) elsewhere(r supervisor.Reply) string {
 	if !a.started || r.OutputBytes == 0 || tells[timeline.Text](r) {
 		return ""

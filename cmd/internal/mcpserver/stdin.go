@@ -38,7 +38,7 @@ func (p StdinPolicy) taught() string {
 	case StdinDeny:
 		return wait + "it gets end of file."
 	default:
-		return answer + " Passwords are asked of the user, not of you."
+		return answer + " The user is asked for passwords, and you are not."
 	}
 }
 
