@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -116,6 +117,26 @@ func lastCell(line []byte) int {
 	_, n := utf8.DecodeLastRune(line)
 	return n
 }
+
+// Lines makes lines of a session's text, as Render and the output file show them. The
+// zero value is ready. It holds 64 KiB of the unfinished line.
+type Lines struct{ p printer }
+
+// Add takes in text, and returns the lines that it finished.
+func (l *Lines) Add(t Text) []string {
+	before := l.p.lines
+	l.p.write(t.Stream, t.Data)
+	if l.p.lines == before {
+		l.p.out = l.p.out[:0] // the beginning of a line that is too long
+		return nil
+	}
+	lines := strings.Split(string(l.p.out), "\n")
+	l.p.out = l.p.out[:0]
+	return lines[:l.p.lines-before]
+}
+
+// Open is the unfinished line.
+func (l *Lines) Open() string { return string(l.p.line) }
 
 // open reports whether the last line has text and is unfinished.
 func (p *printer) open() bool { return len(p.line) > 0 || p.continued }

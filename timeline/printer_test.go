@@ -172,3 +172,17 @@ func TestPlain_IsWhatATerminalShows(t *testing.T) {
 		}
 	}
 }
+
+func TestLines_AreThoseOfTheOutputFile(t *testing.T) {
+	var l Lines
+	var got []string
+	for _, piece := range []string{"a\nb", "c\n\n", "1%\r2", "%", strings.Repeat("x", 200_000), "\nend"} {
+		got = append(got, l.Add(Text{Data: []byte(piece)})...)
+		if piece == "%" && l.Open() != "2%" {
+			t.Errorf("got %q, want the line that is not finished", l.Open())
+		}
+	}
+	if len(got) != 4 || got[0] != "a" || got[1] != "bc" || got[2] != "" || !strings.HasSuffix(got[3], "xxx") || l.Open() != "end" {
+		t.Errorf("got %d lines: %.30q, then %q", len(got), got, l.Open())
+	}
+}

@@ -274,6 +274,16 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	if got := other.repl("x"); !strings.Contains(got, "NameError") {
 		t.Errorf("another client's main session is not its own: %q", got)
 	}
+	other.repl("import time\nfor i in range(10**6): print(i, flush=True); time.sleep(.01)", "timeout_ms", 0)
+	if got := other.tool("repl_output", map[string]any{"until": "^[0-9]*3$"}); !strings.Contains(got, "3\n") || !strings.Contains(got, "[running ") {
+		t.Errorf("until a line matches: %q", got)
+	}
+	if got := other.tool("repl_reset", map[string]any{"close": true}); !strings.Contains(got, "is closed") {
+		t.Errorf("got %q", got)
+	}
+	if got := c.tool("repl_sessions", nil); strings.Contains(got, "another") {
+		t.Errorf("a session that was closed is there: %q", got)
+	}
 }
 
 // What one was shown the other was not, also when it is started anew.

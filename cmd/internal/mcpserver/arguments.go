@@ -37,12 +37,18 @@ type (
 		Session string   `json:"session"`
 		WaitMS  *float64 `json:"wait_ms"`
 		After   *uint64  `json:"after"`
+		Until   string   `json:"until"`
 		Grep    string   `json:"grep"`
 		Lines   string   `json:"lines"`
 	}
 
 	sessionArgs struct {
 		Session string `json:"session"`
+	}
+
+	resetArgs struct {
+		Session string `json:"session"`
+		Close   bool   `json:"close"`
 	}
 )
 

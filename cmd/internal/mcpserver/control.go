@@ -17,7 +17,11 @@ import (
 
 // interrupt is the tool repl_interrupt.
 func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	a, result := s.askerFor(ctx, r, arguments)
+	args, err := decode[sessionArgs](r, arguments)
+	if err != nil {
+		return failure(err)
+	}
+	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 	if a == nil {
 		return result
 	}
@@ -29,15 +33,23 @@ func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMe
 	return a.report(ctx, a.now)
 }
 
-// reset is the tool repl_reset. It waits until the new interpreter is ready.
+// reset is the tool repl_reset. It waits until the new interpreter is ready, or ends
+// the session for good.
 func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
-	a, result := s.askerFor(ctx, r, arguments)
+	args, err := decode[resetArgs](r, arguments)
+	if err != nil {
+		return failure(err)
+	}
+	// Variables are not given up for a call that may mean another session.
+	if err := needsKnown[resetArgs](r); err != nil {
+		return failure(err)
+	}
+	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 	if a == nil {
 		return result
 	}
-	// Variables are not given up for a call that may mean another session.
-	if err := needsKnown[sessionArgs](r); err != nil {
-		return failure(err)
+	if args.Close {
+		return a.end(ctx)
 	}
 	a.view.cutOff(ctx, r.call)
 	if err := a.session.Reset(ctx); err != nil {
@@ -50,14 +62,13 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 	return a.poll(ctx)
 }
 
-// askerFor is the call of a tool that takes nothing but a session, or else the
-// call's result.
-func (s *server) askerFor(ctx context.Context, r *request, arguments json.RawMessage) (*asker, *mcp.CallToolResult) {
-	args, err := decode[sessionArgs](r, arguments)
-	if err != nil {
-		return nil, failure(err)
+// end closes the session, whatever it does.
+func (a *asker) end(ctx context.Context) *mcp.CallToolResult {
+	if err := a.session.End(ctx); err != nil {
+		return a.lost(ctx, err)
 	}
-	return s.askAbout(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
+	a.sessions.forget(a.view)
+	return plain(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.view.name))
 }
 
 // askAbout is a call about a session that is there, or else the call's result. waits

@@ -42,6 +42,7 @@ type Session interface {
 	Interrupt(ctx context.Context, turn uint64) (supervisor.InterruptResult, error)
 	Reset(ctx context.Context) error
 	Variables(ctx context.Context) (supervisor.Variables, error)
+	End(ctx context.Context) error   // for good, and for everybody
 	Close(ctx context.Context) error // of a Host's session: to use it no more
 
 	OutputPath() string
@@ -101,6 +102,8 @@ func (o own) Active(id uint64) (Turn, bool) {
 	}
 	return turn, true
 }
+
+func (o own) End(ctx context.Context) error { return o.Close(ctx) }
 
 func (o own) OutputPath() string { return o.Log().OutputPath() }
 

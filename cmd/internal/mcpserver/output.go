@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -36,13 +37,13 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 		return s.resume(ctx, r, time.Now().Add(wait))
 	}
 	ways := 0
-	for _, given := range []bool{args.Grep != "", args.Lines != "", args.After != nil} {
+	for _, given := range []bool{args.Grep != "", args.Lines != "", args.After != nil, args.Until != ""} {
 		if given {
 			ways++
 		}
 	}
 	if ways > 1 {
-		return failure(errors.New("grep, lines and after are three ways to look: use one"))
+		return failure(errors.New("until, grep, lines and after are four ways to look: use one"))
 	}
 	a, result := s.askAbout(ctx, r, args.Session, time.Now().Add(wait), true)
 	if a == nil {
@@ -55,6 +56,8 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 		return a.lines(args.Lines)
 	case args.After != nil:
 		return a.again(ctx, timeline.Seq(*args.After))
+	case args.Until != "":
+		return a.pollUntil(ctx, args.Until)
 	}
 	return a.poll(ctx)
 }
@@ -68,13 +71,76 @@ func (a *asker) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResu
 	return a.render(r)
 }
 
-func (a *asker) grep(pattern string) *mcp.CallToolResult {
+// expression is an argument that is a regular expression.
+func expression(name, pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(pattern)
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		return nil, fmt.Errorf("%s is not a regular expression: %s in %q (RE2 syntax, without lookaround)", name, bad.Code, bad.Expr)
+	}
+	return re, err
+}
+
+// pollUntil is poll that also ends when a line matches that the caller has not been
+// told, finished or not.
+func (a *asker) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResult {
+	re, err := expression("until", pattern)
 	if err != nil {
-		var bad *syntax.Error
-		if errors.As(err, &bad) {
-			return failure(fmt.Errorf("grep is not a regular expression: %s in %q (RE2 syntax, without lookaround)", bad.Code, bad.Expr))
+		return failure(err)
+	}
+	after, _ := a.view.knows()
+	looking, stop := context.WithCancel(ctx)
+	found, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		if a.matches(looking, after, re) {
+			close(found)
 		}
+	}()
+	defer func() { stop(); <-ended }()
+	return a.await(ctx, func(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error) {
+		waiting, stop := context.WithCancel(ctx)
+		defer stop()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			select {
+			case <-found:
+				stop()
+			case <-waiting.Done():
+			}
+		}()
+		r, err := a.session.Wait(waiting, o)
+		stop()
+		<-over
+		select {
+		case <-found:
+			if ctx.Err() == nil { // what there was may lack the line
+				a.found = true
+				return a.now(ctx, o)
+			}
+		default:
+		}
+		return r, err
+	})
+}
+
+// matches waits for a line that matches, behind a cursor. It returns false when ctx
+// ends.
+func (a *asker) matches(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
+	var lines timeline.Lines
+	for e := range a.session.Events(ctx, after) {
+		text, ok := e.Body.(timeline.Text)
+		if ok && (slices.ContainsFunc(lines.Add(text), re.MatchString) || lines.Open() != "" && re.MatchString(lines.Open())) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *asker) grep(pattern string) *mcp.CallToolResult {
+	re, err := expression("grep", pattern)
+	if err != nil {
 		return failure(err)
 	}
 	found, err := a.session.Grep(re, maxLines+1)

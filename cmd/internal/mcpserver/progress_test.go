@@ -49,7 +49,7 @@ func TestProgress_FirstComesAfterASecond(t *testing.T) {
 		if all[0].Progress < 1 {
 			t.Errorf("the first came after %v s, want 1", all[0].Progress)
 		}
-		wantPart(t, all[0].Message, "7 bytes so far")
+		wantPart(t, all[0].Message, "7 bytes so far: so far")
 	})
 }
 

@@ -103,6 +103,7 @@ type asker struct {
 	resumed  *resumption // nil when no answer of a person came with the call
 	denied   int         // how many reads got the end of file, because nobody may answer
 
+	found     bool   // a line has come that the call waits for
 	refused   bool   // the input was not used
 	refusal   string // why, if the state does not say it
 	fruitless int    // interrupts of the turn that runs, when the last is this call's and had no effect
@@ -265,14 +266,14 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 				return result
 			}
 			continue
-		case isOver(r) || !time.Now().Before(a.deadline):
+		case isOver(r) || a.found || !time.Now().Before(a.deadline):
 			if !beat.hold(ctx) {
 				return nil
 			}
 			return a.tell(ctx, wait, r, o.After)
 		}
 		if elapsed, due := beat.due(); due {
-			a.call.progress(elapsed.Seconds(), progressText(r))
+			a.call.progress(elapsed.Seconds(), progressText(r)+lastWords(r))
 		}
 	}
 }

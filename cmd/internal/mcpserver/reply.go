@@ -1,12 +1,14 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -325,6 +327,44 @@ func progressText(r supervisor.Reply) string {
 	return fmt.Sprintf("%.1f s, %s", r.Elapsed.Seconds(), sofar)
 }
 
+// lastWords is the last line that the turn has printed, for a person: short, and
+// without what is not to be seen.
+func lastWords(r supervisor.Reply) string {
+	const enough, most = 4 << 10, 120 // bytes that are looked at, and characters that are shown
+	var text []byte
+	for _, e := range slices.Backward(r.Events) {
+		if b, ok := e.Body.(timeline.Text); ok && e.Turn == r.Turn && !e.Between {
+			text = slices.Concat(b.Data[max(0, len(b.Data)-enough):], text)
+		}
+		if len(text) >= enough {
+			_, text, _ = bytes.Cut(text, []byte("\n")) // the first line lacks its beginning
+			break
+		}
+	}
+	lines := strings.FieldsFunc(timeline.Plain(string(text)), func(c rune) bool { return c == '\n' })
+	for _, line := range slices.Backward(lines) {
+		line = strings.TrimSpace(strings.Map(func(c rune) rune {
+			if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) {
+				return -1
+			}
+			return c
+		}, line))
+		if line != "" {
+			return ": " + firstRunes(line, most)
+		}
+	}
+	return ""
+}
+
+// firstRunes is at most so many characters of s: its beginning.
+func firstRunes(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most]) + "…"
+}
+
 // plain is a result of one text.
 func plain(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
@@ -373,5 +413,5 @@ func (s *server) openFailure(err error) *mcp.CallToolResult {
 	if len(names) == 0 {
 		return failure(errors.New("too many sessions: all are of other clients; call again when one of those has ended"))
 	}
-	return failure(fmt.Errorf("too many sessions: use one of %s, or end one by leaving its interpreter", list(names, "or", "")))
+	return failure(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", list(names, "or", "")))
 }

@@ -238,3 +238,47 @@ func TestSessions_TheVariablesOfOneAreListed(t *testing.T) {
 	c.repl("print ready")
 	wantText(t, list(), "[this runtime does not list its variables]")
 }
+
+func TestOutput_UntilALineMatches(t *testing.T) {
+	c := greet(t, nil)
+	c.repl("print ready")
+	until := func(pattern string) toolResult {
+		return c.call("repl_output", map[string]any{"until": pattern})
+	}
+	r := until("a(?=b)")
+	if !r.IsError {
+		t.Errorf("got %q", r.text())
+	}
+	wantPart(t, r.text(), "until is not a regular expression: ", "RE2")
+
+	// The turn does not end: only the match can.
+	c.call("repl", map[string]any{"input": "sleep 300ms\nprint one\nprint two words\nsleep", "timeout_ms": 0})
+	wantPart(t, until("^two w").text(), "one\ntwo words\n[running ")
+	id := c.startCall("repl_output", map[string]any{"until": "^one"}) // what was told is not new
+	c.call("repl_interrupt", nil)
+	if got := c.resultOf(id).text(); strings.Contains(got, "one") {
+		t.Errorf("got %q", got)
+	}
+
+	c.call("repl", map[string]any{"input": "sleep 300ms\nprint one\nwait Port? ", "timeout_ms": 0})
+	wantPart(t, until("never").text(), "one\n", `[waiting for input: "Port? "]`)
+	c.repl("x")
+	wantText(t, until("never").text(), "[idle, nothing new]")
+}
+
+func TestReset_CloseEndsASessionForGood(t *testing.T) {
+	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
+	c.call("repl", map[string]any{"input": "print 1", "session": "work"})
+	c.repl("print 1")
+	r := c.call("repl", map[string]any{"input": "print 1", "session": "third"})
+	wantPart(t, r.text(), "too many sessions: use one of main or work", "close one (repl_reset, close: true)")
+	c.call("repl", map[string]any{"input": "sleep", "session": "work", "timeout_ms": 0})
+	c.untilState("running")
+	wantText(t, c.call("repl_reset", map[string]any{"session": "work", "close": true}).text(), `[session "work" is closed, and its variables are lost]`)
+	if text := c.call("repl_sessions", nil).text(); strings.Contains(text, "work") {
+		t.Errorf("got %q", text)
+	}
+	wantPart(t, c.call("repl", map[string]any{"input": "print 1", "session": "third"}).text(), "1\n")
+	wantText(t, c.call("repl_reset", map[string]any{"close": true}).text(), `[session "main" is closed, and its variables are lost]`)
+	wantPart(t, c.repl("print 2"), "2")
+}

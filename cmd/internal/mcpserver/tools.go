@@ -55,7 +55,7 @@ func (s *server) addTools(to *mcp.Server) {
 	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.repl)
 	add("repl_output", "Read output", outputDescription, reads, s.outputSchema(), s.output)
 	add("repl_interrupt", "Interrupt", "Interrupt what a session runs, as Ctrl-C does. Its variables stay.", stops, s.sessionSchema(), s.interrupt)
-	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, s.sessionSchema(), s.reset)
+	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, s.resetSchema(), s.reset)
 	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory. Or the variables of one: name, type, shape, size.", reads, object(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.list)
 
 	to.AddReceivingMiddleware(nameTools(names))
@@ -144,13 +144,16 @@ func (s *server) replSchema() schema {
 }
 
 func (s *server) outputSchema() schema {
-	zero := int64(0)
 	return s.withSession("its name", map[string]schema{
 		"wait_ms": timeSchema("how long to wait for the code to end; default 45000, 0 does not wait"),
-		"after":   {Type: "integer", Minimum: &zero, Description: "show everything after this event once more; 0 is all"},
+		"until":   {Type: "string", Description: "regular expression: return as soon as a new line of output matches"},
 		"grep":    {Type: "string", Description: "regular expression (RE2): show only lines that match, with their numbers"},
 		"lines":   {Type: "string", Description: `lines to show: "120-180", "120-", "-50" for the last 50`},
 	})
+}
+
+func (s *server) resetSchema() schema {
+	return s.withSession("its name", map[string]schema{"close": {Type: "boolean", Description: "end the session for good"}})
 }
 
 func (s *server) sessionSchema() schema {

@@ -262,6 +262,12 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (superv
 	return supervisor.Completion{Start: p.Start, Matches: p.Matches}, err
 }
 
+// End ends the session for good, for everybody.
+func (s *Session) End(ctx context.Context) error {
+	_, err := call(ctx, s, func(c *client.Client) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
+	return err
+}
+
 // Variables lists what user code has made.
 func (s *Session) Variables(ctx context.Context) (supervisor.Variables, error) {
 	v, err := call(ctx, s, func(c *client.Client) (client.Variables, error) { return c.Variables(ctx, s.name) })
