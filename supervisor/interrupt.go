@@ -36,7 +36,8 @@ const (
 // turn is dropped and a pending wait is over. It waits up to a second for the
 // effect, or until ctx ends. An interrupt after one that stayed pending is of
 // level 2, which user code cannot swallow. An input that is still held, because
-// the session starts, is dropped and never runs.
+// the session starts, is dropped and never runs; turn 0 then interrupts the start-up,
+// too.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (InterruptResult, error) {
 	return s.InterruptAs(ctx, "", turn)
 }
@@ -51,8 +52,11 @@ func (s *Session) InterruptAs(ctx context.Context, author string, turn uint64) (
 	if held := s.held; held != nil && (turn == 0 || turn == held.id) {
 		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("turn %d was interrupted before it ran", held.id) + by(author)})
 		s.dropHeldLocked("interrupted")
-		s.mu.Unlock()
-		return InterruptIdle, nil
+		// Who names no turn means the start-up, too: it may be what never ends.
+		if w := s.worker; turn != 0 || s.turn == nil || w == nil || !w.isReady {
+			s.mu.Unlock()
+			return InterruptIdle, nil
+		}
 	}
 	t, w := s.turn, s.worker
 	switch {

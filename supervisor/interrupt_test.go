@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,30 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 		if x, ok := e.Body.(timeline.Text); ok && strings.Contains(string(x.Data), "never") {
 			t.Error("the dropped input ran")
 		}
+	}
+}
+
+// Who names no turn wants the session back: the start-up is interrupted with what it holds up.
+func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
+	if r, err := s.Wait(limited(t), &supervisor.WaitOptions{Poll: true}); err != nil || r.State != supervisor.StateStarting {
+		t.Fatalf("got %v, %v", r.State, err)
+	}
+	turn, err := s.Submit(t.Context(), "print never")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s.Info().Worker.Name == "" { // before, there is no code to interrupt
+		runtime.Gosched()
+	}
+	if got, err := s.Interrupt(limited(t), 0); got != supervisor.InterruptIdle || err != nil {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	if r := await(t, turn); r.Outcome != "interrupted" {
+		t.Errorf("got %q", r.Outcome)
+	}
+	if s.Info().State != supervisor.StateIdle {
+		t.Errorf("got %v: the start-up goes on", s.Info().State)
 	}
 }
 
