@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -210,10 +211,12 @@ void ask(char **prompt, char **got) {
 	*got = (char *)line;
 }`)
 	library := filepath.Join(dir, "ask.so")
-	if out, err := exec.Command("cc", "-shared", "-fPIC", "-Wl,-undefined,dynamic_lookup", "-o", library, filepath.Join(dir, "ask.c")).CombinedOutput(); err != nil {
-		if out, err = exec.Command("cc", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "ask.c")).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	cc := exec.Command("cc", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "ask.c"))
+	if runtime.GOOS == "darwin" {
+		cc.Args = append(cc.Args, "-Wl,-undefined,dynamic_lookup")
+	}
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	w := start(t, setup{})
 	w.Run(fmt.Sprintf("dyn.load(%q); ask <- function(p) trimws(.C('ask', p, got = '')$got)", library))
