@@ -212,6 +212,20 @@ func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 	}
 }
 
+// One that only a child has felt is not taken by the look at the end of the turn.
+func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("plot(1)")
+	for range rounds(4) {
+		w.Begin("system('echo on; exec sleep 60')")
+		w.Await("on\n")
+		if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" {
+			t.Fatalf("got %q, %s", r.Script(), outcome(r))
+		}
+	}
+}
+
 // A plot is drawn once more before something asks: what comes meanwhile counts, too.
 func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
 	w := start(t, setup{})

@@ -315,7 +315,7 @@ static bool new_error(void) {
 
 /* finish ends the turn. It is called without the lock. */
 static void finish(void) {
-	bool other_error = new_error();
+	bool other_error = new_error(), waits = interrupt_waits(); /* our code takes it */
 	code_finish();
 	fflush(stdout);
 
@@ -323,7 +323,7 @@ static void finish(void) {
 	bool own = state.complained || (other_error && !state.interrupted); /* an error with a message of R's */
 	bool failed = reset && (own || !(left || state.interrupted || signalled)); /* else the code went back by itself */
 	bool cut_short = (reset && !left) || state.unrun > 0 ||
-		(state.interrupted && (!state.started || R_interrupts_pending)); /* pending: a child or a read took it */
+		(state.interrupted && (!state.started || waits || R_interrupts_pending)); /* a child or a read took it */
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
 	state.unrun = 0;
