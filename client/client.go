@@ -389,6 +389,18 @@ func (c *Client) Reset(ctx context.Context, session string) (s Session, err erro
 	return s, err
 }
 
+// Clients are those who are connected; of one session, if it is not "".
+func (c *Client) Clients(ctx context.Context, session string) ([]Attached, error) {
+	var all Clients
+	err := c.Call(ctx, MethodClients, NameParams{session}, &all)
+	return all.Clients, err
+}
+
+// Detach ends another connection. Its turns go on, and its keyboard is given back.
+func (c *Client) Detach(ctx context.Context, p DetachParams) error {
+	return c.Call(ctx, MethodDetach, p, nil)
+}
+
 // CloseSession ends a session for good.
 func (c *Client) CloseSession(ctx context.Context, session string) error {
 	return c.Call(ctx, MethodClose, NameParams{session}, nil)
@@ -525,7 +537,15 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 			}
 			return l.Event.Timeline(), nil
 		case MethodEnded:
-			w.fail(ErrEnded)
+			var e Ended
+			err := ErrEnded
+			if json.Unmarshal(m.Params, &e) == nil && e.Detached {
+				err = &Error{Code: codeUnreachable, Kind: KindDetached, Message: e.Reason}
+			}
+			w.mu.Lock()
+			w.err = err // also when the connection has ended meanwhile
+			w.mu.Unlock()
+			return timeline.Event{}, err
 		}
 	}
 	e := w.ahead[0]

@@ -38,6 +38,9 @@ const (
 
 	MethodMark = "reader/mark"
 
+	MethodClients = "connection/list"
+	MethodDetach  = "connection/detach"
+
 	MethodSubscribe   = "stream/subscribe"
 	MethodPause       = "stream/pause"
 	MethodResume      = "stream/resume"
@@ -68,6 +71,7 @@ const (
 	KindUnreachable = "unreachable"   // made by this package: the daemon is gone
 	KindProtocol    = "protocol"      // made by this package: the daemon is of another version
 	KindCancelled   = "cancelled"     // the call was
+	KindDetached    = "detached"      // made by this package: somebody has ended the connection
 	KindUnknown     = "unknown_lang"  // there is no such language
 	KindSubscribed  = "no_such_watch" // there is no such subscription
 )
@@ -89,11 +93,12 @@ type Info struct {
 // prepared first: the session is provisional then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
-	Name     string          `json:"name,omitempty"`     // "" makes one up
-	Language string          `json:"language,omitempty"` // "" is the daemon's default
-	Dir      string          `json:"dir,omitempty"`      // absolute; "" is the daemon's own
-	Runtime  string          `json:"runtime,omitempty"`  // which interpreter, as --python has it
-	With     []string        `json:"with,omitempty"`     // packages to prepare
+	Name     string          `json:"name,omitempty"`         // "" makes one up
+	Language string          `json:"language,omitempty"`     // "" is the daemon's default
+	Dir      string          `json:"dir,omitempty"`          // absolute; "" is the daemon's own
+	Runtime  string          `json:"runtime,omitempty"`      // which interpreter, as --python has it
+	With     []string        `json:"with,omitempty"`         // packages to prepare
+	CullMS   int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
 	Token    json.RawMessage `json:"progressToken,omitempty"`
 }
 
@@ -142,9 +147,10 @@ const MaxAuthorBytes = 128
 
 // IsAuthor reports whether the daemon takes name as an author's, "" included. It
 // stands before each input, at terminals and in replies to models, so there are no
-// control characters in it.
+// control characters in it, and none that nobody sees or that turn others round.
 func IsAuthor(name string) bool {
-	return len(name) <= MaxAuthorBytes && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	return len(name) <= MaxAuthorBytes && utf8.ValidString(name) && !strings.ContainsFunc(name, unseen)
 }
 
 // NameParams name a session.
@@ -276,10 +282,42 @@ type Marked struct {
 	Reader string       `json:"reader"`
 }
 
+// Clients are those who are connected, by when they came.
+type Clients struct {
+	Clients []Attached `json:"clients"`
+}
+
+// Attached is one connection to the daemon.
+type Attached struct {
+	Client   string       `json:"client"`
+	PID      int          `json:"pid,omitempty"`    // its process, where the system tells
+	Author   string       `json:"author,omitempty"` // the last name that it gave
+	Since    time.Time    `json:"since"`
+	Self     bool         `json:"self,omitempty"` // it is the one that asks
+	Sessions []Attachment `json:"sessions"`
+}
+
+// An Attachment is what a connection has to do with a session.
+type Attachment struct {
+	Session  string `json:"session"`
+	Watches  bool   `json:"watches,omitempty"`
+	Reads    string `json:"reads,omitempty"`    // under that name
+	Keyboard bool   `json:"keyboard,omitempty"` // nobody else may write
+	Holds    bool   `json:"holds,omitempty"`    // until it is given back, not for a turn
+	Calls    int    `json:"calls,omitempty"`    // that wait for it
+}
+
+// DetachParams end another connection.
+type DetachParams struct {
+	Client string `json:"client"`
+	Author string `json:"author,omitempty"` // who does; it is told
+}
+
 // SubscribeParams watch a session from a cursor; 0 is its beginning.
 type SubscribeParams struct {
 	Session string       `json:"session"`
 	After   timeline.Seq `json:"after,omitempty"`
+	Author  string       `json:"author,omitempty"` // who watches
 }
 
 // A Subscribed names a subscription. A snapshot of everything up to Seq follows. One
@@ -313,11 +351,13 @@ type Live struct {
 	Event        Event  `json:"event"`
 }
 
-// An Ended says that a subscription is over, and why: its session was closed.
+// An Ended says that a subscription is over, and why: its session was closed, or its
+// connection is ended by somebody else.
 type Ended struct {
 	Subscription string `json:"subscription"`
 	Session      string `json:"session"`
 	Reason       string `json:"reason"`
+	Detached     bool   `json:"detached,omitempty"`
 }
 
 // A Reply is what happened between a caller's cursor and now.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +42,7 @@ type Session struct {
 	since      time.Time     // when state was reached
 	changed    chan struct{} // closed at the next change that a waiter may want; nil when nobody waits
 	closed     bool
+	missed     bool   // it was said that dir is gone
 	rung       string // the rung of the stop ladder that ended the last worker
 	generation uint64
 	worker     *worker // nil when ended
@@ -181,6 +184,7 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 	t := &Turn{s: s, done: make(chan struct{}), input: []byte(code), author: author}
 	t.lastLine = lastLineOf(code)
 	known := s.terminalReaders()
+	s.missFiles()
 	s.mu.Lock()
 	switch {
 	case s.closed:
@@ -241,6 +245,20 @@ func (s *Session) withdraw(t *Turn) bool {
 		s.lastTurn-- // its number was never used
 	}
 	return t.outcome == "ended" && t.started.IsZero()
+}
+
+// missFiles says once that the session's directory is not there any more, which tidy
+// programs may have removed.
+func (s *Session) missFiles() {
+	if _, err := os.Lstat(filepath.Join(s.dir, lockName)); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.missed && !s.closed {
+		s.missed = true
+		s.appendLocked(timeline.Notice{Message: "the session's directory " + s.dir + " was removed: what was kept there is lost, such as older output; the session goes on"})
+	}
 }
 
 func (s *Session) busyLocked() *BusyError {

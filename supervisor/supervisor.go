@@ -64,6 +64,10 @@ type Options struct {
 	// MaxSessions bounds the open sessions. 0 means DefaultMaxSessions.
 	MaxSessions int
 
+	// OnEnd is called when a session's worker has ended, by whomever; nil: nobody wants
+	// to know. The session waits for it.
+	OnEnd func(session string, end timeline.GenerationEnded)
+
 	// MemoryBytes bounds what each session's timeline keeps in memory, and
 	// OutputBytes each of its files. 0 means the defaults of timeline.Options.
 	MemoryBytes int64
@@ -123,10 +127,7 @@ func New(opts *Options) (*Supervisor, error) {
 	if o.ShowSecrets {
 		o.Recover = ""
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
-	}
-	if err := checkPrivate(o.Dir); err != nil {
+	if err := makePrivate(o.Dir); err != nil {
 		return nil, err
 	}
 	removeAbandoned(o.Dir)
@@ -186,6 +187,14 @@ func removeTree(dir string) error {
 		return nil
 	})
 	return os.RemoveAll(dir)
+}
+
+// makePrivate makes the directory for sessions, if it is not there.
+func makePrivate(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
+	}
+	return checkPrivate(dir)
 }
 
 // checkPrivate refuses a directory that others could have prepared for us.
@@ -260,6 +269,10 @@ func (v *Supervisor) reserve(name string) error {
 }
 
 func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
+	// Tidy programs remove a directory that was empty for long.
+	if err := makePrivate(v.o.Dir); err != nil {
+		return nil, &StartError{Session: name, Err: err}
+	}
 	dir, err := os.MkdirTemp(v.o.Dir, name+"-")
 	if err != nil {
 		return nil, &StartError{Session: name, Err: err}

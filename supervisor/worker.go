@@ -425,13 +425,16 @@ func (w *worker) watch() {
 	_ = w.conn.Close()
 	<-heard
 	w.fence.flush()
-	w.s.ended(w)
+	report := w.s.ended(w)
+	if onEnd := w.s.o.OnEnd; onEnd != nil {
+		onEnd(w.s.name, report)
+	}
 	_ = removeTree(w.files) // what is left is tried again when the session is closed
 	close(w.done)
 }
 
 // ended takes in that the worker is gone.
-func (s *Session) ended(w *worker) {
+func (s *Session) ended(w *worker) timeline.GenerationEnded {
 	exit := w.proc.Exit()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -469,6 +472,7 @@ func (s *Session) ended(w *worker) {
 	s.worker = nil
 	s.prompt = ""
 	s.moveLocked(StateEnded)
+	return report
 }
 
 // feedLocked gives input to whoever reads the terminal, in the order of calls.

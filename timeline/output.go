@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"sort"
@@ -24,7 +25,7 @@ type Line struct {
 }
 
 // ErrNoOutput says that there is no output file to read.
-var ErrNoOutput = errors.New("timeline: no output file: the log is in memory only, or its disk was full")
+var ErrNoOutput = errors.New("timeline: no output file: the log is in memory only, its disk was full, or the file is gone")
 
 // LineCount is the number of finished lines in the output file. The line that is
 // being written is not among them until it is finished or its turn ends.
@@ -175,6 +176,9 @@ func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) 
 		start = marks[i-1]
 	}
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: somebody has removed %s", ErrNoOutput, path)
+	}
 	if err != nil {
 		return fmt.Errorf("timeline: output file: %w", err)
 	}

@@ -27,6 +27,9 @@ func daemonHome(t *testing.T) home {
 
 func (h home) socket() string { return strings.TrimPrefix(h.env[len(h.env)-1], "REPL_SOCKET=") }
 
+// newSession is what repl exec says of a session that it has made.
+func newSession(name string) string { return "repl: " + name + " is a new session\n" }
+
 // serve runs a daemon until the test ends.
 func (h home) serve(t *testing.T) *exec.Cmd {
 	t.Helper()
@@ -67,7 +70,7 @@ func TestDaemon_CommandsShareASession(t *testing.T) {
 	want(t, h.run(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocket + "); start one with repl serve\n", 3})
 	h.serve(t)
 	want(t, h.run(t, "", "list"), result{"", "no session is open\n", 0})
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", "", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", newSession("main"), 0})
 	want(t, h.run(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
 	want(t, h.run(t, "", "exec", "main", "-e", "input('name? ')"),
 		result{"name? ", "repl: waiting for input: \"name? \" (answer with repl input main)\n", 5})
@@ -105,7 +108,7 @@ func TestDaemon_ASecondOneLeavesTheFirstAlone(t *testing.T) {
 	if r.status != 3 || !strings.Contains(r.stderr, "served already: by the process "+strconv.Itoa(first.Process.Pid)) {
 		t.Errorf("got %v", r)
 	}
-	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", "", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
 }
 
 func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
@@ -135,7 +138,7 @@ func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
 				t.Errorf("afterwards: %v", r)
 			}
 			h.serve(t) // the socket that is left is no hindrance
-			want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", "", 0})
+			want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
 		})
 	}
 }
@@ -408,7 +411,7 @@ func (a *caller) tool(name string, arguments map[string]any) string {
 func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
-	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", "", 0})
+	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSession("hers"), 0})
 	a := h.caller(t, "--daemon", "--name", "bot")
 	a.repl("1")
 	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {

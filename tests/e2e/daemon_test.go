@@ -11,7 +11,7 @@ import (
 func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 41; print('from the agent')"), result{"from the agent\n", "", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 41; print('from the agent')"), result{"from the agent\n", newSession("main"), 0})
 	p := h.start(t, "attach", "main")
 	p.sees("> x = 41; print('from the agent')")
 	p.sees("from the agent\r\n")
@@ -51,7 +51,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 func TestAttach_TwoOfOnePersonSeeEachOther(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", "", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", newSession("main"), 0})
 	first := h.start(t, "attach", "main")
 	first.sees(">>> ")
 	second := h.start(t, "attach", "main", "--as", "ada")
@@ -70,7 +70,7 @@ func TestAttach_TwoOfOnePersonSeeEachOther(t *testing.T) {
 func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", "", 0})
+	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", newSession("main"), 0})
 	p := h.start(t, "attach", "main")
 	p.sees(">>> ")
 	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
@@ -98,7 +98,7 @@ func TestAttach_IsToldWhenTheSessionOrTheDaemonEnds(t *testing.T) {
 	h := daemonHome(t)
 	daemon := h.serve(t)
 	for _, name := range []string{"a", "b"} {
-		want(t, h.run(t, "", "exec", name, "-e", "1"), result{"1\n", "", 0})
+		want(t, h.run(t, "", "exec", name, "-e", "1"), result{"1\n", newSession(name), 0})
 	}
 	p := h.start(t, "attach", "a")
 	p.sees(">>> ")

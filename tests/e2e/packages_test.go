@@ -49,7 +49,7 @@ func withTiny(t *testing.T, h home) home {
 
 func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 	h := withTiny(t, newHome(t))
-	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSession("main"), 0})
 	want(t, h.run(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
 	if r := h.run(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
 		t.Errorf("without --with: %v", r)
@@ -234,7 +234,7 @@ func wantParts(t *testing.T, got string, parts ...string) {
 func TestWith_ASessionOfTheDaemonsHasThem(t *testing.T) {
 	h := withTiny(t, daemonHome(t))
 	daemon := h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+	want(t, h.run(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSession("main"), 0})
 	want(t, h.run(t, "", "exec", "main", "--with", "Tiny", "-e", "tiny.answer + 1"), result{"43\n", "", 0})
 	want(t, h.run(t, "", "exec", "main", "--with", "other", "-e", "1"),
 		result{"", "repl: main is there already, without other: use another name, or repl close main first\n", 1})

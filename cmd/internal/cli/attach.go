@@ -32,11 +32,11 @@ func attach(s streams, args []string) (int, error) {
 		return statusUsage, misuse("--watch and --hold exclude each other")
 	}
 	if *self == "" || !client.IsAuthor(*self) {
-		return statusUsage, misuse("--as %q: want a name of up to %d bytes without control characters", *self, client.MaxAuthorBytes)
+		return statusUsage, misuse("--as %q: want a name of up to %d bytes without control characters and such as nobody sees", *self, client.MaxAuthorBytes)
 	}
 	if *watch {
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			return follow(ctx, s, c, given[0], 0, true, printEvent)
+			return follow(ctx, s, c, given[0], 0, true, newEventPrinter())
 		})
 	}
 	if !terminal.Usable() {
@@ -111,7 +111,27 @@ func (a *attached) lost(err error) error {
 }
 
 func (a *attached) Events(ctx context.Context, after timeline.Seq) iter.Seq[timeline.Event] {
-	return func(yield func(timeline.Event) bool) { _ = a.lost(a.Watch(ctx, after, yield)) }
+	var c cleaner
+	return func(yield func(timeline.Event) bool) {
+		_ = a.lost(a.Watch(ctx, after, func(e timeline.Event) bool { return yield(c.event(e)) }))
+	}
+}
+
+// Info is the session's, for a terminal.
+func (a *attached) Info() supervisor.Info {
+	i := a.Session.Info()
+	i.Prompt, i.Wait = plainText(i.Prompt), plainWait(i.Wait)
+	return i
+}
+
+// plainWait is a wait that a terminal may be shown.
+func plainWait(w *supervisor.Wait) *supervisor.Wait {
+	if w == nil {
+		return nil
+	}
+	plain := *w
+	plain.Prompt, plain.Reader = plainText(w.Prompt), plainLine(w.Reader)
+	return &plain
 }
 
 func (a *attached) Wait(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error) {
@@ -119,6 +139,7 @@ func (a *attached) Wait(ctx context.Context, o *supervisor.WaitOptions) (supervi
 	if err == nil && (reply.State == supervisor.StateIdle || reply.State == supervisor.StateEnded) {
 		a.release()
 	}
+	reply.Prompt, reply.Wait = plainText(reply.Prompt), plainWait(reply.Wait)
 	return reply, a.lost(err)
 }
 

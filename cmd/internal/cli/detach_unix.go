@@ -5,6 +5,7 @@ package cli
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 )
 
@@ -27,3 +28,6 @@ func transientFile() (*os.File, error) {
 	}
 	return f, os.Remove(f.Name())
 }
+
+// wholeSocket names a socket for a process that works in another directory.
+func wholeSocket(path string) (string, error) { return filepath.Abs(path) }

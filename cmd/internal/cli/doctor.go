@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,6 +23,7 @@ type diagnosis struct {
 	MCP       []finding      `json:"mcp"`
 	Clients   []clientReport `json:"clients"`
 	System    []fact         `json:"system"`
+	Logout    *fact          `json:"logout,omitempty"` // nil where nobody can tell
 }
 
 // A finding is the result of one probe.
@@ -72,6 +75,7 @@ func doctor(s streams, args []string) (int, error) {
 	if ctx.Err() == nil {
 		d.Clients = examineClients(ctx)
 		d.System = examineSystem(ctx)
+		d.Logout = examineLogout(ctx)
 	}
 	if status, ok := statusOf(ctx); ok {
 		return status, nil
@@ -164,6 +168,23 @@ func (d *diagnosis) print(w io.Writer) error {
 		}
 		p.line("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
+	if f := d.Logout; f != nil {
+		p.line("\nLogout: what becomes of repl serve")
+		p.line("  %s  %s", f.Name, f.Detail)
+	}
 	_, err := io.WriteString(w, p.String())
 	return err
+}
+
+// examineLogout says what outlives this user's last login.
+func examineLogout(ctx context.Context) *fact {
+	on, known := lingering(ctx, strconv.Itoa(os.Getuid()))
+	if !known {
+		return nil
+	}
+	f := fact{Name: "lingering", Available: on, Detail: "on: services of yours go on after your last logout"}
+	if !on {
+		f.Detail = "off: " + notLingering
+	}
+	return &f
 }

@@ -22,7 +22,7 @@ func showEvents(s streams, args []string) (int, error) {
 		return statusUsage, err
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		show := printEvent
+		show := newEventPrinter()
 		if r.json {
 			show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(client.FromTimeline(e)) }
 		}
@@ -33,7 +33,13 @@ func showEvents(s streams, args []string) (int, error) {
 // An eventPrinter shows an event.
 type eventPrinter = func(w io.Writer, e timeline.Event) error
 
-// printEvent prints an event for a person: text as it is, the rest as a line.
+// newEventPrinter prints events for a person, at whose terminal they change nothing.
+func newEventPrinter() eventPrinter {
+	var c cleaner
+	return func(w io.Writer, e timeline.Event) error { return printEvent(w, c.event(e)) }
+}
+
+// printEvent prints an event: text as it is, the rest as a line.
 func printEvent(w io.Writer, e timeline.Event) error {
 	var err error
 	switch b := e.Body.(type) {
@@ -72,7 +78,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 // follow shows a session's events behind a cursor: those that there are, and with
 // live all that come.
 func follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
-	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after})
+	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: author()})
 	if err != nil {
 		return statusFailed, err
 	}

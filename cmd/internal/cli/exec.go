@@ -22,6 +22,7 @@ func execIn(s streams, args []string) (int, error) {
 	var lang string
 	r.flags.Var(langFlag{&lang}, "lang", "")
 	dir := r.flags.String("dir", "", "")
+	cull := r.flags.Duration("cull-idle", 0, "")
 	var with wanted
 	r.flags.Var(&with, "with", "")
 	given, err := r.parse(args, "NAME")
@@ -30,6 +31,9 @@ func execIn(s streams, args []string) (int, error) {
 	}
 	if *wait < 0 || *wait > 24*time.Hour {
 		return statusUsage, misuse("--wait %s: want 0 to 24h", *wait)
+	}
+	if *cull < 0 || *cull > 0 && *cull < time.Second {
+		return statusUsage, misuse("--cull-idle %s: want at least 1s, or 0 for what the daemon has", *cull)
 	}
 	c := choice{dir: *dir}
 	if err := c.settleDir(); err != nil {
@@ -51,7 +55,7 @@ func execIn(s streams, args []string) (int, error) {
 		}
 		if client.IsKind(err, client.KindNoSession) {
 			var created func()
-			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with})
+			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
 			if err == nil {
 				reply, err = conn.Start(ctx, p)
 			}

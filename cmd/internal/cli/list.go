@@ -31,7 +31,7 @@ func listSessions(s streams, args []string) (int, error) {
 		fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tWATCHERS\tKEYBOARD")
 		for _, one := range sessions {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
-				time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, one.Writer)
+				time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, plainLine(one.Writer))
 		}
 		return statusDone, w.Flush()
 	})

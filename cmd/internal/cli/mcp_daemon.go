@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/remote"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -128,7 +128,13 @@ func (d *daemonChoice) settle(web webChoice) error {
 func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
 	if d.auto {
-		starter = func(ctx context.Context) error { return startDaemon(ctx, d.socket, notes) }
+		starter = func(ctx context.Context) error {
+			_, err := startDaemon(ctx, d.socket, []string{"--idle-exit", daemonIdle.String()}, notes)
+			if errors.Is(err, daemon.ErrServed) {
+				return nil // somebody else's was faster
+			}
+			return err
+		}
 	}
 	if d.name == "" {
 		d.name = clientName() + "-" + directoryName(c.dir)
@@ -174,58 +180,6 @@ func directoryName(dir string) string {
 	}
 	sum := sha256.Sum256([]byte(dir))
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
-}
-
-// maxLastWords is how much of what a daemon has said before it failed is kept, in
-// bytes.
-const maxLastWords = 4 << 10
-
-// startDaemon starts a daemon that outlives this process. It answers soon, or its
-// words are the error.
-func startDaemon(ctx context.Context, socket string, notes io.Writer) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	log, err := transientFile() // the daemon has it open
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd, confined, err := startDetached(self, []string{"serve", "--quiet", "--socket", socket, "--idle-exit", daemonIdle.String()}, log)
-	if err != nil {
-		return err
-	}
-	if confined {
-		fmt.Fprintln(notes, "repl: the client has started this server in a job that nothing may leave: the daemon ends with it; run repl serve yourself to keep the sessions")
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); {
-		c, err := client.Dial(ctx, socket)
-		if err == nil {
-			return c.Close()
-		}
-		if client.IsKind(err, client.KindProtocol) {
-			return err
-		}
-		timer := time.NewTimer(20 * time.Millisecond)
-		select {
-		case err := <-ended:
-			timer.Stop()
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() == statusServed {
-				return nil // somebody else's was faster
-			}
-			said, _ := io.ReadAll(io.NewSectionReader(log, 0, maxLastWords))
-			return fmt.Errorf("repl serve ended: %v: %s", err, strings.TrimSpace(string(said)))
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-	}
-	return errors.New("repl serve does not answer within 5 s")
 }
 
 // Open implements mcpserver.Host.

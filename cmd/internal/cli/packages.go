@@ -191,7 +191,7 @@ func packagesFor(p client.CreateParams, spec workers.Spec) (*daemon.Job, error) 
 // createToken is the token of the only session that a command creates.
 var createToken = json.RawMessage(`"create"`)
 
-// create opens a session of the daemon's, and shows how far its packages are until
+// create opens a session of the daemon's, says that it is a new one, and shows how far its packages are until
 // done is called. A session that is there already must have them.
 func create(ctx context.Context, s streams, c *client.Client, p client.CreateParams) (done func(), err error) {
 	b := newBar(s.err, "preparing "+strings.Join(p.With, ", "))
@@ -206,6 +206,9 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 		})
 	}
 	made, err := c.Create(ctx, p)
+	if err == nil { // who has used one of that name before must not think that it is that
+		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
+	}
 	if client.IsKind(err, client.KindExists) {
 		var session client.Session
 		if session, err = c.Get(ctx, p.Name); err == nil {

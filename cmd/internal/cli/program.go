@@ -180,7 +180,7 @@ func (r *run) output() error {
 // comes after the program has withstood two.
 func (r *run) presses(ctx context.Context, end context.CancelCauseFunc) {
 	pressed := make(chan os.Signal, 1)
-	signal.Notify(pressed, os.Interrupt)
+	heed(pressed, os.Interrupt)
 	defer signal.Stop(pressed)
 	for withstood := 0; ; {
 		select {

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +78,13 @@ func serviceCommand(s streams, args []string) (int, error) {
 		fmt.Fprintln(s.err, "repl: no service of repl's is installed")
 		return statusDone, nil
 	}
-	return doSteps(s, steps, *dryRun)
+	status, err := doSteps(s, steps, *dryRun)
+	if words[0] == "install" {
+		if on, known := lingering(context.Background(), strconv.Itoa(places.UID)); known && !on {
+			fmt.Fprintf(s.err, "repl: %s\n", notLingering)
+		}
+	}
+	return status, err
 }
 
 // doSteps carries steps out, or only says them. After a command that failed no other

@@ -19,12 +19,14 @@ func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", 
 
 // catchSignals returns a context that ends with the signals that ask a program
 // to end, so that it can clean up. Only the first does: a second one has its
-// default action, which also ends a program that fails to. A broken pipe becomes an error of the write,
+// default action, which also ends a program that fails to. One that was ignored when
+// the program began stays so: that is how nohup, and a shell that runs something in
+// the background, keep it from it. A broken pipe becomes an error of the write,
 // since its signal does not tell which pipe it is. The caller calls stop.
 func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
+	heed(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
 	unheard := make(chan os.Signal, 1)
 	signal.Notify(unheard, syscall.SIGPIPE)
 	var wg sync.WaitGroup
@@ -42,6 +44,24 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		wg.Wait()
 		signal.Stop(caught)
 		signal.Stop(unheard)
+	}
+}
+
+// heed has signals sent to caught, but for those that whoever started the program has
+// it ignore.
+func heed(caught chan<- os.Signal, signals ...os.Signal) {
+	for _, s := range signals {
+		// The runtime tells of SIGINT and SIGHUP only. A shell without job control has
+		// its background jobs ignore SIGQUIT and SIGINT together (POSIX, 2.11).
+		told := s
+		if s == syscall.SIGQUIT {
+			told = os.Interrupt
+		}
+		if !signal.Ignored(told) {
+			signal.Notify(caught, s)
+			continue
+		}
+		signal.Ignore(s)
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
+// MaxSessions is the largest bound on sessions that a daemon is good for.
+const MaxSessions = 2000
+
 const (
 	// drainLimit is how long a drain waits for turns that run.
 	drainLimit = 60 * time.Second
@@ -27,7 +30,17 @@ const (
 
 	// maxCommands bounds the control lines that wait for the owner.
 	maxCommands = 16
+
+	// lookPause is how often the owner looks whether clients can still find the daemon:
+	// two looks at a file, some microseconds. Longer is longer out of reach.
+	lookPause = 2 * time.Second
 )
+
+// A Renewer is a listener whose place others may take away: Renew makes it anew then,
+// and reports whether it had to. [ErrServed] says that another daemon has it now.
+type Renewer interface {
+	Renew() (renewed bool, err error)
+}
 
 // Options are what a daemon needs. Supervisor, Languages and Spec are required.
 type Options struct {
@@ -48,6 +61,11 @@ type Options struct {
 	// nothing runs, and nobody watches. Probes and mere connections are no activity.
 	// 0 means never.
 	IdleExit time.Duration
+
+	// CullIdle closes a session that nobody has used for so long, unless it was created
+	// with a time of its own. It never closes one that runs, waits, or is watched or
+	// read by somebody who is there. 0 means never.
+	CullIdle time.Duration
 
 	// Logger gets what no client is told; nil means none.
 	Logger *slog.Logger
@@ -80,12 +98,6 @@ type Daemon struct {
 	lastUse  time.Time              // guarded by mu: when somebody last wanted something
 }
 
-// A line is what belongs to one connection.
-type line struct {
-	watches map[string]*watch
-	batons  map[*baton]bool
-}
-
 // A command is a control line that waits for the owner.
 type command string
 
@@ -114,7 +126,7 @@ func New(o *Options) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.rpc = &rpc.Server{Methods: d.methods(), Quick: d.quickMethods(), Control: d.control, Logger: d.log}
+	d.rpc = &rpc.Server{Methods: d.methods(), Quick: d.quickMethods(), Control: d.control, Logger: d.log, Opened: d.opened}
 	return d, nil
 }
 
@@ -132,7 +144,9 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 
 	accepted := make(chan error, 1)
 	d.wg.Go(func() { accepted <- d.accept(ctx, connections, l) })
-	err := d.own(ctx, accepted)
+	d.log.Info("the daemon begins", "version", d.o.Version, "pid", os.Getpid(), "at", l.Addr())
+	why, err := d.own(ctx, accepted, l)
+	d.logEnd(why, err)
 	_ = l.Close()
 	d.mu.Lock()
 	d.draining = true
@@ -142,6 +156,22 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	hangUp()
 	d.wg.Wait()
 	return err
+}
+
+// logEnd says why the daemon ends. That sessions end with it is a warning.
+func (d *Daemon) logEnd(why string, err error) {
+	level := slog.LevelInfo
+	var names []string
+	for _, s := range d.open() {
+		names = append(names, s.Name())
+	}
+	if len(names) > 0 {
+		level = slog.LevelWarn
+	}
+	if err != nil {
+		level, why = slog.LevelError, err.Error()
+	}
+	d.log.Log(context.Background(), level, "the daemon ends", "why", why, "after", time.Since(d.started).Round(time.Second), "sessions", names)
 }
 
 // accept takes clients in until l is closed. They are served until connections ends.
@@ -176,29 +206,35 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 	}
 }
 
-// own is the daemon's life: it alone starts and stops things.
-func (d *Daemon) own(ctx context.Context, accepted <-chan error) error {
+// own is the daemon's life: it alone starts and stops things. It returns why it ends.
+func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
 	var idle <-chan time.Time
 	if d.o.IdleExit > 0 {
 		ticker := time.NewTicker(max(d.o.IdleExit/4, time.Millisecond))
 		defer ticker.Stop()
 		idle = ticker.C
 	}
+	place := d.newPlace(l)
+	defer place.stop()
 	var drained chan struct{} // nil until a drain begins
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return context.Cause(ctx).Error(), nil
 		case <-drained:
-			return nil
+			return "it is drained", nil
 		case err := <-accepted:
-			return err
+			return "it cannot accept clients", err
+		case <-place.look:
+			if place.isLost() {
+				return "another daemon serves its clients now, and nobody can reach this one", nil
+			}
 		case <-idle:
 			if d.idleFor() >= d.o.IdleExit {
-				d.log.Info("nobody has used the daemon for long: it ends", "after", d.o.IdleExit)
-				return nil
+				return fmt.Sprintf("nobody has used it for %s", d.o.IdleExit), nil
 			}
 		case c := <-d.commands:
+			d.log.Info("a client commands", "what", c)
 			switch c {
 			case commandPause, commandResume:
 				d.mu.Lock()
@@ -213,7 +249,7 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error) error {
 					})
 				}
 			case commandStop:
-				return nil
+				return "a client told it to stop", nil
 			}
 		}
 	}
@@ -280,7 +316,12 @@ func (d *Daemon) isBusy() bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.watches) > 0
+	for _, w := range d.watches {
+		if d.entries[w.entry.name] == w.entry { // one that is paused outlives its session
+			return true
+		}
+	}
+	return false
 }
 
 // used notes that somebody wanted something.

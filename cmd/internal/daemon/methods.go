@@ -111,6 +111,8 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodVariables: method(d.handleVariables),
 		client.MethodOutput:    method(d.handleOutput),
 		client.MethodMark:      method(d.handleMark),
+		client.MethodClients:   method(d.handleClients),
+		client.MethodDetach:    method(d.handleDetach),
 	}
 }
 
@@ -157,6 +159,7 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameP
 		err = d.mayWrite(e, r.Conn)
 	}
 	if err == nil {
+		d.log.Info("a session is reset", "session", e.name, "by", d.who(r.Conn))
 		err = e.session.Reset(ctx)
 	}
 	if err != nil {
@@ -174,6 +177,7 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameP
 	if err != nil {
 		return nothing{}, err
 	}
+	d.log.Info("a session is closed", "session", e.name, "by", d.who(r.Conn))
 	if _, open := e.isOpen(); !open {
 		return nothing{}, d.forsake(ctx, e)
 	}
@@ -182,7 +186,7 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameP
 
 func checkAuthor(name string) error {
 	if !client.IsAuthor(name) {
-		return rpc.InvalidParams("author: use up to %d bytes of text without control characters", client.MaxAuthorBytes)
+		return rpc.InvalidParams("author: use up to %d bytes of text without control characters and such as nobody sees", client.MaxAuthorBytes)
 	}
 	return nil
 }
@@ -196,20 +200,25 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 	if err == nil {
 		err = d.admits()
 	}
-	if err == nil {
-		err = d.mayWrite(e, r.Conn)
-	}
 	if err != nil {
 		return client.Reply{}, err
 	}
 	if p.WaitMS == 0 && p.After == 0 { // who wants to see nothing does not get all there ever was
 		p.After = e.session.Log().Last()
 	}
-	turn, err := e.session.SubmitAs(ctx, p.Author, p.Input)
+	d.named(r.Conn, p.Author)
+	defer d.calling(r.Conn, e)()
+	var turn *supervisor.Turn
+	err = d.begin(ctx, e, r.Conn, func() (uint64, error) {
+		turn, err = e.session.SubmitAs(ctx, p.Author, p.Input)
+		if err != nil {
+			return 0, err
+		}
+		return turn.ID(), nil
+	})
 	if err != nil {
 		return client.Reply{}, err
 	}
-	d.wrote(e, r.Conn, turn.ID())
 	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
 }
 
@@ -220,11 +229,13 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 		err = checkAuthor(p.Author)
 	}
 	if err == nil {
-		err = d.mayWrite(e, r.Conn)
+		err = d.mayAnswer(ctx, e, r.Conn)
 	}
 	if err != nil {
 		return client.Reply{}, err
 	}
+	d.named(r.Conn, p.Author)
+	defer d.calling(r.Conn, e)()
 	if p.Wait == 0 {
 		return client.Reply{}, rpc.InvalidParams("wait is required: the id of the wait that is answered")
 	}
@@ -264,7 +275,7 @@ func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn *sup
 	return wireReply(reply), nil
 }
 
-func (d *Daemon) handleWait(ctx context.Context, _ *rpc.Request, p client.WaitParams) (client.Reply, error) {
+func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitParams) (client.Reply, error) {
 	d.used()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err != nil {
@@ -279,6 +290,10 @@ func (d *Daemon) handleWait(ctx context.Context, _ *rpc.Request, p client.WaitPa
 	}
 	if err != nil {
 		return client.Reply{}, err
+	}
+	defer d.calling(r.Conn, e)()
+	if last := e.session.Log().Last(); p.After > last {
+		return client.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	if !o.Poll {
 		o.Until = max(o.Until-time.Since(begun), time.Millisecond)

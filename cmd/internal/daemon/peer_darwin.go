@@ -2,11 +2,13 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// peerUID is the user at the other end of a unix socket: unix(4), LOCAL_PEERCRED.
-func peerUID(fd int) (uint32, error) {
+// peer is the user and the process at the other end of a unix socket: unix(4),
+// LOCAL_PEERCRED and LOCAL_PEERPID.
+func peer(fd int) (uid uint32, pid int, err error) {
 	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return c.Uid, nil
+	pid, _ = unix.GetsockoptInt(fd, unix.SOL_LOCAL, unix.LOCAL_PEERPID)
+	return c.Uid, pid, nil
 }

@@ -267,6 +267,9 @@ func (in *indicator) sendLocked(total int64, message string) {
 func (d *Daemon) prepare(ctx context.Context, jobs []*Job, in *indicator, spec *workers.Spec) error {
 	defer in.end()
 	for _, j := range jobs {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		change, err := d.join(ctx, j, in)
 		if err != nil {
 			return err

@@ -24,7 +24,11 @@ type entry struct {
 	name, language string
 	with           []string                // packages that are prepared for it
 	made           time.Time               // when it was asked for
+	cullAfter      time.Duration           // unused for so long it is closed; 0: never
 	cancel         context.CancelCauseFunc // gives up opening it
+
+	beginning chan struct{} // holds one: who starts a turn
+	begun     begun         // guarded by Daemon.mu
 
 	opened  chan struct{} // closed when the next three are set
 	session *supervisor.Session
@@ -35,6 +39,9 @@ type entry struct {
 	turns []*supervisor.Turn      // guarded by mu: the last that clients started or fed
 	marks map[string]timeline.Seq // guarded by mu: how far readers have read
 	reads map[string]*rpc.Conn    // guarded by mu: who last read under a name; it may have ended
+	used  time.Time               // guarded by mu: when a client last wanted something of it
+	cull  *time.Timer             // guarded by mu: looks whether it is unused; nil when it is never closed for that
+	over  bool                    // guarded by mu: it was, and is being closed
 }
 
 const (
@@ -228,14 +235,31 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		in := newIndicator(r.Conn, progressToken(r, p), len(jobs))
 		// The answer says that the session is provisional before anything else is said.
 		r.AfterAnswer(func() { d.wg.Go(func() { d.openEntry(opening, e, spec, jobs, in) }) })
+		if p.Name == "" && (r.Settle() || ctx.Err() != nil) {
+			d.abandon(e, p)
+			return nil, ctx.Err()
+		}
 		return e, nil
 	}
 	d.wg.Go(func() { d.openEntry(opening, e, spec, nil, newIndicator(r.Conn, nil, 0)) })
 	select {
 	case <-e.opened:
-		return e, d.outcome(e)
 	case <-ctx.Done():
+	}
+	// Nobody would ever learn a name that was made up for a caller who has gone.
+	if ctx.Err() != nil || r.Settle() {
+		d.abandon(e, p)
 		return nil, ctx.Err()
+	}
+	return e, d.outcome(e)
+}
+
+// abandon gives up a session whose name its caller does not know.
+func (d *Daemon) abandon(e *entry, p client.CreateParams) {
+	if p.Name == "" {
+		d.log.Info("a session without a name is given up: its client does not want it any more", "session", e.name)
+		e.cancel(errForsaken)
+		d.wg.Go(func() { _ = d.forsake(context.Background(), e) })
 	}
 }
 
@@ -289,7 +313,13 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 	if d.entries[name] != nil {
 		return nil, nil, rpc.Errorf(rpc.CodeFailed, client.KindExists, "a session %q is open already", name)
 	}
-	e := &entry{name: name, language: p.Language, with: p.With, made: time.Now(), opened: make(chan struct{})}
+	e := &entry{
+		name: name, language: p.Language, with: p.With, made: time.Now(), used: time.Now(), cullAfter: d.o.CullIdle,
+		opened: make(chan struct{}), beginning: make(chan struct{}, 1),
+	}
+	if p.CullMS > 0 {
+		e.cullAfter = time.Duration(p.CullMS) * time.Millisecond
+	}
 	ctx, cancel := context.WithCancelCause(d.ctx)
 	e.cancel = cancel
 	d.entries[name] = e
@@ -312,6 +342,10 @@ func (d *Daemon) openEntry(ctx context.Context, e *entry, spec workers.Spec, job
 		e.err = failure(err)
 	}
 	e.failed = time.Now()
+	if e.err == nil {
+		d.log.Info("a session is opened", "session", e.name, "language", e.language)
+		d.watchUse(e)
+	}
 }
 
 // outcome is why an entry that is settled could not be opened, or nil. Who learns
@@ -324,6 +358,11 @@ func (d *Daemon) outcome(e *entry) error {
 }
 
 func (d *Daemon) forget(e *entry) {
+	e.mu.Lock()
+	if e.cull != nil {
+		e.cull.Stop()
+	}
+	e.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.entries[e.name] == e {
@@ -358,7 +397,10 @@ func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
 			return nil, ctx.Err()
 		}
 	}
-	return e, d.outcome(e)
+	if err := d.outcome(e); err != nil {
+		return nil, err
+	}
+	return e, e.touch()
 }
 
 // known finds a session, also one that is provisional.
@@ -446,6 +488,93 @@ func (d *Daemon) closeSessions() {
 	closing.Wait()
 }
 
+// touch notes that a client wants something of the session.
+func (e *entry) touch() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over {
+		return rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "the session %q was just closed: nobody had used it for %s", e.name, e.cullAfter)
+	}
+	e.used = time.Now()
+	return nil
+}
+
+// watchUse closes the session once nobody has used it for as long as it may be unused.
+func (d *Daemon) watchUse(e *entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cullAfter > 0 {
+		e.cull = time.AfterFunc(e.cullAfter, func() { d.cullEntry(e) })
+	}
+}
+
+// cullEntry closes a session that is not in use, or looks again when it could be.
+func (d *Daemon) cullEntry(e *entry) {
+	inUse := d.isUsed(e)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.entries[e.name] != e || d.draining {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if inUse {
+		e.used = time.Now()
+	}
+	if since := e.session.Info().Since; since.After(e.used) {
+		e.used = since // its turn has ended since then
+	}
+	if left := e.cullAfter - time.Since(e.used); left > 0 {
+		e.cull.Reset(left)
+		return
+	}
+	e.over = true
+	d.wg.Go(func() {
+		d.log.Info("a session is closed", "session", e.name, "why", fmt.Sprintf("nobody has used it for %s", e.cullAfter))
+		_ = d.remove(context.Background(), e)
+	})
+}
+
+// isUsed reports whether a session runs or waits, or somebody is there for it.
+func (d *Daemon) isUsed(e *entry) bool {
+	switch e.session.Info().State {
+	case supervisor.StateIdle, supervisor.StateEnded:
+	default:
+		return true
+	}
+	if e.isRead() {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.batonLocked(e) != nil {
+		return true
+	}
+	for _, l := range d.lines {
+		if l.calls[e] > 0 {
+			return true
+		}
+		for _, w := range l.watches {
+			if w.entry == e {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readsAs is the name under which a connection reads, or "".
+func (e *entry) readsAs(conn *rpc.Conn) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, c := range e.reads {
+		if c == conn {
+			return name
+		}
+	}
+	return ""
+}
+
 // describe is a session for the wire.
 func (d *Daemon) describe(e *entry) client.Session {
 	s, ok := e.isOpen()
@@ -470,7 +599,7 @@ func (d *Daemon) describe(e *entry) client.Session {
 			w.Watchers++
 		}
 	}
-	if b := d.writers[e.name]; b != nil {
+	if b := d.batonLocked(e); b != nil {
 		w.Writer = b.author
 	}
 	return w

@@ -5,12 +5,14 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,17 +27,14 @@ const probeTime = 2 * time.Second
 
 // A Listener accepts clients on a unix socket.
 type Listener struct {
-	net.Listener
-	lock *os.File // held while the socket is ours; nil for one that was handed over
-}
+	path string // "" for a socket that was handed over: it is not ours to look after
 
-// Close stops listening and, if the socket is ours, removes it.
-func (l *Listener) Close() error {
-	err := l.Listener.Close()
-	if l.lock != nil {
-		_ = l.lock.Close()
-	}
-	return err
+	mu      sync.Mutex
+	current *net.UnixListener // guarded by mu
+	socket  os.FileInfo       // guarded by mu: which file is ours
+	lock    *os.File          // guarded by mu: held while the socket is ours
+	crashed int               // guarded by mu: whom the lock named when it was free
+	closed  bool              // guarded by mu
 }
 
 // Listen makes the socket at path, or takes the one that systemd hands over. It
@@ -48,16 +47,68 @@ func Listen(path string) (*Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one with --socket)", len(path), maxSocketPath, path)
 	}
-	if err := privateDir(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	lock, err := lockFile(path + ".lock")
+	l := &Listener{path: path}
+	_, err := l.Renew()
 	if err != nil {
 		return nil, err
 	}
+	return l, nil
+}
+
+// Renew makes the lock and the socket anew when their files are not there any more, or
+// not ours: logind removes a directory at the logout, and tidy programs do. It reports
+// whether something was missing. ErrServed says that another daemon has come to serve
+// there; that, and a place that cannot be had, may pass.
+func (l *Listener) Renew() (renewed bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.path == "" || l.closed {
+		return false, nil
+	}
+	locked, bound := isFile(l.lockPath(), statOf(l.lock)), isFile(l.path, l.socket)
+	if locked && bound {
+		return false, nil
+	}
+	if err := privateDir(filepath.Dir(l.path)); err != nil {
+		return false, err
+	}
+	if !locked {
+		lock, crashed, err := lockFile(l.lockPath())
+		if errors.Is(err, ErrServed) && bound { // somebody who starts, and is about to see that we serve
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if l.lock != nil {
+			_ = l.lock.Close()
+		}
+		l.lock, l.crashed = lock, crashed
+	}
+	if bound {
+		return true, nil
+	}
+	socket, file, err := bind(l.path)
+	if err != nil {
+		// Who makes a socket there needs the lock.
+		_ = l.lock.Close()
+		l.lock = nil
+		return false, err
+	}
+	before := l.current
+	l.current, l.socket = socket, file
+	if before != nil {
+		_ = before.Close() // Accept goes on with the new one
+	}
+	return true, nil
+}
+
+func (l *Listener) lockPath() string { return l.path + ".lock" }
+
+// bind makes the socket, in place of one that is dead.
+func bind(path string) (*net.UnixListener, os.FileInfo, error) {
 	if err := removeDead(path); err != nil {
-		_ = lock.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	// From its first instant the socket is the user's own, even in a directory that
 	// somebody opens later.
@@ -65,10 +116,82 @@ func Listen(path string) (*Listener, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	syscall.Umask(before)
 	if err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("cannot make the socket %s: %w", path, err)
+		return nil, nil, fmt.Errorf("cannot make the socket %s: %w", path, err)
 	}
-	return &Listener{l, lock}, nil
+	l.SetUnlinkOnClose(false) // it would remove whatever has the name then
+	file, err := os.Lstat(path)
+	if err != nil {
+		_ = l.Close()
+		return nil, nil, err
+	}
+	return l, file, nil
+}
+
+// statOf is an open file's; nil when there is none.
+func statOf(f *os.File) os.FileInfo {
+	if f == nil {
+		return nil
+	}
+	i, _ := f.Stat()
+	return i
+}
+
+// isFile reports whether that file, and no other, has the name.
+func isFile(path string, file os.FileInfo) bool {
+	now, err := os.Lstat(path)
+	return err == nil && file != nil && os.SameFile(now, file)
+}
+
+// Accept waits for a client, at whatever socket is the current one.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		l.mu.Lock()
+		current := l.current
+		l.mu.Unlock()
+		conn, err := current.Accept()
+		if err == nil {
+			return conn, nil
+		}
+		l.mu.Lock()
+		renewed := l.current != current
+		l.mu.Unlock()
+		if !renewed {
+			return nil, err
+		}
+	}
+}
+
+// Addr is where clients find the daemon.
+func (l *Listener) Addr() net.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current.Addr()
+}
+
+// Close stops listening and, if the socket that is there is ours, removes it.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	if isFile(l.path, l.socket) {
+		_ = os.Remove(l.path)
+	}
+	err := l.current.Close()
+	if l.lock != nil {
+		_ = l.lock.Truncate(0) // whom it names has ended as it should
+		_ = l.lock.Close()
+	}
+	return err
+}
+
+// Crashed is the process that served here last and did not end as it should, or 0.
+func (l *Listener) Crashed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.crashed
 }
 
 // privateDir makes sure that nobody else can reach what is in dir.
@@ -92,17 +215,21 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// lockFile takes the lock that the daemon of a socket holds while it lives.
-func lockFile(path string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+// lockFile takes the lock that the daemon of a socket holds while it lives. A daemon
+// that ends empties it: named is one that could not.
+func lockFile(path string) (lock *os.File, named int, err error) {
+	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the lock of the socket: %w", err)
+		return nil, 0, fmt.Errorf("cannot open the lock of the socket: %w", err)
 	}
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	holder, _ := os.ReadFile(path)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(path)
 		_ = lock.Close()
-		return nil, fmt.Errorf("%w: by the process %s, which holds %s", ErrServed, strings.TrimSpace(string(holder)), path)
+		return nil, 0, fmt.Errorf("%w: by the process %s, which holds %s", ErrServed, strings.TrimSpace(string(holder)), path)
+	}
+	if err == nil && !isFile(path, statOf(lock)) {
+		err = errors.New("its file was removed meanwhile: try again")
 	}
 	if err == nil {
 		err = lock.Truncate(0)
@@ -112,9 +239,10 @@ func lockFile(path string) (*os.File, error) {
 	}
 	if err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("cannot lock the socket: %w", err)
+		return nil, 0, fmt.Errorf("cannot lock the socket: %w", err)
 	}
-	return lock, nil
+	named, _ = strconv.Atoi(strings.TrimSpace(string(holder)))
+	return lock, named, nil
 }
 
 // removeDead removes the socket of a daemon that was killed.
@@ -161,30 +289,42 @@ func activated() (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what the service manager handed over is no listening socket: %w", err)
 	}
-	if _, ok := l.(*net.UnixListener); !ok {
+	handed, ok := l.(*net.UnixListener)
+	if !ok {
 		_ = l.Close()
 		return nil, fmt.Errorf("the service manager handed over a socket for %s; it must be a unix socket", l.Addr().Network())
 	}
-	return &Listener{Listener: l}, nil
+	return &Listener{current: handed}, nil
+}
+
+// peerOf is the user and the process at the other end of a connection.
+func peerOf(conn any) (uid uint32, pid int, err error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, 0, errors.New("it came over no unix socket")
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) { uid, pid, peerErr = peer(int(fd)) }); err != nil {
+		return 0, 0, err
+	}
+	return uid, pid, peerErr
+}
+
+// peerProcess is the process at the other end; 0 when that is not known.
+func peerProcess(conn io.ReadWriteCloser) int {
+	_, pid, _ := peerOf(conn)
+	return pid
 }
 
 // authorize refuses a client that is another user's, whatever the file's mode.
 func authorize(conn net.Conn) error {
-	c, ok := conn.(*net.UnixConn)
-	if !ok {
-		return fmt.Errorf("it came over %s", conn.RemoteAddr().Network())
-	}
-	raw, err := c.SyscallConn()
+	uid, _, err := peerOf(conn)
 	if err != nil {
-		return err
-	}
-	var uid uint32
-	var peerErr error
-	if err := raw.Control(func(fd uintptr) { uid, peerErr = peerUID(int(fd)) }); err != nil {
-		return err
-	}
-	if peerErr != nil {
-		return fmt.Errorf("its user is not known: %w", peerErr)
+		return fmt.Errorf("its user is not known: %w", err)
 	}
 	if int(uid) != os.Geteuid() && uid != 0 {
 		return fmt.Errorf("it belongs to the user %d", uid)

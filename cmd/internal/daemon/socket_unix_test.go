@@ -161,3 +161,100 @@ func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
 		}
 	}
 }
+
+// A place whose files others remove.
+func TestListen_RenewsWhateverIsGone(t *testing.T) {
+	for name, remove := range map[string]func(path string) error{
+		"the directory": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"the socket":    os.Remove,
+		"the lock":      func(path string) error { return os.Remove(path + ".lock") },
+		"nothing":       func(string) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(place(t), "new", "s")
+			l, err := daemon.Listen(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			accepted := make(chan error, 1)
+			go func() { // which waits at the old socket
+				conn, err := l.Accept()
+				if err == nil {
+					_ = conn.Close()
+				}
+				accepted <- err
+			}()
+			if err := remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if renewed, err := l.Renew(); err != nil || renewed != (name != "nothing") {
+				t.Fatalf("got %v, %v", renewed, err)
+			}
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
+			if err := <-accepted; err != nil {
+				t.Errorf("accepting: %v", err)
+			}
+			if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
+				t.Errorf("a second one: %v", err)
+			}
+		})
+	}
+}
+
+func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
+	path := filepath.Join(place(t), "new", "s")
+	first, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	second, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
+		t.Errorf("the place of another: %v", err)
+	}
+	_ = first.Close()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the second one's socket is gone: %v", err)
+	}
+	_ = conn.Close()
+	_ = second.Close()
+	third, err := daemon.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid := third.Crashed(); pid != 0 {
+		t.Errorf("the process %d is said to have been killed; both had ended as they should", pid)
+	}
+	_ = third.Close()
+}
+
+func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
+		t.Fatal(err)
+	}
+	other, err := daemon.Listen(r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	r.run(c, "print still", "still\n")
+	_ = c.Close()
+	if err := <-r.served; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	r.served <- nil // for the rig
+}

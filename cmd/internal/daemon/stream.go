@@ -59,35 +59,7 @@ func (d *Daemon) ready(name string) (*entry, error) {
 	if !e.isSettled() {
 		return nil, rpc.Errorf(rpc.CodeFailed, client.KindBusy, "the session %q is being prepared: try again", name)
 	}
-	return e, nil
-}
-
-// lineLocked is what belongs to a connection; d.mu is held. It goes with it.
-func (d *Daemon) lineLocked(conn *rpc.Conn) *line {
-	l := d.lines[conn]
-	if l == nil {
-		l = &line{watches: make(map[string]*watch), batons: make(map[*baton]bool)}
-		d.lines[conn] = l
-		d.wg.Go(func() {
-			<-conn.Context().Done()
-			d.hangUp(conn)
-		})
-	}
-	return l
-}
-
-// hangUp ends what belongs to a connection.
-func (d *Daemon) hangUp(conn *rpc.Conn) {
-	d.mu.Lock()
-	l := d.lines[conn]
-	delete(d.lines, conn)
-	for id := range l.watches {
-		delete(d.watches, id) // its goroutine ends with the connection
-	}
-	d.mu.Unlock()
-	for b := range l.batons {
-		d.release(b)
-	}
+	return e, e.touch()
 }
 
 func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.Subscribed, error) {
@@ -100,8 +72,12 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 	if p.After > last {
 		return client.Subscribed{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
+	if err := checkAuthor(p.Author); err != nil {
+		return client.Subscribed{}, err
+	}
+	d.named(r.Conn, p.Author)
 	d.mu.Lock()
-	l := d.lineLocked(r.Conn)
+	l := d.lines[r.Conn]
 	if len(l.watches) >= maxWatches {
 		d.mu.Unlock()
 		return client.Subscribed{}, rpc.Errorf(rpc.CodeFailed, client.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
@@ -152,13 +128,17 @@ func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.S
 		return nothing{}, err
 	}
 	w.pause()
+	d.forgetWatch(w)
+	return nothing{}, nil
+}
+
+func (d *Daemon) forgetWatch(w *watch) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.watches, w.id)
-	if l := d.lines[r.Conn]; l != nil { // else the connection has just ended
+	if l := d.lines[w.conn]; l != nil { // else the connection has just ended
 		delete(l.watches, w.id)
 	}
-	d.mu.Unlock()
-	return nothing{}, nil
 }
 
 // pause ends the goroutine, and returns when it sends nothing any more. That is
@@ -190,6 +170,7 @@ func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 		}()
 		defer stop()
 		if d.send(ctx, w, snapshot) == nil && ctx.Err() == nil {
+			d.forgetWatch(w) // before it is told: it may subscribe to another then
 			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.entry.name, Reason: "the session was closed"})
 		}
 	})

@@ -15,7 +15,13 @@ type baton struct {
 	conn   *rpc.Conn
 	author string
 	long   bool   // announced
-	turn   uint64 // guarded by Daemon.mu: what it is for, if not long; 0 until that has begun
+	turn   uint64 // what it is for, if not long
+}
+
+// begun is who began a session's last turn.
+type begun struct {
+	conn *rpc.Conn
+	turn uint64
 }
 
 // mayWrite says who else has the keyboard of a session.
@@ -26,18 +32,25 @@ func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
 }
 
 func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
-	b := d.writers[e.name]
-	if b == nil || b.entry != e || b.conn == conn {
+	b := d.batonLocked(e)
+	if b == nil || b.conn == conn {
 		return nil
 	}
-	if b.long || b.turn != 0 && b.turn == active(e) { // what was taken for a turn ends with it
-		return &rpc.Error{
-			Code: rpc.CodeFailed, Kind: client.KindWriter,
-			Message: b.author + " has the keyboard of this session: wait until it is given back",
-			Data:    map[string]any{"writer": b.author},
-		}
+	return &rpc.Error{
+		Code: rpc.CodeFailed, Kind: client.KindWriter,
+		Message: b.author + " has the keyboard of this session: wait until it is given back, or have repl detach take it away",
+		Data:    map[string]any{"writer": b.author},
 	}
-	return nil
+}
+
+// batonLocked is the keyboard of a session in somebody's hands, or nil; d.mu is held.
+// What was taken for a turn ends with it.
+func (d *Daemon) batonLocked(e *entry) *baton {
+	b := d.writers[e.name]
+	if b == nil || b.entry != e || !b.long && b.turn != active(e) {
+		return nil
+	}
+	return b
 }
 
 // active is the number of the turn that is active, or 0.
@@ -48,13 +61,62 @@ func active(e *entry) uint64 {
 	return 0
 }
 
-// wrote notes which turn a keyboard was taken for, if it was for one.
-func (d *Daemon) wrote(e *entry, conn *rpc.Conn, turn uint64) {
+// giveLocked puts a session's keyboard into somebody's hands; d.mu is held. Whoever
+// has just hung up gets none.
+func (d *Daemon) giveLocked(b *baton) {
+	l := d.lines[b.conn]
+	if l == nil {
+		return
+	}
+	if before := d.writers[b.entry.name]; before != nil {
+		if l := d.lines[before.conn]; l != nil {
+			delete(l.batons, before)
+		}
+	}
+	d.writers[b.entry.name] = b
+	l.batons[b] = true
+}
+
+// begin starts a turn for a connection. A keyboard that was taken for it is in force
+// before anybody can answer what the turn asks.
+func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, start func() (uint64, error)) error {
+	select {
+	case e.beginning <- struct{}{}:
+		defer func() { <-e.beginning }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := d.mayWrite(e, conn); err != nil {
+		return err
+	}
+	turn, err := start()
+	if err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if b := d.writers[e.name]; b != nil && b.entry == e && b.conn == conn {
-		b.turn = turn
+	e.begun = begun{conn, turn}
+	l := d.lines[conn]
+	if l == nil {
+		return nil
 	}
+	author, wanted := l.wants[e]
+	delete(l.wants, e)
+	if wanted && d.batonLocked(e) == nil {
+		d.giveLocked(&baton{entry: e, conn: conn, author: author, turn: turn})
+	}
+	return nil
+}
+
+// mayAnswer is mayWrite for what the active turn asks.
+func (d *Daemon) mayAnswer(ctx context.Context, e *entry, conn *rpc.Conn) error {
+	select {
+	case e.beginning <- struct{}{}: // a turn that begins may bring its keyboard
+		defer func() { <-e.beginning }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return d.mayWrite(e, conn)
 }
 
 func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
@@ -69,6 +131,7 @@ func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterPa
 	if err != nil {
 		return nothing{}, err
 	}
+	d.named(r.Conn, p.Author)
 	announced, err := d.take(e, r.Conn, p)
 	if announced {
 		e.session.Notify(p.Author + " has the keyboard")
@@ -76,31 +139,38 @@ func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterPa
 	return nothing{}, err
 }
 
-// take gives a session's keyboard to a connection, unless somebody else has it. It
-// reports whether others are to be told.
+// take gives a session's keyboard to a connection, unless somebody else has it: at
+// once for long and for a turn of its own that is active, else for the one that it
+// starts next. It reports whether others are to be told.
 func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.mayWriteLocked(e, conn); err != nil {
 		return false, err
 	}
-	b := &baton{entry: e, conn: conn, author: p.Author, long: p.Long, turn: active(e)}
-	had := false
-	if before := d.writers[e.name]; before != nil {
-		if l := d.lines[before.conn]; l != nil {
-			delete(l.batons, before)
+	has := d.batonLocked(e)
+	turn := active(e)
+	switch {
+	case has != nil && has.long: // it is announced already
+	case p.Long:
+		d.giveLocked(&baton{entry: e, conn: conn, author: p.Author, long: true})
+		return true, nil
+	case turn != 0 && e.begun == begun{conn, turn}:
+		d.giveLocked(&baton{entry: e, conn: conn, author: p.Author, turn: turn})
+	default:
+		if l := d.lines[conn]; l != nil {
+			l.wants[e] = p.Author
 		}
-		had = before.entry == e && before.conn == conn && before.long
-		b.long = b.long || had // it is still announced
 	}
-	d.writers[e.name] = b
-	d.lineLocked(conn).batons[b] = true
-	return b.long && !had, nil
+	return false, nil
 }
 
 func (d *Daemon) handleRelease(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
 	d.mu.Lock()
 	b := d.writers[p.Session]
+	if l, e := d.lines[r.Conn], d.entries[p.Session]; l != nil {
+		delete(l.wants, e)
+	}
 	d.mu.Unlock()
 	if b != nil && b.conn == r.Conn {
 		d.release(b)

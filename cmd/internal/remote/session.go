@@ -103,7 +103,7 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq[timel
 // that was closed.
 func (s *Session) Watch(ctx context.Context, after timeline.Seq, yield func(timeline.Event) bool) error {
 	w, err := call(ctx, s, func(c *client.Client) (*client.Subscription, error) {
-		return c.Subscribe(ctx, client.SubscribeParams{Session: s.name, After: after})
+		return c.Subscribe(ctx, client.SubscribeParams{Session: s.name, After: after, Author: s.author})
 	})
 	if err != nil {
 		return err
@@ -371,5 +371,5 @@ func waitOf(w *client.Wait) *supervisor.Wait {
 // Gone reports whether err says that the daemon cannot be reached, or that the
 // session is not there any more.
 func Gone(err error) bool {
-	return client.IsKind(err, client.KindUnreachable) || errors.Is(err, supervisor.ErrClosed) || errors.Is(err, client.ErrEnded)
+	return client.IsKind(err, client.KindUnreachable) || client.IsKind(err, client.KindDetached) || errors.Is(err, supervisor.ErrClosed) || errors.Is(err, client.ErrEnded)
 }

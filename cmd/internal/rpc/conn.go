@@ -74,11 +74,23 @@ func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
 // Context ends when the connection does.
 func (c *Conn) Context() context.Context { return c.ctx }
 
+// Stream is what the connection goes over.
+func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
+
+// HangUp ends the connection as if its client had said all that it had to say: what is
+// queued is still written.
+func (c *Conn) HangUp() { c.closeReading(ErrClosed) }
+
 func (c *Conn) serve(ctx context.Context) error {
+	over := func() {}
+	if c.server.Opened != nil {
+		over = c.server.Opened(c)
+	}
 	go c.write()
 	defer context.AfterFunc(ctx, func() { c.closeReading(context.Cause(ctx)) })()
 	err := c.read()
 	c.stop(ErrClosed)
+	over()
 	c.wg.Wait()
 	c.mu.Lock()
 	c.ended = true

@@ -30,6 +30,11 @@ type Server struct {
 	// is no control plane.
 	Control func(kind string, line json.RawMessage) ControlReply
 
+	// Opened is told of each connection before its first line is read, and returns what
+	// is called behind its last, while calls of it may still be under way. nil: nobody
+	// wants to know.
+	Opened func(c *Conn) (over func())
+
 	// Logger gets what no caller is told; nil means none.
 	Logger *slog.Logger
 

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A cleaner takes out of text that others made what acts on a terminal or deceives who
+// looks at it: control sequences, but for colours and the like (SGR), control
+// characters, but for those that stay on their line, and characters that nobody sees
+// or that turn the direction of others. The zero value is ready to use; text may come
+// in pieces of any size.
+type cleaner struct {
+	bare bool // without colours
+	in   cleanState
+	csi  []byte // of a control sequence: what came behind its introducer
+	part []byte // of a character that is not complete
+}
+
+type cleanState int
+
+const (
+	inText     cleanState = iota
+	inEscape              // behind ESC
+	inSequence            // behind CSI, up to its final byte
+	inString              // behind OSC, DCS and the like, up to ST, BEL or the end of the line
+)
+
+// maxSequence bounds a control sequence; what is longer is none.
+const maxSequence = 64
+
+// clean is the next piece without what has to go.
+func (c *cleaner) clean(b []byte) []byte {
+	if len(c.part) > 0 {
+		b = append(c.part, b...)
+		c.part = nil
+	}
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		if !utf8.FullRune(b) {
+			c.part = append([]byte(nil), b...)
+			break
+		}
+		r, n := utf8.DecodeRune(b)
+		out = c.rune(out, r)
+		b = b[n:]
+	}
+	return out
+}
+
+func (c *cleaner) rune(out []byte, r rune) []byte {
+	switch {
+	case r == 0x1b || r == 0x90 || r >= 0x98 && r <= 0x9f && r != 0x99 && r != 0x9a && r != 0x9c:
+		c.csi = c.csi[:0]
+		switch r {
+		case 0x1b:
+			c.in = inEscape
+		case 0x9b:
+			c.in = inSequence
+		default:
+			c.in = inString
+		}
+		return out
+	case c.in == inEscape:
+		switch {
+		case r == '[':
+			c.in = inSequence
+		case strings.ContainsRune("]PX^_", r):
+			c.in = inString
+		case r >= 0x20 && r <= 0x2f: // intermediate: one more is to come
+		default:
+			c.in = inText
+		}
+		if r != '\n' {
+			return out
+		}
+	case c.in == inSequence:
+		switch {
+		case r >= 0x20 && r <= 0x3f && len(c.csi) < maxSequence:
+			c.csi = append(c.csi, byte(r))
+			return out
+		case r >= 0x40 && r <= 0x7e:
+			c.in = inText
+			if r == 'm' && !c.bare && strings.Trim(string(c.csi), "0123456789;:") == "" {
+				out = append(out, "\x1b["...)
+				out = append(append(out, c.csi...), 'm')
+			}
+			return out
+		}
+		c.in = inText // it is broken off
+	case c.in == inString:
+		if r == '\a' || r == 0x9c || r == '\n' {
+			c.in = inText
+		}
+		if r != '\n' {
+			return out
+		}
+	}
+	c.in = inText
+	if isHarmless(r) {
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+// isHarmless reports whether a character only stands where it is. Those that join
+// others belong to scripts and emoji.
+func isHarmless(r rune) bool {
+	switch r {
+	case '\n', '\t', '\r', '\b', '\u200c', '\u200d':
+		return true
+	}
+	return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
+}
+
+// plainText is a whole text without what has to go.
+func plainText(s string) string { return string(new(cleaner).clean([]byte(s))) }
+
+// plainLine is a name or a prompt: one line, without colours either.
+func plainLine(s string) string {
+	c := cleaner{bare: true}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, string(c.clean([]byte(s))))
+}
+
+// event is an event whose text a terminal may be shown.
+func (c *cleaner) event(e timeline.Event) timeline.Event {
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		b.Data = c.clean(b.Data)
+		e.Body = b
+	case timeline.TurnStarted:
+		b.Author, b.Input = plainLine(b.Author), []byte(plainText(string(b.Input)))
+		e.Body = b
+	case timeline.InputLine:
+		b.Author, b.Prompt, b.Text = plainLine(b.Author), plainText(b.Prompt), plainText(b.Text)
+		e.Body = b
+	case timeline.Interrupt:
+		b.Author = plainLine(b.Author)
+		e.Body = b
+	case timeline.Notice:
+		b.Message = plainText(b.Message)
+		e.Body = b
+	case timeline.Wait:
+		b.Prompt = plainText(b.Prompt)
+		e.Body = b
+	case timeline.TurnEnded:
+		b.Prompt = plainText(b.Prompt)
+		e.Body = b
+	case timeline.Image:
+		b.Title = plainLine(b.Title)
+		e.Body = b
+	case timeline.GenerationEnded:
+		b.Reason, b.Message, b.LastLine = plainText(b.Reason), plainText(b.Message), plainText(b.LastLine)
+		e.Body = b
+	}
+	return e
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+)
+
+// maxLastWords is how much of what a daemon has said before it failed is kept, in
+// bytes.
+const maxLastWords = 4 << 10
+
+// startDaemon starts a daemon that outlives this process, and the login. It answers
+// soon, or its words are the error. More are further arguments of repl serve.
+func startDaemon(ctx context.Context, socket string, more []string, notes io.Writer) (client.Info, error) {
+	var none client.Info
+	self, err := os.Executable()
+	if err != nil {
+		return none, err
+	}
+	words, err := transientFile() // the daemon has it open
+	if err != nil {
+		return none, err
+	}
+	defer words.Close()
+	args := []string{"serve", "--socket", socket}
+	if log := defaultLog(); log != "" {
+		args = append(args, "--log", log) // one that is given stands behind it
+	}
+	args = append(args, more...)
+	cmd, confined, err := startDetached(self, args, words)
+	if err != nil {
+		return none, err
+	}
+	if confined {
+		fmt.Fprintln(notes, "repl: this program was started in a job that nothing may leave: the daemon ends with it; run repl serve yourself to keep the sessions")
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); {
+		i, err := infoAt(ctx, socket)
+		if err == nil && i.PID == cmd.Process.Pid { // else ours is about to end
+			return i, nil
+		}
+		if client.IsKind(err, client.KindProtocol) {
+			return none, err
+		}
+		timer := time.NewTimer(20 * time.Millisecond)
+		select {
+		case err := <-ended:
+			timer.Stop()
+			said, _ := io.ReadAll(io.NewSectionReader(words, 0, maxLastWords))
+			text := strings.TrimSpace(string(said))
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && exit.ExitCode() == statusServed {
+				return none, fmt.Errorf("%w: %s", daemon.ErrServed, strings.TrimPrefix(text, "repl: the socket is served already: "))
+			}
+			return none, fmt.Errorf("repl serve ended: %v: %s", err, text)
+		case <-ctx.Done():
+			timer.Stop()
+			return none, ctx.Err()
+		case <-timer.C:
+		}
+	}
+	return none, errors.New("repl serve does not answer within 5 s")
+}
+
+func infoAt(ctx context.Context, socket string) (client.Info, error) {
+	c, err := client.Dial(ctx, socket)
+	if err != nil {
+		return client.Info{}, err
+	}
+	defer c.Close()
+	return c.Info(ctx)
+}

@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+)
+
+// A line is one connection, and what belongs to it.
+type line struct {
+	id      string
+	pid     int // of the client; 0 where it is not known
+	since   time.Time
+	author  string // the last name that it gave
+	watches map[string]*watch
+	batons  map[*baton]bool
+	wants   map[*entry]string // the keyboard, for its next turn, in that name
+	calls   map[*entry]int    // that wait for a session
+}
+
+// opened takes a connection in.
+func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
+	l := &line{
+		pid: peerProcess(conn.Stream()), since: time.Now(),
+		watches: make(map[string]*watch), batons: make(map[*baton]bool),
+		wants: make(map[*entry]string), calls: make(map[*entry]int),
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counter++
+	l.id = fmt.Sprintf("client-%d", d.counter)
+	d.lines[conn] = l
+	return func() { d.hangUp(conn) }
+}
+
+// hangUp ends what belongs to a connection.
+func (d *Daemon) hangUp(conn *rpc.Conn) {
+	d.mu.Lock()
+	l := d.lines[conn]
+	delete(d.lines, conn)
+	for id := range l.watches {
+		delete(d.watches, id) // its goroutine ends with the connection
+	}
+	batons := slices.Collect(maps.Keys(l.batons))
+	d.mu.Unlock()
+	for _, b := range batons {
+		d.release(b)
+	}
+}
+
+// named notes the name that a connection gives.
+func (d *Daemon) named(conn *rpc.Conn, author string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.lines[conn]; l != nil && author != "" {
+		l.author = author
+	}
+}
+
+// calling notes that a call waits for a session, until it is over.
+func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
+	count := func(n int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if l := d.lines[conn]; l != nil {
+			if l.calls[e] += n; l.calls[e] == 0 {
+				delete(l.calls, e)
+			}
+		}
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
+// who names a connection for the log.
+func (d *Daemon) who(conn *rpc.Conn) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.lines[conn]
+	if l == nil {
+		return "a client that is gone"
+	}
+	return fmt.Sprintf("%s (%s, process %d)", cmp.Or(l.author, "a client"), l.id, l.pid)
+}
+
+// handleClients is a probe: no activity.
+func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameParams) (client.Clients, error) {
+	if p.Session != "" {
+		if _, err := d.known(p.Session); err != nil {
+			return client.Clients{}, err
+		}
+	}
+	all := client.Clients{Clients: []client.Attached{}}
+	entries := d.all()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for conn, l := range d.lines {
+		a := client.Attached{Client: l.id, PID: l.pid, Author: l.author, Since: l.since, Self: conn == r.Conn, Sessions: []client.Attachment{}}
+		for _, e := range entries {
+			s := client.Attachment{Session: e.name, Calls: l.calls[e]}
+			for _, w := range l.watches {
+				s.Watches = s.Watches || w.entry == e
+			}
+			for b := range l.batons {
+				if _, open := e.isOpen(); open && d.batonLocked(e) == b {
+					s.Keyboard, s.Holds = true, b.long
+				}
+			}
+			s.Reads = e.readsAs(conn)
+			some := s.Calls > 0 || s.Watches || s.Keyboard || s.Reads != ""
+			if some && (p.Session == "" || p.Session == e.name) {
+				a.Sessions = append(a.Sessions, s)
+			}
+		}
+		if p.Session == "" || len(a.Sessions) > 0 {
+			all.Clients = append(all.Clients, a)
+		}
+	}
+	slices.SortFunc(all.Clients, func(a, b client.Attached) int { return a.Since.Compare(b.Since) })
+	return all, nil
+}
+
+// handleDetach ends another connection. Its turns go on, its keyboard is given back.
+func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.DetachParams) (nothing, error) {
+	d.used()
+	if err := checkAuthor(p.Author); err != nil {
+		return nothing{}, err
+	}
+	d.named(r.Conn, p.Author)
+	by := d.who(r.Conn)
+	d.mu.Lock()
+	var conn *rpc.Conn
+	var watches []*watch
+	for c, l := range d.lines {
+		if l.id == p.Client {
+			conn, watches = c, slices.Collect(maps.Values(l.watches))
+		}
+	}
+	d.mu.Unlock()
+	if conn == nil {
+		return nothing{}, rpc.InvalidParams("client: there is no client %q now; connection/list names them", p.Client)
+	}
+	d.log.Info("a client is detached", "client", d.who(conn), "by", by)
+	for _, w := range watches {
+		_ = conn.Notify(client.MethodEnded, client.Ended{
+			Subscription: w.id, Session: w.entry.name, Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
+		})
+	}
+	conn.HangUp()
+	return nothing{}, nil
+}

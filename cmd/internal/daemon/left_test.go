@@ -1,0 +1,250 @@
+package daemon_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// until waits until a fact holds.
+func (r *rig) until(what string, holds func() bool) {
+	r.t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-again.C:
+		case <-late:
+			r.t.Fatalf("it never comes that %s", what)
+		}
+	}
+}
+
+func (r *rig) names(c *client.Client) string {
+	r.t.Helper()
+	all, err := c.List(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// Nobody would ever learn the name of such a session.
+func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	raw := r.raw()
+	for i := range 20 {
+		raw.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"session/create"}`, i),
+			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		known := raw.receive()
+		if !strings.Contains(known, "-32800") { // the cancel came too late: the name is known
+			name := strings.Split(strings.Split(known, `"name":"`)[1], `"`)[0]
+			if err := c.CloseSession(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gone := r.raw()
+	gone.send(`{"jsonrpc":"2.0","id":1,"method":"session/create"}`)
+	_ = gone.conn.Close()
+	raw.send(`{"jsonrpc":"2.0","id":"kept","method":"session/create","params":{"name":"mine"}}`)
+	_ = raw.receive()
+	r.until("only the one with a name is left", func() bool { return r.names(c) == "mine" })
+}
+
+func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
+	r := start(t, func(o *daemon.Options) { o.IdleExit = 50 * time.Millisecond })
+	c := r.dial()
+	for range 70 {
+		r.session(c)
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CloseSession(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = w.Next(t.Context())
+		}
+		if err != client.ErrEnded {
+			t.Fatal(err)
+		}
+	}
+	if err := <-r.served; err != nil { // though the connection is there
+		t.Errorf("it ended with %v", err)
+	}
+	r.served <- nil
+}
+
+func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
+	r := start(t, nil)
+	ada, bob, eve := r.dial(), r.dial(), r.dial()
+	r.session(ada)
+	for _, err := range []error{ada.Take(t.Context(), "main", "ada", false), bob.Take(t.Context(), "main", "bob", false)} {
+		if err != nil {
+			t.Fatal(err) // neither keeps the other out before a turn has begun
+		}
+	}
+	ask := func(c *client.Client) client.Reply {
+		t.Helper()
+		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
+		if err != nil || reply.Wait == nil {
+			t.Fatalf("got %+v, %v", reply, err)
+		}
+		return reply
+	}
+	answer := func(c *client.Client, reply client.Reply) error {
+		_, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()})
+		return err
+	}
+	reply := ask(ada)
+	for name, c := range map[string]*client.Client{"bob": bob, "eve": eve} {
+		if err := answer(c, reply); !client.IsKind(err, client.KindWriter) {
+			t.Errorf("%s answers for ada's turn: %v", name, err)
+		}
+		if err := c.Take(t.Context(), "main", name, false); !client.IsKind(err, client.KindWriter) {
+			t.Errorf("%s takes what ada has: %v", name, err)
+		}
+	}
+	if err := answer(ada, reply); err != nil {
+		t.Errorf("ada cannot answer: %v", err)
+	}
+	// The turn of one who has taken nothing is not bob's.
+	reply = ask(eve)
+	if err := bob.Take(t.Context(), "main", "bob", false); err != nil {
+		t.Error(err)
+	}
+	if err := answer(eve, reply); err != nil {
+		t.Errorf("eve cannot answer for her own turn: %v", err)
+	}
+}
+
+func TestClients_AreNamedAndDetached(t *testing.T) {
+	r := start(t, nil)
+	ada, bob := r.dial(), r.dial()
+	r.session(ada)
+	w, err := ada.Subscribe(t.Context(), client.SubscribeParams{Session: "main", Author: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ada.Take(t.Context(), "main", "ada", true); err != nil {
+		t.Fatal(err)
+	}
+	all, err := bob.Clients(t.Context(), "main")
+	if err != nil || len(all) != 1 || all[0].Author != "ada" || all[0].Self || len(all[0].Sessions) != 1 {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	if got, want := all[0].Sessions[0], (client.Attachment{Session: "main", Watches: true, Keyboard: true, Holds: true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if err := bob.Detach(t.Context(), client.DetachParams{Client: all[0].Client, Author: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; {
+		_, err = w.Next(t.Context())
+	}
+	if !client.IsKind(err, client.KindDetached) || !strings.Contains(err.Error(), "bob") {
+		t.Errorf("ada is told %v", err)
+	}
+	<-ada.Done()
+	r.until("the keyboard is free", func() bool {
+		s, err := bob.Get(t.Context(), "main")
+		return err == nil && s.Writer == ""
+	})
+	if all, err = bob.Clients(t.Context(), ""); err != nil || len(all) != 1 || !all[0].Self {
+		t.Errorf("afterwards: %+v, %v", all, err)
+	}
+}
+
+func TestCull_OnlyWhatNobodyUses(t *testing.T) {
+	const unused = 100 * time.Millisecond
+	r := start(t, func(o *daemon.Options) { o.CullIdle = unused })
+	c := r.dial()
+	for name, input := range map[string]string{"idle": "print x", "running": "sleep", "waiting": "wait name? ", "watched": "print x"} {
+		if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Start(t.Context(), client.StartParams{Session: name, Input: input}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept", CullMS: patience.Milliseconds() * 10}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the idle one is closed", func() bool { return r.names(c) == "kept running waiting watched" })
+	if _, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "running", Turn: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the one that ran is closed after it", func() bool { return r.names(c) == "kept waiting watched" })
+}
+
+// Tidy programs remove directories that were not used for long.
+func TestDirectory_OfSessionsMayGo(t *testing.T) {
+	dir := t.TempDir() + "/turnstone"
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, func(o *daemon.Options) {
+		o.Supervisor = sup
+		o.Spec = func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil }
+	})
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	c := r.dial()
+	r.session(c)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Skipf("a directory in use cannot be removed here: %v", err)
+	}
+	if _, err := c.Output(t.Context(), client.OutputParams{Session: "main", From: 1, To: 1}); !client.IsKind(err, client.KindNoOutput) {
+		t.Errorf("its output: %v", err)
+	}
+	for range 2 {
+		if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x", WaitMS: patience.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(reply.Render(nil).Text(), "was removed"); got != 1 {
+		t.Errorf("it is said %d times in %q", got, reply.Render(nil).Text())
+	}
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "second"}); err != nil {
+		t.Errorf("another session: %v", err)
+	}
+}
+
+func TestWait_BehindTheEndIsRefused(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	if _, err := c.Wait(t.Context(), client.WaitParams{Session: "main", After: 1 << 40}); !client.IsKind(err, "invalid_params") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,172 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// What a shell has a program ignore it ignores to the end: nohup takes SIGHUP away,
+// and a shell without job control SIGINT and SIGQUIT from what it runs in the background.
+func TestServe_WhatWasIgnoredAtItsStartStaysSo(t *testing.T) {
+	h := daemonHome(t)
+	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, binary())
+	cmd.Env = h.env
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	readUntil(t, errs, "serving at ")
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		want(t, h.run(t, "", "list"), result{"", "no session is open\n", 0}) // it was there long enough to feel it
+	}
+	_ = end(cmd)
+	readUntil(t, errs, `why="ended by signal 15"`)
+	_ = cmd.Wait()
+	if got := status(t, cmd); got != 143 {
+		t.Errorf("it ended with status %d, want that of SIGTERM, 143", got)
+	}
+}
+
+// loseTerminal runs a command line in an interactive shell, and takes the terminal away
+// once a session holds something.
+func loseTerminal(t *testing.T, h home, commandLine string) {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
+	shell.Env = append(h.env, "PS1=ready>", "REPL="+binary())
+	tty, err := pty.Start(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty = unblocked(t, tty)
+	defer tty.Close()
+	readUntil(t, tty, "ready>")
+	if _, err := tty.WriteString(commandLine + "\r"); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() { // or the shell would wait for its reader
+		defer close(drained)
+		_, _ = tty.WriteTo(nowhere{})
+	}()
+	eventually(t, "the daemon serves", func() bool { return h.run(t, "", "list").status == 0 })
+	want(t, h.run(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSession("main"), 0})
+	_ = tty.Close() // as the end of a login does
+	_ = shell.Wait()
+	<-drained
+}
+
+// unblocked is the terminal's other end, which can be closed while somebody reads it.
+func unblocked(t *testing.T, tty *os.File) *os.File {
+	t.Helper()
+	fd, err := syscall.Dup(int(tty.Fd()))
+	if err == nil {
+		syscall.CloseOnExec(fd)
+		err = syscall.SetNonblock(fd, true)
+	}
+	_ = tty.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), "terminal")
+}
+
+type nowhere struct{}
+
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestServe_OutlivesItsTerminal(t *testing.T) {
+	for name, commandLine := range map[string]string{
+		"nohup":    `nohup "$REPL" serve --log "$TMPDIR/log" >/dev/null 2>&1 &`,
+		"--detach": `"$REPL" serve --detach --log "$TMPDIR/log"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := daemonHome(t)
+			loseTerminal(t, h, commandLine)
+			// What has reached the daemon by now is in its log before what is asked for here.
+			want(t, h.run(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
+			want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+			log, err := os.ReadFile(filepath.Join(h.tmp, "log"))
+			if err != nil || !strings.Contains(string(log), `why="a client told it to stop"`) {
+				t.Errorf("its log: %s, %v", log, err)
+			}
+		})
+	}
+}
+
+func TestServe_DetachedSaysWhereAndOnlyOnce(t *testing.T) {
+	h := daemonHome(t)
+	r := h.run(t, "", "serve", "--detach", "--session-dir", filepath.Join(h.tmp, "of my own"))
+	if r.status != 0 || !strings.Contains(r.stderr, "serves at "+h.socket()) || !strings.Contains(r.stderr, "serve.log") {
+		t.Fatalf("got %v", r)
+	}
+	if r := h.run(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "served already: by the process ") {
+		t.Errorf("a second one: %v", r)
+	}
+	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
+	if left, _ := filepath.Glob(filepath.Join(h.tmp, "of my own", "main-*")); len(left) != 1 {
+		t.Errorf("its session is not where it was to be: %q", left)
+	}
+	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+}
+
+// The directory of the socket goes at the last logout, and with it everything by which
+// the daemon is found.
+func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {
+	h := daemonHome(t)
+	first := h.serve(t)
+	want(t, h.run(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSession("main"), 0})
+	if err := os.RemoveAll(filepath.Dir(h.socket())); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.run(t, "", "list"); r.status != 3 {
+		t.Fatalf("without a socket: %v", r)
+	}
+	eventually(t, "the socket is there again", func() bool { return h.run(t, "", "list").status == 0 })
+	want(t, h.run(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
+	if r := h.run(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+		t.Errorf("a second daemon: %v", r)
+	}
+	_ = end(first)
+	_ = first.Wait()
+	if _, err := os.Lstat(h.socket()); !os.IsNotExist(err) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
+	h := daemonHome(t)
+	first := h.serve(t)
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	second := h.command(t, "serve", "--quiet")
+	errs, err := second.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = end(second)
+		_ = second.Wait()
+	})
+	readUntil(t, errs, "its sessions are lost, and repl recover has what they did")
+}
