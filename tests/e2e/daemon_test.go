@@ -75,8 +75,8 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p.sees(">>> ")
 	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
 		result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
-	p.sees("who? ") // as output
-	p.sees("who? ") // as the question that is to be answered
+	p.sees("who? ")                 // as output
+	p.draws("\x1b[6G\x1b[J\x1b[0K") // the prompt behind it is taken away, and it is to be answered
 	p.types("ada\r")
 	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == "idle" })
 	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})

@@ -104,6 +104,23 @@ func (p *person) sees(text string) (before string) {
 	return p.watch(text, nil)
 }
 
+// draws waits until something was drawn, which sees does not show.
+func (p *person) draws(sequence string) {
+	p.t.Helper()
+	for !strings.Contains(p.raw, sequence) {
+		select {
+		case b, ok := <-p.chunks:
+			if !ok {
+				p.t.Fatalf("the terminal ended; it got %q, want %q", p.raw, sequence)
+			}
+			p.raw += string(b)
+			p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
+		case <-p.late:
+			p.t.Fatalf("the terminal got %q, want %q", p.raw, sequence)
+		}
+	}
+}
+
 // watch is sees, and presses Tab whenever again says so.
 func (p *person) watch(text string, again <-chan time.Time) (before string) {
 	p.t.Helper()

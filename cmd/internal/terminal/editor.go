@@ -182,7 +182,10 @@ func (e *editor) close() {
 }
 
 // Write implements io.Writer. A line that is being edited is redrawn below.
-func (e *editor) Write(b []byte) (int, error) { return e.readline.Write(b) }
+func (e *editor) Write(b []byte) (int, error) {
+	e.screen.wrote(b)
+	return e.readline.Write(b)
+}
 
 // freshLine puts the cursor into the first column.
 func (e *editor) freshLine() {
@@ -262,6 +265,7 @@ func (e *editor) cancel(wait timeline.Seq) {
 
 func (e *editor) edit(c *readline.Config) (string, error) {
 	e.more, e.literalTab, e.typed, e.cancelled, e.config = false, false, false, false, c
+	e.screen.begin()
 	e.keys.edit(true)
 	line, err := e.readline.ReadLineWithConfig(c)
 	e.keys.edit(false)
@@ -295,9 +299,14 @@ func (e *editor) filter(r rune) (rune, bool) {
 		return readline.CharTab, true
 	case keyCancel:
 		e.mu.Lock()
-		e.cancelled = e.dropped || e.coding && e.open > 0 && !e.typed
+		asked := e.coding && e.open > 0 && !e.typed
+		e.cancelled = e.dropped || asked
 		e.mu.Unlock()
 		e.config.InterruptPrompt = "" // nobody pressed Ctrl-C
+		if asked {
+			e.config.Prompt = "" // the question stands before it, and is answered there
+			e.screen.leaveRow()
+		}
 		return readline.CharInterrupt, e.cancelled
 	}
 	return r, true

@@ -29,8 +29,42 @@ type screen struct {
 	answer func(string) // takes the reply to whereIsCursor
 	width  func() int   // columns of the terminal
 
-	mu   sync.Mutex
-	line []byte // guarded by mu: what was written since the cursor was in the first column
+	mu      sync.Mutex
+	line    []byte // guarded by mu: what was written since the cursor was in the first column
+	output  []byte // guarded by mu: that of it which is not the line editor's
+	keepRow bool   // guarded by mu: the next line end is not written
+}
+
+// wrote takes note of output that is about to be written.
+func (s *screen) wrote(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.output = lastLine(s.output, b)
+}
+
+// begin says that a line is edited from here on.
+func (s *screen) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.output = append(s.output[:0], s.line...)
+}
+
+// leaveRow has the line editor end a line, from which it has taken what it drew,
+// without a new row.
+func (s *screen) leaveRow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keepRow = true
+}
+
+// lastLine is line with b behind it, from the last line break on.
+func lastLine(line, b []byte) []byte {
+	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
+		line = append(line[:0], b[i+1:]...)
+	} else {
+		line = append(line, b...)
+	}
+	return line[max(0, len(line)-maxLine):]
 }
 
 // Write implements io.Writer.
@@ -40,12 +74,13 @@ func (s *screen) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	s.mu.Lock()
-	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
-		s.line = append(s.line[:0], b[i+1:]...)
-	} else {
-		s.line = append(s.line, b...)
+	if s.keepRow && bytes.HasPrefix(b, []byte("\n")) {
+		s.keepRow = false
+		s.line = append(s.line[:0], s.output...)
+		s.mu.Unlock()
+		return len(b), nil
 	}
-	s.line = s.line[max(0, len(s.line)-maxLine):]
+	s.line = lastLine(s.line, b)
 	s.mu.Unlock()
 	return s.out.Write(b)
 }

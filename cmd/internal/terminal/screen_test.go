@@ -62,3 +62,23 @@ func TestScreen_KnowsAPromptThatIsShown(t *testing.T) {
 		}
 	}
 }
+
+// A prompt that is taken away behind a question leaves the question to be answered.
+func TestScreen_ALineThatEndsInItsRowLeavesTheOutput(t *testing.T) {
+	var shown strings.Builder
+	s := &screen{out: &shown, width: func() int { return 80 }}
+	s.begin()
+	s.Write([]byte(">>> "))
+	s.wrote([]byte("before\nwho? "))
+	s.Write([]byte("before\nwho? >>> "))
+	s.leaveRow()
+	s.Write([]byte("\x1b[6G\x1b[J"))
+	s.Write([]byte("\n \b"))
+	if !s.shows("who? ") || s.column() != 5 || strings.HasSuffix(shown.String(), "\n \b") {
+		t.Errorf("the row is left: %q, column %d", shown.String(), s.column())
+	}
+	s.Write([]byte("\n"))
+	if s.column() != 0 || !strings.HasSuffix(shown.String(), "\n") {
+		t.Errorf("the next line end is lost: %q", shown.String())
+	}
+}
