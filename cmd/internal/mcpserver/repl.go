@@ -103,7 +103,9 @@ type asker struct {
 	resumed  *resumption // nil when no answer of a person came with the call
 	denied   int         // how many reads got the end of file, because nobody may answer
 
-	found     bool   // a line has come that the call waits for
+	found      bool // a line has come that the call waits for
+	fullScreen bool // the terminal is on its alternate screen where the reply begins, and then where it ends
+
 	refused   bool   // the input was not used
 	refusal   string // why, if the state does not say it
 	fruitless int    // interrupts of the turn that runs, when the last is this call's and had no effect
@@ -310,6 +312,7 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 		}
 	}
 	a.opening = a.view.leftWord()
+	a.fullScreen = a.view.isFullScreen()
 	result := a.render(r)
 	if a.fate = fateOf(r); a.refused {
 		a.fate = "was not run"
@@ -323,7 +326,7 @@ func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after
 	})
 	a.call.whenSettled(func(given bool) {
 		if given {
-			a.view.told(r)
+			a.view.told(r, a.fullScreen)
 			a.view.passedOn(a.opening)
 		}
 		over()

@@ -18,7 +18,7 @@ import (
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
 func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
-	r.Events = once(r.Events)
+	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
 	rendering := a.rendering(r)
 	var c content
 	if a.opening != "" {
@@ -212,7 +212,7 @@ func (a *asker) state(r supervisor.Reply) (state, advice string) {
 		if !a.stdin.ofModel(r.Wait) {
 			advice = a.advice(r.Wait)
 		}
-		return waitText(r.Wait), advice
+		return waitText(r.Wait, a.fullScreen), advice
 	case r.State == supervisor.StateEnded && unready(r):
 		return startAdvice, ""
 	case r.State == supervisor.StateEnded:
@@ -287,8 +287,11 @@ func tells[B timeline.Body](r supervisor.Reply) bool {
 	})
 }
 
-// waitText says who waits for what.
-func waitText(w *supervisor.Wait) string {
+// waitText says who waits for what. What a full-screen program has drawn is no prompt.
+func waitText(w *supervisor.Wait, fullScreen bool) string {
+	if fullScreen && w.Terminal && !w.Secret {
+		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
+	}
 	text := "waiting for input"
 	if w.Secret {
 		text = "waiting for a secret"

@@ -54,6 +54,8 @@ type view struct {
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
 	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
 
+	fullScreen bool // guarded by mu; at the cursor, the terminal is on its alternate screen
+
 	deafTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
 	deaf     int    // guarded by mu; how many had none on it
 
@@ -153,19 +155,20 @@ func (v *view) expectCode() {
 
 // told moves the cursor to what the caller has read. A reply that a later one has
 // overtaken moves nothing.
-func (v *view) told(r supervisor.Reply) {
-	if v.tell(r) {
+func (v *view) told(r supervisor.Reply, fullScreen bool) {
+	if v.tell(r, fullScreen) {
 		v.session.Mark(r.Next)
 	}
 }
 
-func (v *view) tell(r supervisor.Reply) bool {
+func (v *view) tell(r supervisor.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r.Next < v.cursor {
 		return false
 	}
 	v.cursor = r.Next
+	v.fullScreen = fullScreen
 	v.shown = 0
 	if r.Wait != nil {
 		v.shown = r.Wait.ID
@@ -182,6 +185,12 @@ func (v *view) fruitless(turn uint64) int {
 	}
 	v.deaf++
 	return v.deaf
+}
+
+func (v *view) isFullScreen() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.fullScreen
 }
 
 // leaveWord has the next reply open with a sentence.

@@ -1,0 +1,66 @@
+package mcpserver
+
+import (
+	"bytes"
+	"regexp"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// alternateScreen is a terminal's mode for programs that draw all of it. What they
+// draw is gone at a terminal, too, once they leave it.
+var alternateScreen = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)([hl])`)
+
+// withoutScreens is events without the text that was drawn on the alternate screen;
+// and whether the terminal is in that mode at their end, when it was so before or was
+// not. A mode that was set in text that is left out of events is not seen: then the
+// drawing is shown.
+func withoutScreens(events []timeline.Event, before bool) (rest []timeline.Event, now bool) {
+	now = before
+	for i, e := range events {
+		text, ok := e.Body.(timeline.Text)
+		_, ended := e.Body.(timeline.TurnEnded)
+		switch {
+		case ended: // with whatever has drawn
+			now = false
+		case ok && (now || alternateScreen.Match(text.Data)):
+			if rest == nil {
+				rest = append(make([]timeline.Event, 0, len(events)), events[:i]...)
+			}
+			rest, now = drawnOff(rest, e, text, now)
+			continue
+		}
+		if rest != nil {
+			rest = append(rest, e)
+		}
+	}
+	if rest == nil {
+		rest = events
+	}
+	return rest, now
+}
+
+// drawnOff adds the pieces of a text that are not on the alternate screen.
+func drawnOff(to []timeline.Event, e timeline.Event, text timeline.Text, drawing bool) ([]timeline.Event, bool) {
+	data, line := text.Data, e.Line
+	for {
+		end, next := len(data), len(data)
+		switched := alternateScreen.FindSubmatchIndex(data)
+		if switched != nil {
+			end, next = switched[0], switched[1]
+		}
+		if !drawing && end > 0 {
+			e.Line = line
+			e.Body = timeline.Text{Stream: text.Stream, Data: data[:end]}
+			to = append(to, e)
+		}
+		if switched == nil {
+			return to, drawing
+		}
+		drawing = data[switched[2]] == 'h'
+		if line > 0 {
+			line += bytes.Count(data[:next], []byte("\n"))
+		}
+		data = data[next:]
+	}
+}
