@@ -23,7 +23,7 @@
 //	what                bound                       when it is reached
 //	memory of a Log     Options.MemoryBytes         oldest events leave memory
 //	events not written  Options.MemoryBytes         Append waits up to 2 s, then files off and a Notice
-//	each file           Options.FileBytes           both end; output.txt says so in its last line
+//	each file           Options.FileBytes           both begin anew; output.txt says so in its first line
 //	index of the files  1 entry per 64 KiB          -
 //	unfinished line     64 KiB                      goes on, but \r no longer reaches its beginning
 //	secrets             4 KiB a line, 16 KiB        longer, more and tiny ones are shown; Hide says so

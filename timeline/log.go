@@ -20,8 +20,8 @@ type Options struct {
 	// Dir is an existing private directory for the files "events" and
 	// "output.txt", which are made anew. "" means memory only.
 	Dir string
-	// FileBytes bounds each of the two files. When one is full, both stay as they
-	// are and newer events are kept in memory only. 0 means 256 MiB.
+	// FileBytes bounds each of the two files. When one is full, both begin anew:
+	// what they had is gone, but for what is in memory. 0 means 256 MiB.
 	FileBytes int64
 }
 
@@ -54,7 +54,8 @@ type Log struct {
 	closed   bool          // guarded by mu
 	kick     chan struct{} // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
 	files    fileState     // guarded by mu
-	disk     place         // guarded by mu; behind the last event in the events file
+	oldest   place         // guarded by mu; of the first event in the events file
+	disk     place         // guarded by mu; behind the last event there
 	index    index         // guarded by mu
 	marks    []lineMark    // guarded by mu
 	lines    int           // guarded by mu; in output.txt
@@ -76,7 +77,7 @@ type fileState uint8
 const (
 	filesNone fileState = iota // memory only
 	filesOpen                  // every event goes to the files
-	filesFull                  // they have what they have
+	filesFull                  // they have what they have: an event is larger than they may be
 	filesOff                   // given up: a full or slow disk
 )
 
@@ -100,7 +101,7 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 		o.FileBytes = 256 << 20
 	}
 	origin := place{seq: 1, structural: -1}
-	l := &Log{opts: o, end: origin, disk: origin}
+	l := &Log{opts: o, end: origin, oldest: origin, disk: origin}
 	if o.Dir == "" {
 		return l, nil
 	}

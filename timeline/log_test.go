@@ -247,26 +247,94 @@ func TestLog_FilesArePrivate(t *testing.T) {
 	}
 }
 
-func TestLog_FullFilesEndWithAGap(t *testing.T) {
+func TestLog_FullFilesBeginAnewAndHaveTheNewest(t *testing.T) {
 	dir := t.TempDir()
-	const limit = 64 << 10
+	const limit, events = 64 << 10, 450
 	l := newLog(t, &timeline.Options{Dir: dir, FileBytes: limit, MemoryBytes: 16 << 10})
-	const events = 400
 	for i := range events {
 		l.Append(text(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
 		l.Sync()
+		if n := l.LineCount(); n > limit/500 {
+			t.Fatalf("got %d lines in a file of %d bytes", n, limit)
+		}
 	}
 	for _, name := range []string{"events", "output.txt"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() > limit || info.Size() < limit/2 {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() > limit {
 			t.Errorf("%s: %d bytes, %v", name, info.Size(), err)
 		}
 	}
 	got := upTo(t, l, 0, events)
 	checkContiguous(t, got, 0, events)
 	data, gaps := content(got)
-	if len(gaps) != 1 || gaps[0].Bytes+int64(len(data)) != events*500 {
-		t.Errorf("got %d bytes and gaps %+v, want %d in all", len(data), gaps, events*500)
+	if len(gaps) != 1 || gaps[0].From != 1 || gaps[0].Bytes+int64(len(data)) != events*500 || len(data) < 16<<10 {
+		t.Errorf("got %d bytes and gaps %+v, want the newest and %d in all", len(data), gaps, events*500)
 	}
+	onDisk := timeline.Seq(0)
+	for e := range timeline.ReadFile(dir) {
+		if onDisk != 0 && e.Seq != onDisk+1 {
+			t.Fatalf("the file has %d behind %d", e.Seq, onDisk)
+		}
+		onDisk = e.Seq
+	}
+	if onDisk != events {
+		t.Errorf("the file ends with %d, want %d", onDisk, events)
+	}
+	n := l.LineCount()
+	lines, err := l.Lines(1, n)
+	if err != nil || len(lines) != n || !strings.HasPrefix(lines[0], "[gap: this file had reached its limit of 66 KB: earlier output") || !strings.HasPrefix(lines[n-1], "0449 x") {
+		t.Errorf("got %.100q to %.100q, %v", lines[0], lines[n-1], err)
+	}
+	// What is named as elided is where it is said to be.
+	for _, e := range l.Window(0, 1000, 1000) {
+		if e.Line == 0 {
+			continue
+		}
+		lines, err := l.Lines(e.Line, e.Line)
+		if b, ok := e.Body.(timeline.Text); ok && (err != nil || !strings.Contains(lines[0]+"\n", string(b.Data))) {
+			t.Errorf("event %d is not in line %d: %q, %v", e.Seq, e.Line, lines, err)
+		}
+	}
+}
+
+func TestLog_FollowersLoseNothingTwiceWhileFilesBeginAnew(t *testing.T) {
+	const events = 5000
+	l := newLog(t, &timeline.Options{Dir: t.TempDir(), FileBytes: 64 << 10, MemoryBytes: 16 << 10})
+	go func() {
+		for i := range events {
+			l.Append(text(fmt.Appendf(nil, "%04d %s\n", i, strings.Repeat("x", 494))))
+		}
+	}()
+	var followers sync.WaitGroup
+	for range 4 {
+		followers.Go(func() {
+			last := timeline.Seq(0)
+			for e := range l.Follow(t.Context(), 0) {
+				switch b := e.Body.(type) {
+				case timeline.Gap:
+					if b.From != last+1 || b.To != e.Seq {
+						t.Errorf("got the gap %+v behind %d", b, last)
+					}
+				case timeline.Text:
+					if e.Seq != last+1 || !strings.HasPrefix(string(b.Data), fmt.Sprintf("%04d ", e.Seq-1)) {
+						t.Errorf("got event %d, %.10q, behind %d", e.Seq, b.Data, last)
+					}
+				}
+				if last = e.Seq; last == events {
+					return
+				}
+			}
+		})
+	}
+	followers.Wait()
+}
+
+func TestLog_AnEventLargerThanTheFilesEndsThem(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir(), FileBytes: 10_000})
+	l.Append(text([]byte("before\n")))
+	l.Append(timeline.Event{Body: timeline.Image{Data: make([]byte, 20_000)}})
+	l.Append(text([]byte("after\n")))
+	l.Sync()
+	checkContiguous(t, upTo(t, l, 0, 3), 0, 3)
 	n := l.LineCount()
 	last, err := l.Lines(n, n)
 	if err != nil || len(last) != 1 || !strings.HasPrefix(last[0], "[gap: this file has reached its limit") {

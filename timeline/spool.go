@@ -31,7 +31,7 @@ func createFile(path string) (io.WriteCloser, error) {
 }
 
 // spill is the writer: it moves events to the files until the log is closed or
-// the files are full or given up.
+// the files are given up.
 func (l *Log) spill(kick <-chan struct{}, s *spool) {
 	defer close(l.ended)
 	defer s.close()
@@ -45,6 +45,12 @@ func (l *Log) spill(kick <-chan struct{}, s *spool) {
 			w, err := s.write(batch)
 			if !l.written(batch, w, err) {
 				return
+			}
+			if w.full {
+				l.beginAnew()
+				if err := s.beginAnew(); !l.begun(s.page.lines, err) {
+					return
+				}
 			}
 		}
 		s.rest()
@@ -99,7 +105,7 @@ func (l *Log) written(batch []entry, w written, err error) bool {
 	l.index = append(l.index, w.index...)
 	l.marks = append(l.marks, w.marks...)
 	l.disk, l.lines = w.end, w.finished
-	if w.full {
+	if w.hopeless {
 		l.files = filesFull
 		l.settleLocked()
 		return false
@@ -115,8 +121,39 @@ func (l *Log) written(batch []entry, w written, err error) bool {
 	return true
 }
 
+// beginAnew forgets what the files have, which are about to be replaced.
+func (l *Log) beginAnew() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.index {
+		l.lost.add(p)
+	}
+	for i := range l.memory {
+		l.memory[i].Line = 0 // of the file that goes
+	}
+	l.disk.offset, l.disk.structural = 0, -1
+	l.oldest, l.index, l.marks, l.lines = l.disk, nil, nil, 0
+}
+
+// begun takes note of the new files, and reports whether to go on.
+func (l *Log) begun(lines int, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files != filesOpen {
+		return false
+	}
+	if err != nil {
+		l.filesOffLocked(err)
+		return false
+	}
+	l.lines = lines
+	return true
+}
+
 // A spool is the two files. Only the writer uses it.
 type spool struct {
+	dir            string
+	create         createFunc
 	events, output io.WriteCloser
 	limit          int64 // of each file, in bytes
 
@@ -135,26 +172,43 @@ type written struct {
 	index    index
 	marks    []lineMark
 	end      place
-	finished int // lines in output.txt
-	full     bool
+	finished int  // lines in output.txt
+	full     bool // the rest does not fit
+	hopeless bool // and would not fit into files that are empty
 }
 
 func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
-	events, err := create(filepath.Join(dir, EventsName))
-	if err != nil {
-		return nil, fmt.Errorf("timeline: events file: %w", err)
+	s := &spool{dir: dir, create: create, limit: limit, end: place{seq: 1}}
+	return s, s.open()
+}
+
+// open makes the files, which are empty then.
+func (s *spool) open() (err error) {
+	s.end.offset, s.end.structural = 0, -1
+	s.outputSize, s.indexed, s.marked = 0, -indexStride, -indexStride
+	if s.events, err = s.create(filepath.Join(s.dir, EventsName)); err != nil {
+		return fmt.Errorf("timeline: events file: %w", err)
 	}
-	output, err := create(filepath.Join(dir, OutputName))
-	if err != nil {
-		events.Close()
-		return nil, fmt.Errorf("timeline: output file: %w", err)
+	if s.output, err = s.create(filepath.Join(s.dir, OutputName)); err != nil {
+		s.events.Close()
+		return fmt.Errorf("timeline: output file: %w", err)
 	}
-	return &spool{
-		events: events, output: output, limit: limit,
-		end:     place{seq: 1, structural: -1},
-		indexed: -indexStride,
-		marked:  -indexStride,
-	}, nil
+	return nil
+}
+
+// beginAnew replaces files that are full by empty ones. Who reads the old ones
+// may go on, but where a file that is open cannot be removed.
+func (s *spool) beginAnew() error {
+	s.close()
+	_ = os.Remove(filepath.Join(s.dir, EventsName))
+	_ = os.Remove(filepath.Join(s.dir, OutputName))
+	if err := s.open(); err != nil {
+		return err
+	}
+	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", ByteCount(s.limit))
+	n, err := s.output.Write([]byte(bracketed(label) + "\n"))
+	s.outputSize, s.page.lines = int64(n), 1
+	return err
 }
 
 func (s *spool) close() {
@@ -182,7 +236,10 @@ func (s *spool) write(batch []entry) (written, error) {
 	for _, e := range batch {
 		if !s.add(e, &w) {
 			w.full = true
-			s.seal()
+			if s.end.offset == 0 {
+				w.hopeless = true
+				s.seal()
+			}
 			break
 		}
 	}

@@ -19,6 +19,7 @@ type view struct {
 	from   place   // of the oldest event in memory, also before the cursor
 
 	path  string // of the events file; "" without one
+	begin place  // of the oldest event on disk
 	disk  place  // behind the last event on disk
 	index index
 	lines int // in output.txt
@@ -36,7 +37,7 @@ func (l *Log) view(after Seq, limit int) view {
 	defer l.mu.Unlock()
 	v := view{
 		after: after, end: l.end, from: l.end,
-		disk: l.disk, index: l.index, lines: l.lines,
+		begin: l.oldest, disk: l.disk, index: l.index, lines: l.lines,
 		named: l.outputPathLocked() != "", writing: l.writingLocked(),
 	}
 	if l.opts.Dir != "" {
@@ -63,18 +64,22 @@ func (l *Log) view(after Seq, limit int) view {
 // bytesBeforeLocked is how many bytes came before seq, roughly: of the place
 // noted before it.
 func (l *Log) bytesBeforeLocked(seq Seq) int64 {
-	if seq < l.disk.seq {
+	if l.oldest.seq <= seq && seq < l.disk.seq {
 		p, _ := l.index.seek(func(p place) bool { return p.seq > seq })
 		return p.bytes
 	}
-	return max(l.disk.bytes, l.lost.bytesBefore(seq))
+	lost := l.lost.bytesBefore(seq)
+	if seq >= l.disk.seq {
+		lost = max(lost, l.disk.bytes)
+	}
+	return lost
 }
 
 // empty reports whether there is nothing after the cursor.
 func (v *view) empty() bool { return v.more != nil || v.after+1 >= v.end.seq || v.after+1 == 0 }
 
 // forgetDisk makes a view of what is in memory.
-func (v *view) forgetDisk() { v.path = "" }
+func (v *view) forgetDisk() { v.path, v.begin = "", place{} }
 
 // events is everything after the cursor.
 func (v *view) events() []Event {
@@ -89,6 +94,12 @@ func (v *view) events() []Event {
 func (v *view) walk(seq Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		missed := v.missed
+		if seq < v.begin.seq && v.begin.seq < v.from.seq { // the files have begun anew
+			if !yield(v.gap(seq, v.begin, missed)) {
+				return
+			}
+			seq, missed = v.begin.seq, v.begin.bytes
+		}
 		if seq < v.from.seq && seq < v.disk.seq {
 			start, _ := v.index.seek(func(p place) bool { return p.seq > seq })
 			for e := range v.replay(start) {
@@ -106,7 +117,7 @@ func (v *view) walk(seq Seq) iter.Seq[entry] {
 			}
 		}
 		if seq < v.from.seq {
-			if !yield(v.gap(seq, missed)) {
+			if !yield(v.gap(seq, v.from, missed)) {
 				return
 			}
 			seq = v.from.seq
@@ -119,16 +130,16 @@ func (v *view) walk(seq Seq) iter.Seq[entry] {
 	}
 }
 
-// gap stands for the events from seq to the first in memory.
-func (v *view) gap(seq Seq, missed int64) entry {
-	last := v.from.seq - 1
-	g := entry{at: v.from}
+// gap stands for the events from seq to the one at next.
+func (v *view) gap(seq Seq, next place, missed int64) entry {
+	last := next.seq - 1
+	g := entry{at: next}
 	g.at.seq, g.at.bytes = seq, missed
 	g.Seq = last
-	g.Body = Gap{From: seq, To: last, Bytes: v.from.bytes - missed}
+	g.Body = Gap{From: seq, To: last, Bytes: next.bytes - missed}
 	if len(v.memory) > 0 {
-		next := &v.memory[0]
-		g.At, g.Generation, g.Turn, g.Between = next.At, next.Generation, next.Turn, next.Between
+		e := &v.memory[0]
+		g.At, g.Generation, g.Turn, g.Between = e.At, e.Generation, e.Turn, e.Between
 	}
 	return g
 }
@@ -140,7 +151,7 @@ func (v *view) replay(p place) iter.Seq[entry] {
 		if v.path == "" || p.seq == 0 {
 			return
 		}
-		f, err := os.Open(v.path)
+		f, err := v.open()
 		if err != nil {
 			return
 		}
@@ -161,6 +172,20 @@ func (v *view) replay(p place) iter.Seq[entry] {
 	}
 }
 
+// open opens the events file, if it is still the one that the view knows: one that
+// has begun anew since is shorter, for a long time.
+func (v *view) open() (*os.File, error) {
+	f, err := os.Open(v.path)
+	if err != nil {
+		return nil, err
+	}
+	if i, err := f.Stat(); err != nil || i.Size() < v.disk.offset {
+		f.Close()
+		return nil, io.ErrUnexpectedEOF
+	}
+	return f, nil
+}
+
 // ReadFile yields what the events file in a directory has, whose Log was not closed:
 // its program was killed, and so the last record may not be whole. It ends there,
 // and where the file cannot be read.
@@ -172,12 +197,26 @@ func ReadFile(dir string) iter.Seq[Event] {
 			return
 		}
 		v := view{path: path, disk: place{offset: i.Size()}}
-		for e := range v.replay(place{seq: 1, structural: -1}) {
+		for e := range v.replay(place{seq: v.firstSeq(), structural: -1}) {
 			if !yield(e.Event) {
 				return
 			}
 		}
 	}
+}
+
+// firstSeq is the number of the first event in the file, 0 if there is none.
+func (v *view) firstSeq() Seq {
+	f, err := v.open()
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	e, _, _, err := readRecord(bufio.NewReader(f), v.disk.offset)
+	if err != nil {
+		return 0
+	}
+	return e.Seq
 }
 
 // walkCost yields the events from about a cost on: it may begin with some before it.
@@ -231,7 +270,7 @@ func (v *view) structuralOnDisk(found []Event, from, to Seq, limit int) []Event 
 			found = append(found, e)
 		}
 	}
-	f, err := os.Open(v.path)
+	f, err := v.open()
 	if err != nil {
 		return found
 	}
