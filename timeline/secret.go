@@ -243,10 +243,9 @@ func (s *secrets) hideIn(body Body) Body {
 		b.Title, b.Source = s.hide(b.Title), s.hide(b.Source)
 		return b
 	case TurnStarted:
-		if spans := s.find(b.Input); len(spans) > 0 {
-			b.Input = []byte(s.hide(string(b.Input)))
-			b.Bytes = max(b.Bytes, len(b.Input))
-		}
+		hidden := []byte(s.hide(string(b.Input)))
+		b.Bytes += len(hidden) - len(b.Input)
+		b.Input = hidden
 		return b
 	case TurnEnded:
 		b.Name, b.Message, b.Prompt = s.hide(b.Name), s.hide(b.Message), s.hide(b.Prompt)

@@ -135,7 +135,7 @@ func TestHide_WhatMayBeginASecretIsShownToWhoLooks(t *testing.T) {
 }
 
 func TestHide_EverythingThatAnEventSays(t *testing.T) {
-	const secret = "S3CRETpw"
+	const secret = "S3CRETpw-0f-15b" // longer than what stands for it
 	dir := t.TempDir()
 	l := newLog(t, &timeline.Options{Dir: dir})
 	if err := l.Hide(secret); err != nil {
@@ -144,7 +144,8 @@ func TestHide_EverythingThatAnEventSays(t *testing.T) {
 	for _, b := range []timeline.Body{
 		timeline.Text{Data: []byte("x" + secret)},
 		timeline.Image{Title: secret, Source: secret},
-		timeline.TurnStarted{Input: []byte("p = '" + secret + "'"), Bytes: 14},
+		timeline.TurnStarted{Input: []byte("p = '" + secret + "'"), Bytes: 6 + len(secret)},
+		timeline.TurnStarted{Input: []byte(secret + secret), Bytes: 2 * len(secret)},
 		timeline.InputLine{Prompt: secret, Text: secret},
 		timeline.Wait{Prompt: secret},
 		timeline.Progress{Message: secret},
@@ -153,6 +154,11 @@ func TestHide_EverythingThatAnEventSays(t *testing.T) {
 		timeline.GenerationEnded{Reason: secret, Message: secret, LastLine: secret},
 	} {
 		l.Append(timeline.Event{Body: b})
+	}
+	for _, e := range l.Since(0) {
+		if b, ok := e.Body.(timeline.TurnStarted); ok && b.Bytes != len(b.Input) {
+			t.Errorf("an input is not whole any more: %d bytes, %q", b.Bytes, b.Input)
+		}
 	}
 	l.Sync()
 	for _, name := range []string{"events", "output.txt"} {

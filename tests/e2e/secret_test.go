@@ -79,6 +79,30 @@ func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
 	}
 }
 
+// The same in R, where a secret is asked for with the terminal's echo off.
+func TestSecret_IsHiddenWhereRShowsIt(t *testing.T) {
+	t.Parallel()
+	h := newRHome(t)
+	h.env = append(h.env, "REPL_SOCKET="+socketName(t))
+	h.serve(t)
+	const secret = `S3CRET/"pw'\é`
+	if r := h.run(t, "", "exec", "stats", "--lang", "r", "-e", "ask <- function() { system('stty -echo'); on.exit(system('stty echo')); readline('pw? ') }; p <- ask()"); !strings.Contains(r.stderr, "waiting for input") {
+		t.Fatalf("got %v", r)
+	}
+	h.run(t, secret+"\n", "input", "stats")
+	want(t, h.run(t, "", "exec", "stats", "-e", "nchar(p)"), result{"[1] 13\n", "", 0})
+	for _, code := range []string{"p", "cat(p, '\\n')", "str(p)", "dput(list(p))", "data.frame(p)", "message(p)", "stop(p)", "URLencode(p, reserved = TRUE)", "setNames(1, p)"} {
+		if r := h.run(t, "", "exec", "stats", "-e", code); !strings.Contains(r.stdout, "[secret]") || strings.Contains(r.stdout, "S3CRET") {
+			t.Errorf("%s: %v", code, r)
+		}
+	}
+	for _, format := range []string{"R", "ipynb", "txt"} {
+		if r := h.run(t, "", "export", "stats", "--format", format); r.status != 0 || strings.Contains(r.stdout, "S3CRET") {
+			t.Errorf("%s: %v", format, r)
+		}
+	}
+}
+
 // environment is the value of a variable that commands of h get.
 func (h home) environment(name string) (value string) {
 	for _, kv := range h.env {
