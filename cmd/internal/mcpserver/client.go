@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -32,39 +33,73 @@ type budget struct {
 // defaultBudget is what a reply holds for a client that is not known to hold less.
 const defaultBudget = 10_000
 
-// cuts are where clients that name themselves so cut the text of a result, each in
-// its own way and without our line that says where the rest is. A reply stays a
-// tenth below. The figures were measured on Codex 0.169, Gemini CLI 0.61 and Claude
-// Code 2.1.329.
-var cuts = []struct {
-	client string // the beginning of its name
-	at     budget
-}{
-	{"codex-mcp-client", budget{bytes: 12_000}},      // keeps head and tail; its user can change it
-	{"gemini-cli-mcp-client", budget{chars: 40_000}}, // keeps 8,000 and 32,000, and a file
-	{"claude-code", budget{chars: 50_000}},           // keeps 2 KB, and a file; more where _meta says so
+// A manner is how a client treats calls and their results.
+type manner struct {
+	client string // the beginning of its name, in lower case
+
+	// cut is where it cuts the text of a result, in its own way and without our line
+	// that says where the rest is. A reply stays a tenth below. 0 is nowhere.
+	cut budget
+
+	// waits is how long it waits for a call; 0 is defaultWait.
+	waits time.Duration
+
+	// raw says that it shows its model the whole result as JSON: what is meant for
+	// programs too, and pictures as letters.
+	raw bool
+}
+
+// defaultWait is how long a call may wait for a client that is not known to have more
+// time: those built on the TypeScript SDK give a call up after 60 s, and some cancel
+// it then, which would interrupt the code.
+const defaultWait = 50 * time.Second
+
+// manners are those that are known. The figures were measured on Codex 0.169, Gemini
+// CLI 0.61, Claude Code 2.1.329, OpenCode 1.18, Cline 3.0 and Continue 1.5.
+var manners = []manner{
+	{client: "codex-mcp-client", cut: budget{bytes: 12_000}, waits: 280 * time.Second},      // keeps head and tail, which its user can change; gives up after 300 s
+	{client: "gemini-cli-mcp-client", cut: budget{chars: 40_000}, waits: 570 * time.Second}, // keeps 8,000 and 32,000, and a file; gives up after 600 s
+	{client: "claude-code", cut: budget{chars: 50_000}, waits: maxTimeout},                  // keeps 2 KB, and a file; more where _meta says so
+	{client: "opencode", waits: 200 * time.Second},
+	{client: "cline", cut: budget{chars: 7_800}, raw: true}, // cuts the JSON at 8,000
+	{client: "continue-", raw: true},
+}
+
+// manner is that of the client.
+func (r *request) manner() manner {
+	if info := r.sdk.ClientInfo(); info != nil {
+		name := strings.ToLower(info.Name)
+		for _, m := range manners {
+			if strings.HasPrefix(name, m.client) {
+				return m
+			}
+		}
+	}
+	return manner{}
 }
 
 // budget is what the client lets through.
 func (r *request) budget() budget {
-	b := budget{chars: defaultBudget}
-	info := r.sdk.ClientInfo()
-	if info == nil {
-		return b
+	b, cut := budget{chars: defaultBudget}, r.manner().cut
+	if cut.chars > 0 {
+		b.chars = min(b.chars, cut.chars/10*9)
 	}
-	for _, cut := range cuts {
-		if !strings.HasPrefix(info.Name, cut.client) {
-			continue
-		}
-		if cut.at.chars > 0 {
-			b.chars = min(b.chars, cut.at.chars/10*9)
-		}
-		if cut.at.bytes > 0 {
-			b.bytes = cut.at.bytes / 10 * 9
-			b.chars = min(b.chars, b.bytes)
-		}
+	if cut.bytes > 0 {
+		b.bytes = cut.bytes / 10 * 9
+		b.chars = min(b.chars, b.bytes)
 	}
 	return b
+}
+
+// waitTime is how long a call waits: as long as it asks for, within bounds, and no
+// longer than the client does.
+func (r *request) waitTime(name string, ms *float64) (time.Duration, error) {
+	most := r.manner().waits
+	if most == 0 {
+		most = defaultWait
+	}
+	asked, err := waitTime(name, ms)
+	return min(asked, most), err
 }
 
 // directory is where the client works; "" when it does not say, or names no

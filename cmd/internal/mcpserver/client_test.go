@@ -17,6 +17,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 		{"codex-mcp-client", 0, 12_000},
 		{"gemini-cli-mcp-client-repl", 10_000, 0}, // it cuts at 40,000
 		{"claude-code", 10_000, 0},                // and it at 50,000
+		{"Cline", 7_100, 0},
 	} {
 		for _, modern := range []bool{false, true} {
 			c := connect(t, nil)
@@ -50,6 +51,21 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 					t.Errorf("%s, %v: got %d bytes", client.name, args, n)
 				}
 			}
+		}
+	}
+}
+
+// What a client shows as it came, a model pays for.
+func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Cline", "continue-client"} {
+		c := connect(t, nil)
+		c.name = name
+		c.initialize("2025-06-18")
+		r := c.call("repl", map[string]any{"input": "image\nprint 2"})
+		wantPart(t, r.text(), "not shown: this client would show it as letters; whole in ", "2")
+		if r.Meta != nil || strings.Contains(r.text(), "<image>") {
+			t.Errorf("%s: got _meta %v and %q", name, r.Meta, r.text())
 		}
 	}
 }

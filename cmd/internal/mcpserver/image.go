@@ -90,6 +90,9 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 // fit is a picture as it is shown, and how that differs from what the code made; or
 // it says why it is not shown.
 func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, why string) {
+	if c.noImages {
+		return nil, "", "this client would show it as letters"
+	}
 	if c.images >= maxImages {
 		return nil, "", fmt.Sprintf("a reply holds %d", maxImages)
 	}

@@ -29,7 +29,7 @@ const (
 // without moving the caller's cursor.
 func (s *server) output(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[outputArgs](r, arguments)
-	wait, waitErr := waitTime("wait_ms", args.WaitMS)
+	wait, waitErr := r.waitTime("wait_ms", args.WaitMS)
 	if err = errors.Join(err, waitErr); err != nil {
 		return failure(err)
 	}

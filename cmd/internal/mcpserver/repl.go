@@ -34,7 +34,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 			err = errors.New(`input is required: code, an answer, or "" to wait for news`)
 		}
 	}
-	timeout, timeoutErr := waitTime("timeout_ms", args.TimeoutMS)
+	timeout, timeoutErr := r.waitTime("timeout_ms", args.TimeoutMS)
 	if err = errors.Join(err, timeoutErr); err != nil {
 		return failure(err)
 	}

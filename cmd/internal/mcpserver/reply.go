@@ -20,7 +20,7 @@ import (
 func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
 	rendering := a.rendering(r)
-	var c content
+	c := content{noImages: a.call.manner().raw}
 	if a.opening != "" {
 		c.line("[" + a.opening + "]")
 	}
@@ -134,6 +134,8 @@ type content struct {
 	images int
 	named  int // images that are not shown
 	bytes  int // of images that are
+
+	noImages bool // none is to be shown
 }
 
 // line adds text that begins on a line of its own.

@@ -45,6 +45,9 @@ func (s *server) addTools(to *mcp.Server) {
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.sayIgnored(r, result)
 					r.keepText(result)
+					if r.manner().raw {
+						result.Meta = nil
+					}
 					return result, nil
 				}
 			}
