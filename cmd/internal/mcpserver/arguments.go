@@ -36,7 +36,7 @@ type (
 	outputArgs struct {
 		Session string   `json:"session"`
 		WaitMS  *float64 `json:"wait_ms"`
-		After   *uint64  `json:"after"`
+		After   *uint64  `json:"after"` // for programs: the numbers are in _meta only
 		Until   string   `json:"until"`
 		Grep    string   `json:"grep"`
 		Lines   string   `json:"lines"`

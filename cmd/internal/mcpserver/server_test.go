@@ -39,7 +39,7 @@ func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
 	c := connect(t, nil)
 	c.modern()
 	a := c.request("server/discover", map[string]any{})
-	wantPart(t, string(a.Result), `"2026-07-28"`, `"2024-11-05"`, "Persistent")
+	wantPart(t, string(a.Result), `"2026-07-28"`, `"2024-11-05"`, "interpreter")
 	r := c.call("repl", map[string]any{"input": "print 2"})
 	wantText(t, r.text(), "2")
 	wantPart(t, string(c.request("tools/list", map[string]any{}).Result), `"repl_sessions"`)

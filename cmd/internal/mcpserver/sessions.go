@@ -125,12 +125,16 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	if s.shared && !named {
 		return nil, nil, errUnnamed
 	}
+	var guessed bool
 	switch {
 	case named:
 	case lang != "":
 		name = s.defaultName(lang)
 	default:
-		name = s.meantLocked()
+		if name = s.meantLocked(); name == "" && len(s.views) == 0 {
+			lang, guessed = s.assumed(s.place(dir)), true
+			name = s.defaultName(lang)
+		}
 	}
 	if v := s.views[name]; v != nil {
 		if lang != "" && lang != v.lang {
@@ -149,11 +153,12 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	if lang == "" {
 		lang = s.main
 	}
-	if lang == "" {
-		lang = s.onlyFound(s.place(dir))
-	}
-	if lang == "" && (s.host == nil || !named || name == newSession) { // a host may have it already
-		return nil, nil, fmt.Errorf("which language? Set lang to %s", list(s.languages, "or", ""))
+	switch {
+	case lang != "", s.host != nil && named && name != newSession: // a host may have it already
+	case name == "":
+		return nil, nil, fmt.Errorf("which session? There is %s", list(slices.Sorted(maps.Keys(s.views)), "and", ""))
+	default:
+		lang, guessed = s.assumed(s.place(dir)), true
 	}
 	if s.openingLocked() >= maxOpening {
 		return nil, nil, fmt.Errorf("%w: %d are not open yet", supervisor.ErrLimit, maxOpening)
@@ -171,8 +176,12 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	case s.ended[name]:
 		delete(s.ended, name)
 		news = append(news, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", name, spell(s.idle)))
+	case named && guessed:
+		news = append(news, fmt.Sprintf("new %s session %q", lang, name))
 	case named:
 		news = append(news, fmt.Sprintf("new session %q", name))
+	case guessed:
+		news = append(news, fmt.Sprintf("new %s session", lang))
 	}
 	if v.dir != s.dir {
 		news = append(news, "it works in "+v.dir)
@@ -180,20 +189,15 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	return v, news, nil
 }
 
-// onlyFound is the language whose runtime is on this machine, if it is the only
-// one; else "".
-func (s *sessions) onlyFound(dir string) string {
-	only := ""
+// assumed is the language of a new session when a call names none: the first whose
+// runtime is on this machine, or else the first.
+func (s *sessions) assumed(dir string) string {
 	for _, lang := range s.languages {
-		if s.specs[lang](dir).Err != nil {
-			continue
+		if s.specs[lang](dir).Err == nil {
+			return lang
 		}
-		if only != "" {
-			return ""
-		}
-		only = lang
 	}
-	return only
+	return s.languages[0]
 }
 
 // place is the directory of a new session, for a client that works in dir. "" is

@@ -38,12 +38,11 @@ func TestSessions_NewMintsNamesThatAreNotTaken(t *testing.T) {
 
 func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
 	c := greet(t, &setup{specs: twoLanguages()})
-	r := c.call("repl", map[string]any{"input": "print 1"})
-	if !r.IsError {
-		t.Errorf("got %q, want a question for the language", r.text())
-	}
-	wantPart(t, r.text(), "Set lang to fake or mock")
-	r = c.call("repl", map[string]any{"input": "print 1", "lang": "mock"})
+	wantText(t, c.repl("print 0"), "0\n[new fake session]")
+	wantText(t, c.repl("print 0"), "0")
+	wantPart(t, c.call("repl", in("own", "print 0")).text(), `[new fake session "own"]`)
+	c = greet(t, &setup{specs: twoLanguages()})
+	r := c.call("repl", map[string]any{"input": "print 1", "lang": "mock"})
 	wantText(t, r.text(), "1")
 	if r.Meta["turnstone/session"] != "mock" {
 		t.Errorf("got session %v", r.Meta["turnstone/session"])

@@ -55,11 +55,12 @@ func (s *server) addTools(to *mcp.Server) {
 		})
 	}
 
+	about := s.about()
 	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.repl)
-	add("repl_output", "Read output", outputDescription, reads, s.outputSchema(), s.output)
-	add("repl_interrupt", "Interrupt", "Interrupt what a session runs, as Ctrl-C does. Its variables stay.", stops, s.sessionSchema(), s.interrupt)
-	add("repl_reset", "Restart", "End a session's interpreter, whatever it does, and start a new one. Its variables are lost.", resets, s.resetSchema(), s.reset)
-	add("repl_sessions", "List sessions", "List the sessions: name, language, state, age, memory. Or the variables of one: name, type, shape, size.", reads, object(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.list)
+	add("repl_output", "Read output", about+outputDescription, reads, s.outputSchema(), s.output)
+	add("repl_interrupt", "Interrupt", about+"Interrupt what runs, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.interrupt)
+	add("repl_reset", "Restart", about+"Restart the interpreter, whatever it does. Variables are lost.", resets, s.resetSchema(), s.reset)
+	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, object(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.list)
 
 	to.AddReceivingMiddleware(nameTools(names))
 }
@@ -79,28 +80,34 @@ func nameTools(names []string) mcp.Middleware {
 	}
 }
 
+// about begins the description of each tool, and has the words that it is looked for
+// by: clients with many tools hide them, and find them again by a search for words. All
+// are to be found by the same search.
+func (s *server) about() string {
+	return s.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
+}
+
 func (s *server) replDescription() string {
-	return "Run code in a persistent " + s.languageNames() + " session. Variables, imports and definitions stay for later calls. " +
-		"Returns what the code printed, the value of its last expression, and plots as images.\n" +
+	return s.about() + "Run code; variables, imports and definitions stay for later calls. " +
+		"Returns what it printed, the value of its last expression, and plots as images.\n" +
 		s.stdin.taught() + "\n" +
-		"When the code takes longer than timeout_ms, the reply ends with [running …] and the code goes on: " +
-		"call repl_output to wait for it, or repl_interrupt to stop it. No other input is taken until then.\n" +
-		`Input "" waits for news and sends nothing. A leading \u0003 interrupts first, a leading \u0004 restarts first and loses all variables.`
+		"Code that takes longer than timeout_ms goes on, and the reply ends with [running …]: " +
+		"then repl_output waits for it, repl_interrupt stops it, and no other input is taken.\n" +
+		`Input "" waits for news.`
 }
 
-const outputDescription = "Wait for the code that a session runs, and return its new output. " +
-	"Or look into output that a reply left out, live or finished: grep for a regular expression, or lines by number."
+const outputDescription = "Wait for running code, and return its new output. " +
+	"Or look into output that a reply left out: grep for a regular expression, or lines by number."
 
+// instructions are what a model sees of a server whose tools are hidden: what it is,
+// and when to use it.
 func (s *server) instructions() string {
-	return "Persistent " + s.languageNames() + " sessions: state stays between calls of repl. " +
-		s.sessionInstructions()
-}
-
-func (s *server) sessionInstructions() string {
+	text := "A live " + s.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
+		"Use it instead of one-off scripts to compute, explore data, plot (images come back), debug, or run long jobs: variables stay between calls."
 	if s.sessions.shared {
-		return "Every call names its session: begin with \"new\", and go on with the name that the reply gives."
+		text += " Every call names its session: begin with \"new\", and go on with the name that the reply gives."
 	}
-	return "Sessions are independent; name one in session, or pass \"new\", to work beside another."
+	return text
 }
 
 // languageNames is the languages as a person writes them.
@@ -120,7 +127,6 @@ type schema struct {
 	Enum        []string          `json:"enum,omitempty"`
 	Properties  map[string]schema `json:"properties,omitzero"`
 	Required    []string          `json:"required,omitempty"`
-	Minimum     *int64            `json:"minimum,omitempty"`
 	Maximum     *int64            `json:"maximum,omitempty"`
 }
 
@@ -141,26 +147,26 @@ func (s *server) replSchema() schema {
 		"eof":        {Type: "boolean", Description: "end of file after this answer"},
 	}
 	if len(s.sessions.languages) > 1 {
-		properties["lang"] = schema{Type: "string", Enum: s.sessions.languages, Description: "language of a new session"}
+		properties["lang"] = schema{Type: "string", Enum: s.sessions.languages, Description: "of a new session; default " + s.sessions.languages[0]}
 	}
 	return s.withSession(`an independent session, made on first use; "new" makes one`, properties, "input")
 }
 
 func (s *server) outputSchema() schema {
-	return s.withSession("its name", map[string]schema{
+	return s.withSession("", map[string]schema{
 		"wait_ms": timeSchema("how long to wait for the code to end; default 45000, 0 does not wait"),
-		"until":   {Type: "string", Description: "regular expression: return as soon as a new line of output matches"},
-		"grep":    {Type: "string", Description: "regular expression (RE2): show only lines that match, with their numbers"},
+		"until":   {Type: "string", Description: "return at a new line that matches this regular expression"},
+		"grep":    {Type: "string", Description: "show lines that match this regular expression (RE2)"},
 		"lines":   {Type: "string", Description: `lines to show: "120-180", "120-", "-50" for the last 50`},
 	})
 }
 
 func (s *server) resetSchema() schema {
-	return s.withSession("its name", map[string]schema{"close": {Type: "boolean", Description: "end the session for good"}})
+	return s.withSession("", map[string]schema{"close": {Type: "boolean", Description: "end the session for good"}})
 }
 
 func (s *server) sessionSchema() schema {
-	return s.withSession("its name", map[string]schema{})
+	return s.withSession("", map[string]schema{})
 }
 
 // withSession is the arguments of a tool about a session.
@@ -168,13 +174,13 @@ func (s *server) withSession(description string, properties map[string]schema, r
 	if s.sessions.shared {
 		required = append(required, "session")
 	} else {
-		description += "; default: the main one"
+		description = strings.TrimPrefix(description+"; default: the main one", "; ")
 	}
 	properties["session"] = schema{Type: "string", Description: description}
 	return object(properties, required...)
 }
 
 func timeSchema(description string) schema {
-	low, high := int64(0), maxTimeout.Milliseconds()
-	return schema{Type: "integer", Minimum: &low, Maximum: &high, Description: description}
+	high := maxTimeout.Milliseconds()
+	return schema{Type: "integer", Maximum: &high, Description: description}
 }

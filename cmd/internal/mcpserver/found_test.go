@@ -1,0 +1,108 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// words are those of a text, as a search by words has them.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+}
+
+// bm25 ranks texts for a query. Those that share no word with it are left out.
+func bm25(query string, texts map[string]string) (names []string) {
+	const k, b = 1.2, 0.75
+	total, in := 0, map[string]int{}
+	for _, text := range texts {
+		all := words(text)
+		total += len(all)
+		slices.Sort(all)
+		for _, w := range slices.Compact(all) {
+			in[w]++
+		}
+	}
+	scores := map[string]float64{}
+	for name, text := range texts {
+		all := words(text)
+		for _, w := range words(query) {
+			n := 0
+			for _, other := range all {
+				if other == w {
+					n++
+				}
+			}
+			rarity := math.Log(1 + (float64(len(texts)-in[w])+0.5)/(float64(in[w])+0.5))
+			length := float64(len(all)) * float64(len(texts)) / float64(total)
+			scores[name] += rarity * float64(n) * (k + 1) / (float64(n) + k*(1-b+b*length))
+		}
+		if scores[name] > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if scores[a] > scores[b] {
+			return -1
+		}
+		return 1
+	})
+	return names
+}
+
+// Clients with many tools hide them, and a model finds them by one search. Where one is
+// found, all are: without repl_output, repl is of little use.
+func TestFound_OneSearchFindsEveryTool(t *testing.T) {
+	t.Parallel()
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})
+	texts := map[string]string{ // of other servers
+		"browser_open":   "Open a page in the browser and return its text",
+		"create_issue":   "Create an issue in a repository",
+		"search_mail":    "Search mail by sender, subject or date",
+		"query_database": "Run a SQL query on the database and return its rows",
+		"read_file":      "Read a file of the project by path",
+		"list_channels":  "List the channels of a workspace",
+		"get_weather":    "Weather forecast of a city",
+		"make_diagram":   "Draw a diagram from a description",
+	}
+	tools := listTools(c)
+	for name, tool := range tools {
+		properties, err := json.Marshal(tool.InputSchema.Properties)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = name + " " + tool.Description + " " + string(properties)
+	}
+	for _, query := range []string{
+		"python", "run python code", "R statistics", "interpreter", "jupyter notebook", "data analysis plot",
+		"debugger breakpoint", "run code", "repl", "execute code",
+	} {
+		found := bm25(query, texts)
+		found = found[:min(len(found), 8)] // as many as Codex asks for
+		for name := range tools {
+			if !slices.Contains(found, name) {
+				t.Errorf("%q does not find %s: it finds %q", query, name, found)
+			}
+		}
+	}
+}
+
+// What a model sees of hidden tools says what they are and when to use them, in no more
+// than some sixty tokens, at four and a half bytes each.
+func TestFound_InstructionsSayWhenToUseTheTools(t *testing.T) {
+	t.Parallel()
+	c := connect(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})
+	var r struct{ Instructions string }
+	if err := json.Unmarshal(c.initialize("2025-06-18").Result, &r); err != nil {
+		t.Fatal(err)
+	}
+	wantPart(t, r.Instructions, "Python or R interpreter", "Jupyter", "Use it instead of", "variables stay")
+	if len(r.Instructions) > 270 {
+		t.Errorf("the instructions have %d bytes: %q", len(r.Instructions), r.Instructions)
+	}
+}
