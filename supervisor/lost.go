@@ -39,7 +39,8 @@ const (
 // killed.
 type about struct {
 	Name string `json:"name"`
-	Dir  string `json:"dir"` // Spec.Dir
+	Dir  string `json:"dir"`  // Spec.Dir
+	Spec string `json:"spec"` // its name
 }
 
 // A LostSession is what is left of a session whose program was killed: the
@@ -98,7 +99,7 @@ func keepLost(dir string, lock *os.File) bool {
 // anyInput reports whether anything was run in a session.
 func anyInput(dir string) bool {
 	for e := range timeline.ReadFile(dir) {
-		if _, ok := e.Body.(timeline.TurnStarted); ok {
+		if e.Turn > 0 { // its input may be gone, where the files have begun anew
 			return true
 		}
 	}
@@ -180,13 +181,8 @@ func lostAt(dir string) (LostSession, error) {
 	if json.Unmarshal(text, &l.about) != nil || l.about.Name == "" {
 		return l, errNotOurs
 	}
+	l.Worker = l.about.Spec
 	l.Name, l.Found, l.told = l.about.Name, i.ModTime(), name == toldName
-	for e := range timeline.ReadFile(dir) {
-		if g, ok := e.Body.(timeline.GenerationStarted); ok {
-			l.Worker, _, _ = strings.Cut(g.Worker, " ")
-			break
-		}
-	}
 	return l, nil
 }
 

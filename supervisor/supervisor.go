@@ -277,7 +277,7 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 	if err != nil {
 		return nil, &StartError{Session: name, Err: err}
 	}
-	a := about{Name: name, Dir: spec.Dir}
+	a := about{Name: name, Dir: spec.Dir, Spec: spec.Name}
 	lock, err := v.lock(dir, a)
 	if err != nil {
 		_ = os.RemoveAll(dir)
