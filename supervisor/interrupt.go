@@ -34,10 +34,10 @@ const (
 
 // Interrupt interrupts a turn; 0 means whatever is active. Unread input of the
 // turn is dropped and a pending wait is over. It waits up to a second for the
-// effect, or until ctx ends. An interrupt after one that stayed pending is of
-// level 2, which user code cannot swallow. An input that is still held, because
-// the session starts, is dropped and never runs; turn 0 then interrupts the start-up,
-// too.
+// effect, or until ctx ends. An interrupt after one that did not end the turn, with
+// no answer in between, is of level 2, which user code cannot swallow. An input that
+// is still held, because the session starts, is dropped and never runs; turn 0 then
+// interrupts the start-up, too.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (InterruptResult, error) {
 	return s.InterruptAs(ctx, "", turn)
 }
@@ -101,15 +101,12 @@ func (s *Session) interruptLocked(w *worker, t *Turn, author string) timeline.Se
 	s.dropInputLocked()
 	m := ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
 	s.stopRetriesLocked()
-	if w.userHandlesSigint {
-		// The user's own handler expects one signal, and its reader may go on.
-		w.interrupt(m, true)
-		return seen
-	}
-	t.unacked = true
-	s.dropWaitsLocked()
-	if s.state == StateWaiting {
-		s.resumeLocked()
+	if !w.userHandlesSigint || level > 1 { // else its handler decides whether a reader goes on
+		t.unacked = true
+		s.dropWaitsLocked()
+		if s.state == StateWaiting {
+			s.resumeLocked()
+		}
 	}
 	w.interrupt(m, true)
 	tries := 0
@@ -131,11 +128,16 @@ func (s *Session) interruptLocked(w *worker, t *Turn, author string) timeline.Se
 	return seen
 }
 
-// ackedLocked takes in that the worker has seen the last interrupt. Readers
-// that outlive it ask again, and terminal readers are looked for again.
+// ackedLocked takes in that the worker has seen the last interrupt.
 func (s *Session) ackedLocked(t *Turn) {
-	t.unacked = false
 	s.stopRetriesLocked()
+	s.askAgainLocked(t)
+}
+
+// askAgainLocked lets readers that outlive an interrupt ask again, and looks for
+// terminal readers again.
+func (s *Session) askAgainLocked(t *Turn) {
+	t.unacked = false
 	if w := s.worker; w != nil && w.watching != nil {
 		// Not at once: a program that dies of the interrupt is seen reading until it has.
 		w.pause = maxPause
@@ -170,6 +172,7 @@ func (s *Session) interrupted(ctx context.Context, t *Turn, seen timeline.Seq) (
 			return InterruptIdle, nil
 		}
 		if s.state == StateWaiting && s.shown.ID > seen {
+			t.escalate = true // until something is answered
 			s.mu.Unlock()
 			return InterruptWaiting, nil
 		}

@@ -29,7 +29,7 @@ type Turn struct {
 
 	interrupts uint64 // the Seq of the last interrupt
 	unacked    bool   // the worker has not seen that one yet
-	escalate   bool   // the last interrupt was delivered and changed nothing
+	escalate   bool   // the last interrupt did not end the turn
 }
 
 // ID is the turn's number. An input that was submitted while the session

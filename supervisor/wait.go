@@ -122,6 +122,9 @@ func (s *Session) serveLocked() {
 // giveLocked hands the next piece of queued input to one reader.
 func (s *Session) giveLocked(a ask) {
 	w, author := s.worker, s.queue.author
+	if s.turn != nil {
+		s.turn.escalate = false // what an interrupt left waiting goes on
+	}
 	data, eof := s.queue.next(a.all)
 	if a.Secret && !s.o.ShowSecrets { // with what was typed behind it, which the next reader may get
 		s.hideLocked(string(data) + string(s.queue.data))

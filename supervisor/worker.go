@@ -299,7 +299,7 @@ func (w *worker) handleLocked(m ipc.Message) (output ipc.Message, err error) {
 	case ipc.Sigint:
 		w.userHandlesSigint = m.Owner != ipc.SigintOurs
 		if w.userHandlesSigint && s.turn != nil {
-			s.ackedLocked(s.turn)
+			s.askAgainLocked(s.turn) // no interrupt ends a wait any more
 		}
 	case ipc.Progress:
 		p := timeline.Progress{Progress: m.Progress, Message: m.Message}

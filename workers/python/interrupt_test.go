@@ -332,3 +332,72 @@ print('bad', bad)`)
 		w.Run("input()").Wants(t, "'line'\n")
 	})
 }
+
+// What is ignored in a finalizer strikes again when the code goes on that was there before.
+func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import sys\nseen = []\ndef hook(args): seen.append(args.exc_type)\nsys.unraisablehook = hook")
+		w.Begin("class Slow:\n    def __del__(self):\n        print('up', flush=True)\n        while True: pass\nwhile True: Slow()")
+		w.Await("up")
+		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "ignored") || strings.Contains(r.Out(), "turnstone") {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		}
+		w.Run("class Bad:\n    def __del__(self): 1/0\nBad(); sys.unraisablehook is hook, seen").Wants(t, "(True, [<class 'ZeroDivisionError'>])\n")
+		w.Run("sys.gettrace() is None").Wants(t, "True\n")
+	})
+}
+
+func TestInterrupt_LevelTwoLeavesTheDebuggerAndAHandlerOfTheUser(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import os, pdb, signal, time")
+		w.Begin("def f():\n    pdb.set_trace()\n    return 1\nf()")
+		w.UntilWait()
+		w.insist(1, 1, "level 1", func(e any) bool { _, asks := e.(ipc.StdinWait); return asks })
+		if r := w.insist(2, 2, "level 2", func(any) bool { return false }); r.Idle.Outcome != ipc.OutcomeInterrupted {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		}
+		w.Begin("_ = signal.signal(signal.SIGINT, lambda *a: os.write(1, b'no\\n')); print('up', flush=True)\nwhile True: time.sleep(1)")
+		w.Await("up")
+		w.insist(1, 1, "level 1", prints("no"))
+		if r := w.insist(2, 2, "level 2", func(any) bool { return false }); r.Idle.Outcome != ipc.OutcomeInterrupted {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		}
+	})
+}
+
+// A debugger that goes on leaves its handler of SIGINT behind, which would stop the next turn in it.
+func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import pdb, time\ndef f():\n    pdb.set_trace()\n    return 1")
+		w.Run("f()", "c")
+		w.Begin("print('up', flush=True); time.sleep(100)")
+		w.Await("up")
+		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		}
+	})
+}
+
+// What an interrupted await leaves behind says nothing later, and the next await works.
+func TestInterrupt_OfAnAwaitLeavesTheLoopWhole(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import asyncio, gc")
+		for i := range rounds(20) {
+			w.Begin("await asyncio.sleep(100)")
+			spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
+			if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "base_events") {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			}
+			if r := w.Run("_ = gc.collect(); await asyncio.sleep(0, 'slept')"); r.Out() != "'slept'\n" {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			}
+		}
+		if r := w.Run("await asyncio.sleep(0); 1/0"); strings.Contains(r.ErrText(), "base_events") || !strings.Contains(r.ErrText(), "ZeroDivisionError") {
+			t.Fatalf("got %q", r.ErrText())
+		}
+	})
+}

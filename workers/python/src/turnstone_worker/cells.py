@@ -11,7 +11,7 @@ import sys
 from turnstone_worker import imports
 from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
-from turnstone_worker.interrupt import TurnAborted
+from turnstone_worker.interrupt import TurnAborted, critical
 
 _ONLY_AST = _ast.PyCF_ONLY_AST
 _AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -26,8 +26,9 @@ _ENDS = 500  # frames that are left at each of its ends
 
 
 class Cells:
-    def __init__(self, namespace, show_all):
+    def __init__(self, namespace, show_all, interrupts):
         self.namespace = namespace
+        self.interrupts = interrupts
         self.show_all = show_all
         self.flags = 0  # the __future__ features that cells have asked for
         self.sources = {}  # linecache entries by file name
@@ -35,6 +36,7 @@ class Cells:
         self.classes = {}  # the file of each class that a cell defined, by its name
         self.imported = Imported()
         self.loop = None  # of top-level await
+        self.task = None  # of a cell that awaits, while it runs
         self.tracer = None  # of the last cell, for the next one
 
     # ------------------------------------------------------------ running
@@ -57,9 +59,12 @@ class Cells:
         if self.tracer is not None:
             sys.settrace(self.tracer)
             self.tracer = None
+        events = sys.modules.get("asyncio.events")
+        if events is not None:
+            events._set_running_loop(None)  # an interrupt may have left one; none runs here
         try:
             if any(part.co_flags & _COROUTINE for part in parts):
-                self._await(self._run_in_loop(parts))
+                self._await(parts)
             else:
                 for part in parts:
                     eval(part, self.namespace)
@@ -81,6 +86,8 @@ class Cells:
         sys.settrace(None)
         bdb = sys.modules.get("bdb")
         debugger = getattr(tracer, "__self__", None)
+        if tracer is self.interrupts.tracer:
+            return
         if bdb is None or not isinstance(debugger, bdb.Bdb) or debugger.breaks:
             self.tracer = tracer
 
@@ -128,23 +135,54 @@ class Cells:
                 self.classes[node.name] = name
         return parts
 
-    def _await(self, coroutine):
+    @critical
+    def _make_task(self, loop, parts):
+        """Makes the coroutine and its task: neither may be there without the other."""
+        self.task = loop.create_task(self._run_in_loop(parts))
+
+    def _await(self, parts):
         asyncio = imports.quietly("asyncio")
         loop = self.loop
-        if loop is None or loop.is_closed():
+        if loop is None or loop.is_closed() or loop.is_running():  # running: it was broken off
             loop = self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        task = loop.create_task(coroutine)
+        self.task = None
+        asked = late = False  # the task was asked to end; it had ended before
+
+        def cancel(frame):
+            """Ends the task as asyncio does: raising in the loop itself would leave it in the middle of something."""
+            nonlocal asked, late
+            if asked or self.task is None or not _is_of_loop(frame):
+                return False
+            asked, late = True, not self.task.cancel()
+            loop.call_soon_threadsafe(int)  # wakes it up
+            return True
+
         try:
-            loop.run_until_complete(task)
+            self.interrupts.divert = cancel
+            self._make_task(loop, parts)
+            self.interrupts.catch_up()
+            loop.run_until_complete(self.task)
+            if late:
+                raise KeyboardInterrupt
+        except asyncio.CancelledError as e:
+            if not asked:
+                raise
+            raise KeyboardInterrupt().with_traceback(e.__traceback__) from None
         except (KeyboardInterrupt, TurnAborted):
-            if not task.done():
+            task = self.task
+            if task is not None and not task.done() and not loop.is_running():
                 task.cancel()
                 try:
                     loop.run_until_complete(task)
                 except BaseException:
                     pass  # it was cancelled, and may say so in any way
             raise
+        finally:
+            self.interrupts.divert = None
+            if self.task is not None and not self.task.done():
+                self.task._log_destroy_pending = False
+            self.task = None
 
     def close(self):
         """Ends the loop of top-level await without a word about what was left in it."""
@@ -265,7 +303,7 @@ def _strip(error):
     for _ in range(100):  # a chain may be a ring
         if error is None:
             break
-        tb = error.__traceback__
+        tb = _within_loop(error.__traceback__)
         while tb is not None and is_ours(tb.tb_frame):
             tb = tb.tb_next
         error.__traceback__ = tb
@@ -279,6 +317,29 @@ def _strip(error):
         left_out += _cut(error.__traceback__)
         error = error.__cause__ or error.__context__
     return left_out
+
+
+_RUN_IN_LOOP = Cells._run_in_loop.__code__
+
+
+def _within_loop(tb):
+    """What a cell with an await is to blame for: the loop that runs it stands before that."""
+    first = tb
+    while first is not None and (is_ours(first.tb_frame) or _is_of_loop(first.tb_frame)):
+        if first.tb_frame.f_code is _RUN_IN_LOOP:
+            return first
+        first = first.tb_next
+    return tb if first is not None else None  # nothing of the cell has run yet
+
+
+def _is_of_loop(frame):
+    """Reports whether a frame is of an event loop, or of what one uses, and not of a task's code."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if type(name) is not str or name not in ("weakref", "_weakrefset"):
+            return type(name) is str and (name == "selectors" or name.startswith("asyncio."))
+        frame = frame.f_back
+    return False
 
 
 def _cut(tb):

@@ -1,13 +1,22 @@
 """What must happen around fork, exec and spawn, and to some modules of the standard library."""
 import os
 import sys
+from _functools import partial
+from _signal import SIGINT
+from time import monotonic
 
 from turnstone_worker import imports, system, terminal
 from turnstone_worker.cells import is_ours
+from turnstone_worker.interrupt import critical
+
+_NEWBORN = 0.1  # seconds: a shell that an interrupt finds as young as that gets every signal of it, with its group
 
 
 def install(worker):
-    flush = worker.streams.flush
+    def flush():
+        worker.streams.flush()
+        worker.interrupts.catch_up()
+
     terminal.one_write()
     _system(worker)
     _before(os, "posix_spawn", flush)
@@ -43,15 +52,58 @@ def install(worker):
 
 def _system(worker):
     native = os.system
+    run = partial(_shell, worker.interrupts) if system.FORKS else native
 
-    def system(command):
+    def run_in_shell(command):
         worker.streams.flush()
-        status = native(command)
-        worker.interrupts.check()  # the C library ignores SIGINT in system()
+        worker.interrupts.catch_up()
+        status = run(command)
+        worker.interrupts.check()  # SIGINT has waited meanwhile
         return status
 
-    _resemble(system, native)
-    os.system = system
+    _resemble(run_in_shell, native)
+    os.system = run_in_shell
+
+
+@critical
+def _shell(interrupts, command):
+    """What system(3) does, but for an interrupt that comes before the shell is there: it is passed on."""
+    sys.audit("os.system", command)
+    subprocess = imports.quietly("subprocess")
+    late = None
+    try:
+        # With a directory, it gets the environment of C code, os.putenv's changes included.
+        shell = subprocess.Popen(("/bin/sh", "-c", os.fsencode(command)), close_fds=False, restore_signals=False, cwd=".")
+    except OSError:
+        return -1
+    born, hit, echo = monotonic(), 0, False
+
+    def pass_on():
+        # Until its program runs, a shell, or the fork of it, may catch a signal and forget it.
+        nonlocal hit, echo
+        echo = not echo  # this process is in the group, and so every second one is ours
+        if echo and shell.returncode is None and interrupts.is_wanted():
+            hit = hit or monotonic()
+            if hit - born < _NEWBORN:
+                os.killpg(0, SIGINT)
+                return
+        echo = False
+
+    while shell.returncode is None:
+        try:
+            if interrupts.running and not interrupts.channel.mute:
+                interrupts.pass_on = pass_on
+                if interrupts.deferred:
+                    pass_on()
+            shell.returncode = os.waitpid(shell.pid, 0)[1]
+        except OSError:
+            shell.returncode = -1  # somebody else has waited for it
+        except BaseException as e:
+            late = e  # of a handler of the user's: system(3) goes on waiting, too
+    interrupts.pass_on = None
+    if late is not None:
+        raise late
+    return shell.returncode
 
 
 def _before(module, name, action):

@@ -4,18 +4,27 @@ The supervisor writes an interrupt frame first and then sends the signal. The fr
 says which turn is meant, so that one that comes too late never hits the next turn,
 and that keeps one that comes too early. The signal makes it prompt. A retry repeats
 both, with the same number.
+
+SIGINT's handler is always the one below, also while user code has a handler of its own:
+that one is called for an interrupt of its turn, once, and never for a late signal.
 """
 import _signal
+import sys
 from _thread import get_ident
-from time import monotonic
+from time import monotonic, sleep
 
 SIGINT = _signal.SIGINT
 _set = _signal.signal
 _get = _signal.getsignal
 _native_handler = _signal.default_int_handler
 
-# How long, in seconds, the signal of a frame that was found without it may be under way.
-_UNDER_WAY = 0.2
+# How long, in seconds, the signal of a frame that was found without it may be under way:
+# one that comes within that time is taken for it, and is nobody's own.
+_UNDER_WAY = 2.0
+
+# How long, in seconds, a turn waits at most for such a signal before it begins. Signals
+# that come together are one: it may wait for one that never comes.
+_SETTLE = 0.2
 
 # How long, in milliseconds, the frame of a signal may be under way.
 _LATE_FRAME = 5
@@ -53,21 +62,34 @@ class Interrupts:
         self.turn = 0
         self.running = False  # user code runs in the main thread and may be interrupted
         self.missed = False  # a signal came while it did not
+        self.early = 0  # the signals among those whose frame is still to be taken
         self.deferred = False  # a signal waits for the end of a critical function
         self.blocking = False  # in one that blocks: SIGINT may break it
         self.honoured = 0  # the last seq that was acted upon in this turn
         self.unsignalled = 0  # frames whose signal has not come yet
         self.until = 0.0  # and when it is no longer waited for
-        self.user_handler = None  # of SIGINT, kept while no user code runs
-        self.owner = "ours"
+        self.user_handler = None  # what user code has SIGINT handled by; None: it raises
+        self.kept = None  # what else it has made of SIGINT, while none of its code runs
+        self.owner = "ours"  # as the supervisor knows it
+        self.divert = None  # tries to deliver an interrupt in another way than by raising
+        self.pass_on = None  # told of a signal that has to wait
+        self.unraisable = self._unraisable
+        self.users_unraisable = None  # sys.unraisablehook, while ours is in its place
+        self.tracer = None  # looks for the place where an interrupt strikes again
 
         def default_int_handler(signum, frame):
             if not self.running:
                 self.missed = True
+                if self._is_under_way():
+                    self.unsignalled -= 1
+                else:
+                    self.early = 1
             elif self._in_critical(frame):
                 self.deferred = True
+                if self.pass_on is not None:
+                    self.pass_on()
             else:
-                self._judge_signal()
+                self._take(frame)
                 self.catch_up()
 
         default_int_handler.__module__ = "_signal"
@@ -78,108 +100,188 @@ class Interrupts:
         """Takes SIGINT over. What user code sees of it is as ever."""
         _signal.default_int_handler = self.handler
 
+        def getsignal(signalnum, /):
+            handler = _get(signalnum)
+            if signalnum == SIGINT and handler is self.handler and self.user_handler is not None:
+                return self.user_handler
+            return handler
+
         def signal(signalnum, handler, /):
             if signalnum != SIGINT or self.channel.mute:
                 return _set(signalnum, handler)
-            if self.owner != "ours":
-                self.absorb()
-            old = _set(signalnum, handler)
+            old = getsignal(SIGINT)
+            if callable(handler) and handler is not self.handler:
+                _set(SIGINT, self.handler)  # raises in a thread that may not
+                self.user_handler = handler
+            else:
+                _set(SIGINT, handler)
+                self.user_handler = None
             self.announce()
             return old
 
-        signal.__qualname__ = "signal"
-        signal.__module__ = "_signal"
-        signal.__doc__ = _set.__doc__
-        _signal.signal = signal
-        import sys
-
+        for function, native in ((signal, _set), (getsignal, _get)):
+            function.__qualname__ = function.__name__
+            function.__module__ = "_signal"
+            function.__doc__ = native.__doc__
+            setattr(_signal, function.__name__, function)
         if "signal" in sys.modules:
             sys.modules["signal"].default_int_handler = self.handler
         inherited = _get(SIGINT)
-        if inherited is not _native_handler:
-            self.user_handler = inherited  # set by a start-up file, or ignored by whoever started us
+        if inherited is not _native_handler:  # set by a start-up file, or ignored by whoever started us
+            if callable(inherited):
+                self.user_handler = inherited
+            else:
+                self.kept = inherited
         _set(SIGINT, self.handler)
 
     def forget(self):
         """In a forked child: SIGINT is Python's own again."""
-        import sys
-
         _signal.default_int_handler = _native_handler
         if "signal" in sys.modules:
             sys.modules["signal"].default_int_handler = _native_handler
         if _get(SIGINT) is self.handler:
-            _set(SIGINT, _native_handler)
+            _set(SIGINT, self.user_handler or _native_handler)
+        self._unwatch()
 
     # ------------------------------------------------------------ the turn
 
     def begin(self, turn):
         """User code of turn is about to run."""
         self.reset()
+        while self._is_under_way() and monotonic() < self.until - _UNDER_WAY + _SETTLE:
+            sleep(0.001)  # a signal for the last turn must not meet what this one makes of SIGINT
         self.turn = turn
         self.honoured = 0
-        if self.user_handler is not None:
-            _set(SIGINT, self.user_handler)
-            self.announce(always=True)
+        if self.kept is not None:
+            _set(SIGINT, self.kept)
+        self.announce()
 
     def resume(self):
         self.running = True
         if self.missed:
-            self.missed = False
-            self.check()  # one that came early: its frame is there
+            signals, self.early, self.missed = self.early, 0, False
+            self.check(signals)  # one that came early: its frame is there
 
     def end(self):
-        """User code does not run any more. Keeps the user's own handler for the next turn."""
+        """User code does not run any more. What it has made of SIGINT is kept for the next turn."""
         self.running = False
         handler = _get(SIGINT)
-        if handler is self.handler:
-            self.user_handler = None
-        else:
-            if handler is not None:
-                self.user_handler = handler
-            _set(SIGINT, self.handler)
-        self.owner = "ours"
+        self.kept = None if handler is self.handler else handler
+        _set(SIGINT, self.handler)
+        bdb = sys.modules.get("bdb")
+        if bdb is not None and type(self.user_handler) is type(self.end) and isinstance(self.user_handler.__self__, bdb.Bdb):
+            self.user_handler = None  # a debugger leaves it behind when the code goes on
+        self._unwatch()
 
     def reset(self):
         self.blocking = False
         self.deferred = False
+        self.pass_on = None
         self.channel.release()
 
-    def announce(self, always=False):
+    def announce(self):
         """Tells the supervisor who handles SIGINT, when that has changed."""
         handler = _get(SIGINT)
-        owner = "ours" if handler is self.handler else "ignored" if handler == _signal.SIG_IGN else "user"
-        if owner != self.owner or always:
+        if handler is self.handler:
+            owner = "ours" if self.user_handler is None else "user"
+        else:
+            owner = "ignored" if handler == _signal.SIG_IGN else "user"
+        if owner != self.owner:
             self.owner = owner
             self.channel.send({"type": "sigint", "owner": owner})
 
     # ------------------------------------------------------------ delivery
 
     def catch_up(self):
-        """Acts upon a signal that had to wait."""
-        while self.deferred:
+        """Acts upon a signal that had to wait. Not in another thread."""
+        while self.deferred and get_ident() == self.main:
             self.deferred = False
             if self.running:
-                self._judge_signal()
+                self._take(sys._getframe())
 
-    def check(self):
+    def check(self, signals=0):
         """Looks for an interrupt whose signal the main thread has not seen, or did not act upon."""
         if not self.running or self.channel.mute or get_ident() != self.main:
             return
-        exception = self._checked()
-        if exception is not None:
-            raise exception
+        if self.deferred:
+            self.deferred = False
+            signals += 1
+        self._act(self._checked(signals), sys._getframe())
         self.catch_up()
 
     @critical
-    def absorb(self):
-        """User code handles SIGINT itself: it has been told, by the signal."""
-        if not self.running or get_ident() != self.main:
-            return
+    def is_wanted(self):
+        """Reports whether there is an interrupt of this turn that nobody has acted upon."""
         self.channel.look()
-        new, _, _ = self._sort()
-        if new:
-            self._acknowledge(self.turn, self.honoured, "pending")
-            self.channel.ask_again()
+        return any(m["turn"] == self.turn and m["seq"] > self.honoured for m in self.channel.interruptions)
+
+    def _take(self, frame):
+        """A signal has arrived while user code runs."""
+        level, wake = self._judge_signal()
+        self._act(level, frame)
+        if wake:
+            raise Wake
+
+    def _act(self, level, frame):
+        """Lets the turn feel an interrupt."""
+        if level == 0:
+            return
+        while frame is not None and _is_ours(frame):
+            frame = frame.f_back
+        if level == 1 and self.user_handler is not None:
+            blocking = self.blocking
+            try:
+                self.user_handler(SIGINT, frame)
+            finally:
+                self.blocking = blocking
+        elif level > 1 or self.divert is None or not self.divert(frame):
+            self._raise(TurnAborted if level > 1 else KeyboardInterrupt)
+
+    # ------------------------------------------------------------ where Python cannot raise
+
+    def _raise(self, kind):
+        """Raises, and notices when that comes to nothing: in a finalizer, or a callback of C code."""
+        hook = getattr(sys, "unraisablehook", None)
+        if hook is not self.unraisable:
+            self.users_unraisable = hook or sys.__unraisablehook__
+            sys.unraisablehook = self.unraisable
+        error = kind()
+        error.__dict__["turnstone"] = self.turn  # no reference to it: it holds the frames
+        raise error
+
+    @critical
+    def _unraisable(self, args):
+        """sys.unraisablehook while an interrupt is under way. An interrupt that was ignored
+        strikes again as soon as the code goes on that was there before."""
+        error = args.exc_value
+        ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
+        frame = sys._getframe(1)
+        while frame is not None and _is_ours(frame):
+            frame = frame.f_back
+        if not ours or not self.running or frame is None or get_ident() != self.main:
+            return self.users_unraisable(args)
+        kind, turn = type(error), self.turn
+
+        def strike(frame, event, arg):
+            sys.settrace(None)
+            self.deferred = False  # whatever came meanwhile is repeated
+            if self.running and self.turn == turn:
+                self._raise(kind)
+
+        def trace(_, event, arg):
+            # Of a frame that is called meanwhile. Anew: Python 3.12 does not always see the first.
+            if sys.gettrace() is trace:
+                frame.f_trace = strike
+                sys.settrace(trace)
+
+        self.tracer = trace
+        frame.f_trace = strike
+        sys.settrace(trace)
+
+    def _unwatch(self):
+        if self.users_unraisable is not None and getattr(sys, "unraisablehook", None) is self.unraisable:
+            sys.unraisablehook = self.users_unraisable
+        self.users_unraisable = None
 
     def block(self, wait):
         """Calls wait(): the only place in a critical function where SIGINT raises."""
@@ -205,60 +307,61 @@ class Interrupts:
 
     @critical
     def _judge_signal(self):
-        """A SIGINT has arrived while user code runs."""
+        """What a SIGINT asks for, and whether whoever waits must look at what came with it."""
         blocking, self.blocking = self.blocking, False
         try:
             seen = self.channel.look()
-            if not self._explained():
+            if not self._is_explained():
                 # Its frame may be about to be written. If there is none, the signal is
                 # somebody else's, and is not harmed by the delay.
                 seen = self.channel.look(_LATE_FRAME) or seen
-            exception = self._judge(True)
+            return self._judge(True, 1), blocking and seen
         finally:
             self.blocking = blocking
-        if exception is not None:
-            raise exception
-        if blocking and seen:
-            raise Wake
 
     @critical
-    def _checked(self):
-        if self.owner != "ours":
-            self.absorb()
-            return None
+    def _checked(self, signals):
         self.channel.look()
-        return self._judge(False)
+        return self._judge(False, signals)
 
     def stale(self):
         """Answers interrupts that came too late for their turn. For the idle main thread."""
         for m in self.channel.take_interruptions():
-            self._expect(1)
+            if self.early:
+                self.early = 0
+            else:
+                self._expect(1)
             self._acknowledge(m["turn"], m["seq"], "stale")
 
-    def _explained(self):
-        """Reports whether it is known why there is a signal."""
-        channel = self.channel
-        return channel.interruptions or channel.shutdown is not None or self.unsignalled and monotonic() < self.until
+    def _is_under_way(self):
+        """Reports whether a signal is still to come whose frame is there."""
+        return self.unsignalled > 0 and monotonic() < self.until
 
-    def _judge(self, signalled):
-        """The exception to raise, or None."""
+    def _is_explained(self):
+        """Reports whether it is known why there is a signal."""
+        return self.channel.interruptions or self.channel.shutdown is not None or self._is_under_way()
+
+    def _judge(self, signalled, signals):
+        """The level of the interrupt to act upon, or 0. signals is how many have come for the frames that are there."""
         new, level, count = self._sort()
         if signalled and count == 0:
-            if self.unsignalled and monotonic() < self.until:
+            if self._is_under_way():
                 self.unsignalled -= 1
-                return None
-            if self.channel.shutdown is not None:
-                return TurnAborted
-            return KeyboardInterrupt  # nobody's frame: os.kill, raise_signal, interrupt_main
+                return 0
+            return 1 if self.channel.shutdown is None else 2  # nobody's frame: os.kill, raise_signal, interrupt_main
         if count:
-            self._expect(count - 1 if signalled else count)
+            self._expect(count - signals)
         if self.channel.shutdown is not None:
-            return TurnAborted
+            return 2
         if not new:
-            return None
+            return 0
+        if self.owner == "ignored" and level == 1:
+            self._acknowledge(self.turn, self.honoured, "pending")
+            return 0
         self._acknowledge(self.turn, self.honoured, "raised")
-        self.channel.ask_again(but=self.main)
-        return TurnAborted if level > 1 else KeyboardInterrupt
+        # A handler of the user's leaves the waits alone.
+        self.channel.ask_again(but=None if self.owner == "user" and level == 1 else self.main)
+        return level
 
     def _sort(self):
         """Takes the frames that have arrived: is there a new one for this turn, its level, and how many in all."""
@@ -288,3 +391,8 @@ class Interrupts:
 
 
 _BLOCK = Interrupts.block.__code__
+
+
+def _is_ours(frame):
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.startswith("turnstone_worker.")

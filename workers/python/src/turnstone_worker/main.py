@@ -14,7 +14,7 @@ from turnstone_worker.cells import Cells, is_ours, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
 from turnstone_worker.display import Display
-from turnstone_worker.interrupt import Interrupts, TurnAborted
+from turnstone_worker.interrupt import Interrupts, TurnAborted, critical
 from turnstone_worker.standard import Stdin
 from turnstone_worker.terminal import Fence, Streams
 
@@ -54,7 +54,7 @@ class Worker:
         system.listen(setting[2])
         self.streams = Streams(self.channel)
         self.stdin = Stdin(self.channel, self.streams)
-        self.cells = Cells(self.namespace, options.get("show") == "all")
+        self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts)
         self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
         self.turn = None
         self.step = self.introduce
@@ -299,7 +299,9 @@ class Worker:
         if turn.farewell is None:
             idle = {"type": "idle", "turn": turn.number, "prompt": text(turn.prompt), "outcome": "ok"}
             if turn.error is not None:
-                interrupted = isinstance(turn.error, (KeyboardInterrupt, TurnAborted))
+                interrupted = isinstance(turn.error, (KeyboardInterrupt, TurnAborted)) or (
+                    self.interrupts.honoured and type(turn.error).__name__ == "CancelledError"  # asyncio.run's way
+                )
                 idle["outcome"] = "interrupted" if interrupted else "error"
                 idle["error"] = turn.failure or {"name": type(turn.error).__name__, "message": ""}
             turn.farewell = self.channel.prepare(idle)
@@ -375,6 +377,7 @@ class Worker:
 
     # ------------------------------------------------------------ forks
 
+    @critical
     def forked(self):
         """In a forked child: it keeps the terminal, and loses the channel."""
         self.channel.forget()

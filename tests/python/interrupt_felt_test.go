@@ -1,0 +1,106 @@
+//go:build linux
+
+package python_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// A kind of code that an interrupt must end at any time, by itself.
+type kind struct {
+	name, code string
+	within     time.Duration // of the turn's start, the interrupt comes
+	short      bool          // the turn may end by itself
+}
+
+// kinds are the ways to make an interrupt come to nothing.
+var kinds = []kind{
+	{"a short sleep", "import time; time.sleep(.001)", 2500 * time.Microsecond, true},
+	{"a short child", "import subprocess; subprocess.run(['true'])", 4 * time.Millisecond, true},
+	{"a sleep", "import time; time.sleep(100)", 3 * time.Millisecond, false},
+	{"a loop", "while True: pass", 3 * time.Millisecond, false},
+	{"input", "input('? ')", 3 * time.Millisecond, false},
+	{"a child", "import subprocess; subprocess.run(['sleep', '100'])", 10 * time.Millisecond, false},
+	{"system", "import os; os.system('sleep 100')", 10 * time.Millisecond, false},
+	{"system in a loop", "import os\nwhile True: os.system('true')", 10 * time.Millisecond, false},
+	{"a process", "import multiprocessing, time\nwhile True:\n    p = multiprocessing.Process(target=int); p.start(); p.join()", 30 * time.Millisecond, false},
+	{"imports", "while True: importlib.reload(json.decoder)", 10 * time.Millisecond, false},
+	{"a pool of threads", "from concurrent.futures import ThreadPoolExecutor\nwhile True:\n    with ThreadPoolExecutor(2) as e: e.submit(int)", 20 * time.Millisecond, false},
+	{"finalizers", "import time\nclass Slow:\n    def __del__(self):\n        for i in range(3000): pass\nwhile True: Slow()", 10 * time.Millisecond, false},
+	{"sets of weak references", "import weakref\nclass C: pass\ns = weakref.WeakSet()\nwhile True: s.add(C())", 5 * time.Millisecond, false},
+	{"await", "import asyncio; await asyncio.sleep(100)", 10 * time.Millisecond, false},
+	{"a busy await", "import asyncio\nwhile True: await asyncio.sleep(0)", 10 * time.Millisecond, false},
+	{"an await that computes", "import asyncio\nawait asyncio.sleep(0)\nwhile True: pass", 10 * time.Millisecond, false},
+	{"asyncio.run", "import asyncio; asyncio.run(asyncio.sleep(100))", 10 * time.Millisecond, false},
+	{"a handler of the turn before", "signal.signal(signal.SIGINT, mine) is mine and time.sleep(100)", 2 * time.Millisecond, false},
+}
+
+// followers are turns that nothing of the interrupt may reach.
+var followers = []string{
+	"'next'",
+	"import asyncio; asyncio.run(asyncio.sleep(.005)); 'next'",
+	"import asyncio; await asyncio.sleep(.001); 'next'",
+	"got = []; old = signal.signal(signal.SIGINT, lambda *a: got.append(a)); time.sleep(.005); _ = signal.signal(signal.SIGINT, old); got or 'next'",
+}
+
+// Each interrupt ends its turn, which needs no second one but in a fork, and reaches no other.
+// TURNSTONE_INTERRUPTS is how many there are for each Python, and TURNSTONE_SEED which.
+func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
+	count, seed := len(kinds)*3, uint64(1)
+	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_INTERRUPTS")); err == nil {
+		count = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("TURNSTONE_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	eachPython(t, func(t *testing.T, o python.Options) {
+		t.Parallel()
+		random := rand.New(rand.NewPCG(seed, seed))
+		r := open(t, o)
+		prepare := func() {
+			r.Run(t, "import asyncio, importlib, json.decoder, signal, time\nclass Mine(Exception): pass\ndef mine(*a): raise Mine\n_ = signal.signal(signal.SIGINT, signal.default_int_handler)")
+		}
+		prepare()
+		for i := range count {
+			k := kinds[i%len(kinds)]
+			if k.name == "a handler of the turn before" {
+				r.Run(t, "_ = signal.signal(signal.SIGINT, mine)")
+			}
+			turn := r.Begin(t, k.code)
+			spin(time.Duration(random.Int64N(int64(k.within))))
+			result, err := r.Interrupt(t.Context(), turn.ID())
+			if result == supervisor.InterruptPending && k.name == "a process" {
+				// One that comes in the very moment of a fork may be lost. The next one helps.
+				result, err = r.Interrupt(t.Context(), turn.ID())
+			}
+			if reply, _ := turn.Wait(t.Context(), supervisor.Until(15*time.Second)); err != nil || reply.Outcome == "" {
+				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())
+			}
+			res := r.Ended(t, turn)
+			ended := res.Outcome == "interrupted" || k.short && res.Outcome == "ok" || res.Failure == "Mine"
+			if !ended {
+				t.Fatalf("round %d, %s: the interrupt led to %q: got %.500q, outcome %q", i, k.name, result, res.Script(), res.Outcome)
+			}
+			if k.name == "a handler of the turn before" {
+				prepare()
+			}
+			next := followers[random.IntN(len(followers))]
+			// A child, or a task of the user's that was interrupted, may still have something to say.
+			res = r.Run(t, next)
+			felt := strings.Contains(res.Text(timeline.Stderr), "KeyboardInterrupt") && k.name != "a process"
+			if res.Text(timeline.Stdout) != "'next'\n" || res.Outcome != "ok" || felt {
+				t.Fatalf("round %d, %s: the next turn, %s, got %.500q, outcome %q %+v", i, k.name, next, res.Script(), res.Outcome, res.End)
+			}
+		}
+		clean(t, r)
+	})
+}
