@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,7 +137,7 @@ func (a *asker) control(ctx context.Context, input string) (rest string, err err
 			return "", err
 		}
 		a.view.expectCode()
-		input = input[1:]
+		input = strings.TrimLeft(input[1:], " ") // or the code would be indented
 	}
 	return input, nil
 }

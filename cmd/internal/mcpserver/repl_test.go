@@ -167,6 +167,7 @@ func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 
 func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
 	c := greet(t, nil)
+	wantText(t, c.repl("\x03 print 1"), "1\n[nothing was running]")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	c.untilState("running")
 	got := c.repl("\x03print 2")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -142,7 +143,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		text = bytes.TrimSpace(text)
+		text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))) // some begin with a mark
 		if errors.Is(err, io.EOF) && len(text) > 0 {
 			err = nil // the next read says it again
 		}
@@ -228,7 +229,7 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		w.cancel(m.Params)
 	case m.ID == nil:
 		w.pending = append(w.pending, &jsonrpc.Request{Method: *m.Method, Params: m.Params})
-	case !isNameOrNumber(m.ID):
+	case !isNameOrNumber(m.ID) || !utf8.Valid(m.ID):
 		w.refuse(b, jsonrpc.CodeInvalidRequest, "an id is a string or a number")
 	default:
 		w.begin(m, b)

@@ -78,6 +78,7 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 		"no version":      {`{"id":1,"method":"ping"}`, -32600},
 		"null id":         {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
 		"object id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
+		"id not text":     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32600},
 		"method a number": {`{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
 		"empty batch":     {`[]`, -32600},
 		"too long":        {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 161<<20) + `"}`, -32600},
@@ -103,6 +104,15 @@ func TestWire_UnknownMethodIsAnError(t *testing.T) {
 	c.sendLine(`{"jsonrpc":"2.0","id":99,"result":{}}`) // an answer to nothing
 	c.sendLine("")
 	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestWire_AByteOrderMarkIsNoPartOfAMessage(t *testing.T) {
+	t.Parallel()
+	c := connect(t, nil)
+	c.sendLine("\ufeff" + `{"jsonrpc":"2.0","id":"m","method":"ping"}`)
+	if a := c.answerTo(`"m"`); a.Error != nil {
+		t.Errorf("got %s", a.Line)
+	}
 }
 
 func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
