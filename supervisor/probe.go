@@ -12,6 +12,13 @@ const (
 	quiet    = 3 * time.Millisecond
 	maxPause = 50 * time.Millisecond
 
+	// After a second of silence a look comes later by a part of how long that has
+	// lasted, and by longestPause at most: so much later is a program seen that reads
+	// without a word. A look costs 0.1 ms, and fifty turns of hours less than one
+	// hundredth of a core. Whatever is put out begins anew.
+	pausePart    = 20
+	longestPause = time.Second
+
 	// eagerLooks is how often a reader is looked for without a pause while there
 	// is input for it; a look takes about 0.1 ms.
 	eagerLooks = 20
@@ -32,6 +39,24 @@ func (w *worker) watchTerminal() {
 	}
 	w.pause = quiet
 	w.lookLaterLocked(quiet)
+}
+
+// nextPause is until the next look, after a pause and a silence.
+func nextPause(pause, silent time.Duration) time.Duration {
+	return min(pause*3/2, max(maxPause, min(silent/pausePart, longestPause)))
+}
+
+// heard notes that the worker has said something. It may be a prompt: who reads is
+// looked for soon again.
+func (w *worker) heard() {
+	w.active.Store(time.Now().UnixNano())
+	if w.slow.CompareAndSwap(true, false) {
+		w.s.mu.Lock()
+		defer w.s.mu.Unlock()
+		if w.looksLocked() {
+			w.watchTerminal()
+		}
+	}
 }
 
 // terminalReaders is who reads the terminal before a turn begins: something that
@@ -95,7 +120,16 @@ func (w *worker) look() {
 		}
 	}
 	if w.looksLocked() {
-		w.pause = min(w.pause*3/2, maxPause)
+		silent := time.Duration(0)
+		last := w.active.Load()
+		if last != 0 { // else there is input that somebody will read
+			silent = time.Duration(time.Now().UnixNano() - last)
+		}
+		w.pause = nextPause(w.pause, silent)
+		w.slow.Store(w.pause > maxPause)
+		if w.active.Load() != last { // something was said meanwhile, and found it not slow
+			w.pause = quiet
+		}
 		w.lookLaterLocked(w.pause)
 	}
 }

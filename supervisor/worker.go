@@ -46,6 +46,7 @@ type worker struct {
 	done       chan struct{}  // closed when the session knows that the worker ended
 
 	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
+	slow   atomic.Bool  // terminal readers are looked for seldom
 
 	// The rest is guarded by s.mu.
 	ready             ipc.WorkerReady
@@ -158,7 +159,7 @@ func (w *worker) frames() {
 			w.lost(err)
 			return
 		}
-		w.active.Store(time.Now().UnixNano())
+		w.heard()
 		w.fence.frame(m)
 	}
 }
@@ -194,7 +195,7 @@ func (w *worker) terminal() {
 		err := w.proc.Terminal().Await(func() bool {
 			any, err := w.fence.text(w.deaf)
 			if any {
-				w.active.Store(time.Now().UnixNano())
+				w.heard()
 			}
 			end = err
 			return any || err != nil
@@ -461,7 +462,7 @@ func (s *Session) ended(w *worker) timeline.GenerationEnded {
 		report.Message = w.end.Message
 	}
 	if remains := w.proc.Remains(); len(remains) > 0 {
-		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("processes that could not be ended: %v", remains)})
+		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("processes that were killed and had not ended yet: %v", remains)})
 	}
 	if s.turn != nil && s.turn.id > 0 && !report.Clean {
 		report.LastLine = s.turn.lastLine

@@ -248,3 +248,28 @@ func TestWait_BehindTheEndIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A param that is taken for another, or not at all, would be a default in silence.
+func TestDaemon_ParamsAreTakenToTheLetter(t *testing.T) {
+	r := start(t, nil)
+	c := r.raw()
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"SESSION":"main"}}`:                  `unknown field \"SESSION\"`,
+		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"session":"a","session":"b"}}`:       `\"session\" comes twice`,
+		`{"jsonrpc":"2.0","id":1,"method":"session/create","params":{"progressToken":1,"name":"a b"}}`: `name \"a b\"`,
+		`{"type":null}`: `"code":-32600`,
+	} {
+		c.send(line)
+		if got := c.receive(); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want it to have %s", line, got, want)
+		}
+	}
+}
+
+func TestClients_NobodyIsShownWhatTurnsOthersRound(t *testing.T) {
+	for name, want := range map[string]bool{"ada": true, "Zoë 李": true, "\u202egro.live": false, "a\u200bb": false, "\x1b[2J": false, "a\nb": false} {
+		if got := client.IsAuthor(name); got != want {
+			t.Errorf("%q: got %v", name, got)
+		}
+	}
+}

@@ -236,7 +236,7 @@ func IsID(raw json.RawMessage) bool {
 
 func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 	var kind string
-	if json.Unmarshal(rawKind, &kind) != nil {
+	if rawKind[0] != '"' || json.Unmarshal(rawKind, &kind) != nil {
 		c.answer(nil, nil, Errorf(CodeInvalidRequest, KindRequest, "type must be a string"))
 		return
 	}

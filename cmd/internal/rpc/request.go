@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
 )
@@ -53,10 +55,50 @@ func (r *Request) Decode(p any) error {
 		delete(fields, "_meta")
 		params = mustMarshal(fields)
 	}
+	if err := checkKeys(params, p); err != nil {
+		return InvalidParams("%s: %v", r.Method, err)
+	}
 	d := json.NewDecoder(bytes.NewReader(params))
 	d.DisallowUnknownFields()
 	if err := d.Decode(p); err != nil {
 		return InvalidParams("%s: %v", r.Method, err)
+	}
+	return nil
+}
+
+// checkKeys refuses what the decoder takes: a field in other letters, and one that comes
+// twice, of which it would take the last. params is an object, p points to a struct.
+func checkKeys(params []byte, p any) error {
+	if reflect.TypeOf(p).Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	known := make(map[string]bool)
+	for f := range reflect.TypeOf(p).Elem().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		known[name] = true
+	}
+	d := json.NewDecoder(bytes.NewReader(params))
+	if _, err := d.Token(); err != nil { // {
+		return err
+	}
+	seen := make(map[string]bool)
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string)
+		if !known[name] {
+			return fmt.Errorf("json: unknown field %q", name)
+		}
+		if seen[name] {
+			return fmt.Errorf("the field %q comes twice", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
 	}
 	return nil
 }
