@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -37,26 +37,6 @@ const (
 	// subscribe again behind the last event that it has seen.
 	maxHeld = 10_000
 )
-
-// An Error is the daemon's answer to a call that it could not carry out. Kind
-// tells which; programs go by it.
-type Error struct {
-	Code    int
-	Kind    string
-	Message string
-	Data    map[string]any
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// IsKind reports whether err is an *Error of this kind.
-func IsKind(err error, kind string) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == kind
-}
-
-// codeUnreachable is for calls whose daemon is gone.
-const codeUnreachable = -32002
 
 // A Client is a connection to a daemon. It is safe for concurrent use.
 type Client struct {
@@ -88,9 +68,9 @@ type message struct {
 	Params json.RawMessage `json:"params"`
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
-		Code    int            `json:"code"`
-		Message string         `json:"message"`
-		Data    map[string]any `json:"data"`
+		Code    int           `json:"code"`
+		Message string        `json:"message"`
+		Data    session.Error `json:"data"`
 	} `json:"error"`
 }
 
@@ -116,17 +96,16 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 func (c *Client) greet(ctx context.Context, socket string) error {
 	defer context.AfterFunc(ctx, func() { _ = c.conn.Close() })() // one that is silent has no last word
 	i, err := c.Info(ctx)
-	var refused *Error
 	switch {
 	case err == nil && i.Protocol == Protocol:
 		return nil
 	case err == nil:
-		return &Error{Code: codeUnreachable, Kind: KindProtocol, Message: fmt.Sprintf(
+		return &session.Error{Kind: KindProtocol, Message: fmt.Sprintf(
 			"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", socket, i.Version, i.Protocol, Protocol)}
-	case errors.As(err, &refused) && refused.Kind == KindUnreachable:
+	case session.KindOf(err) == KindUnreachable:
 		return err
 	default:
-		return &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", socket, err)}
+		return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", socket, err)}
 	}
 }
 
@@ -312,8 +291,9 @@ func (c *Client) take(m message) {
 		}
 		a := answer{result: m.Result}
 		if e := m.Error; e != nil {
-			kind, _ := e.Data["kind"].(string)
-			a.err = &Error{Code: e.Code, Kind: kind, Message: e.Message, Data: e.Data}
+			refused := e.Data
+			refused.Message = e.Message
+			a.err = &refused
 		}
 		answered <- a
 	case MethodSnapshot, MethodEvent, MethodEnded:
@@ -343,7 +323,7 @@ func (c *Client) end(why error) {
 	if c.err != nil {
 		return
 	}
-	c.err = &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
+	c.err = &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
 	_ = c.conn.Close()
 	for id, answered := range c.calls {
 		delete(c.calls, id)
@@ -363,36 +343,36 @@ func (c *Client) Info(ctx context.Context) (i Info, err error) {
 }
 
 // Create opens a session.
-func (c *Client) Create(ctx context.Context, p CreateParams) (s Session, err error) {
+func (c *Client) Create(ctx context.Context, p CreateParams) (s session.Info, err error) {
 	err = c.Call(ctx, MethodCreate, p, &s)
 	return s, err
 }
 
 // List describes all sessions, by name.
-func (c *Client) List(ctx context.Context) ([]Session, error) {
+func (c *Client) List(ctx context.Context) ([]session.Info, error) {
 	var r struct {
-		Sessions []Session `json:"sessions"`
+		Sessions []session.Info `json:"sessions"`
 	}
 	err := c.Call(ctx, MethodList, struct{}{}, &r)
 	return r.Sessions, err
 }
 
 // Get describes a session.
-func (c *Client) Get(ctx context.Context, session string) (s Session, err error) {
-	err = c.Call(ctx, MethodGet, NameParams{session}, &s)
+func (c *Client) Get(ctx context.Context, name string) (s session.Info, err error) {
+	err = c.Call(ctx, MethodGet, NameParams{name}, &s)
 	return s, err
 }
 
 // Reset ends a session's worker, whatever it does, and starts a new one.
-func (c *Client) Reset(ctx context.Context, session string) (s Session, err error) {
-	err = c.Call(ctx, MethodReset, NameParams{session}, &s)
+func (c *Client) Reset(ctx context.Context, name string) (s session.Info, err error) {
+	err = c.Call(ctx, MethodReset, NameParams{name}, &s)
 	return s, err
 }
 
 // Clients are those who are connected; of one session, if it is not "".
-func (c *Client) Clients(ctx context.Context, session string) ([]Attached, error) {
+func (c *Client) Clients(ctx context.Context, name string) ([]Attached, error) {
 	var all Clients
-	err := c.Call(ctx, MethodClients, NameParams{session}, &all)
+	err := c.Call(ctx, MethodClients, NameParams{name}, &all)
 	return all.Clients, err
 }
 
@@ -402,26 +382,26 @@ func (c *Client) Detach(ctx context.Context, p DetachParams) error {
 }
 
 // CloseSession ends a session for good.
-func (c *Client) CloseSession(ctx context.Context, session string) error {
-	return c.Call(ctx, MethodClose, NameParams{session}, nil)
+func (c *Client) CloseSession(ctx context.Context, name string) error {
+	return c.Call(ctx, MethodClose, NameParams{name}, nil)
 }
 
 // Start runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
 // over, the turn is interrupted.
-func (c *Client) Start(ctx context.Context, p StartParams) (r Reply, err error) {
+func (c *Client) Start(ctx context.Context, p StartParams) (r session.Reply, err error) {
 	err = c.Call(ctx, MethodStart, p, &r)
 	return r, err
 }
 
 // Input answers a wait, and waits for what follows if p.WaitMS says so.
-func (c *Client) Input(ctx context.Context, p InputParams) (r Reply, err error) {
+func (c *Client) Input(ctx context.Context, p InputParams) (r session.Reply, err error) {
 	err = c.Call(ctx, MethodInput, p, &r)
 	return r, err
 }
 
 // Wait waits until the active turn ends or asks for input. If ctx ends, the turn
 // goes on.
-func (c *Client) Wait(ctx context.Context, p WaitParams) (r Reply, err error) {
+func (c *Client) Wait(ctx context.Context, p WaitParams) (r session.Reply, err error) {
 	err = c.Call(ctx, MethodWait, p, &r)
 	return r, err
 }
@@ -433,7 +413,7 @@ func (c *Client) Interrupt(ctx context.Context, p InterruptParams) (r Interrupte
 }
 
 // Complete asks how text could go on.
-func (c *Client) Complete(ctx context.Context, p QueryParams) (r Completion, err error) {
+func (c *Client) Complete(ctx context.Context, p QueryParams) (r session.Completion, err error) {
 	err = c.Call(ctx, MethodComplete, p, &r)
 	return r, err
 }
@@ -445,13 +425,13 @@ func (c *Client) Parse(ctx context.Context, p QueryParams) (r Parsed, err error)
 }
 
 // Variables lists what user code has made, while the session is idle.
-func (c *Client) Variables(ctx context.Context, session string) (r Variables, err error) {
-	err = c.Call(ctx, MethodVariables, NameParams{Session: session}, &r)
+func (c *Client) Variables(ctx context.Context, name string) (r session.Variables, err error) {
+	err = c.Call(ctx, MethodVariables, NameParams{Session: name}, &r)
 	return r, err
 }
 
 // Output looks into the rendered output.
-func (c *Client) Output(ctx context.Context, p OutputParams) (r Output, err error) {
+func (c *Client) Output(ctx context.Context, p OutputParams) (r session.Output, err error) {
 	err = c.Call(ctx, MethodOutput, p, &r)
 	return r, err
 }
@@ -464,13 +444,13 @@ func (c *Client) Mark(ctx context.Context, p MarkParams) (r Marked, err error) {
 
 // Take takes a session's keyboard: nobody else may write until Release, or until
 // this connection ends. One that is taken for long is announced.
-func (c *Client) Take(ctx context.Context, session, author string, long bool) error {
-	return c.Call(ctx, MethodTake, WriterParams{Session: session, Author: author, Long: long}, nil)
+func (c *Client) Take(ctx context.Context, name, author string, long bool) error {
+	return c.Call(ctx, MethodTake, WriterParams{Session: name, Author: author, Long: long}, nil)
 }
 
 // Release gives the keyboard back.
-func (c *Client) Release(ctx context.Context, session, author string) error {
-	return c.Call(ctx, MethodRelease, WriterParams{Session: session, Author: author}, nil)
+func (c *Client) Release(ctx context.Context, name, author string) error {
+	return c.Call(ctx, MethodRelease, WriterParams{Session: name, Author: author}, nil)
 }
 
 // ---- subscriptions
@@ -489,9 +469,6 @@ type Subscription struct {
 	wake  chan struct{}
 	ahead []timeline.Event // of the goroutine that calls Next
 }
-
-// ErrEnded says that a subscription's session was closed.
-var ErrEnded = errors.New("the session was closed")
 
 // Subscribe watches a session from a cursor, 0 being its beginning.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
@@ -513,7 +490,7 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscriptio
 	return w, nil
 }
 
-// Next is the next event, once there is one. The error is ctx's, ErrEnded, or the
+// Next is the next event, once there is one. The error is ctx's, session.ErrClosed, or the
 // connection's.
 func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	for len(w.ahead) == 0 {
@@ -527,20 +504,18 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 			if err := json.Unmarshal(m.Params, &s); err != nil {
 				return timeline.Event{}, err
 			}
-			for _, e := range s.Events {
-				w.ahead = append(w.ahead, e.Timeline())
-			}
+			w.ahead = append(w.ahead, s.Events...)
 		case MethodEvent:
 			var l Live
 			if err := json.Unmarshal(m.Params, &l); err != nil {
 				return timeline.Event{}, err
 			}
-			return l.Event.Timeline(), nil
+			return l.Event, nil
 		case MethodEnded:
 			var e Ended
-			err := ErrEnded
+			err := session.ErrClosed
 			if json.Unmarshal(m.Params, &e) == nil && e.Detached {
-				err = &Error{Code: codeUnreachable, Kind: KindDetached, Message: e.Reason}
+				err = &session.Error{Kind: KindDetached, Message: e.Reason}
 			}
 			w.mu.Lock()
 			w.err = err // also when the connection has ended meanwhile
@@ -622,6 +597,6 @@ func (w *Subscription) Cancel(ctx context.Context) error {
 	w.client.mu.Lock()
 	delete(w.client.watches, w.ID)
 	w.client.mu.Unlock()
-	w.fail(ErrEnded)
+	w.fail(session.ErrClosed)
 	return err
 }

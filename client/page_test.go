@@ -24,7 +24,7 @@ func TestPage_HasWhatTheWireHas(t *testing.T) {
 			t.Errorf("docs/daemon.md has no `%s`", name)
 		}
 	}
-	for _, file := range []string{"wire.go", "event.go", "../cmd/internal/rpc/error.go"} {
+	for _, file := range []string{"wire.go", "../session/values.go", "../session/error.go", "../timeline/json.go", "../cmd/internal/rpc/error.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -36,14 +36,19 @@ func TestPage_HasWhatTheWireHas(t *testing.T) {
 					if i >= len(n.Values) {
 						continue
 					}
-					if l, ok := n.Values[i].(*ast.BasicLit); ok && l.Kind == token.STRING && ast.IsExported(name.Name) {
+					isWord := ast.IsExported(name.Name) || strings.HasPrefix(name.Name, "type")
+					if l, ok := n.Values[i].(*ast.BasicLit); ok && l.Kind == token.STRING && isWord {
 						text, _ := strconv.Unquote(l.Value)
 						wants(text)
 					}
 				}
 			case *ast.TypeSpec:
-				if s, ok := n.Type.(*ast.StructType); ok && strings.HasSuffix(n.Name.Name, "Params") {
+				isParams := strings.HasSuffix(n.Name.Name, "Params") || strings.HasSuffix(n.Name.Name, "Query")
+				if s, ok := n.Type.(*ast.StructType); ok && isParams {
 					for _, field := range s.Fields.List {
+						if field.Tag == nil { // embedded
+							continue
+						}
 						tag, _ := strconv.Unquote(field.Tag.Value)
 						name, _, _ := strings.Cut(strings.TrimPrefix(tag, `json:"`), `"`)
 						wants(strings.TrimSuffix(name, ",omitempty"))

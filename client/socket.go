@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/turnstone-repl/turnstone/session"
 	"net"
 )
 
@@ -29,7 +30,7 @@ func Connect(ctx context.Context, socket string) (net.Conn, error) {
 		if reason := errors.Unwrap(err); reason != nil {
 			err = reason // what was dialled is said already
 		}
-		return nil, &Error{Code: codeUnreachable, Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
+		return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 	}
 	return conn, nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // silent is a client of a daemon that reads and never says a word.
@@ -40,10 +42,10 @@ func TestClient_AStuckDaemonIsGivenUp(t *testing.T) {
 		c := silent(t)
 		begun := time.Now()
 		_, err := c.Info(t.Context())
-		if !IsKind(err, KindUnreachable) || time.Since(begun) > 3*probeTime {
+		if session.KindOf(err) != KindUnreachable || time.Since(begun) > 3*probeTime {
 			t.Errorf("got %v after %s", err, time.Since(begun))
 		}
-		if _, err := c.Info(t.Context()); !IsKind(err, KindUnreachable) {
+		if _, err := c.Info(t.Context()); session.KindOf(err) != KindUnreachable {
 			t.Errorf("another call: %v", err)
 		}
 	})
@@ -87,7 +89,7 @@ func TestDial_ADaemonOfAnotherVersionIsRefused(t *testing.T) {
 		_, _ = io.WriteString(conn, `{"jsonrpc":"2.0","id":1,"result":{"version":"9.0","protocol":2}}`+"\n")
 		_, _ = io.Copy(io.Discard, conn)
 	}()
-	if _, err := Dial(t.Context(), socket); !IsKind(err, KindProtocol) || !strings.Contains(err.Error(), "speaks protocol 2") {
+	if _, err := Dial(t.Context(), socket); session.KindOf(err) != KindProtocol || !strings.Contains(err.Error(), "speaks protocol 2") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -53,27 +54,16 @@ const (
 	MethodProgress = "root/progress"
 )
 
-// The kinds of errors that the daemon makes, besides those of any JSON-RPC server.
+// The kinds of errors that a daemon, or the way to it, adds to those of a session.
 const (
-	KindBusy        = "busy"          // a turn is active
-	KindWaiting     = "waiting"       // the active turn asks for input
-	KindStale       = "stale"         // that wait or turn is over
-	KindNoSession   = "no_session"    // there is no session of that name
-	KindExists      = "exists"        // there is one
-	KindLimit       = "limit"         // too many
-	KindTooLarge    = "too_large"     // an input, or an answer
-	KindStart       = "start_failed"  // a worker could not be started
-	KindUnsupported = "unsupported"   // its worker does not offer this
-	KindNoAnswer    = "no_answer"     // the worker did not answer a query in time
-	KindWriter      = "writer"        // somebody else has the keyboard
-	KindDraining    = "draining"      // the daemon takes no new work
-	KindNoOutput    = "no_output"     // there is no output file
-	KindUnreachable = "unreachable"   // made by this package: the daemon is gone
-	KindProtocol    = "protocol"      // made by this package: the daemon is of another version
-	KindCancelled   = "cancelled"     // the call was
-	KindDetached    = "detached"      // made by this package: somebody has ended the connection
-	KindUnknown     = "unknown_lang"  // there is no such language
-	KindSubscribed  = "no_such_watch" // there is no such subscription
+	KindWriter      session.Kind = "writer"        // somebody else has the keyboard
+	KindDraining    session.Kind = "draining"      // the daemon takes no new work
+	KindUnreachable session.Kind = "unreachable"   // made by this package: the daemon is gone
+	KindProtocol    session.Kind = "protocol"      // made by this package: the daemon is of another version
+	KindCancelled   session.Kind = "cancelled"     // the call was
+	KindDetached    session.Kind = "detached"      // made by this package: somebody has ended the connection
+	KindUnknown     session.Kind = "unknown_lang"  // there is no such language
+	KindSubscribed  session.Kind = "no_such_watch" // there is no such subscription
 )
 
 // Info describes the daemon.
@@ -102,46 +92,6 @@ type CreateParams struct {
 	Token    json.RawMessage `json:"progressToken,omitempty"`
 }
 
-// A Session describes a session at one moment.
-type Session struct {
-	Name        string       `json:"name"`
-	Language    string       `json:"language"`
-	State       string       `json:"state"`                 // "starting", "idle", "running", "waiting", "stopping", "ended"
-	Since       time.Time    `json:"since"`                 // when the state was reached
-	Provisional bool         `json:"provisional,omitempty"` // it is being prepared
-	Failure     string       `json:"failure,omitempty"`     // why it could not be
-	With        []string     `json:"with,omitempty"`        // packages that were prepared
-	Generation  uint64       `json:"generation"`
-	Turn        uint64       `json:"turn"` // the active one, or the last
-	RunningMS   int64        `json:"running_ms,omitempty"`
-	Wait        *Wait        `json:"wait,omitempty"`
-	Prompt      string       `json:"prompt,omitempty"`
-	Opened      time.Time    `json:"opened"`
-	PID         int          `json:"pid,omitempty"`
-	MemoryBytes int64        `json:"memory_bytes,omitempty"`
-	Runtime     string       `json:"runtime,omitempty"` // its version
-	Executable  string       `json:"executable,omitempty"`
-	Why         string       `json:"why,omitempty"`    // how it was chosen
-	Notice      string       `json:"notice,omitempty"` // what was asked for instead, and why it is not used
-	Dir         string       `json:"dir,omitempty"`
-	OutputPath  string       `json:"output_path,omitempty"`
-	Lost        string       `json:"lost,omitempty"` // the output file of the one before, which a killed daemon took with it
-	LastSeq     timeline.Seq `json:"last_seq"`
-	Watchers    int          `json:"watchers"`
-	Writer      string       `json:"writer,omitempty"` // who has the keyboard
-}
-
-// A Wait says that the active turn asks for standard input.
-type Wait struct {
-	ID       timeline.Seq `json:"id"`
-	Turn     uint64       `json:"turn"`
-	Prompt   string       `json:"prompt"`
-	Kind     string       `json:"kind"` // "line", "secret", "continue", "debugger"
-	Secret   bool         `json:"secret,omitempty"`
-	Terminal bool         `json:"terminal,omitempty"`
-	Reader   string       `json:"reader,omitempty"`
-}
-
 // MaxAuthorBytes bounds the name of an author.
 const MaxAuthorBytes = 128
 
@@ -158,13 +108,15 @@ type NameParams struct {
 	Session string `json:"session"`
 }
 
-// StartParams run code. With WaitMS the answer is that of a wait.
+// StartParams run code. With WaitMS the answer is that of a wait. With Keyboard
+// nobody else may write until the turn is over.
 type StartParams struct {
-	Session string       `json:"session"`
-	Input   string       `json:"input"`
-	Author  string       `json:"author,omitempty"`
-	WaitMS  int64        `json:"wait_ms,omitempty"`
-	After   timeline.Seq `json:"after,omitempty"`
+	Session  string       `json:"session"`
+	Input    string       `json:"input"`
+	Keyboard bool         `json:"keyboard,omitempty"`
+	Author   string       `json:"author,omitempty"`
+	WaitMS   int64        `json:"wait_ms,omitempty"`
+	After    timeline.Seq `json:"after,omitempty"`
 }
 
 // InputParams answer a wait.
@@ -188,18 +140,18 @@ type WaitParams struct {
 	After   timeline.Seq `json:"after,omitempty"`
 }
 
-// InterruptParams interrupt a turn. Its number is required: a late interrupt must
-// not hit the next turn.
+// InterruptParams interrupt a turn by its number, so that a late interrupt does not
+// hit the next one; or, with Active, whatever is active when the call arrives.
 type InterruptParams struct {
 	Session string `json:"session"`
-	Turn    uint64 `json:"turn"`
+	Turn    uint64 `json:"turn,omitempty"`
+	Active  bool   `json:"active,omitempty"`
 	Author  string `json:"author,omitempty"`
 }
 
-// An Interrupted says what came of an interrupt: "idle", "waiting", "pending",
-// "stale", "not running".
+// An Interrupted says what came of an interrupt.
 type Interrupted struct {
-	Result string `json:"result"`
+	Result session.InterruptResult `json:"result"`
 }
 
 // QueryParams ask about text, while the session is idle.
@@ -209,53 +161,15 @@ type QueryParams struct {
 	Cursor  int    `json:"cursor,omitempty"` // bytes
 }
 
-// A Completion says what may stand in place of text[Start:cursor].
-type Completion struct {
-	Start   int      `json:"start"`
-	Matches []string `json:"matches"`
-}
-
-// A Parsed says whether text is a whole input: "complete", "incomplete",
-// "invalid", "unknown".
+// A Parsed says whether text is a whole input.
 type Parsed struct {
-	Status string `json:"status"`
+	Status session.ParseStatus `json:"status"`
 }
 
-// Variables is what user code has made, the newest first, functions and classes
-// behind the data.
-type Variables struct {
-	List []Variable `json:"list"` // at most 200
-	More int        `json:"more"` // how many are not in List
-}
-
-// A Variable is a name and what it stands for.
-type Variable struct {
-	Name  string `json:"name"`
-	Type  string `json:"type"`
-	Shape string `json:"shape,omitempty"` // as the language counts: "12", "(3, 4)"
-	Bytes uint64 `json:"bytes,omitempty"` // what the value itself takes; 0 when unknown
-}
-
-// OutputParams look into the rendered output: lines that match Grep, or those
-// from From to To, numbered from 1.
+// OutputParams look into the rendered output.
 type OutputParams struct {
 	Session string `json:"session"`
-	Grep    string `json:"grep,omitempty"`
-	Max     int    `json:"max,omitempty"` // matches; 0 means 200
-	From    int    `json:"from,omitempty"`
-	To      int    `json:"to,omitempty"`
-}
-
-// Output is lines of the rendered output.
-type Output struct {
-	Lines []Line `json:"lines"`
-	Total int    `json:"total"` // finished lines that there are
-}
-
-// A Line is one line of the rendered output.
-type Line struct {
-	Number int    `json:"number"`
-	Text   string `json:"text"`
+	session.OutputQuery
 }
 
 // WriterParams take the keyboard, or give it back. One that is taken for long is
@@ -324,9 +238,9 @@ type SubscribeParams struct {
 // that is resumed says what is asked for now: who has seen that before may have
 // forgotten.
 type Subscribed struct {
-	Subscription string       `json:"subscription"`
-	Seq          timeline.Seq `json:"seq"`
-	Wait         *Wait        `json:"wait,omitempty"`
+	Subscription string        `json:"subscription"`
+	Seq          timeline.Seq  `json:"seq"`
+	Wait         *session.Wait `json:"wait,omitempty"`
 }
 
 // SubscriptionParams name a subscription.
@@ -337,18 +251,18 @@ type SubscriptionParams struct {
 // A Snapshot is what had happened when a subscription began. A large one comes in
 // parts, of which the last has More false.
 type Snapshot struct {
-	Subscription string       `json:"subscription"`
-	Session      Session      `json:"session"`
-	Events       []Event      `json:"events"`
-	Seq          timeline.Seq `json:"seq"` // all up to it; live events follow behind it
-	More         bool         `json:"more,omitempty"`
+	Subscription string           `json:"subscription"`
+	Session      session.Info     `json:"session"`
+	Events       []timeline.Event `json:"events"`
+	Seq          timeline.Seq     `json:"seq"` // all up to it; live events follow behind it
+	More         bool             `json:"more,omitempty"`
 }
 
 // A Live is one event as it happens.
 type Live struct {
-	Subscription string `json:"subscription"`
-	Session      string `json:"session"`
-	Event        Event  `json:"event"`
+	Subscription string         `json:"subscription"`
+	Session      string         `json:"session"`
+	Event        timeline.Event `json:"event"`
 }
 
 // An Ended says that a subscription is over, and why: its session was closed, or its
@@ -358,30 +272,6 @@ type Ended struct {
 	Session      string `json:"session"`
 	Reason       string `json:"reason"`
 	Detached     bool   `json:"detached,omitempty"`
-}
-
-// A Reply is what happened between a caller's cursor and now.
-type Reply struct {
-	Session     string       `json:"session"`
-	Generation  uint64       `json:"generation"`
-	Turn        uint64       `json:"turn"`
-	State       string       `json:"state"`
-	Outcome     string       `json:"outcome,omitempty"` // "ok", "error", "interrupted", "ended"; "" while the turn runs
-	Wait        *Wait        `json:"wait,omitempty"`
-	Prompt      string       `json:"prompt,omitempty"`
-	ElapsedMS   int64        `json:"elapsed_ms"`
-	OutputBytes int64        `json:"output_bytes"`
-	Events      []Event      `json:"events"`
-	Next        timeline.Seq `json:"next"` // the caller's new cursor
-}
-
-// Render makes the reply readable, as timeline.Render does.
-func (r *Reply) Render(o *timeline.RenderOptions) timeline.Rendering {
-	events := make([]timeline.Event, 0, len(r.Events))
-	for _, e := range r.Events {
-		events = append(events, e.Timeline())
-	}
-	return timeline.Render(events, o)
 }
 
 // HostProgress tells how far the preparation of sessions is.

@@ -8,12 +8,12 @@
 //		defer sup.Close()
 //		s, _ := sup.Open(ctx, "main", python.Spec(python.Options{}))
 //		turn, _ := s.Submit(ctx, "6 * 7")
-//		reply, _ := turn.Wait(ctx, supervisor.Until(45*time.Second))
+//		reply, _ := s.Wait(ctx, turn, session.Until(45*time.Second))
 //		fmt.Println(reply.Text()) // 42
 //	}
 //
-// A [Session] outlives its workers; each worker is one generation of it. A
-// [Turn] is one input and everything up to the worker's idle. What happens is
+// A [Session] outlives its workers; each worker is one generation of it. A turn is
+// one input and everything up to the worker's idle, and is known by its number. What happens is
 // recorded in the session's timeline, and every reader has a cursor of its own.
 //
 // A turn ends only when the worker says that it is idle, or ends. No prompt, no

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -40,7 +41,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	reply, err := turn.Wait(ctx, supervisor.Until(45*time.Second))
+	reply, err := s.Wait(ctx, turn, session.Until(45*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func Example() {
 
 // A turn that asks for input is not over: Wait returns at once with the wait,
 // and Answer lets the turn go on.
-func ExampleTurn_Answer() {
+func ExampleSession_Answer() {
 	sup, s := start()
 	defer sup.Close()
 	ctx := context.Background()
@@ -59,15 +60,15 @@ func ExampleTurn_Answer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	reply, err := turn.Wait(ctx, nil)
+	reply, err := s.Wait(ctx, turn, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("it asks %q\n", reply.Wait.Prompt)
-	if err := turn.Answer(ctx, reply.Wait.ID, supervisor.Input{Data: []byte("Ann\n")}); err != nil {
+	if _, err := s.Answer(ctx, reply.Wait.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
 		log.Fatal(err)
 	}
-	reply, err = turn.Wait(ctx, &supervisor.WaitOptions{After: reply.Next})
+	reply, err = s.Wait(ctx, turn, &session.WaitOptions{After: reply.Next})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -93,10 +94,10 @@ func ExampleSession_Interrupt() {
 			break
 		}
 	}
-	if _, err := s.Submit(ctx, "1+1"); errors.Is(err, supervisor.ErrBusy) {
+	if _, err := s.Submit(ctx, "1+1"); errors.Is(err, session.ErrBusy) {
 		fmt.Println("busy")
 	}
-	result, err := s.Interrupt(ctx, turn.ID())
+	result, err := s.Interrupt(ctx, turn)
 	if err != nil {
 		log.Fatal(err)
 	}

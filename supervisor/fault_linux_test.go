@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -48,7 +49,7 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 			s := open(t, nil, fake(nil))
 			settle(t, s)
 			_, r := submit(t, s, code)
-			if r.Outcome != "ended" || r.State != supervisor.StateEnded {
+			if r.Outcome != "ended" || r.State != session.StateEnded {
 				t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
 			}
 			report := find[timeline.GenerationEnded](t, r.Events)
@@ -56,8 +57,8 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 				t.Errorf("got %q, want %q in it", report.Reason, want)
 			}
 			turn, r := submit(t, s, "print again")
-			if r.Outcome != "ok" || r.Generation != 2 || turn.ID() != 2 || !strings.HasSuffix(text(r.Events), "again\n") {
-				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn.ID(), r.Outcome, text(r.Events))
+			if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(text(r.Events), "again\n") {
+				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn, r.Outcome, text(r.Events))
 			}
 		})
 	}
@@ -70,7 +71,7 @@ func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := settle(t, s)
-	if r.State != supervisor.StateEnded || find[timeline.GenerationEnded](t, r.Events).Code != 3 {
+	if r.State != session.StateEnded || find[timeline.GenerationEnded](t, r.Events).Code != 3 {
 		t.Errorf("got %v, %q", r.State, r.Text())
 	}
 }
@@ -90,7 +91,7 @@ func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 			}
 			s := open(t, &supervisor.Options{StartTimeout: limit}, fake(&fakeworker.Options{Start: start}))
 			_, r := submit(t, s, "print x")
-			if r.Outcome != "ended" || r.State != supervisor.StateEnded {
+			if r.Outcome != "ended" || r.State != session.StateEnded {
 				t.Fatalf("got %q, %v", r.Outcome, r.State)
 			}
 			// The held input never ran, so its own reply begins before the report.
@@ -118,7 +119,7 @@ func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
 			settle(t, s)
-			pid := s.Info().PID
+			pid := infoOf(s).PID
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
@@ -130,7 +131,7 @@ func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
 				t.Errorf("got %+v", report)
 			}
 			gone(t, pid)
-			for s.Info().State != supervisor.StateEnded { // the event precedes it by a moment
+			for infoOf(s).State != session.StateEnded { // the event precedes it by a moment
 				<-time.After(time.Millisecond)
 			}
 			if _, r := submit(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
@@ -145,7 +146,7 @@ func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
 			settle(t, s)
-			pid := s.Info().PID
+			pid := infoOf(s).PID
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
@@ -182,7 +183,7 @@ func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
 				}
-				deafened(t, s.Info().PID)
+				deafened(t, infoOf(s).PID)
 			}
 			if err := s.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -190,7 +191,7 @@ func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
 			if got := s.StoppedBy(); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, supervisor.ErrClosed) {
+			if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, session.ErrClosed) {
 				t.Errorf("submit after close: got %v", err)
 			}
 		})
@@ -202,13 +203,13 @@ func TestSession_ChildrenDieWithTheSession(t *testing.T) {
 		"close": func(t *testing.T, s *supervisor.Session) { _ = s.Close(t.Context()) },
 		"reset": func(t *testing.T, s *supervisor.Session) { _ = s.Reset(t.Context()) },
 		"exit":  func(t *testing.T, s *supervisor.Session) { submit(t, s, "exit 0") },
-		"kill":  func(t *testing.T, s *supervisor.Session) { kill(t, s.Info().PID) },
+		"kill":  func(t *testing.T, s *supervisor.Session) { kill(t, infoOf(s).PID) },
 	}
 	for name, end := range end {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
 			submit(t, s, "fork\nfork")
-			pids := append(tree(s.Info().PID), s.Info().PID)
+			pids := append(tree(infoOf(s).PID), infoOf(s).PID)
 			if len(pids) < 3 {
 				t.Fatalf("got %v, want the worker and two children", pids)
 			}

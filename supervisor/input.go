@@ -1,6 +1,10 @@
 package supervisor
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
 
 // maxPull bounds what one wait that wants everything is given, in bytes.
 const maxPull = 1 << 20
@@ -14,12 +18,12 @@ type inputQueue struct {
 	author string
 }
 
-func (q *inputQueue) add(in Input) {
+func (q *inputQueue) add(author string, in session.Input) {
 	q.data = append(q.data, in.Data...)
 	if in.EOF {
 		q.eofs = append(q.eofs, len(q.data))
 	}
-	q.author = in.Author
+	q.author = author
 }
 
 func (q *inputQueue) empty() bool { return len(q.data) == 0 && len(q.eofs) == 0 }

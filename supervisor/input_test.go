@@ -1,11 +1,15 @@
 package supervisor
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
 
 func TestInputQueue_GivesOneLineAtATimeAndEndsWhereToldTo(t *testing.T) {
 	var q inputQueue
-	q.add(Input{Data: []byte("one\ntwo\nrest"), EOF: true})
-	q.add(Input{Data: []byte("after\n")})
+	q.add("", session.Input{Data: []byte("one\ntwo\nrest"), EOF: true})
+	q.add("", session.Input{Data: []byte("after\n")})
 	for i, want := range []struct {
 		data string
 		eof  bool
@@ -22,7 +26,7 @@ func TestInputQueue_GivesOneLineAtATimeAndEndsWhereToldTo(t *testing.T) {
 
 func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
 	var q inputQueue
-	q.add(Input{EOF: true})
+	q.add("", session.Input{EOF: true})
 	if data, eof := q.next(true); len(data) != 0 || !eof {
 		t.Errorf("got %q, %v, want an end of file", data, eof)
 	}
@@ -33,8 +37,8 @@ func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
 
 func TestInputQueue_EverythingIsBoundedAndStopsAtTheEndOfFile(t *testing.T) {
 	var q inputQueue
-	q.add(Input{Data: make([]byte, maxPull+5), EOF: true})
-	q.add(Input{Data: []byte("more")})
+	q.add("", session.Input{Data: make([]byte, maxPull+5), EOF: true})
+	q.add("", session.Input{Data: []byte("more")})
 	for i, want := range []int{maxPull, 5, 4} {
 		data, eof := q.next(true)
 		if len(data) != want || eof != (i == 1) {
@@ -45,7 +49,7 @@ func TestInputQueue_EverythingIsBoundedAndStopsAtTheEndOfFile(t *testing.T) {
 
 func TestInputQueue_ClearSaysHowMuchWasDropped(t *testing.T) {
 	var q inputQueue
-	q.add(Input{Data: []byte("abc"), EOF: true})
+	q.add("", session.Input{Data: []byte("abc"), EOF: true})
 	if got := q.clear(); got != 3 || !q.empty() {
 		t.Errorf("got %d, empty %v, want 3, true", got, q.empty())
 	}

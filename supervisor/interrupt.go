@@ -6,19 +6,9 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
-)
-
-// InterruptResult says what an interrupt led to.
-type InterruptResult string
-
-const (
-	InterruptIdle       InterruptResult = "idle"        // the turn is over
-	InterruptWaiting    InterruptResult = "waiting"     // the turn asks for input again
-	InterruptPending    InterruptResult = "pending"     // sent, and nothing came of it yet
-	InterruptStale      InterruptResult = "stale"       // that turn is not the active one
-	InterruptNotRunning InterruptResult = "not running" // no turn is active
 )
 
 const (
@@ -32,48 +22,43 @@ const (
 	maxRetries = 6
 )
 
-// Interrupt interrupts a turn; 0 means whatever is active. Unread input of the
-// turn is dropped and a pending wait is over. It waits up to a second for the
-// effect, or until ctx ends. An interrupt after one that did not end the turn, with
-// no answer in between, is of level 2, which user code cannot swallow. An input that
-// is still held, because the session starts, is dropped and never runs; turn 0 then
-// interrupts the start-up, too.
-func (s *Session) Interrupt(ctx context.Context, turn uint64) (InterruptResult, error) {
-	return s.InterruptAs(ctx, "", turn)
+// Interrupt is session.Session's. An input that is still held, because the session
+// starts, is dropped and never runs; turn 0 then interrupts the start-up, too.
+func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
+	return s.interruptAs(ctx, "", turn)
 }
 
-// InterruptAs is Interrupt in the name of author, who is recorded with it.
-func (s *Session) InterruptAs(ctx context.Context, author string, turn uint64) (InterruptResult, error) {
+func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (session.InterruptResult, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return InterruptNotRunning, ErrClosed
+		return session.InterruptNotRunning, session.ErrClosed
 	}
 	if held := s.held; held != nil && (turn == 0 || turn == held.id) {
 		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("turn %d was interrupted before it ran", held.id) + by(author)})
-		s.dropHeldLocked("interrupted")
+		s.dropHeldLocked(timeline.OutcomeInterrupted)
 		// Who names no turn means the start-up, too: it may be what never ends.
 		if w := s.worker; turn != 0 || s.turn == nil || w == nil || !w.isReady {
 			s.mu.Unlock()
-			return InterruptIdle, nil
+			return session.InterruptIdle, nil
 		}
 	}
 	t, w := s.turn, s.worker
 	switch {
-	case t == nil || w == nil || s.state == StateStopping:
+	case t == nil || w == nil || s.state == session.StateStopping:
 		stale := turn != 0 && turn <= s.lastTurn
 		s.mu.Unlock()
 		if stale {
-			return InterruptStale, nil
+			return session.InterruptStale, nil
 		}
-		return InterruptNotRunning, nil
+		return session.InterruptNotRunning, nil
 	case turn != 0 && turn != t.id:
 		s.mu.Unlock()
-		return InterruptStale, nil
+		return session.InterruptStale, nil
 	case t.id == 0 && !w.isReady:
 		// A signal now would end the interpreter in the middle of its start.
 		s.mu.Unlock()
-		return InterruptNotRunning, nil
+		return session.InterruptNotRunning, nil
 	}
 	seen := s.interruptLocked(w, t, author)
 	s.mu.Unlock()
@@ -90,7 +75,7 @@ func by(author string) string {
 
 // interruptLocked sends one interrupt and returns the newest event before its
 // effects.
-func (s *Session) interruptLocked(w *worker, t *Turn, author string) timeline.Seq {
+func (s *Session) interruptLocked(w *worker, t *turn, author string) timeline.Seq {
 	t.interrupts++
 	level := 1
 	if t.escalate {
@@ -104,7 +89,7 @@ func (s *Session) interruptLocked(w *worker, t *Turn, author string) timeline.Se
 	if !w.userHandlesSigint || level > 1 { // else its handler decides whether a reader goes on
 		t.unacked = true
 		s.dropWaitsLocked()
-		if s.state == StateWaiting {
+		if s.state == session.StateWaiting {
 			s.resumeLocked()
 		}
 	}
@@ -129,14 +114,14 @@ func (s *Session) interruptLocked(w *worker, t *Turn, author string) timeline.Se
 }
 
 // ackedLocked takes in that the worker has seen the last interrupt.
-func (s *Session) ackedLocked(t *Turn) {
+func (s *Session) ackedLocked(t *turn) {
 	s.stopRetriesLocked()
 	s.askAgainLocked(t)
 }
 
 // askAgainLocked lets readers that outlive an interrupt ask again, and looks for
 // terminal readers again.
-func (s *Session) askAgainLocked(t *Turn) {
+func (s *Session) askAgainLocked(t *turn) {
 	t.unacked = false
 	if w := s.worker; w != nil && w.watching != nil {
 		// Not at once: a program that dies of the interrupt is seen reading until it has.
@@ -162,19 +147,19 @@ func (s *Session) stopRetriesLocked() {
 }
 
 // interrupted waits for what an interrupt leads to.
-func (s *Session) interrupted(ctx context.Context, t *Turn, seen timeline.Seq) (InterruptResult, error) {
+func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (session.InterruptResult, error) {
 	timeout := time.NewTimer(interruptWait)
 	defer timeout.Stop()
 	for {
 		s.mu.Lock()
 		if t.outcome != "" {
 			s.mu.Unlock()
-			return InterruptIdle, nil
+			return session.InterruptIdle, nil
 		}
-		if s.state == StateWaiting && s.shown.ID > seen {
+		if s.state == session.StateWaiting && s.shown.ID > seen {
 			t.escalate = true // until something is answered
 			s.mu.Unlock()
-			return InterruptWaiting, nil
+			return session.InterruptWaiting, nil
 		}
 		changed := s.changedLocked()
 		s.mu.Unlock()
@@ -183,12 +168,12 @@ func (s *Session) interrupted(ctx context.Context, t *Turn, seen timeline.Seq) (
 			continue
 		case <-timeout.C:
 		case <-ctx.Done():
-			return InterruptPending, ctx.Err()
+			return session.InterruptPending, ctx.Err()
 		}
 		s.mu.Lock()
 		t.escalate = true
 		s.mu.Unlock()
-		return InterruptPending, nil
+		return session.InterruptPending, nil
 	}
 }
 

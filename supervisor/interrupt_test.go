@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -24,10 +24,10 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 					t.Fatal(err)
 				}
 				if code != "sleep" {
-					await(t, turn)
+					await(t, s, turn)
 				}
 				interrupt(t, s, turn)
-				if r := await(t, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "not reached") {
+				if r := await(t, s, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "not reached") {
 					t.Errorf("got %q, %q", r.Outcome, text(r.Events))
 				}
 				// The next input is new code, never the old answer.
@@ -42,7 +42,7 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 func TestInterrupt_NamesItsTurn(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	settle(t, s)
-	if got, _ := s.Interrupt(t.Context(), 0); got != supervisor.InterruptNotRunning {
+	if got, _ := s.Interrupt(t.Context(), 0); got != session.InterruptNotRunning {
 		t.Errorf("idle: got %v", got)
 	}
 	first, _ := submit(t, s, "print one")
@@ -50,11 +50,11 @@ func TestInterrupt_NamesItsTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, second)
-	if got, _ := s.Interrupt(t.Context(), first.ID()); got != supervisor.InterruptStale {
+	await(t, s, second)
+	if got, _ := s.Interrupt(t.Context(), first); got != session.InterruptStale {
 		t.Errorf("former turn: got %v", got)
 	}
-	if r := await(t, second); r.State != supervisor.StateWaiting {
+	if r := await(t, s, second); r.State != session.StateWaiting {
 		t.Errorf("the stale interrupt hit the turn: %v", r.State)
 	}
 	_, _ = s.Interrupt(t.Context(), 0)
@@ -68,10 +68,10 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	interrupt(t, s, turn)
-	if r := await(t, turn); r.Outcome != "interrupted" {
+	if r := await(t, s, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
-	for s.Info().State == supervisor.StateStarting { // the start-up can be interrupted once it is ready
+	for infoOf(s).State == session.StateStarting { // the start-up can be interrupted once it is ready
 		if _, err := s.Interrupt(limited(t), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -89,24 +89,24 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 // Who names no turn wants the session back: the start-up is interrupted with what it holds up.
 func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
-	if r, err := s.Wait(limited(t), &supervisor.WaitOptions{Poll: true}); err != nil || r.State != supervisor.StateStarting {
+	if r, err := s.Wait(limited(t), 0, &session.WaitOptions{Poll: true}); err != nil || r.State != session.StateStarting {
 		t.Fatalf("got %v, %v", r.State, err)
 	}
 	turn, err := s.Submit(t.Context(), "print never")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for s.Info().Worker.Name == "" { // before, there is no code to interrupt
+	for infoOf(s).Language == "" { // before, there is no code to interrupt
 		runtime.Gosched()
 	}
-	if got, err := s.Interrupt(limited(t), 0); got != supervisor.InterruptIdle || err != nil {
+	if got, err := s.Interrupt(limited(t), 0); got != session.InterruptIdle || err != nil {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if r := await(t, turn); r.Outcome != "interrupted" {
+	if r := await(t, s, turn); r.Outcome != "interrupted" {
 		t.Errorf("got %q", r.Outcome)
 	}
-	if s.Info().State != supervisor.StateIdle {
-		t.Errorf("got %v: the start-up goes on", s.Info().State)
+	if infoOf(s).State != session.StateIdle {
+		t.Errorf("got %v: the start-up goes on", infoOf(s).State)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
-	if got, _ := s.Interrupt(limited(t), turn.ID()); got != supervisor.InterruptPending {
+	if got, _ := s.Interrupt(limited(t), turn); got != session.InterruptPending {
 		t.Errorf("first: got %v", got)
 	}
 	interrupt(t, s, turn)
@@ -139,10 +139,10 @@ func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(time.Duration(rand.IntN(300)) * time.Microsecond)
-		if _, err := s.Interrupt(limited(t), turn.ID()); err != nil {
+		if _, err := s.Interrupt(limited(t), turn); err != nil {
 			t.Fatal(err)
 		}
-		await(t, turn)
+		await(t, s, turn)
 		if _, r := submit(t, s, "print clean"); r.Outcome != "ok" || text(r.Events) != "clean\n" {
 			t.Fatalf("round %d: got %q %q", i, r.Outcome, text(r.Events))
 		}

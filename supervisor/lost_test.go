@@ -90,7 +90,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 		}
 		defer s.Close(t.Context())
 		settle(t, s)
-		if got := s.Info().Lost; got != "" && got != lost[0].OutputPath {
+		if got := infoOf(s).Lost; got != "" && got != lost[0].OutputPath {
 			t.Errorf("its output is in %q", got)
 		}
 		return notices(s.Log().Since(0))
@@ -216,7 +216,7 @@ func TestLost_ManyStartAtOnce(t *testing.T) {
 				found <- err.Error()
 				return
 			}
-			lost := s.Info().Lost
+			lost := infoOf(s).Lost
 			_ = sup.Close()
 			found <- lost
 		}()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -42,11 +43,11 @@ func playHost(dir string) {
 	if err == nil {
 		var s *supervisor.Session
 		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(self(), nil)); err == nil {
-			var turn *supervisor.Turn
+			var turn uint64
 			if turn, err = s.Submit(context.Background(), "fork\nfork\nprint up"); err == nil {
-				_, err = turn.Wait(context.Background(), nil)
+				_, err = s.Wait(context.Background(), turn, nil)
 				s.Log().Sync()
-				fmt.Println(s.Info().PID)
+				fmt.Println(infoOf(s).PID)
 			}
 		}
 	}
@@ -110,45 +111,45 @@ func limited(t *testing.T) context.Context {
 }
 
 // submit starts a turn and waits until it ends or asks.
-func submit(t *testing.T, s *supervisor.Session, code string) (*supervisor.Turn, supervisor.Reply) {
+func submit(t *testing.T, s *supervisor.Session, code string) (uint64, session.Reply) {
 	t.Helper()
 	turn, err := s.Submit(t.Context(), code)
 	if err != nil {
 		t.Fatalf("submit %q: %v", code, err)
 	}
-	return turn, await(t, turn)
+	return turn, await(t, s, turn)
 }
 
-func await(t *testing.T, turn *supervisor.Turn) supervisor.Reply {
+func await(t *testing.T, s session.Session, turn uint64) session.Reply {
 	t.Helper()
-	r, err := turn.Wait(limited(t), nil)
+	r, err := s.Wait(limited(t), turn, nil)
 	if err != nil {
-		t.Fatalf("turn %d: %v; so far %q", turn.ID(), err, r.Text())
+		t.Fatalf("turn %d: %v; so far %q", turn, err, r.Text())
 	}
 	return r
 }
 
 // interrupt ends a turn. An effect that comes later than Interrupt waits for it, on a
 // busy machine, is no failure.
-func interrupt(t *testing.T, s *supervisor.Session, turn *supervisor.Turn) {
+func interrupt(t *testing.T, s *supervisor.Session, turn uint64) {
 	t.Helper()
-	got, err := s.Interrupt(limited(t), turn.ID())
-	if err == nil && got == supervisor.InterruptPending {
+	got, err := s.Interrupt(limited(t), turn)
+	if err == nil && got == session.InterruptPending {
 		until(t, s, 0, func(e timeline.Event) bool {
 			_, over := e.Body.(timeline.TurnEnded)
-			return over && e.Turn == turn.ID()
+			return over && e.Turn == turn
 		})
 		return
 	}
-	if err != nil || got != supervisor.InterruptIdle {
+	if err != nil || got != session.InterruptIdle {
 		t.Fatalf("the interrupt led to %q, %v", got, err)
 	}
 }
 
 // settle waits until the session is ready.
-func settle(t *testing.T, s *supervisor.Session) supervisor.Reply {
+func settle(t *testing.T, s *supervisor.Session) session.Reply {
 	t.Helper()
-	r, err := s.Wait(limited(t), nil)
+	r, err := s.Wait(limited(t), 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,4 +200,10 @@ func notices(events []timeline.Event) string {
 		}
 	}
 	return b.String()
+}
+
+// infoOf describes a session of this process, which is never an error.
+func infoOf(s *supervisor.Session) session.Info {
+	i, _ := s.Info(context.Background())
+	return i
 }

@@ -3,6 +3,8 @@ package supervisor
 import (
 	"errors"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 const (
@@ -64,7 +66,7 @@ func (w *worker) heard() {
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker
-	idle := s.state == StateIdle
+	idle := s.state == session.StateIdle
 	s.mu.Unlock()
 	if !idle || w.watching == nil || w.proc.Alone() {
 		return nil
@@ -142,5 +144,5 @@ func (w *worker) lookLaterLocked(d time.Duration) {
 // looksLocked reports whether a terminal reader would be news.
 func (w *worker) looksLocked() bool {
 	s := w.s
-	return s.worker == w && s.turn != nil && !s.turn.unacked && len(s.asked) == 0 && len(w.meals) == 0 && (s.state == StateStarting || s.state == StateRunning)
+	return s.worker == w && s.turn != nil && !s.turn.unacked && len(s.asked) == 0 && len(w.meals) == 0 && (s.state == session.StateStarting || s.state == session.StateRunning)
 }

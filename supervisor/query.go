@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
@@ -13,81 +14,47 @@ import (
 // interrupted, and then again until the query is given up.
 const queryTime = 200 * time.Millisecond
 
-// A Completion says what may stand in place of text[Start:cursor].
-type Completion struct {
-	Start   int // bytes
-	Matches []string
-}
-
-// ParseStatus says whether a text is a whole input.
-type ParseStatus string
-
-const (
-	ParseComplete   ParseStatus = "complete"
-	ParseIncomplete ParseStatus = "incomplete" // more lines are needed
-	ParseInvalid    ParseStatus = "invalid"    // no further line can mend it
-	ParseUnknown    ParseStatus = "unknown"    // the worker did not say in time
-)
-
-// Complete asks the idle worker how text could go on at cursor, in bytes. It is
-// never a turn. The error is ErrUnsupported, ErrTooLarge, a *BusyError, a
-// *WaitingError, ErrClosed or ctx's.
-func (s *Session) Complete(ctx context.Context, text string, cursor int) (Completion, error) {
+// Complete is session.Session's.
+func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryComplete, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
 	if err != nil || r.Status != ipc.StatusOK || r.Start > uint64(len(text)) {
-		return Completion{}, err
+		return session.Completion{}, err
 	}
 	for i, m := range r.Matches {
 		r.Matches[i] = s.log.Hidden(m)
 	}
-	return Completion{Start: int(r.Start), Matches: r.Matches}, nil
+	return session.Completion{Start: int(r.Start), Matches: r.Matches}, nil
 }
 
-// Parse asks the idle worker whether text is a whole input.
-func (s *Session) Parse(ctx context.Context, text string) (ParseStatus, error) {
+// Parse is session.Session's.
+func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryParse, Text: text})
 	if err != nil {
-		return ParseUnknown, err
+		return session.ParseUnknown, err
 	}
 	switch r.Status {
 	case ipc.StatusComplete:
-		return ParseComplete, nil
+		return session.ParseComplete, nil
 	case ipc.StatusIncomplete:
-		return ParseIncomplete, nil
+		return session.ParseIncomplete, nil
 	case ipc.StatusInvalid:
-		return ParseInvalid, nil
+		return session.ParseInvalid, nil
 	}
-	return ParseUnknown, nil
+	return session.ParseUnknown, nil
 }
 
-// Variables is what user code has made, the newest first, functions and classes
-// behind the data.
-type Variables struct {
-	List []Variable // at most 200
-	More int        // how many are not in List
-}
-
-// A Variable is a name and what it stands for.
-type Variable struct {
-	Name  string
-	Type  string
-	Shape string // as the language counts: "12", "(3, 4)"; empty when it has none
-	Bytes uint64 // what the value itself takes; 0 when unknown
-}
-
-// Variables asks the idle worker what user code has made. It runs no user code.
-// The error is one that Complete has, or ErrNoAnswer.
-func (s *Session) Variables(ctx context.Context) (Variables, error) {
+// Variables is session.Session's.
+func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryVariables})
 	if err == nil && r.Status != ipc.StatusOK {
-		err = ErrNoAnswer
+		err = session.ErrNoAnswer
 	}
 	if err != nil {
-		return Variables{}, err
+		return session.Variables{}, err
 	}
-	v := Variables{More: int(min(r.More, math.MaxInt32))}
+	v := session.Variables{More: int(min(r.More, math.MaxInt32))}
 	for _, one := range r.Variables {
-		v.List = append(v.List, Variable(one))
+		v.List = append(v.List, session.Variable(one))
 	}
 	return v, nil
 }
@@ -103,20 +70,20 @@ func offers(c ipc.Capabilities, kind ipc.QueryKind) bool {
 func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, error) {
 	none := ipc.QueryResult{Status: ipc.StatusTimeout}
 	if len(q.Text) > ipc.MaxTextBytes {
-		return none, ErrTooLarge
+		return none, session.ErrTooLarge
 	}
 	s.mu.Lock()
 	w := s.worker
 	var err error
 	switch {
 	case s.closed:
-		err = ErrClosed
-	case s.state == StateWaiting:
-		err = &WaitingError{Wait: s.shown.Wait}
-	case s.state != StateIdle:
+		err = session.ErrClosed
+	case s.state == session.StateWaiting:
+		err = session.Waiting(s.shown.Wait)
+	case s.state != session.StateIdle:
 		err = s.busyLocked()
 	case !offers(w.ready.Capabilities, q.Kind):
-		err = ErrUnsupported
+		err = session.ErrUnsupported
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -165,7 +132,7 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 func (w *worker) interruptQuery(id uint64) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.s.worker != w || w.s.state != StateIdle {
+	if w.s.worker != w || w.s.state != session.StateIdle {
 		return // a turn began behind the query and must not be hit
 	}
 	if w.conn.Send(ipc.Interrupt{Turn: 0, Seq: id, Level: 1}) == nil && w.ready.Capabilities.Interrupt == ipc.InterruptBySignal {

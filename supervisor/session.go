@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -38,7 +40,7 @@ type Session struct {
 	lifecycle chan struct{}
 
 	mu         sync.Mutex
-	state      State         // guarded by mu, like all that follows; moved by moveLocked
+	state      session.State // guarded by mu, like all that follows; moved by moveLocked
 	since      time.Time     // when state was reached
 	changed    chan struct{} // closed at the next change that a waiter may want; nil when nobody waits
 	closed     bool
@@ -48,11 +50,12 @@ type Session struct {
 	worker     *worker // nil when ended
 	prompt     string
 	lastTurn   uint64
-	turn       *Turn // active; also the start-up, as turn 0
-	previous   *Turn // the last one that was active
-	held       *Turn // submitted while starting
-	asked      []ask // the runtime's waits that are not answered, in order
-	shown      *ask  // the wait that clients see
+	turn       *turn      // active; also the start-up, as turn 0
+	previous   *turn      // the last one that was active
+	held       *turn      // submitted while starting
+	recent     []numbered // the last turns, for Wait
+	asked      []ask      // the runtime's waits that are not answered, in order
+	shown      *ask       // the wait that clients see
 	queue      inputQueue
 	lastLine   []byte          // of the active turn's output, unterminated; bounded
 	fed        map[string]bool // terminal readers that are known or answered, by key
@@ -63,7 +66,7 @@ type Session struct {
 
 // An ask is a wait together with what it takes to answer it.
 type ask struct {
-	Wait
+	session.Wait
 	worker uint64 // the worker's number for it; 0 for a terminal reader
 	all    bool   // wants everything, not a line
 	reader string // key of the terminal reader
@@ -78,33 +81,10 @@ func (s *Session) Name() string { return s.name }
 // Log is the session's timeline, for reading.
 func (s *Session) Log() *timeline.Log { return s.log }
 
-// Info describes a session at one moment.
-type Info struct {
-	Name        string
-	State       State
-	Since       time.Time // when State was reached
-	Generation  uint64
-	Turn        uint64        // the active turn, or the last one
-	Running     time.Duration // how long the active turn has run; 0 when none is
-	Wait        *Wait         // set when State is StateWaiting
-	Prompt      string
-	Opened      time.Time
-	PID         int // of the worker; 0 when there is none
-	MemoryBytes int64
-	Worker      ipc.Worker // zero until the worker is ready
-	Executable  string
-	Why         string // how Executable was chosen
-	Notice      string // what is to be known of that, see workers.Spec
-	Dir         string // the workers' directory
-	OutputPath  string // the rendered transcript; "" when there is none
-	Lost        string // that of the session before it, which was lost when its program was killed; else ""
-	LastSeq     timeline.Seq
-}
-
-// Info describes the session now.
-func (s *Session) Info() Info {
+// Info is session.Session's. It returns no error.
+func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Lock()
-	i := Info{
+	i := session.Info{
 		Name:       s.name,
 		State:      s.state,
 		Since:      s.since,
@@ -127,13 +107,13 @@ func (s *Session) Info() Info {
 			i.Running = time.Since(s.turn.started)
 		}
 	}
-	if s.state == StateWaiting {
+	if s.state == session.StateWaiting {
 		w := s.shown.Wait
 		i.Wait = &w
 	}
 	w := s.worker
 	if w != nil {
-		i.Worker = w.ready.Worker
+		i.Language, i.Runtime = w.ready.Worker.Language, w.ready.Worker.RuntimeVersion
 	}
 	s.mu.Unlock()
 	i.OutputPath = s.log.OutputPath()
@@ -141,47 +121,38 @@ func (s *Session) Info() Info {
 		i.PID = w.proc.PID()
 		i.MemoryBytes = w.proc.MemoryBytes()
 	}
-	return i
+	return i, nil
 }
 
-// Events is every event after the cursor, and then each one as it happens,
-// until ctx ends or the session is closed. A reader that falls behind sees a
-// timeline.Gap; it never holds the session up.
-func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq[timeline.Event] {
-	return s.log.Follow(ctx, after)
+// Events is session.Session's.
+func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
+	return func(yield func(timeline.Event, error) bool) {
+		for e := range s.log.Follow(ctx, after) {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		err := ctx.Err()
+		if err == nil {
+			err = session.ErrClosed
+		}
+		yield(timeline.Event{}, err)
+	}
 }
 
-// Current is the active turn, the start-up (turn 0) included, or nil.
-func (s *Session) Current() *Turn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.turn
+// Submit is session.Session's. The error may be session.ErrStart.
+func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
+	return s.submitAs(ctx, "", code)
 }
 
-// Wait is Turn.Wait for whatever turn is active. It returns at once when none is.
-func (s *Session) Wait(ctx context.Context, opts *WaitOptions) (Reply, error) {
-	return s.wait(ctx, nil, opts)
-}
-
-// Submit starts a turn, and only that: it refuses an input with a *BusyError
-// or a *WaitingError while one is active, and never queues one. While the
-// session starts, one input is held; it runs when the worker is ready. When the
-// last worker has ended, Submit starts the next generation. ctx governs the
-// call, not the turn, nor the start: when it ends before the worker's process
-// exists, the input is withdrawn, and the start goes on for the next caller.
-func (s *Session) Submit(ctx context.Context, code string) (*Turn, error) {
-	return s.SubmitAs(ctx, "", code)
-}
-
-// SubmitAs is Submit in the name of author, who is recorded with the turn.
-func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, error) {
+func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if len(code) > MaxInputBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(code), MaxInputBytes)
+		return 0, refuse(session.KindTooLarge, "the input has %d bytes; at most %d fit", len(code), MaxInputBytes)
 	}
-	t := &Turn{s: s, done: make(chan struct{}), input: []byte(code), author: author}
+	t := &turn{s: s, done: make(chan struct{}), input: []byte(code), author: author}
 	t.lastLine = lastLineOf(code)
 	known := s.terminalReaders()
 	s.missFiles()
@@ -189,44 +160,46 @@ func (s *Session) SubmitAs(ctx context.Context, author, code string) (*Turn, err
 	switch {
 	case s.closed:
 		s.mu.Unlock()
-		return nil, ErrClosed
-	case s.state == StateWaiting:
-		err := &WaitingError{Wait: s.shown.Wait}
+		return 0, session.ErrClosed
+	case s.state == session.StateWaiting:
+		err := session.Waiting(s.shown.Wait)
 		s.mu.Unlock()
-		return nil, err
-	case s.state == StateRunning, s.state == StateStopping, s.held != nil, s.turn != nil && s.turn.joined != nil:
+		return 0, err
+	case s.state == session.StateRunning, s.state == session.StateStopping, s.held != nil, s.turn != nil && s.turn.joined != nil:
 		err := s.busyLocked()
 		s.mu.Unlock()
-		return nil, err
+		return 0, err
 	}
 	s.lastTurn++
 	t.id = s.lastTurn
+	s.rememberLocked(t)
+	number := t.id // the turn's own may change under the lock
 	t.before = s.log.Last()
-	if s.state == StateIdle {
+	if s.state == session.StateIdle {
 		s.worker.known = known
 		s.beginLocked(t)
 		s.mu.Unlock()
-		return t, nil
+		return number, nil
 	}
 	s.held = t
-	if s.state != StateEnded {
+	if s.state != session.StateEnded {
 		s.mu.Unlock()
-		return t, nil
+		return number, nil
 	}
-	s.moveLocked(StateStarting)
+	s.moveLocked(session.StateStarting)
 	started := s.asideLocked(func() error { return s.start(context.Background()) })
 	s.mu.Unlock()
 	select {
 	case err := <-started:
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 	case <-ctx.Done():
 		if s.withdraw(t) {
-			return nil, ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
-	return t, nil
+	return number, nil
 }
 
 // asideLocked does what no caller's context ends, and returns where its error comes.
@@ -237,14 +210,14 @@ func (s *Session) asideLocked(do func() error) <-chan error {
 }
 
 // withdraw takes back a held input, unless it is too late.
-func (s *Session) withdraw(t *Turn) bool {
+func (s *Session) withdraw(t *turn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held == t {
-		s.dropHeldLocked("ended")
-		s.lastTurn-- // its number was never used
+		s.dropHeldLocked(timeline.OutcomeEnded)
+		s.lastTurn-- // nobody was given its number
 	}
-	return t.outcome == "ended" && t.started.IsZero()
+	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
 }
 
 // missFiles says once that the session's directory is not there any more, which tidy
@@ -261,25 +234,25 @@ func (s *Session) missFiles() {
 	}
 }
 
-func (s *Session) busyLocked() *BusyError {
-	e := &BusyError{State: s.state, For: time.Since(s.since)}
-	if s.turn != nil {
-		e.Turn = s.turn.id
-		if !s.turn.started.IsZero() {
-			e.For = time.Since(s.turn.started)
-		}
+func (s *Session) busyLocked() error {
+	if s.turn == nil {
+		return session.Busy(s.state, 0, time.Since(s.since))
 	}
-	return e
+	begun := s.since
+	if !s.turn.started.IsZero() {
+		begun = s.turn.started
+	}
+	return session.Busy(s.state, s.turn.id, time.Since(begun))
 }
 
 // beginLocked sends a turn to the idle worker.
-func (s *Session) beginLocked(t *Turn) {
+func (s *Session) beginLocked(t *turn) {
 	w := s.worker
 	t.started = time.Now()
 	s.turn = t
 	s.lastLine = s.lastLine[:0]
 	s.appendLocked(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
-	s.moveLocked(StateRunning)
+	s.moveLocked(session.StateRunning)
 	w.watchTerminal()
 	if err := w.conn.Send(ipc.TurnStart{Turn: t.id, Input: t.input}); err != nil {
 		w.failLocked(fmt.Errorf("cannot send the input: %w", err))
@@ -288,7 +261,7 @@ func (s *Session) beginLocked(t *Turn) {
 }
 
 // endLocked ends the active turn and whatever was tied to it.
-func (s *Session) endLocked(outcome string, e *ipc.RuntimeError, prompt string) {
+func (s *Session) endLocked(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
 	t := s.turn
 	if t == nil {
 		return
@@ -314,7 +287,7 @@ func (s *Session) endLocked(outcome string, e *ipc.RuntimeError, prompt string) 
 	}
 }
 
-func (t *Turn) finishLocked(outcome string) {
+func (t *turn) finishLocked(outcome timeline.Outcome) {
 	t.outcome, t.input = outcome, nil
 	close(t.done)
 	t.s.signalLocked()
@@ -330,7 +303,7 @@ func (s *Session) dropWaitsLocked() {
 }
 
 // moveLocked is the only place that changes the state.
-func (s *Session) moveLocked(to State) {
+func (s *Session) moveLocked(to session.State) {
 	if !legal(s.state, to) {
 		panic(fmt.Sprintf("supervisor: impossible move of session %q: %s to %s", s.name, s.state, to))
 	}
@@ -375,8 +348,8 @@ func (s *Session) Notify(message string) {
 	s.appendLocked(timeline.Notice{Message: message})
 }
 
-// Resize sets the size of the worker's terminal.
-func (s *Session) Resize(size Size) error {
+// Resize is session.Session's.
+func (s *Session) Resize(_ context.Context, size session.Size) error {
 	s.mu.Lock()
 	s.o.Size = size
 	w := s.worker
@@ -384,7 +357,7 @@ func (s *Session) Resize(size Size) error {
 	if w == nil {
 		return nil
 	}
-	return w.proc.Terminal().Resize(size)
+	return w.proc.Terminal().Resize(host.Size(size))
 }
 
 // Reset ends the worker, whatever it does, and starts a new generation. It
@@ -398,7 +371,7 @@ func (s *Session) Reset(ctx context.Context) error {
 	if s.closed {
 		s.mu.Unlock()
 		s.release()
-		return ErrClosed
+		return session.ErrClosed
 	}
 	reset := s.asideLocked(func() error {
 		s.stopWorker("reset")
@@ -472,16 +445,16 @@ func (s *Session) start(ctx context.Context) error {
 		return nil
 	}
 	if s.closed {
-		s.failedLocked(ErrClosed)
+		s.failedLocked(session.ErrClosed)
 		s.mu.Unlock()
-		return ErrClosed
+		return session.ErrClosed
 	}
-	if s.state == StateEnded {
-		s.moveLocked(StateStarting)
+	if s.state == session.StateEnded {
+		s.moveLocked(session.StateStarting)
 	}
 	s.generation++
 	s.rung = ""
-	s.turn = &Turn{s: s, done: make(chan struct{}), before: s.log.Last(), started: time.Now()}
+	s.turn = &turn{s: s, done: make(chan struct{}), before: s.log.Last(), started: time.Now()}
 	s.appendLocked(timeline.GenerationStarted{Worker: s.spec.Name + " " + s.spec.Path})
 	generation, size := s.generation, s.o.Size
 	if generation == 1 && s.lost != nil {
@@ -494,7 +467,7 @@ func (s *Session) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		err = &StartError{Session: s.name, Err: err}
+		err = startError(s.name, err)
 		s.failedLocked(err)
 		return err
 	}
@@ -505,19 +478,19 @@ func (s *Session) start(ctx context.Context) error {
 
 // failedLocked records that no worker could be started.
 func (s *Session) failedLocked(err error) {
-	if s.state != StateStarting || s.worker != nil {
+	if s.state != session.StateStarting || s.worker != nil {
 		return
 	}
 	if s.turn != nil {
 		s.appendLocked(timeline.GenerationEnded{Reason: err.Error(), Code: -1, Unready: true})
 	}
-	s.endLocked("ended", nil, "")
-	s.dropHeldLocked("ended")
-	s.moveLocked(StateEnded)
+	s.endLocked(timeline.OutcomeEnded, nil, "")
+	s.dropHeldLocked(timeline.OutcomeEnded)
+	s.moveLocked(session.StateEnded)
 }
 
 // dropHeldLocked ends an input that never ran.
-func (s *Session) dropHeldLocked(outcome string) {
+func (s *Session) dropHeldLocked(outcome timeline.Outcome) {
 	if t := s.held; t != nil {
 		s.held = nil
 		t.finishLocked(outcome)
@@ -532,13 +505,13 @@ func (s *Session) stopWorker(why string) {
 		s.mu.Unlock()
 		return
 	}
-	busy := s.state != StateIdle && w.end == nil && (s.shown == nil || s.shown.Terminal)
+	busy := s.state != session.StateIdle && w.end == nil && (s.shown == nil || s.shown.Terminal)
 	w.stopping = why
 	s.stopRetriesLocked()
-	if s.state == StateStopping { // it is on its way out already
+	if s.state == session.StateStopping { // it is on its way out already
 		s.signalLocked()
 	} else {
-		s.moveLocked(StateStopping)
+		s.moveLocked(session.StateStopping)
 	}
 	s.mu.Unlock()
 	rung := w.stop(s.o.StopGrace, busy)

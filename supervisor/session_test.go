@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -23,13 +24,8 @@ func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
 	if got, want := text(r.Events), "hello\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if turn.ID() != 1 || r.Turn != 1 || r.Outcome != "ok" || r.State != supervisor.StateIdle || r.Generation != 1 {
+	if turn != 1 || r.Turn != 1 || r.Outcome != "ok" || r.State != session.StateIdle || r.Generation != 1 {
 		t.Errorf("got %+v", r)
-	}
-	select {
-	case <-turn.Done():
-	default:
-		t.Error("the turn is not done")
 	}
 }
 
@@ -72,10 +68,10 @@ func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Interrupt(limited(t), turn.ID()); err != nil {
+	if _, err := s.Interrupt(limited(t), turn); err != nil {
 		t.Fatal(err)
 	}
-	r := await(t, turn)
+	r := await(t, s, turn)
 	if n := strings.Count(r.Text(), "3 lines after the interrupt were not run"); n != 1 || r.Outcome != "interrupted" {
 		t.Errorf("got %q, %q", r.Outcome, r.Text())
 	}
@@ -85,7 +81,7 @@ func TestOpen_FailsWithWhatCannotBePrepared(t *testing.T) {
 	spec := fake(nil)
 	spec.Prepare = func(context.Context, func(string)) (map[string][]byte, error) { return nil, errors.New("no compiler") }
 	sup := newSupervisor(t, nil)
-	var start *supervisor.StartError
+	var start *session.Error
 	if _, err := sup.Open(t.Context(), "main", spec); !errors.As(err, &start) || !strings.Contains(err.Error(), "no compiler") {
 		t.Errorf("got %v", err)
 	}
@@ -111,12 +107,12 @@ func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Submit(t.Context(), "print no")
-	var busy *supervisor.BusyError
-	if !errors.Is(err, supervisor.ErrBusy) || !errors.As(err, &busy) || busy.Turn != turn.ID() {
-		t.Errorf("got %v, want busy with turn %d", err, turn.ID())
+	var busy *session.Error
+	if !errors.Is(err, session.ErrBusy) || !errors.As(err, &busy) || busy.Turn != turn {
+		t.Errorf("got %v, want busy with turn %d", err, turn)
 	}
 	interrupt(t, s, turn)
-	if r := await(t, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "no") {
+	if r := await(t, s, turn); r.Outcome != "interrupted" || strings.Contains(text(r.Events), "no") {
 		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
 	}
 }
@@ -124,27 +120,27 @@ func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "wait name? \nprint bye")
-	if r.State != supervisor.StateWaiting || r.Wait == nil || r.Wait.Prompt != "name? " || r.Wait.Turn != 1 {
+	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Prompt != "name? " || r.Wait.Turn != 1 {
 		t.Fatalf("got %+v, wait %+v", r, r.Wait)
 	}
-	if _, err := s.Submit(t.Context(), "print no"); !errors.Is(err, supervisor.ErrWaiting) {
+	if _, err := s.Submit(t.Context(), "print no"); !errors.Is(err, session.ErrWaiting) {
 		t.Errorf("submit while waiting: got %v", err)
 	}
 	// A poll tells the wait again.
-	if again, err := s.Wait(t.Context(), &supervisor.WaitOptions{Poll: true}); err != nil || again.Wait == nil || again.Wait.ID != r.Wait.ID {
+	if again, err := s.Wait(t.Context(), 0, &session.WaitOptions{Poll: true}); err != nil || again.Wait == nil || again.Wait.ID != r.Wait.ID {
 		t.Errorf("poll: got %+v, %v", again.Wait, err)
 	}
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("Ann\n"), Author: "me"}); err != nil {
+	if _, err := s.As("me").Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("Ann\n")}); err != nil {
 		t.Fatal(err)
 	}
-	end := await(t, turn)
+	end := await(t, s, turn)
 	if end.Outcome != "ok" || end.Turn != 1 || !strings.Contains(text(end.Events), "Ann") {
 		t.Errorf("got %q %q", end.Outcome, text(end.Events))
 	}
 	if line := find[timeline.InputLine](t, end.Events); line.Text != "Ann" {
 		t.Errorf("got %+v", line)
 	}
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("x\n")}); !errors.Is(err, supervisor.ErrStale) {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("x\n")}); !errors.Is(err, session.ErrStale) {
 		t.Errorf("answer of a wait that is over: got %v", err)
 	}
 }
@@ -152,27 +148,27 @@ func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 func TestSession_SurplusInputServesLaterWaitsAndTheRestIsReported(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "wait a? \nwait b? ")
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("1\n2\n345\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("1\n2\n345\n")}); err != nil {
 		t.Fatal(err)
 	}
-	r = await(t, turn)
+	r = await(t, s, turn)
 	if r.Outcome != "ok" || !strings.Contains(notices(r.Events), "4 bytes of input were not read") {
 		t.Errorf("got %q, notices %q", r.Outcome, notices(r.Events))
 	}
 	turn, r = submit(t, s, "wait c? ")
-	if r.State != supervisor.StateWaiting {
+	if r.State != session.StateWaiting {
 		t.Errorf("left-over input answered the next turn: %q", text(r.Events))
 	}
-	_, _ = s.Interrupt(t.Context(), turn.ID())
+	_, _ = s.Interrupt(t.Context(), turn)
 }
 
 func TestSession_EndOfFileIsGivenOnce(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "all everything\nwait next? ")
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
 		t.Fatal(err)
 	}
-	r = await(t, turn)
+	r = await(t, s, turn)
 	if r.Wait == nil || r.Wait.Prompt != "next? " {
 		t.Fatalf("got %+v, want the next wait to ask", r.Wait)
 	}
@@ -195,10 +191,10 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 	if r.Wait == nil || !r.Wait.Secret {
 		t.Fatalf("got %+v, want a secret wait", r.Wait)
 	}
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte(secret + "\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
-	r = await(t, turn)
+	r = await(t, s, turn)
 	s.Log().Sync()
 	if strings.Contains(r.Text(), secret) {
 		t.Errorf("the reply holds the secret: %q", r.Text())
@@ -229,10 +225,10 @@ func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Submit(t.Context(), "print second"); err != nil && !errors.Is(err, supervisor.ErrBusy) {
+	if _, err := s.Submit(t.Context(), "print second"); err != nil && !errors.Is(err, session.ErrBusy) {
 		t.Errorf("second input: got %v", err)
 	}
-	if r := await(t, turn); text(r.Events) != "held\n" || r.Turn != 1 {
+	if r := await(t, s, turn); text(r.Events) != "held\n" || r.Turn != 1 {
 		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
 	}
 }
@@ -246,14 +242,14 @@ func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 		t.Run(start, func(t *testing.T) {
 			s := open(t, nil, fake(&fakeworker.Options{Start: start}))
 			turn, r := submit(t, s, "yes")
-			if r.Outcome != "ok" || turn.ID() != 0 {
-				t.Fatalf("got turn %d, outcome %q", turn.ID(), r.Outcome)
+			if r.Outcome != "ok" || turn != 1 || r.Turn != 0 {
+				t.Fatalf("got turn %d, now %d, outcome %q", turn, r.Turn, r.Outcome)
 			}
 			if !strings.Contains(notices(r.Events), "answered a prompt of the start-up") {
 				t.Errorf("the reply does not say so: %q", notices(r.Events))
 			}
-			if turn, r := submit(t, s, "print next"); turn.ID() != 1 || text(r.Events) != "next\n" {
-				t.Errorf("got turn %d, %q", turn.ID(), text(r.Events))
+			if turn, r := submit(t, s, "print next"); turn != 2 || text(r.Events) != "next\n" {
+				t.Errorf("got turn %d, %q", turn, text(r.Events))
 			}
 		})
 	}
@@ -281,13 +277,13 @@ func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
 func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
 	r := settle(t, s)
-	if r.State != supervisor.StateWaiting || r.Wait == nil || r.Wait.Turn != 0 {
+	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Turn != 0 {
 		t.Fatalf("got %v, %+v", r.State, r.Wait)
 	}
-	if err := s.Current().Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("y\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("y\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r := settle(t, s); r.State != supervisor.StateIdle {
+	if r := settle(t, s); r.State != session.StateIdle {
 		t.Errorf("got %v", r.State)
 	}
 }
@@ -300,12 +296,12 @@ func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
 	}
 	// Whatever else is submitted meanwhile is refused, held or run, and each turn ends.
 	second, err := s.Submit(t.Context(), "print second")
-	if err != nil && !errors.Is(err, supervisor.ErrBusy) {
+	if err != nil && !errors.Is(err, session.ErrBusy) {
 		t.Fatal(err)
 	}
-	await(t, first)
-	if second != nil {
-		await(t, second)
+	await(t, s, first)
+	if second != 0 {
+		await(t, s, second)
 	}
 }
 
@@ -317,7 +313,7 @@ func TestSession_CloseWorksWithAContextThatHasEnded(t *testing.T) {
 		if err := s.Close(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, supervisor.ErrClosed) {
+		if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, session.ErrClosed) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -348,13 +344,13 @@ func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := turn.Wait(t.Context(), supervisor.Until(50*time.Millisecond))
-	if err != nil || r.State != supervisor.StateRunning || r.Outcome != "" {
+	r, err := s.Wait(t.Context(), turn, session.Until(50*time.Millisecond))
+	if err != nil || r.State != session.StateRunning || r.Outcome != "" {
 		t.Errorf("got %v %q, %v", r.State, r.Outcome, err)
 	}
 	interrupt(t, s, turn)
 	// A cursor goes on where the last reply stopped.
-	rest, err := turn.Wait(t.Context(), &supervisor.WaitOptions{After: r.Next})
+	rest, err := s.Wait(t.Context(), turn, &session.WaitOptions{After: r.Next})
 	if all := text(r.Events) + text(rest.Events); err != nil || strings.Count(all, "first\n") != 1 {
 		t.Errorf("got %q, %v", all, err)
 	}
@@ -384,27 +380,27 @@ func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
 func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	settle(t, s)
-	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, supervisor.ErrUnsupported) {
+	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
-	want := supervisor.Variables{List: []supervisor.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
+	want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
 	if got, err := s.Variables(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	turn, _ := s.Submit(t.Context(), "sleep")
-	if _, err := s.Variables(t.Context()); !errors.Is(err, supervisor.ErrBusy) {
+	if _, err := s.Variables(t.Context()); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while running: got %v", err)
 	}
-	if _, err := s.Complete(t.Context(), "pr", 2); !errors.Is(err, supervisor.ErrBusy) {
+	if _, err := s.Complete(t.Context(), "pr", 2); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("while running: got %v", err)
 	}
-	_, _ = s.Interrupt(t.Context(), turn.ID())
+	_, _ = s.Interrupt(t.Context(), turn)
 }
 
 func TestSession_AWorkerThatListsNoVariablesIsNotAsked(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{NoQuery: true}))
 	settle(t, s)
-	if _, err := s.Variables(t.Context()); !errors.Is(err, supervisor.ErrUnsupported) {
+	if _, err := s.Variables(t.Context()); !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
 	if _, r := submit(t, s, "print ok"); text(r.Events) != "ok\n" {
@@ -418,7 +414,7 @@ func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {
 	if r.Outcome != "ok" || text(r.Events) != "ok\n" {
 		t.Errorf("got %q %q", r.Outcome, text(r.Events))
 	}
-	if _, err := s.Submit(t.Context(), strings.Repeat("x", supervisor.MaxInputBytes+1)); !errors.Is(err, supervisor.ErrTooLarge) {
+	if _, err := s.Submit(t.Context(), strings.Repeat("x", supervisor.MaxInputBytes+1)); !errors.Is(err, session.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -433,23 +429,23 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 	missing := fake(nil)
 	missing.Path = filepath.Join(t.TempDir(), "python3.exe")
 	_, err := sup.Open(t.Context(), "a", missing)
-	var start *supervisor.StartError
+	var start *session.Error
 	if !errors.As(err, &start) || !strings.Contains(err.Error(), filepath.Base(missing.Path)) {
 		t.Errorf("missing interpreter: got %v", err)
 	}
 	if _, err := sup.Open(t.Context(), "a", fake(nil)); err != nil {
 		t.Fatalf("after a failed start: %v", err)
 	}
-	if _, err := sup.Open(t.Context(), "a", fake(nil)); !errors.Is(err, supervisor.ErrExists) {
+	if _, err := sup.Open(t.Context(), "a", fake(nil)); !errors.Is(err, session.ErrExists) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := sup.Open(t.Context(), "b", fake(nil)); !errors.Is(err, supervisor.ErrLimit) {
+	if _, err := sup.Open(t.Context(), "b", fake(nil)); !errors.Is(err, session.ErrLimit) {
 		t.Errorf("got %v", err)
 	}
 	if err := sup.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sup.Open(t.Context(), "c", fake(nil)); !errors.Is(err, supervisor.ErrClosed) {
+	if _, err := sup.Open(t.Context(), "c", fake(nil)); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -517,26 +513,26 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 		t.Errorf("before anybody typed it, %q", got)
 	}
 	turn, r := submit(t, s, "secret Password: ")
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte(secret + "\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, turn)
+	await(t, s, turn)
 	for _, code := range []string{"print a " + secret + "!", "err " + secret, "error " + secret, "progress 1 2 " + secret} {
 		if got := shown(code); strings.Contains(got, secret) || !strings.Contains(got, "[secret]") && !strings.HasPrefix(code, "progress") {
 			t.Errorf("%s: %q", code, got)
 		}
 	}
 	turn, r = submit(t, s, "wait "+secret+"? ")
-	if r.Wait == nil || r.Wait.Prompt != "[secret]? " || s.Info().Wait.Prompt != "[secret]? " {
+	if r.Wait == nil || r.Wait.Prompt != "[secret]? " || infoOf(s).Wait.Prompt != "[secret]? " {
 		t.Errorf("it asks %+v", r.Wait)
 	}
 	if _, err := s.Submit(t.Context(), "print"); err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("got %v", err)
 	}
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte(secret + "\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, turn)
+	await(t, s, turn)
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -544,10 +540,10 @@ func TestSession_SecretIsHiddenWhereItReappears(t *testing.T) {
 		t.Errorf("after a reset, %q", got)
 	}
 	turn, r = submit(t, s, "secret PIN: ")
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("1234\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("1234\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r = await(t, turn); !strings.Contains(notices(r.Events), "fewer than 6 bytes") {
+	if r = await(t, s, turn); !strings.Contains(notices(r.Events), "fewer than 6 bytes") {
 		t.Errorf("a short one is not hidden, and nobody says so: %q", r.Text())
 	}
 	past := false
@@ -564,10 +560,10 @@ func TestSession_SecretOfAProgramWhoseReaderTypedItIsShown(t *testing.T) {
 	t.Parallel()
 	s := open(t, &supervisor.Options{ShowSecrets: true}, fake(nil))
 	turn, r := submit(t, s, "secret Password: \nprint S3CRETpw")
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("S3CRETpw\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("S3CRETpw\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r := await(t, turn); !strings.Contains(r.Text(), "S3CRETpw") {
+	if r := await(t, s, turn); !strings.Contains(r.Text(), "S3CRETpw") {
 		t.Errorf("got %q", r.Text())
 	}
 }
@@ -616,7 +612,7 @@ func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(ready)
-	if r := await(t, turn); r.Turn != 2 || text(r.Events) != "next\n" {
+	if r := await(t, s, turn); r.Turn != 2 || text(r.Events) != "next\n" {
 		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -50,10 +51,10 @@ func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
 	if r.Wait == nil || !r.Wait.Terminal {
 		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
 	}
-	if err := turn.Answer(t.Context(), r.Wait.ID, supervisor.Input{Data: []byte("to the child\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("to the child\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r := await(t, turn); r.Outcome != "ok" || !strings.Contains(text(r.Events), "to the child\ndone\n") {
+	if r := await(t, s, turn); r.Outcome != "ok" || !strings.Contains(text(r.Events), "to the child\ndone\n") {
 		t.Errorf("got %q %q", r.Outcome, text(r.Events))
 	}
 }

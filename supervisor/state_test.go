@@ -3,6 +3,8 @@ package supervisor
 import (
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // TestState_MovesAreTheDrawnOnes compares the table with a picture of it, so
@@ -19,12 +21,12 @@ func TestState_MovesAreTheDrawnOnes(t *testing.T) {
 `
 	lines := strings.Split(strings.Trim(picture, "\n"), "\n")
 	columns := strings.Fields(lines[0])
-	for from := range numStates {
+	for from := range session.NumStates {
 		row := strings.Fields(lines[from+1])
 		if row[0] != from.String() {
 			t.Fatalf("row %d is %q, want %q", from, row[0], from)
 		}
-		for to := range numStates {
+		for to := range session.NumStates {
 			if columns[to] != to.String() {
 				t.Fatalf("column %d is %q, want %q", to, columns[to], to)
 			}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -28,9 +29,6 @@ const (
 
 // MaxInputBytes bounds one submitted input; it must fit one frame.
 const MaxInputBytes = 63 << 20
-
-// Size is a terminal's size in characters.
-type Size = host.Size
 
 // StageMain must be the first statement of main, and of TestMain, in every
 // program that opens sessions. Workers are started through a small stage, which
@@ -87,7 +85,7 @@ type Options struct {
 
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
-	Size Size
+	Size session.Size
 }
 
 // A Supervisor opens sessions and ends them all. It is safe for concurrent use.
@@ -220,16 +218,16 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // ready is held for it. What spec has to prepare comes first: it ends with ctx,
 // and after Options.StartTimeout. Once open, the session lives until Close,
 // whatever happens to ctx.
-// The error is ErrExists, ErrLimit, ErrClosed or a *StartError.
+// The error is session.ErrExists, session.ErrLimit, session.ErrClosed or ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !sessionName.MatchString(name) {
-		return nil, &NameError{name}
+		return nil, refuse(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := spec.Validate(); err != nil {
-		return nil, &StartError{Session: name, Err: err}
+		return nil, startError(name, err)
 	}
 	if err := v.reserve(name); err != nil {
 		return nil, err
@@ -246,7 +244,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	v.mu.Unlock()
 	if err == nil && closed { // Close could not see this one
 		_ = s.Close(context.Background())
-		return nil, ErrClosed
+		return nil, session.ErrClosed
 	}
 	return s, err
 }
@@ -255,13 +253,13 @@ func (v *Supervisor) reserve(name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
-		return ErrClosed
+		return session.ErrClosed
 	}
 	if _, ok := v.sessions[name]; ok {
-		return fmt.Errorf("%w: %q", ErrExists, name)
+		return refuse(session.KindExists, "a session named %q is open", name)
 	}
 	if len(v.sessions) >= v.o.MaxSessions {
-		return fmt.Errorf("%w: %d are open, close one first", ErrLimit, v.o.MaxSessions)
+		return refuse(session.KindLimit, "too many sessions: %d are open, close one first", v.o.MaxSessions)
 	}
 	v.sessions[name] = nil
 	v.opening.Add(1)
@@ -271,23 +269,23 @@ func (v *Supervisor) reserve(name string) error {
 func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	// Tidy programs remove a directory that was empty for long.
 	if err := makePrivate(v.o.Dir); err != nil {
-		return nil, &StartError{Session: name, Err: err}
+		return nil, startError(name, err)
 	}
 	dir, err := os.MkdirTemp(v.o.Dir, name+"-")
 	if err != nil {
-		return nil, &StartError{Session: name, Err: err}
+		return nil, startError(name, err)
 	}
 	a := about{Name: name, Dir: spec.Dir, Spec: spec.Name}
 	lock, err := v.lock(dir, a)
 	if err != nil {
 		_ = os.RemoveAll(dir)
-		return nil, &StartError{Session: name, Err: err}
+		return nil, startError(name, err)
 	}
 	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
 	if err != nil {
 		_ = lock.Close()
 		_ = discard(dir)
-		return nil, &StartError{Session: name, Err: err}
+		return nil, startError(name, err)
 	}
 	s := &Session{
 		name:      name,
@@ -299,7 +297,7 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 		opened:    time.Now(),
 		forget:    func() { v.remove(name) },
 		lifecycle: make(chan struct{}, 1),
-		state:     StateEnded,
+		state:     session.StateEnded,
 		lost:      v.claimLost(a),
 		fed:       make(map[string]bool),
 	}

@@ -2,15 +2,18 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A Turn is one input and everything up to the worker's idle. It is made by
-// Session.Submit and safe for concurrent use.
-type Turn struct {
+// A turn is one input and everything up to the worker's idle. Its number is what
+// callers know it by.
+type turn struct {
 	s    *Session
 	done chan struct{} // closed when the turn has ended
 
@@ -21,108 +24,80 @@ type Turn struct {
 	author   string
 	before   timeline.Seq // everything up to it came before the turn
 	started  time.Time
-	elapsed  time.Duration   // when ended
-	outcome  string          // "" until ended
-	bytes    int64           // of output
-	joined   *Turn           // an input that was held and answered this turn instead of starting one
-	took     []ipc.InputLine // the first and the last of its own lines that answered prompts, until it is told
+	elapsed  time.Duration    // when ended
+	outcome  timeline.Outcome // "" until ended
+	bytes    int64            // of output
+	joined   *turn            // an input that was held and answered this turn instead of starting one
+	took     []ipc.InputLine  // the first and the last of its own lines that answered prompts, until it is told
 
 	interrupts uint64 // the Seq of the last interrupt
 	unacked    bool   // the worker has not seen that one yet
 	escalate   bool   // the last interrupt did not end the turn
 }
 
-// ID is the turn's number. An input that was submitted while the session
-// started, and that a start-up prompt consumed, belongs to turn 0.
-func (t *Turn) ID() uint64 {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	return t.id
-}
+// maxKnownTurns is how many turns Wait knows by their number: the last ones.
+const maxKnownTurns = 256
 
-// Done is closed when the turn has ended.
-func (t *Turn) Done() <-chan struct{} { return t.done }
-
-// Input answers a wait.
-type Input struct {
-	Data   []byte // a reader of lines wants it to end in a newline
-	EOF    bool   // one end of file after Data
-	Author string // who answers; may be empty
-}
-
-// Answer answers the wait with this id. What a reader does not consume stays
-// queued for later waits of the same turn. ErrStale means that the wait is over
-// and nothing was consumed.
-func (t *Turn) Answer(ctx context.Context, wait timeline.Seq, in Input) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// rememberLocked has Wait know t by its number.
+func (s *Session) rememberLocked(t *turn) {
+	if len(s.recent) == maxKnownTurns {
+		s.recent = append(s.recent[:0], s.recent[1:]...)
 	}
-	return t.s.answer(t, wait, in)
+	s.recent = append(s.recent, numbered{t.id, t})
 }
 
-// A Wait says that the active turn asks for standard input.
-type Wait struct {
-	ID       timeline.Seq
-	Turn     uint64
-	Prompt   string
-	Kind     string // "line", "secret", "continue", "debugger"
-	Secret   bool   // the answer must not be shown or logged
-	Terminal bool   // a program reads the terminal; the runtime did not ask
-	Reader   string // Terminal: that program's name
+// numbered is a turn by the number that its caller was given, which differs from
+// the turn's own when it became an answer to the start-up.
+type numbered struct {
+	number uint64
+	turn   *turn
 }
 
-// WaitOptions say how far Wait goes.
-type WaitOptions struct {
-	// Until is how long to wait at most; 0 means that only ctx bounds it.
-	Until time.Duration
-
-	// Poll means not to wait at all.
-	Poll bool
-
-	// After is the caller's cursor: the reply holds the events after it. 0 means
-	// from the turn's start for Turn.Wait, and from the session's for Session.Wait.
-	After timeline.Seq
-
-	// HeadBytes and TailBytes bound the text and images in the reply; what lies
-	// between is one timeline.Elided. 0 means DefaultReplyBytes each.
-	HeadBytes, TailBytes int
+// turnLocked is the turn that a caller knows by this number.
+func (s *Session) turnLocked(number uint64) (*turn, error) {
+	for _, n := range slices.Backward(s.recent) {
+		if n.number == number {
+			return n.turn, nil
+		}
+	}
+	return nil, &session.Error{Kind: session.KindStale, Message: fmt.Sprintf("turn %d is not among the last %d", number, maxKnownTurns)}
 }
 
-// DefaultReplyBytes is half of what a reply holds at most, in bytes.
-const DefaultReplyBytes = 64 << 10
-
-// Until waits at most d.
-func Until(d time.Duration) *WaitOptions { return &WaitOptions{Until: d} }
-
-// A Reply is what happened between a caller's cursor and now.
-type Reply struct {
-	Session     string
-	Generation  uint64
-	Turn        uint64
-	State       State
-	Outcome     string // of Turn: "ok", "error", "interrupted", "ended"; "" while it runs
-	Wait        *Wait  // set when State is StateWaiting
-	Prompt      string // what the runtime would show now
-	Elapsed     time.Duration
-	OutputBytes int64 // text that Turn has written so far
-
-	Events []timeline.Event
-	Next   timeline.Seq // the caller's new cursor
+// State is where the session stands now.
+func (s *Session) State() session.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
 }
 
-// Text renders the reply for a reader of text, as timeline.Render does.
-func (r Reply) Text() string { return timeline.Render(r.Events, nil).Text() }
+// Active is the number of the active turn; 0 when there is none but a start-up.
+func (s *Session) Active() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == nil {
+		return 0
+	}
+	return s.turn.id
+}
 
-// Wait returns when the turn has ended, at once when it asks for input, and
-// else at opts.Until or when ctx ends. Only the last is an error, ctx's own, and
-// the reply is filled all the same. It never touches the turn.
-func (t *Turn) Wait(ctx context.Context, opts *WaitOptions) (Reply, error) {
-	return t.s.wait(ctx, t, opts)
+// Wait is session.Session's. A turn is known for as long as it is among the last
+// 256 of the session. When ctx ends, the reply is filled all the same.
+func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOptions) (session.Reply, error) {
+	if number == 0 {
+		return s.wait(ctx, nil, o)
+	}
+	s.mu.Lock()
+	t, err := s.turnLocked(number)
+	s.mu.Unlock()
+	if err != nil {
+		return session.Reply{}, err
+	}
+	return s.wait(ctx, t, o)
 }
 
 // wait is Wait for one turn, or for whatever is active when t is nil.
-func (s *Session) wait(ctx context.Context, t *Turn, opts *WaitOptions) (Reply, error) {
-	var o WaitOptions
+func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) (session.Reply, error) {
+	var o session.WaitOptions
 	if opts != nil {
 		o = *opts
 	}
@@ -158,23 +133,23 @@ func (s *Session) wait(ctx context.Context, t *Turn, opts *WaitOptions) (Reply, 
 }
 
 // settledLocked reports whether there is nothing to wait for.
-func (s *Session) settledLocked(t *Turn) bool {
+func (s *Session) settledLocked(t *turn) bool {
 	if t == nil {
-		if s.state == StateStopping {
+		if s.state == session.StateStopping {
 			return s.worker.stopping != "" // else it ends by itself, and how is what matters
 		}
-		return !s.state.active() || s.state == StateWaiting
+		return !s.state.Active() || s.state == session.StateWaiting
 	}
-	return t.outcome != "" || s.state == StateWaiting && (s.turn == t || s.turn != nil && s.turn.joined == t)
+	return t.outcome != "" || s.state == session.StateWaiting && (s.turn == t || s.turn != nil && s.turn.joined == t)
 }
 
-func (s *Session) replyLocked(t *Turn) Reply {
+func (s *Session) replyLocked(t *turn) session.Reply {
 	if t == nil {
 		if t = s.turn; t == nil {
 			t = s.previous
 		}
 	}
-	r := Reply{
+	r := session.Reply{
 		Session:    s.name,
 		Generation: s.generation,
 		State:      s.state,
@@ -190,7 +165,7 @@ func (s *Session) replyLocked(t *Turn) Reply {
 			r.Elapsed = time.Since(t.started)
 		}
 	}
-	if s.state == StateWaiting && s.shown != nil {
+	if s.state == session.StateWaiting && s.shown != nil {
 		w := s.shown.Wait
 		r.Wait = &w
 		r.Prompt = w.Prompt
@@ -199,12 +174,12 @@ func (s *Session) replyLocked(t *Turn) Reply {
 }
 
 // fill reads the events of a reply, which may need the disk.
-func (s *Session) fill(r *Reply, o WaitOptions) {
+func (s *Session) fill(r *session.Reply, o session.WaitOptions) {
 	if o.HeadBytes == 0 {
-		o.HeadBytes = DefaultReplyBytes
+		o.HeadBytes = session.DefaultReplyBytes
 	}
 	if o.TailBytes == 0 {
-		o.TailBytes = DefaultReplyBytes
+		o.TailBytes = session.DefaultReplyBytes
 	}
 	r.Events = s.log.Window(o.After, o.HeadBytes, o.TailBytes)
 	if n := len(r.Events); n > 0 {

@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -19,10 +21,10 @@ func (s *Session) stdinWaitLocked(m ipc.StdinWait) error {
 		return nil // asked before the worker saw the interrupt, which ends it
 	}
 	s.asked = append(s.asked, ask{
-		Wait: Wait{
+		Wait: session.Wait{
 			Turn:   s.turn.id,
 			Prompt: s.log.Hidden(m.Prompt),
-			Kind:   string(m.Kind),
+			Kind:   timeline.WaitKind(m.Kind),
 			Secret: m.Kind == ipc.WaitSecret,
 		},
 		worker: m.Wait,
@@ -44,10 +46,10 @@ const maxAsked = 1024
 // terminalWaitLocked takes in that a program reads the terminal.
 func (s *Session) terminalWaitLocked(reader, command string, secret bool) {
 	a := ask{
-		Wait: Wait{
+		Wait: session.Wait{
 			Turn:     s.turn.id,
 			Prompt:   s.log.Hidden(string(s.lastLine)),
-			Kind:     string(ipc.WaitLine),
+			Kind:     timeline.WaitLine,
 			Secret:   secret,
 			Terminal: true,
 			Reader:   command,
@@ -55,7 +57,7 @@ func (s *Session) terminalWaitLocked(reader, command string, secret bool) {
 		reader: reader,
 	}
 	if secret {
-		a.Kind = string(ipc.WaitSecret)
+		a.Kind = timeline.WaitSecret
 	}
 	s.asked = append(s.asked, a)
 	if s.held != nil {
@@ -69,11 +71,10 @@ func (s *Session) terminalWaitLocked(reader, command string, secret bool) {
 func (s *Session) joinHeldLocked(prompt string) {
 	t := s.held
 	s.held = nil
-	s.lastTurn-- // its number was never used
-	t.id = 0
+	t.id = 0 // its caller still knows it by the number that it was given
 	s.turn.joined = t
 	s.appendLocked(timeline.Notice{Message: fmt.Sprintf("the input answered a prompt of the start-up: %q", prompt)})
-	s.queue.add(Input{Data: withNewline(t.input), Author: t.author})
+	s.queue.add(t.author, session.Input{Data: withNewline(t.input)})
 	t.input = nil
 }
 
@@ -108,7 +109,7 @@ func (s *Session) serveLocked() {
 			e := s.appendLocked(timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader})
 			s.asked[i].ID, a.ID = e.Seq, e.Seq
 			s.shown = &a
-			s.moveLocked(StateWaiting)
+			s.moveLocked(session.StateWaiting)
 			return
 		}
 		s.asked = append(s.asked[:i:i], s.asked[i+1:]...)
@@ -153,23 +154,30 @@ func (s *Session) hideLocked(secret string) {
 	}
 }
 
-// answer is Turn.Answer.
-func (s *Session) answer(t *Turn, id timeline.Seq, in Input) error {
+// Answer is session.Session's.
+func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
+	return s.answerAs(ctx, "", wait, in)
+}
+
+func (s *Session) answerAs(ctx context.Context, author string, id timeline.Seq, in session.Input) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
+	switch {
+	case s.closed:
+		return 0, session.ErrClosed
+	case s.state != session.StateWaiting || s.shown.ID != id:
+		return 0, session.ErrStale
+	case len(in.Data)+len(s.queue.data) > MaxInputBytes:
+		return 0, refuse(session.KindTooLarge, "an answer may have %d bytes", MaxInputBytes)
 	}
-	if s.state != StateWaiting || s.shown.ID != id || s.turn != t && s.turn.joined != t {
-		return ErrStale
-	}
-	if len(in.Data)+len(s.queue.data) > MaxInputBytes {
-		return fmt.Errorf("%w: an answer may have %d bytes", ErrTooLarge, MaxInputBytes)
-	}
+	turn := s.turn.id
 	if len(in.Data) == 0 && !in.EOF {
-		return nil // nothing to hand over: the wait goes on
+		return turn, nil // nothing to hand over: the wait goes on
 	}
-	s.queue.add(in)
+	s.queue.add(author, in)
 	a := *s.shown
 	s.shown = nil
 	for i := range s.asked {
@@ -182,15 +190,15 @@ func (s *Session) answer(t *Turn, id timeline.Seq, in Input) error {
 	s.resumeLocked()
 	s.giveLocked(a)
 	s.serveLocked()
-	return nil
+	return turn, nil
 }
 
 // resumeLocked leaves the waiting state for the one that it interrupted.
 func (s *Session) resumeLocked() {
 	if s.turn.id == 0 {
-		s.moveLocked(StateStarting)
+		s.moveLocked(session.StateStarting)
 	} else {
-		s.moveLocked(StateRunning)
+		s.moveLocked(session.StateRunning)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -57,7 +58,7 @@ type worker struct {
 	cause             error           // what it did wrong; nil when nothing
 	end               *ipc.SessionEnd // its last frame
 	endTimer          *time.Timer     // runs from then on; nil before
-	meals             []Input         // for the terminal, the first is being fed
+	meals             []session.Input // for the terminal, the first is being fed
 	watching          *time.Timer     // looks for terminal readers; nil where they cannot be seen
 	armed             bool            // watching is set
 	pause             time.Duration   // until it looks again
@@ -65,7 +66,7 @@ type worker struct {
 }
 
 // launch starts a worker process. ctx ends its preparation, and nothing later.
-func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*worker, error) {
+func (s *Session) launch(ctx context.Context, generation uint64, size session.Size) (*worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
 	defer cancel()
 	source, err := s.spec.Prepared(ctx, s.Notify)
@@ -92,7 +93,7 @@ func (s *Session) launch(ctx context.Context, generation uint64, size Size) (*wo
 		Args: expand(s.spec.Args),
 		Env:  workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv),
 		Dir:  s.spec.Dir,
-		Size: size,
+		Size: host.Size(size),
 
 		MemoryLimit: s.spec.MemoryLimit,
 		Timeout:     s.o.StartTimeout,
@@ -277,7 +278,7 @@ func (w *worker) handleLocked(m ipc.Message) (output ipc.Message, err error) {
 		w.sessionEndLocked(m)
 		return nil, nil
 	}
-	if s.state == StateStopping {
+	if s.state == session.StateStopping {
 		return nil, nil // the ladder decides now
 	}
 	switch m := m.(type) {
@@ -324,9 +325,9 @@ func (w *worker) handleLocked(m ipc.Message) (output ipc.Message, err error) {
 func (w *worker) sessionEndLocked(m ipc.SessionEnd) {
 	s := w.s
 	w.end = &m
-	if s.state != StateStopping {
+	if s.state != session.StateStopping {
 		s.stopRetriesLocked()
-		s.moveLocked(StateStopping)
+		s.moveLocked(session.StateStopping)
 	}
 	w.endTimer = time.AfterFunc(endGrace, func() {
 		w.fail(errors.New("it lives on after session_end"))
@@ -355,8 +356,8 @@ func (s *Session) idleLocked(m ipc.Idle) error {
 	if m.Unrun > 0 {
 		s.appendLocked(timeline.Notice{Message: unrun(m)})
 	}
-	s.endLocked(string(m.Outcome), m.Error, m.Prompt)
-	s.moveLocked(StateIdle)
+	s.endLocked(timeline.Outcome(m.Outcome), m.Error, m.Prompt)
+	s.moveLocked(session.StateIdle)
 	if t := s.held; t != nil {
 		s.held = nil
 		s.beginLocked(t)
@@ -467,18 +468,18 @@ func (s *Session) ended(w *worker) timeline.GenerationEnded {
 	if s.turn != nil && s.turn.id > 0 && !report.Clean {
 		report.LastLine = s.turn.lastLine
 	}
-	s.endLocked("ended", nil, "")
+	s.endLocked(timeline.OutcomeEnded, nil, "")
 	s.appendLocked(report)
-	s.dropHeldLocked("ended")
+	s.dropHeldLocked(timeline.OutcomeEnded)
 	s.worker = nil
 	s.prompt = ""
-	s.moveLocked(StateEnded)
+	s.moveLocked(session.StateEnded)
 	return report
 }
 
 // feedLocked gives input to whoever reads the terminal, in the order of calls.
 func (w *worker) feedLocked(data []byte, eof bool) {
-	w.meals = append(w.meals, Input{Data: data, EOF: eof})
+	w.meals = append(w.meals, session.Input{Data: data, EOF: eof})
 	if len(w.meals) == 1 {
 		w.s.wg.Go(w.feed)
 	}

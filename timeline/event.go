@@ -31,6 +31,26 @@ const (
 	Stderr
 )
 
+// Outcome is how a turn ended; "" while it runs.
+type Outcome string
+
+const (
+	OutcomeOK          Outcome = "ok"
+	OutcomeError       Outcome = "error"
+	OutcomeInterrupted Outcome = "interrupted"
+	OutcomeEnded       Outcome = "ended" // its worker ended
+)
+
+// WaitKind is what a wait is for.
+type WaitKind string
+
+const (
+	WaitLine     WaitKind = "line"     // a line of input
+	WaitSecret   WaitKind = "secret"   // a line that must not be shown or logged
+	WaitContinue WaitKind = "continue" // more code: what came so far is incomplete
+	WaitDebugger WaitKind = "debugger" // a command for a debugger
+)
+
 type (
 	// Text is raw bytes, exactly as written; a chunk may end inside a character.
 	Text struct {
@@ -45,6 +65,8 @@ type (
 		Source string // groups updates; may be empty
 		Update bool
 		Title  string
+		// LeftOut is how large Data was in bytes, where a reader left it out.
+		LeftOut int64
 	}
 
 	// TurnStarted opens a turn.
@@ -56,7 +78,7 @@ type (
 
 	// TurnEnded closes a turn.
 	TurnEnded struct {
-		Outcome string // "ok", "error", "interrupted", "ended" (its worker ended)
+		Outcome Outcome
 		Name    string // the language's name of the error, when there was one
 		Message string
 		Prompt  string
@@ -67,7 +89,7 @@ type (
 	// wait's public id.
 	Wait struct {
 		Prompt   string
-		Kind     string // "line", "secret", "continue", "debugger"
+		Kind     WaitKind
 		Terminal bool   // seen at the terminal, not asked by the runtime
 		Reader   string // Terminal: the reading program
 	}

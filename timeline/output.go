@@ -20,8 +20,8 @@ const (
 
 // A Line is a line of the output file.
 type Line struct {
-	Number int // from 1
-	Text   string
+	Number int    `json:"number"` // from 1
+	Text   string `json:"text"`
 }
 
 // ErrNoOutput says that there is no output file to read.

@@ -163,7 +163,7 @@ func (c *codec) body(kind byte, body Body) Body {
 		return b
 	case kindTurnEnded:
 		b, _ := body.(TurnEnded)
-		c.string(&b.Outcome)
+		c.string((*string)(&b.Outcome))
 		c.string(&b.Name)
 		c.string(&b.Message)
 		c.string(&b.Prompt)
@@ -172,7 +172,7 @@ func (c *codec) body(kind byte, body Body) Body {
 	case kindWait:
 		b, _ := body.(Wait)
 		c.string(&b.Prompt)
-		c.string(&b.Kind)
+		c.string((*string)(&b.Kind))
 		c.bool(&b.Terminal)
 		c.string(&b.Reader)
 		return b

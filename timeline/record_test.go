@@ -28,7 +28,7 @@ func FuzzReadRecord(f *testing.F) {
 	now := time.Unix(1, 2)
 	var all []byte
 	for i, b := range []Body{
-		Text{Stderr, []byte("text")}, Image{"image/png", []byte{1}, "s", true, "t"}, TurnStarted{[]byte("1"), 1, "a"},
+		Text{Stderr, []byte("text")}, Image{MIME: "image/png", Data: []byte{1}, Source: "s", Update: true, Title: "t"}, TurnStarted{[]byte("1"), 1, "a"},
 		TurnEnded{"ok", "n", "m", "p", 1}, Wait{"p", "line", true, "cat"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
 		Interrupt{1, "a"}, Progress{1, 2, "m"}, Notice{"n"}, GenerationStarted{"w"}, GenerationEnded{"r", -1, "S", "m", true, true, "l", 5},
 	} {

@@ -12,6 +12,8 @@ import (
 var mayImport = map[string]string{
 	"ipc":                      "",
 	"timeline":                 "",
+	"session":                  "timeline",
+	"session/sessiontest":      "session timeline",
 	"workers":                  "",
 	"supervisor/internal/host": "",
 
@@ -21,35 +23,34 @@ var mayImport = map[string]string{
 	"workers/r":           "workers workers/internal/discovery",
 	"workers/conformance": "ipc workers",
 
-	"supervisor": "ipc timeline workers supervisor/internal/host",
+	"supervisor": "ipc timeline session workers supervisor/internal/host",
 
 	"internal/pipe":          "",
-	"client":                 "timeline internal/pipe",
-	"cmd/internal/daemon":    "supervisor timeline workers client cmd/internal/rpc internal/pipe",
-	"cmd/internal/remote":    "client supervisor timeline",
+	"client":                 "timeline session internal/pipe",
+	"cmd/internal/daemon":    "session supervisor timeline workers client cmd/internal/rpc internal/pipe",
 	"cmd/internal/rpc":       "",
-	"cmd/internal/terminal":  "supervisor timeline",
-	"cmd/internal/mcpserver": "supervisor timeline workers cmd/internal/askpage",
+	"cmd/internal/terminal":  "session timeline",
+	"cmd/internal/mcpserver": "session supervisor timeline workers cmd/internal/askpage",
 	"cmd/internal/askpage":   "",
 	"cmd/internal/install":   "",
 	"cmd/internal/packages":  "",
 	"cmd/internal/service":   "",
 	"cmd/internal/private":   "",
 	"cmd/internal/export":    "timeline",
-	"cmd/internal/cli": "supervisor timeline workers workers/python workers/r workers/conformance " +
-		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/remote " +
+	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance " +
+		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon " +
 		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
-	"tests/e2e":        "supervisor workers/python workers/r",
-	"tests/python":     "timeline workers workers/python supervisor tests/session",
-	"tests/r":          "timeline workers workers/r supervisor tests/session",
-	"tests/bench":      "ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
+	"tests/e2e":        "session supervisor workers/python workers/r",
+	"tests/python":     "timeline workers workers/python session supervisor tests/drive",
+	"tests/r":          "timeline workers workers/r session supervisor tests/drive",
+	"tests/bench":      "session ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers",
 	"tests/rawworker":  "ipc workers",
-	"tests/session":    "timeline workers supervisor",
+	"tests/drive":      "session timeline workers supervisor",
 }
 
 // reasons says why an import that looks handy is refused.
@@ -60,6 +61,7 @@ var reasons = []struct{ from, to, because string }{
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
 	{"internal/pipe", "", "a pipe knows bytes, and nothing of who speaks"},
 	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
+	{"session", "", "what a session is for its caller depends on nobody who makes one"},
 	{"timeline", "", "the log knows events and nothing of who makes them"},
 	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -38,7 +39,7 @@ func interpreter(b *testing.B) string {
 	return spec.Path
 }
 
-func session(b *testing.B) *supervisor.Session {
+func open(b *testing.B) *supervisor.Session {
 	b.Helper()
 	path := interpreter(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
@@ -56,12 +57,12 @@ func session(b *testing.B) *supervisor.Session {
 	return s
 }
 
-func run(b *testing.B, s *supervisor.Session, code string) supervisor.Reply {
+func run(b *testing.B, s *supervisor.Session, code string) session.Reply {
 	turn, err := s.Submit(b.Context(), code)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := turn.Wait(b.Context(), nil)
+	r, err := s.Wait(b.Context(), turn, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func (e *echo) roundTrip(b *testing.B) {
 func BenchmarkTurn(b *testing.B) {
 	for name, code := range map[string]string{"empty": "", "1+1": "1+1", "print": "print('x')"} {
 		b.Run(name, func(b *testing.B) {
-			s, e := session(b), newEcho(b)
+			s, e := open(b), newEcho(b)
 			var turns, echoes []time.Duration
 			for i := range 50 { // warm both
 				_ = i
@@ -192,7 +193,7 @@ func BenchmarkReady(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Wait(b.Context(), nil); err != nil {
+		if _, err := s.Wait(b.Context(), 0, nil); err != nil {
 			b.Fatal(err)
 		}
 		ready = append(ready, time.Since(start))
@@ -213,7 +214,7 @@ func BenchmarkInterrupt(b *testing.B) {
 		"input": "input('up')",
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := session(b)
+			s := open(b)
 			var took []time.Duration
 			for b.Loop() {
 				after := s.Log().Last()
@@ -226,7 +227,7 @@ func BenchmarkInterrupt(b *testing.B) {
 					}
 				}
 				start := time.Now()
-				if r, err := s.Interrupt(b.Context(), 0); r != supervisor.InterruptIdle || err != nil {
+				if r, err := s.Interrupt(b.Context(), 0); r != session.InterruptIdle || err != nil {
 					b.Fatal(r, err)
 				}
 				took = append(took, time.Since(start))
@@ -260,7 +261,7 @@ func BenchmarkOutput(b *testing.B) {
 
 // output reports floor/ours: 1 is as fast as the floor.
 func output(b *testing.B, code string, floor func() time.Duration, unit string) {
-	s := session(b)
+	s := open(b)
 	var ours, bare []time.Duration
 	var before, after runtime.MemStats
 	runtime.GC()

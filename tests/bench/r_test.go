@@ -144,7 +144,7 @@ func BenchmarkRReady(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Wait(b.Context(), nil); err != nil {
+		if _, err := s.Wait(b.Context(), 0, nil); err != nil {
 			b.Fatal(err)
 		}
 		ready = append(ready, time.Since(start))

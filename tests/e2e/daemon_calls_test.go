@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // daemonHome is a home with a socket of its own.
@@ -51,14 +52,14 @@ func (h home) serve(t *testing.T) *exec.Cmd {
 }
 
 // sessions is what repl list says.
-func (h home) sessions(t *testing.T) map[string]client.Session {
+func (h home) sessions(t *testing.T) map[string]session.Info {
 	t.Helper()
 	r := h.run(t, "", "list", "--json")
-	var all []client.Session
+	var all []session.Info
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		t.Fatalf("%v: %v", r, err)
 	}
-	named := make(map[string]client.Session)
+	named := make(map[string]session.Info)
 	for _, s := range all {
 		named[s.Name] = s
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
@@ -21,14 +23,14 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	p.sees("42\r\n")
 	isFree := func() bool {
 		s := h.sessions(t)["main"]
-		return s.State == "idle" && s.Writer == ""
+		return s.State == session.StateIdle && s.Writer == ""
 	}
 	eventually(t, "the turn is over", isFree)
 	want(t, h.run(t, "", "exec", "main", "-e", "print('agent', 'again')"), result{"agent again\n", "", 0})
 	p.sees("> print('agent', 'again')")
 	p.sees("agent again\r\n")
 	p.types("y = input('who? ')\r")
-	eventually(t, "it waits", func() bool { return h.sessions(t)["main"].State == "waiting" })
+	eventually(t, "it waits", func() bool { return h.sessions(t)["main"].State == session.StateWaiting })
 	if r := h.run(t, "", "input", "main", "-e", "eve"); r.status != 1 || !strings.Contains(r.stderr, "has the keyboard") {
 		t.Errorf("an answer by another while the person has the keyboard: %v", r)
 	}
@@ -36,7 +38,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 	eventually(t, "the turn is over", isFree)
 	want(t, h.run(t, "", "exec", "main", "-e", "y"), result{"'ada'\n", "", 0})
 	p.types("import time; time.sleep(600)\r")
-	eventually(t, "the turn runs", func() bool { return h.sessions(t)["main"].State == "running" })
+	eventually(t, "the turn runs", func() bool { return h.sessions(t)["main"].State == session.StateRunning })
 	p.types("\x03")
 	p.sees("KeyboardInterrupt")
 	p.sees(">>> ")
@@ -78,7 +80,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p.sees("who? ")                 // as output
 	p.draws("\x1b[6G\x1b[J\x1b[0K") // the prompt behind it is taken away, and it is to be answered
 	p.types("ada\r")
-	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == "idle" })
+	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == session.StateIdle })
 	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})
 	p.types("x = ") // what is being typed stays
 	p.sees("x = ")
@@ -89,7 +91,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p.types("7\r")
 	eventually(t, "the line was run", func() bool {
 		s := h.sessions(t)["main"]
-		return s.Turn == 5 && s.State == "idle" && s.Writer == ""
+		return s.Turn == 5 && s.State == session.StateIdle && s.Writer == ""
 	})
 	want(t, h.run(t, "", "exec", "main", "-e", "x, y"), result{"(7, 'eve')\n", "", 0})
 }

@@ -49,7 +49,7 @@ func withTiny(t *testing.T, h home) home {
 
 func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 	h := withTiny(t, newHome(t))
-	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSession("main"), 0})
+	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
 	want(t, h.run(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
 	if r := h.run(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
 		t.Errorf("without --with: %v", r)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -49,7 +49,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 				if got := r.Run(t, "'kept' in globals()"); got.Text() != "False\n" {
 					t.Errorf("the next turn got %q, outcome %q", got.Script(), got.Outcome)
 				}
-				if got, want := r.Info().Generation, uint64(i+2); got != want {
+				if got, want := drive.Info(r).Generation, uint64(i+2); got != want {
 					t.Errorf("generation %d, want %d", got, want)
 				}
 			})
@@ -61,8 +61,8 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import time; print('up', flush=True)\ntime.sleep(100)")
-		r.Until(t, "up", session.Prints("up"))
-		if err := syscall.Kill(r.Info().PID, syscall.SIGKILL); err != nil {
+		r.Until(t, "up", drive.Prints("up"))
+		if err := syscall.Kill(drive.Info(r).PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		res := r.Ended(t, turn)
@@ -71,7 +71,7 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 		}
 		r.Run(t, "1").Wants(t, "1\n")
 
-		if err := syscall.Kill(r.Info().PID, syscall.SIGKILL); err != nil { // while idle
+		if err := syscall.Kill(drive.Info(r).PID, syscall.SIGKILL); err != nil { // while idle
 			t.Fatal(err)
 		}
 		end := r.Until(t, "the end", func(e timeline.Event) bool {
@@ -116,7 +116,7 @@ func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
 		wait, goOn := gate(t)
 		r.Run(t, "import threading\ndef late():\n    "+wait+"\n    print('late')\nthreading.Thread(target=late, daemon=True).start()").Wants(t, "")
 		goOn()
-		e := r.Until(t, "the thread's text", session.Prints("late\n"))
+		e := r.Until(t, "the thread's text", drive.Prints("late\n"))
 		if !e.Between || e.Turn != 1 {
 			t.Errorf("got %+v, want it between turns, after turn 1", e)
 		}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -22,7 +22,7 @@ func TestEnvironment_ActiveVirtualEnvironmentIsUsed(t *testing.T) {
 	}
 	r := open(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
 	r.Run(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").Wants(t, dir+" True\n")
-	if why := r.Info().Why; !strings.Contains(why, "VIRTUAL_ENV") {
+	if why := drive.Info(r).Why; !strings.Contains(why, "VIRTUAL_ENV") {
 		t.Errorf("it was chosen because of %q", why)
 	}
 }
@@ -94,8 +94,8 @@ func TestStartUp_WhatItPrintsIsTurnZero(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := session.Launch(t, python.Spec(file(t, o, "print('hello from the start')\n")))
-				e := r.Until(t, "the greeting", session.Prints("hello from the start\n"))
+				r := drive.Launch(t, python.Spec(file(t, o, "print('hello from the start')\n")))
+				e := r.Until(t, "the greeting", drive.Prints("hello from the start\n"))
 				if e.Turn != 0 || e.Between {
 					t.Errorf("got %+v, want it in turn 0", e)
 				}
@@ -115,12 +115,12 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := session.Launch(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
-				reply, err := r.Wait(session.Limited(t), nil)
-				if err != nil || reply.State != supervisor.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
+				r := drive.Launch(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
+				reply, err := r.Wait(drive.Limited(t), 0, nil)
+				if err != nil || reply.State != session.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
 					t.Fatalf("got %s, wait %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
 				}
-				if err := r.Current().Answer(t.Context(), reply.Wait.ID, supervisor.Input{Data: []byte("Ada\n")}); err != nil {
+				if _, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
 					t.Fatal(err)
 				}
 				r.Settle(t)
@@ -135,10 +135,10 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			wait, goOn := gate(t)
-			r := session.Launch(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
+			r := drive.Launch(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
 			turn := r.Begin(t, "Ada")
 			goOn()
-			if _, err := turn.Wait(session.Limited(t), nil); err != nil {
+			if _, err := r.Wait(drive.Limited(t), turn, nil); err != nil {
 				t.Fatal(err)
 			}
 			r.Settle(t)
@@ -151,7 +151,7 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
-			r := session.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
+			r := drive.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
 			r.Run(t, "slow").Wants(t, "42\n")
 		})
 	}
@@ -161,8 +161,8 @@ func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := session.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
-				r.Until(t, "the error", session.Prints("the start-up is broken"))
+				r := drive.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
+				r.Until(t, "the error", drive.Prints("the start-up is broken"))
 				r.Settle(t)
 				clean(t, r)
 			})

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -39,7 +39,7 @@ func TestInput_LargeAnswersArrive(t *testing.T) {
 			t.Errorf("got %.300q", res.Script())
 		}
 		lines := strings.Repeat("0123456\n", 400_000)
-		if res := r.Run(t, "import sys; print(len(sys.stdin.read()))", lines, session.EOF); res.Text() != "3200001\n" {
+		if res := r.Run(t, "import sys; print(len(sys.stdin.read()))", lines, drive.EOF); res.Text() != "3200001\n" {
 			t.Errorf("got %.300q", res.Script())
 		}
 		clean(t, r)
@@ -102,7 +102,7 @@ func TestOutput_ProgressShowsItsLastState(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
-		reply, err := turn.Wait(session.Limited(t), nil)
+		reply, err := r.Wait(drive.Limited(t), turn, nil)
 		if err != nil || reply.Outcome != "ok" {
 			t.Fatalf("got %q, outcome %q, %v", reply.Text(), reply.Outcome, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -77,12 +77,12 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 			}
 			turn := r.Begin(t, k.code)
 			spin(time.Duration(random.Int64N(int64(k.within))))
-			result, err := r.Interrupt(t.Context(), turn.ID())
-			if result == supervisor.InterruptPending && k.name == "a process" {
+			result, err := r.Interrupt(t.Context(), turn)
+			if result == session.InterruptPending && k.name == "a process" {
 				// One that comes in the very moment of a fork may be lost. The next one helps.
-				result, err = r.Interrupt(t.Context(), turn.ID())
+				result, err = r.Interrupt(t.Context(), turn)
 			}
-			if reply, _ := turn.Wait(t.Context(), supervisor.Until(15*time.Second)); err != nil || reply.Outcome == "" {
+			if reply, _ := r.Wait(t.Context(), turn, session.Until(15*time.Second)); err != nil || reply.Outcome == "" {
 				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())
 			}
 			res := r.Ended(t, turn)

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // interrupt fails the test unless the interrupt leads to want.
-func interrupt(t *testing.T, r *session.REPL, turn *supervisor.Turn, want supervisor.InterruptResult) {
+func interrupt(t *testing.T, r *drive.REPL, turn uint64, want session.InterruptResult) {
 	t.Helper()
 	if got := r.InterruptTurn(t, turn); got != want {
 		t.Errorf("the interrupt led to %q, want %q", got, want)
@@ -60,8 +60,8 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 					t.Skip(why)
 				}
 				turn := r.Begin(t, c.code)
-				r.Until(t, "up", session.Prints("up"))
-				interrupt(t, r, turn, supervisor.InterruptIdle)
+				r.Until(t, "up", drive.Prints("up"))
+				interrupt(t, r, turn, session.InterruptIdle)
 				res := r.Ended(t, turn)
 				if res.Outcome != c.outcome || !strings.HasSuffix(res.Text(timeline.Stderr), c.last) || strings.Contains(res.Text(timeline.Stderr), "turnstone") {
 					t.Errorf("got … %.1000q, outcome %q", res.Script()[max(0, len(res.Script())-1000):], res.Outcome)
@@ -84,12 +84,12 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		pid := r.Info().PID
+		pid := drive.Info(r).PID
 		seen := make(map[string]int)
-		for i := range session.Rounds(180) {
+		for i := range drive.Rounds(180) {
 			turn := r.Begin(t, cells[i%len(cells)])
 			spin(time.Duration(rand.IntN(700)) * time.Microsecond)
-			if result := r.InterruptTurn(t, turn); result == supervisor.InterruptPending || result == supervisor.InterruptWaiting {
+			if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 				t.Fatalf("round %d: the interrupt led to %q", i, result)
 			}
 			res := r.Finish(t, turn)
@@ -115,10 +115,10 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		for i := range session.Rounds(90) {
+		for i := range drive.Rounds(90) {
 			turn := r.Begin(t, "import time; time.sleep(100)")
 			spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-			interrupt(t, r, turn, supervisor.InterruptIdle)
+			interrupt(t, r, turn, session.InterruptIdle)
 			if res := r.Finish(t, turn); res.Outcome != "interrupted" {
 				t.Fatalf("round %d: got %q, outcome %q", i, res.Script(), res.Outcome)
 			}
@@ -142,18 +142,18 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 				if why := unbreakable[c.name]; why != "" {
 					t.Skip(why)
 				}
-				for i := range session.Rounds(30) {
+				for i := range drive.Rounds(30) {
 					turn := r.Begin(t, c.code)
-					r.Until(t, "up", session.Prints("up"))
+					r.Until(t, "up", drive.Prints("up"))
 					spin(time.Duration(rand.IntN(1000)) * time.Microsecond)
-					result, err := r.Interrupt(t.Context(), turn.ID())
-					if c.name == "system" && result == supervisor.InterruptPending {
+					result, err := r.Interrupt(t.Context(), turn)
+					if c.name == "system" && result == session.InterruptPending {
 						// The C library and the shell each ignore SIGINT for a moment before their
 						// child is there: one that falls into it is lost, as at any terminal.
-						result, err = r.Interrupt(t.Context(), turn.ID())
+						result, err = r.Interrupt(t.Context(), turn)
 					}
 					res := r.Ended(t, turn)
-					if result != supervisor.InterruptIdle || res.Outcome != "interrupted" {
+					if result != session.InterruptIdle || res.Outcome != "interrupted" {
 						t.Fatalf("round %d: the interrupt led to %q, %v: got %q, outcome %q", i, result, err, res.Script(), res.Outcome)
 					}
 				}
@@ -166,20 +166,20 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		for i := range session.Rounds(90) {
+		for i := range drive.Rounds(90) {
 			turn := r.Begin(t, "x = input()")
-			w := r.Until(t, "a wait", session.Asks)
+			w := r.Until(t, "a wait", drive.Asks)
 			var both sync.WaitGroup
 			both.Go(func() {
 				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
-				err := turn.Answer(t.Context(), w.Seq, supervisor.Input{Data: []byte("old\nolder\n")})
-				if err != nil && !errors.Is(err, supervisor.ErrStale) {
+				_, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("old\nolder\n")})
+				if err != nil && !errors.Is(err, session.ErrStale) {
 					t.Errorf("round %d: answer: %v", i, err)
 				}
 			})
 			both.Go(func() {
 				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
-				if result := r.InterruptTurn(t, turn); result == supervisor.InterruptPending || result == supervisor.InterruptWaiting {
+				if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 					t.Errorf("round %d: the interrupt led to %q", i, result)
 				}
 			})
@@ -200,8 +200,8 @@ func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 		r.Run(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").Wants(t, "")
 		for want := 1; want <= 2; want++ { // in the turn after the next as well
 			turn := r.Begin(t, "was = n\nprint('up', flush=True)\nwhile n == was: time.sleep(0.01)\ntime.sleep(0.3); print('called', n)")
-			r.Until(t, "up", session.Prints("up"))
-			interrupt(t, r, turn, supervisor.InterruptIdle)
+			r.Until(t, "up", drive.Prints("up"))
+			interrupt(t, r, turn, session.InterruptIdle)
 			res := r.Finish(t, turn)
 			if got, want := res.Text(), "called "+string(rune('0'+want))+"\n"; !strings.HasSuffix(got, want) || res.Outcome != "ok" {
 				t.Fatalf("got %q, outcome %q; want %q", res.Script(), res.Outcome, want)
@@ -209,8 +209,8 @@ func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 		}
 		r.Run(t, "signal.signal(signal.SIGINT, old) is mine").Wants(t, "True\n")
 		turn := r.Begin(t, "print('up', flush=True); time.sleep(100)")
-		r.Until(t, "up", session.Prints("up"))
-		interrupt(t, r, turn, supervisor.InterruptIdle)
+		r.Until(t, "up", drive.Prints("up"))
+		interrupt(t, r, turn, session.InterruptIdle)
 		if res := r.Finish(t, turn); res.Outcome != "interrupted" {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
@@ -221,11 +221,11 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
-		r.Until(t, "up", session.Prints("up"))
-		if got, err := r.Interrupt(t.Context(), turn.ID()); got != supervisor.InterruptPending || err != nil {
+		r.Until(t, "up", drive.Prints("up"))
+		if got, err := r.Interrupt(t.Context(), turn); got != session.InterruptPending || err != nil {
 			t.Errorf("the first interrupt led to %q, %v", got, err)
 		}
-		interrupt(t, r, turn, supervisor.InterruptIdle)
+		interrupt(t, r, turn, session.InterruptIdle)
 		res := r.Finish(t, turn)
 		if res.Outcome != "interrupted" || strings.Count(res.Text(), "no\n") != 1 {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
@@ -247,9 +247,9 @@ try:
     `+waitForDone+`
 except KeyboardInterrupt: print('swallowed')
 `+waitForDone+`; print(got)`)
-		old := r.Until(t, "a wait", session.Asks)
-		interrupt(t, r, turn, supervisor.InterruptWaiting)
-		if err := turn.Answer(t.Context(), old.Seq, supervisor.Input{Data: []byte("late\n")}); !errors.Is(err, supervisor.ErrStale) {
+		old := r.Until(t, "a wait", drive.Asks)
+		interrupt(t, r, turn, session.InterruptWaiting)
+		if _, err := r.Answer(t.Context(), old.Seq, session.Input{Data: []byte("late\n")}); !errors.Is(err, session.ErrStale) {
 			t.Errorf("the old wait took an answer: %v", err)
 		}
 		res := r.Finish(t, turn, "in time")
@@ -266,10 +266,10 @@ func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
-		r.Until(t, "a wait", session.Asks)
-		result, err := r.Interrupt(t.Context(), turn.ID())
+		r.Until(t, "a wait", drive.Asks)
+		result, err := r.Interrupt(t.Context(), turn)
 		// The thread may ask once more before the main one has ended the turn.
-		if err != nil || result != supervisor.InterruptIdle && result != supervisor.InterruptWaiting {
+		if err != nil || result != session.InterruptIdle && result != session.InterruptWaiting {
 			t.Errorf("the interrupt led to %q, %v", result, err)
 		}
 		if res := r.Ended(t, turn); res.Outcome != "interrupted" {
@@ -286,6 +286,6 @@ func TestInterrupt_OfATurnThatIsOverIsStale(t *testing.T) {
 	r := open(t, python.Options{})
 	turn := r.Begin(t, "1")
 	r.Finish(t, turn).Wants(t, "1\n")
-	interrupt(t, r, turn, supervisor.InterruptStale)
+	interrupt(t, r, turn, session.InterruptStale)
 	clean(t, r)
 }

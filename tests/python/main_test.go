@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -48,9 +48,9 @@ func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 
 // open opens a session and waits for its start-up, which must not ask. Compiled code
 // is cached for the whole machine, as it is for users.
-func open(t *testing.T, o python.Options) *session.REPL {
+func open(t *testing.T, o python.Options) *drive.REPL {
 	t.Helper()
-	return session.Open(t, python.Spec(o))
+	return drive.Open(t, python.Spec(o))
 }
 
 // gate is a line of code that waits until goOn is called.
@@ -67,7 +67,7 @@ func gate(t *testing.T) (wait string, goOn func()) {
 
 // clean runs a turn that prints and reads, and fails unless nothing of what
 // came before shows in it.
-func clean(t *testing.T, r *session.REPL) {
+func clean(t *testing.T, r *drive.REPL) {
 	t.Helper()
 	res := r.Run(t, "print(input('next? '), 6 * 7)", "fresh")
 	const want = `next? [wait "next? "][line "fresh"]fresh 42` + "\n"

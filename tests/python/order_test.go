@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -31,7 +31,7 @@ libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
     def _repr_png_(self): return b'\x89PNG'`).Wants(t, "")
-		for round := range session.Rounds(30) {
+		for round := range drive.Rounds(30) {
 			for _, k := range kinds {
 				if res := r.Run(t, k.code); res.Script() != k.want || res.Outcome != "ok" {
 					t.Fatalf("round %d, %s: got %.500q %s, want %.500q", round, k.name, res.Script(), res.Outcome, k.want)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -25,22 +25,22 @@ type surface struct {
 	selects    bool     // it looks at its input while it waits for something else: one wait may be for nothing
 }
 
-// What the runtime reads itself: it session.Asks.
+// What the runtime reads itself: it drive.Asks.
 func managed() []surface {
 	return []surface{
 		{name: "input", code: "print('got', input('n? '))", answers: []string{"Ada"},
 			want: `n? [wait "n? "][line "Ada"]got Ada` + "\n"},
 		{name: "input of an empty line", code: "print(repr(input()))", answers: []string{""},
 			want: `[wait ""][line ""]''` + "\n"},
-		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{session.EOF},
+		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{drive.EOF},
 			want: `? [wait "? "]EOF` + "\n"},
-		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", session.EOF},
+		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", drive.EOF},
 			want: `[wait ""][line "a"][wait ""][line "b"][wait ""]'a\nb\n'` + "\n"},
 		{name: "sys.stdin.readline", code: "import sys; print(repr(sys.stdin.readline()))", answers: []string{"a"},
 			want: `[wait ""][line "a"]'a\n'` + "\n"},
-		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", session.EOF},
+		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", drive.EOF},
 			want: `[wait ""][line "a"][line "b"][wait ""]['a\n', 'b\n']` + "\n"},
-		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", session.EOF},
+		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", drive.EOF},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""][line "b"]'b\n'` + "\n" + `[wait ""]`},
 		{name: "buffer.read", code: "import sys; print(sys.stdin.buffer.read(5))", answers: []string{"hello world"},
 			want: `[wait ""][line "hello world"]b'hello'` + "\n"},
@@ -48,13 +48,13 @@ func managed() []surface {
 			want: `[wait ""][line "xy"]3 bytearray(b'xy\n')` + "\n"},
 		{name: "raw.read", code: "import sys; print(sys.stdin.buffer.raw.read(10))", answers: []string{"xy"},
 			want: `[wait ""][line "xy"]b'xy\n'` + "\n"},
-		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", session.EOF},
+		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", drive.EOF},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""]`},
 		{name: "pdb", code: "import pdb\nx = 5\npdb.set_trace()\ny = 6", answers: []string{"p x + 37", "c"},
 			has: []string{`(Pdb) [debugger wait "(Pdb) "][line "p x + 37"]42` + "\n", `[line "c"]`}},
 		{name: "breakpoint", code: "z = 5\nbreakpoint()\nw = 6", answers: []string{"p z + 37", "c"},
 			has: []string{`(Pdb) [debugger wait "(Pdb) "][line "p z + 37"]42` + "\n", `[line "c"]`}},
-		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", session.EOF},
+		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", drive.EOF},
 			has: []string{`>>> [wait ">>> "][line "6 * 7"]42` + "\n", `[continue wait "... "]`, "in\n"}},
 		{name: "help", code: "help()", answers: []string{"len", "quit"},
 			has: []string{`help> [wait "help> "][line "len"]`, "Return the number of items in a container"}},
@@ -97,7 +97,7 @@ func terminal(dir string) []surface {
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "pty.spawn", code: "import pty; pty.spawn(['sh', '-c', 'read x; echo got $x']); None", answers: []string{"ab"},
 			has: []string{`[python `, `[line "ab"]`, "got ab"}, selects: true},
-		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", session.EOF},
+		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", drive.EOF},
 			want: `[cat wait ""][line "ab"]ab` + "\n" + `[cat wait ""][line "cd"]cd` + "\n" + `[cat wait ""][line ""]after` + "\n"},
 		{name: "a child, then input", code: "import subprocess; subprocess.run(['head', '-n', '1']); print('py', input('? '))", answers: []string{"one", "two"},
 			want: `[head wait ""][line "one"]one` + "\n" + `? [wait "? "][line "two"]py two` + "\n"},
@@ -198,8 +198,8 @@ func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
-		w := r.Until(t, "a wait", session.Asks)
-		if err := turn.Answer(t.Context(), w.Seq, supervisor.Input{Data: []byte("k")}); err != nil {
+		w := r.Until(t, "a wait", drive.Asks)
+		if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("k")}); err != nil {
 			t.Fatal(err)
 		}
 		if res := r.Finish(t, turn); res.Text() != "b'k'\n" {
@@ -237,7 +237,7 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
-		for i := range session.Rounds(90) {
+		for i := range drive.Rounds(90) {
 			res := r.Run(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
 			if got, want := res.Script(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
 				t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.Outcome, want)
@@ -268,7 +268,7 @@ func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 // awaitRead waits until a process is blocked in read of descriptor 0.
 func awaitRead(t *testing.T, pid int) {
 	t.Helper()
-	ctx := session.Limited(t)
+	ctx := drive.Limited(t)
 	for ctx.Err() == nil {
 		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -291,18 +291,18 @@ func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
 func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 	r := open(t, python.Options{})
 	turn := r.Begin(t, "input('a? ')")
-	old := r.Until(t, "a wait", session.Asks)
-	interrupt(t, r, turn, supervisor.InterruptIdle)
-	in := supervisor.Input{Data: []byte("late\n")}
-	if err := turn.Answer(t.Context(), old.Seq, in); !errors.Is(err, supervisor.ErrStale) {
+	old := r.Until(t, "a wait", drive.Asks)
+	interrupt(t, r, turn, session.InterruptIdle)
+	in := session.Input{Data: []byte("late\n")}
+	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	next := r.Begin(t, "print(input('b? '))")
-	w := r.Until(t, "a wait", func(e timeline.Event) bool { return session.Asks(e) && e.Turn == next.ID() })
-	if err := next.Answer(t.Context(), old.Seq, in); !errors.Is(err, supervisor.ErrStale) {
+	w := r.Until(t, "a wait", func(e timeline.Event) bool { return drive.Asks(e) && e.Turn == next })
+	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
-	if err := next.Answer(t.Context(), w.Seq, supervisor.Input{Data: []byte("in time\n")}); err != nil {
+	if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("in time\n")}); err != nil {
 		t.Error(err)
 	}
 	r.Finish(t, next).Wants(t, `[line "in time"]in time`+"\n")
@@ -313,7 +313,7 @@ func TestInput_ManyLinesReachAChild(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		lines := strings.Repeat("0123456\n", 300)
-		if res := r.Run(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, session.EOF); res.Text() != "2401\n" {
+		if res := r.Run(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EOF); res.Text() != "2401\n" {
 			t.Errorf("got %.300q, outcome %q", res.Text(), res.Outcome)
 			r.Restart(t)
 		}

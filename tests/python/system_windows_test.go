@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -50,10 +50,10 @@ func TestInterrupt_EndsTheWaitForAChildThatIsNotReached(t *testing.T) {
 		turn := r.Begin(t, `import subprocess, sys
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
     creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
-		r.Until(t, "up", session.Prints("up"))
+		r.Until(t, "up", drive.Prints("up"))
 		// subprocess.run gives the child a quarter of a second, and then ends it: a busy
 		// machine may take longer for all of that than Interrupt waits.
-		if result, err := r.Interrupt(t.Context(), turn.ID()); result != supervisor.InterruptIdle && result != supervisor.InterruptPending {
+		if result, err := r.Interrupt(t.Context(), turn); result != session.InterruptIdle && result != session.InterruptPending {
 			t.Fatalf("the interrupt led to %q, %v", result, err)
 		}
 		if res := r.Ended(t, turn); res.Outcome != "interrupted" {

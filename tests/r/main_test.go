@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
@@ -18,9 +18,9 @@ func TestMain(m *testing.M) {
 }
 
 // open opens a session and waits for its start-up, which must not ask.
-func open(t *testing.T, o r.Options) *session.REPL {
+func open(t *testing.T, o r.Options) *drive.REPL {
 	t.Helper()
-	return session.Open(t, spec(t, o))
+	return drive.Open(t, spec(t, o))
 }
 
 // spec is for an R that sees no profile of the person who runs the test.
@@ -35,7 +35,7 @@ func spec(t *testing.T, o r.Options) workers.Spec {
 
 // clean runs a turn that prints and reads, and fails unless nothing of what came
 // before shows in it.
-func clean(t *testing.T, s *session.REPL) {
+func clean(t *testing.T, s *drive.REPL) {
 	t.Helper()
 	res := s.Run(t, "cat(readline('next? '), 6 * 7, '\\n')", "fresh")
 	const want = `[wait "next? "][line "fresh"]fresh 42 ` + "\n"

@@ -14,19 +14,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/session"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	s := open(t, r.Options{})
-	for i := range session.Rounds(1000) {
+	for i := range drive.Rounds(1000) {
 		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
 		}
 	}
-	for i := range session.Rounds(50) {
+	for i := range drive.Rounds(50) {
 		res := s.Run(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
 		if res.Script() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
@@ -43,7 +43,7 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 	}{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
 		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
-		{"end of file", "readLines(stdin())", []string{"a", session.EOF}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
+		{"end of file", "readLines(stdin())", []string{"a", drive.EOF}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
 		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
 		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
 		{"a child", "system('read x; echo got $x')", []string{"it"}, `[sh wait ""][line "it"]got it` + "\n"},
@@ -77,17 +77,17 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			turn := s.Begin(t, code)
-			s.Until(t, "up", session.Prints("up"))
+			s.Until(t, "up", drive.Prints("up"))
 			got := s.InterruptTurn(t, turn)
-			allowed := map[string]supervisor.InterruptResult{
+			allowed := map[string]session.InterruptResult{
 				// A read is begun again behind a signal, or by a child that had not been
 				// there yet, and may be seen so before it ends.
-				"the terminal":    supervisor.InterruptWaiting,
-				"a reading child": supervisor.InterruptWaiting,
+				"the terminal":    session.InterruptWaiting,
+				"a reading child": session.InterruptWaiting,
 				// R gives a child that does not end at once a second, before it kills it.
-				"mclapply": supervisor.InterruptPending,
+				"mclapply": session.InterruptPending,
 			}
-			if got != supervisor.InterruptIdle && got != allowed[name] {
+			if got != session.InterruptIdle && got != allowed[name] {
 				t.Errorf("the interrupt led to %q", got)
 			}
 			if res := s.Ended(t, turn); res.Outcome != "interrupted" {
@@ -103,11 +103,11 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
 	s := open(t, r.Options{})
 	seen := make(map[string]int)
-	for i := range session.Rounds(300) {
+	for i := range drive.Rounds(300) {
 		turn := s.Begin(t, cells[i%len(cells)])
 		for begun, d := time.Now(), time.Duration(rand.IntN(1500))*time.Microsecond; time.Since(begun) < d; {
 		}
-		if got := s.InterruptTurn(t, turn); got == supervisor.InterruptPending {
+		if got := s.InterruptTurn(t, turn); got == session.InterruptPending {
 			t.Fatalf("round %d: the interrupt led to %q", i, got)
 		}
 		res := s.Finish(t, turn)
@@ -151,7 +151,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		})
 	}
 	// However a worker ended, its temporary files are gone with the session at the latest.
-	if err := s.Close(session.Limited(t)); err != nil {
+	if err := s.Close(drive.Limited(t)); err != nil {
 		t.Error(err)
 	}
 	for dir := range temporary {
@@ -164,7 +164,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 	s := open(t, r.Options{})
 	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
-	if err := syscall.Kill(s.Info().PID, syscall.SIGSTOP); err != nil { // it will have to be killed
+	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
 		t.Fatal(err)
 	}
 	s.Restart(t)
@@ -177,8 +177,8 @@ func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	s := open(t, r.Options{})
 	turn := s.Begin(t, "cat('up\\n'); Sys.sleep(100)")
-	s.Until(t, "up", session.Prints("up"))
-	if err := syscall.Kill(s.Info().PID, syscall.SIGKILL); err != nil {
+	s.Until(t, "up", drive.Prints("up"))
+	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != "killed by SIGKILL" {
@@ -192,19 +192,19 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := session.Launch(t, spec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
-	reply, err := s.Wait(session.Limited(t), nil)
-	if err != nil || reply.State != supervisor.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
+	s := drive.Launch(t, spec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
+	reply, err := s.Wait(drive.Limited(t), 0, nil)
+	if err != nil || reply.State != session.StateWaiting || reply.Wait.Prompt != "who? " || reply.Wait.Turn != 0 {
 		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.Wait, reply.Text(), err)
 	}
-	if err := s.Current().Answer(t.Context(), reply.Wait.ID, supervisor.Input{Data: []byte("Ada\n")}); err != nil {
+	if _, err := s.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
 		t.Fatal(err)
 	}
 	s.Settle(t)
 	s.Run(t, "who").Wants(t, "[1] \"Ada\"\n")
 }
 
-// A mixture of turns with interrupts at any moment, for as long as somebody session.Asks.
+// A mixture of turns with interrupts at any moment, for as long as somebody drive.Asks.
 func TestSoak_OfMixedTurns(t *testing.T) {
 	s := open(t, r.Options{})
 	cells := []string{
@@ -212,8 +212,8 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 		"for (i in 1:1000) message(i)", "x <- readline('? ')", "browser()", "repeat {}", "m <- matrix(runif(1e4), 100); for (i in 1:50) solve(m)",
 		"parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "system('sleep 0.01')", "1 +", "invisible(gc())",
 	}
-	pid := s.Info().PID
-	for begun := time.Now(); time.Since(begun) < time.Duration(session.Rounds(3))*time.Second; {
+	pid := drive.Info(s).PID
+	for begun := time.Now(); time.Since(begun) < time.Duration(drive.Rounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
 		turn := s.Begin(t, code)
 		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
@@ -221,7 +221,7 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 		if code == "repeat {}" || rand.IntN(2) == 0 {
 			// That nothing came of it within a second is an honest answer; that the turn
 			// ends is looked at below.
-			if got, err := s.Interrupt(t.Context(), turn.ID()); err != nil {
+			if got, err := s.Interrupt(t.Context(), turn); err != nil {
 				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
 			}
 		}
@@ -235,8 +235,8 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.Script(), res.Outcome)
 		}
 	}
-	if s.Info().PID != pid {
-		t.Errorf("the worker is another: %d, was %d", s.Info().PID, pid)
+	if drive.Info(s).PID != pid {
+		t.Errorf("the worker is another: %d, was %d", drive.Info(s).PID, pid)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestIdle_TakesNoTime(t *testing.T) {
 	s := open(t, r.Options{})
 	s.Run(t, "1").Wants(t, "[1] 1\n")
 	ticks := func() string {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Info().PID))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.Info(s).PID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestIdle_TakesNoTime(t *testing.T) {
 	}
 	switches := func() string {
 		var all strings.Builder
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.Info().PID))
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", drive.Info(s).PID))
 		for _, task := range tasks {
 			status, _ := os.ReadFile(task)
 			for line := range strings.Lines(string(status)) {

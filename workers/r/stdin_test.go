@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,10 +211,7 @@ void ask(char **prompt, char **got) {
 	*got = (char *)line;
 }`)
 	library := filepath.Join(dir, "ask.so")
-	cc := exec.Command("cc", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "ask.c"))
-	if runtime.GOOS == "darwin" {
-		cc.Args = append(cc.Args, "-Wl,-undefined,dynamic_lookup")
-	}
+	cc := exec.Command("cc", append(slices.Clone(allowUndefined), "-shared", "-fPIC", "-o", library, filepath.Join(dir, "ask.c"))...)
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

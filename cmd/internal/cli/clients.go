@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // listClients shows who is connected to the daemon, and what they do there.
@@ -122,7 +123,7 @@ func waitFor(s streams, args []string) (int, error) {
 		return statusUsage, misuse("--timeout %s: want a time, or 0 for as long as it takes", *limit)
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		session, err := c.Get(ctx, given[0])
+		now, err := c.Get(ctx, given[0])
 		if err != nil {
 			return statusFailed, err
 		}
@@ -131,7 +132,7 @@ func waitFor(s streams, args []string) (int, error) {
 			if *limit > 0 {
 				pause = min(pause, max(*limit-time.Since(begun), time.Millisecond))
 			}
-			reply, err := c.Wait(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: session.LastSeq})
+			reply, err := c.Wait(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
 			if err != nil {
 				return statusFailed, err
 			}
@@ -139,7 +140,7 @@ func waitFor(s streams, args []string) (int, error) {
 			case reply.Wait != nil:
 				fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
 				return statusWaiting, nil
-			case reply.State == "idle" || reply.State == "ended":
+			case reply.State == session.StateIdle || reply.State == session.StateEnded:
 				if r.json {
 					return replyStatus(reply), printJSON(s.out, reply)
 				}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // statusUnreachable is the exit status when no daemon answers.
@@ -61,7 +62,7 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	if signalled, ok := statusOf(ctx); ok {
 		return signalled, nil
 	}
-	if client.IsKind(err, client.KindUnreachable) {
+	if session.KindOf(err) == client.KindUnreachable {
 		status = statusUnreachable
 	}
 	return status, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -93,12 +94,12 @@ func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec)
 	}
 	defer sup.Close()
 	began := time.Now()
-	session, err := sup.Open(ctx, "doctor", spec)
+	opened, err := sup.Open(ctx, "doctor", spec)
 	if err != nil {
 		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
 		return
 	}
-	p := patient{session, lang}
+	p := patient{opened, lang}
 	for _, probe := range []struct {
 		name string
 		try  func(context.Context) (string, error)
@@ -117,14 +118,14 @@ func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec)
 			detail = oneLine(err)
 		}
 		d.Probes = append(d.Probes, finding{Name: probe.name, OK: err == nil, Detail: detail})
-		if i := session.Info(); i.Worker.RuntimeVersion != "" {
-			d.Runtime = i.Worker.RuntimeVersion
+		if i, _ := p.session.Info(ctx); i.Runtime != "" {
+			d.Runtime = i.Runtime
 		}
-		if err != nil && session.Info().State != supervisor.StateIdle {
+		if err != nil && p.session.State() != session.StateIdle {
 			break // the others would only fail for the same reason
 		}
 	}
-	for _, e := range session.Log().Since(0) {
+	for _, e := range p.session.Log().Since(0) {
 		if n, ok := e.Body.(timeline.Notice); ok {
 			d.Notices = append(d.Notices, n.Message)
 		}
@@ -138,13 +139,13 @@ type patient struct {
 }
 
 func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
-	reply, err := p.session.Wait(ctx, nil)
+	reply, err := p.session.Wait(ctx, 0, nil)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("it is not ready after %s", probeTime)
-	case reply.State == supervisor.StateWaiting:
+	case reply.State == session.StateWaiting:
 		return "", fmt.Errorf("its start-up asks for input: %q", reply.Wait.Prompt)
-	case reply.State != supervisor.StateIdle:
+	case reply.State != session.StateIdle:
 		return "", fmt.Errorf("it ended: %s", deathOf(reply))
 	}
 	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
@@ -152,7 +153,7 @@ func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
 
 // deathOf is how the runtime ended, with what it said last: a loader, for one,
 // names the library that it misses.
-func deathOf(reply supervisor.Reply) string {
+func deathOf(reply session.Reply) string {
 	end := terminal.LastEnd(reply)
 	said := ""
 	for _, e := range reply.Events {
@@ -183,12 +184,12 @@ func (p patient) turns(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s for %q (median of %d)", milliseconds(took[len(took)/2]), p.lang.dialect.Whole, len(took)), nil
 }
 
-func (p patient) turn(ctx context.Context, code string) (supervisor.Reply, error) {
+func (p patient) turn(ctx context.Context, code string) (session.Reply, error) {
 	t, err := p.session.Submit(ctx, code)
 	if err != nil {
-		return supervisor.Reply{}, err
+		return session.Reply{}, err
 	}
-	return t.Wait(ctx, nil)
+	return p.session.Wait(ctx, t, nil)
 }
 
 func (p patient) question(ctx context.Context) (string, error) {
@@ -200,15 +201,15 @@ func (p patient) question(ctx context.Context) (string, error) {
 }
 
 // answer answers what reply asks, and looks for the answer in the output.
-func (p patient) answer(ctx context.Context, reply supervisor.Reply, text string) (string, error) {
-	t := p.session.Current()
-	if reply.Wait == nil || t == nil {
+func (p patient) answer(ctx context.Context, reply session.Reply, text string) (string, error) {
+	if reply.Wait == nil {
 		return "", errors.New("no question was seen")
 	}
-	if err := t.Answer(ctx, reply.Wait.ID, supervisor.Input{Data: []byte(text + "\n")}); err != nil {
+	t, err := p.session.Answer(ctx, reply.Wait.ID, session.Input{Data: []byte(text + "\n")})
+	if err != nil {
 		return "", err
 	}
-	reply, err := t.Wait(ctx, &supervisor.WaitOptions{After: reply.Next})
+	reply, err = p.session.Wait(ctx, t, &session.WaitOptions{After: reply.Next})
 	if err != nil || reply.Outcome != "ok" {
 		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
 	}
@@ -221,8 +222,8 @@ func (p patient) interrupt(ctx context.Context) (string, error) {
 		return "", err
 	}
 	began := time.Now()
-	result, err := p.session.Interrupt(ctx, t.ID())
-	if err != nil || result != supervisor.InterruptIdle {
+	result, err := p.session.Interrupt(ctx, t)
+	if err != nil || result != session.InterruptIdle {
 		return "", fmt.Errorf("the loop goes on (%s)", result)
 	}
 	return fmt.Sprintf("over after %s, state kept", milliseconds(time.Since(began))), nil
@@ -234,12 +235,12 @@ func (p patient) reader(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	reply, err := t.Wait(ctx, supervisor.Until(2*time.Second))
+	reply, err := p.session.Wait(ctx, t, session.Until(2*time.Second))
 	if err != nil {
 		return "", err
 	}
 	if reply.Wait == nil {
-		if _, err := p.session.Interrupt(ctx, t.ID()); err != nil {
+		if _, err := p.session.Interrupt(ctx, t); err != nil {
 			return "", err
 		}
 		return "not on this system: such a program seems to run until it is interrupted", nil

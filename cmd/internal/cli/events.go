@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -24,7 +25,7 @@ func showEvents(s streams, args []string) (int, error) {
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 		show := newEventPrinter()
 		if r.json {
-			show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(client.FromTimeline(e)) }
+			show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 		}
 		return follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
 	})
@@ -84,7 +85,7 @@ func follow(ctx context.Context, s streams, c *client.Client, name string, after
 	}
 	for last := after; live || last < w.Seq; {
 		e, err := w.Next(ctx)
-		if errors.Is(err, client.ErrEnded) || ctx.Err() != nil {
+		if errors.Is(err, session.ErrClosed) || ctx.Err() != nil {
 			return statusDone, nil
 		}
 		if err == nil {

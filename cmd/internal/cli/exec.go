@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -48,12 +49,12 @@ func execIn(s streams, args []string) (int, error) {
 	}
 	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
 		p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
-		var reply client.Reply
-		err := error(&client.Error{Kind: client.KindNoSession})
+		var reply session.Reply
+		err := session.ErrClosed
 		if len(with) == 0 { // else the session must have them
 			reply, err = conn.Start(ctx, p)
 		}
-		if client.IsKind(err, client.KindNoSession) {
+		if session.KindOf(err) == session.KindClosed {
 			var created func()
 			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
 			if err == nil {
@@ -70,11 +71,11 @@ func execIn(s streams, args []string) (int, error) {
 
 // showReply prints what a turn printed, and says on standard error what else
 // there is to know.
-func showReply(s streams, r *daemonCommand, reply client.Reply) (int, error) {
+func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	if r.json {
 		return replyStatus(reply), printJSON(s.out, reply)
 	}
-	for _, p := range reply.Render(&timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
+	for _, p := range timeline.Render(reply.Events, &timeline.RenderOptions{Self: commandAuthor(r.flags.Name())}).Parts {
 		if p.Image != nil {
 			fmt.Fprintf(s.err, "repl: a picture of %d bytes (%s)\n", len(p.Image.Data), p.Image.MIME)
 			continue
@@ -99,11 +100,11 @@ const (
 )
 
 // replyStatus is the exit status for a reply: an error of the code's is a failure.
-func replyStatus(reply client.Reply) int {
+func replyStatus(reply session.Reply) int {
 	switch reply.Outcome {
-	case "error", "ended":
+	case timeline.OutcomeError, timeline.OutcomeEnded:
 		return statusFailed
-	case "interrupted":
+	case timeline.OutcomeInterrupted:
 		return 130
 	case "": // no outcome yet
 		if reply.Wait != nil {
@@ -137,16 +138,16 @@ func inputTo(s streams, args []string) (int, error) {
 		text += "\n"
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		session, err := c.Get(ctx, given[0])
+		now, err := c.Get(ctx, given[0])
 		if err != nil {
 			return statusFailed, err
 		}
-		if session.Wait == nil {
-			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], session.State)
+		if now.Wait == nil {
+			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], now.State)
 		}
 		reply, err := c.Input(ctx, client.InputParams{
-			Session: given[0], Wait: session.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
-			WaitMS: wait.Milliseconds(), After: session.LastSeq,
+			Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
+			WaitMS: wait.Milliseconds(), After: now.LastSeq,
 		})
 		if err != nil {
 			return statusFailed, err

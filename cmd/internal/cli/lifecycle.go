@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // interruptIn interrupts what a session runs now.
@@ -17,22 +18,13 @@ func interruptIn(s streams, args []string) (int, error) {
 		return statusUsage, err
 	}
 	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		if *turn == 0 {
-			session, err := c.Get(ctx, given[0])
-			if err != nil {
-				return statusFailed, err
-			}
-			if session.State != "running" && session.State != "waiting" {
-				fmt.Fprintf(s.err, "repl: nothing runs: %s is %s\n", session.Name, session.State)
-				return statusDone, nil
-			}
-			*turn = session.Turn
-		}
-		result, err := c.Interrupt(ctx, client.InterruptParams{Session: given[0], Turn: *turn, Author: author()})
-		if err != nil {
+		result, err := c.Session(given[0]).As(author()).Interrupt(ctx, *turn)
+		switch {
+		case err != nil:
 			return statusFailed, err
-		}
-		if result.Result == "pending" {
+		case result == session.InterruptNotRunning && *turn == 0:
+			fmt.Fprintf(s.err, "repl: nothing runs in %s\n", given[0])
+		case result == session.InterruptPending:
 			return statusFailed, errors.New("still running: interrupt again to force it; repl reset always works")
 		}
 		return statusDone, nil

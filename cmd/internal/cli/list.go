@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // listSessions shows the daemon's sessions.
@@ -38,18 +39,18 @@ func listSessions(s streams, args []string) (int, error) {
 }
 
 // stateOf is a session's state with what there is to know about it.
-func stateOf(s client.Session) string {
+func stateOf(s session.Info) string {
 	switch {
-	case s.Provisional:
+	case s.Preparing:
 		return "being prepared"
 	case s.Failure != "":
 		return "could not be prepared"
 	case s.Wait != nil:
 		return fmt.Sprintf("waiting: %q", s.Wait.Prompt)
-	case s.RunningMS > 0:
-		return fmt.Sprintf("%s %s", s.State, (time.Duration(s.RunningMS) * time.Millisecond).Round(time.Second))
+	case s.Running > 0:
+		return fmt.Sprintf("%s %s", s.State, s.Running.Round(time.Second))
 	}
-	return s.State
+	return s.State.String()
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }

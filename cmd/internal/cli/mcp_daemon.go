@@ -20,8 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
-	"github.com/turnstone-repl/turnstone/cmd/internal/remote"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -45,14 +44,14 @@ const (
 // daemonHost has the sessions of an MCP server in a daemon: they are there again
 // when the server is started anew.
 type daemonHost struct {
-	hub    *remote.Hub
+	link   *client.Link
 	where  string // of repl attach: which daemon, unless it is the usual one
 	base   string // the name of the client's main session; others of its own begin with it
 	choice choice
 	with   []string // packages that its sessions need
 
 	mu      sync.Mutex
-	opened  int                          // guarded by mu: how many sessions were asked for
+	asked   int                          // guarded by mu: how many sessions were asked for
 	reports map[string]func(line string) // guarded by mu: who wants to know, by token
 }
 
@@ -78,8 +77,8 @@ func (h *daemonHost) progress(p client.HostProgress) {
 func (h *daemonHost) token(report func(line string)) (token json.RawMessage, forget func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.opened++
-	token = json.RawMessage(strconv.Itoa(h.opened))
+	h.asked++
+	token = json.RawMessage(strconv.Itoa(h.asked))
 	h.reports[string(token)] = report
 	return token, func() {
 		h.mu.Lock()
@@ -139,9 +138,9 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 	if d.name == "" {
 		d.name = clientName() + "-" + directoryName(c.dir)
 	}
-	host := &daemonHost{hub: remote.NewHub(d.socket, starter), base: d.name, choice: c, with: o.With, reports: make(map[string]func(string))}
-	defer host.hub.Close()
-	host.hub.OnProgress(host.progress)
+	host := &daemonHost{link: client.NewLink(d.socket, starter), base: d.name, choice: c, with: o.With, reports: make(map[string]func(string))}
+	defer host.link.Close()
+	host.link.OnProgress(host.progress)
 	if d.socket != client.DefaultSocket(os.Getenv) {
 		host.where = " --socket " + d.socket
 	}
@@ -183,7 +182,7 @@ func directoryName(dir string) string {
 }
 
 // Open implements mcpserver.Host.
-func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report func(string)) (o mcpserver.Opened, err error) {
+func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report func(string)) (*mcpserver.Opened, error) {
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.base
@@ -207,20 +206,24 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	s, has, made, err := h.hub.Open(bounded, p, h.base)
+	there, now, made, err := h.link.Open(bounded, p)
 	if err != nil {
-		return o, err
+		return nil, err
 	}
-	reader, _, err := s.ReadAs(ctx, h.base) // which waits until it is prepared
+	s, read, err := there.ReadAs(ctx, h.base) // which waits until it is prepared
+	if err == nil {
+		now, err = s.Info(ctx)
+	}
 	if err != nil {
-		if len(has) > 0 && client.IsKind(err, client.KindStart) {
+		if len(now.With) > 0 && session.KindOf(err) == session.KindStart {
 			err = &mcpserver.PrepareError{Err: err}
 		}
-		return o, err
+		return nil, err
 	}
-	o = mcpserver.Opened{Session: hosted{s, reader, "repl attach " + s.Name() + h.where, &bookmark{}}, Made: made}
+	o := h.opened(s, read, now)
+	o.Made = made
 	if !made && len(h.with) > 0 {
-		o.Lacks, err = h.lacks(has)
+		o.Lacks, err = h.lacks(now.With)
 	}
 	return o, err
 }
@@ -238,8 +241,8 @@ func (h *daemonHost) lacks(has []string) ([]string, error) {
 }
 
 // Sessions implements mcpserver.Host.
-func (h *daemonHost) Sessions(ctx context.Context) ([]supervisor.Info, error) {
-	all, err := h.hub.List(ctx)
+func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
+	all, err := h.link.List(ctx)
 	for i, s := range all {
 		own, ok := strings.CutPrefix(s.Name, h.base)
 		own = strings.TrimPrefix(own, "-")
@@ -253,74 +256,42 @@ func (h *daemonHost) Sessions(ctx context.Context) ([]supervisor.Info, error) {
 	return all, err
 }
 
-// hosted is a session of the daemon's, for the MCP server.
-type hosted struct {
-	*remote.Session
-	reader string
-	byHand string
-	mark   *bookmark
-}
-
-func (h hosted) Submit(ctx context.Context, code string) (mcpserver.Turn, error) {
-	turn, err := h.Session.Submit(ctx, code)
-	if err != nil {
-		return nil, err
-	}
-	return turn, nil
-}
-
-func (h hosted) Answer(ctx context.Context, wait timeline.Seq, in supervisor.Input) (mcpserver.Turn, error) {
-	turn, err := h.Session.Answer(ctx, wait, in)
-	if err != nil {
-		return nil, err
-	}
-	return turn, nil
-}
-
-func (h hosted) Active(id uint64) (mcpserver.Turn, bool) {
-	i := h.Info()
-	if i.Turn != id || i.State != supervisor.StateRunning && i.State != supervisor.StateWaiting {
-		return nil, false
-	}
-	return h.TurnOf(id), true
-}
-
-func (h hosted) OutputPath() string { return h.Info().OutputPath }
-
-// ByHand implements mcpserver.Session.
-func (h hosted) ByHand() string { return h.byHand }
-
-// Close leaves the session to whoever comes next.
-func (h hosted) Close(context.Context) error {
-	h.mark.settle(lastMark)
-	return nil
-}
-
-func (h hosted) Mark(seq timeline.Seq) timeline.Seq {
-	send := func(seq timeline.Seq) timeline.Seq {
+// opened is a session of the daemon's, for the MCP server, which reads it in its own
+// name from read on.
+func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.Opened {
+	mark := &bookmark{send: func(seq timeline.Seq) {
 		ctx, cancel := context.WithTimeout(context.Background(), markTime)
 		defer cancel()
-		known, _ := h.Session.Mark(ctx, h.reader, seq)
-		return known
+		_, _ = s.Mark(ctx, seq)
+	}}
+	return &mcpserver.Opened{
+		Session:    s,
+		OutputPath: func() string { return now.OutputPath },
+		Leave: func(context.Context) error { // it stays, for whoever comes next
+			mark.settle(lastMark)
+			return nil
+		},
+		ByHand: "repl attach " + s.Name() + h.where,
+		Read:   read,
+		Mark: func(seq timeline.Seq) {
+			mark.move(seq)
+			mark.settle(markPatience)
+		},
 	}
-	if seq == 0 {
-		return send(0)
-	}
-	h.mark.move(seq, send)
-	h.mark.settle(markPatience)
-	return seq
 }
 
 // A bookmark is moved behind the back of who moves it: an answer does not wait for a
 // daemon that is stuck, and of several moves the last is enough.
 type bookmark struct {
+	send func(timeline.Seq)
+
 	mu    sync.Mutex
 	seq   timeline.Seq  // guarded by mu: where it is to be
 	moved chan struct{} // guarded by mu: closed when it is there; nil when it was never moved
 	busy  bool          // guarded by mu
 }
 
-func (b *bookmark) move(seq timeline.Seq, send func(timeline.Seq) timeline.Seq) {
+func (b *bookmark) move(seq timeline.Seq) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq = seq
@@ -339,7 +310,7 @@ func (b *bookmark) move(seq timeline.Seq, send func(timeline.Seq) timeline.Seq) 
 				return
 			}
 			b.mu.Unlock()
-			send(next)
+			b.send(next)
 			sent = next
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -209,8 +210,8 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 	if err == nil { // who has used one of that name before must not think that it is that
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
 	}
-	if client.IsKind(err, client.KindExists) {
-		var session client.Session
+	if session.KindOf(err) == session.KindExists {
+		var session session.Info
 		if session, err = c.Get(ctx, p.Name); err == nil {
 			err = hasPackages(session, p.With)
 		}
@@ -231,7 +232,7 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 }
 
 // hasPackages says what a session has not that is wanted.
-func hasPackages(session client.Session, with []string) error {
+func hasPackages(session session.Info, with []string) error {
 	l, err := languageNamed(session.Language)
 	if err != nil {
 		return err

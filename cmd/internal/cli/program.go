@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -90,10 +90,11 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 	if err != nil {
 		return statusFailed, err
 	}
-	if reply.State == supervisor.StateEnded {
-		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", r.session.Info().Executable, terminal.LastEnd(reply).Reason)
+	if reply.State == session.StateEnded {
+		i, _ := r.session.Info(ctx)
+		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, terminal.LastEnd(reply).Reason)
 	}
-	outcome := ""
+	var outcome timeline.Outcome
 	for _, input := range []string{code, lang.quit} {
 		if _, err := r.session.Submit(ctx, input); err != nil {
 			return statusFailed, err
@@ -104,39 +105,38 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		if outcome == "" {
 			outcome = reply.Outcome
 		}
-		if reply.State == supervisor.StateEnded {
+		if reply.State == session.StateEnded {
 			break
 		}
 	}
 	switch outcome {
-	case "error":
+	case timeline.OutcomeError:
 		return statusFailed, nil
-	case "interrupted":
+	case timeline.OutcomeInterrupted:
 		return 128 + int(syscall.SIGINT), nil
 	}
 	return exitStatus(terminal.LastEnd(reply)), nil
 }
 
 // settle answers what the code asks until nothing runs any more.
-func (r *run) settle(ctx context.Context) (supervisor.Reply, error) {
+func (r *run) settle(ctx context.Context) (session.Reply, error) {
 	for {
-		reply, err := r.session.Wait(ctx, &supervisor.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})
+		reply, err := r.session.Wait(ctx, 0, &session.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})
 		if err != nil {
 			return reply, err
 		}
 		r.cursor = reply.Next
-		turn := r.session.Current()
-		if reply.State != supervisor.StateWaiting || turn == nil {
+		if reply.State != session.StateWaiting {
 			return reply, nil
 		}
-		input, err := r.stdin.next(ctx, turn, reply.Wait.Secret)
+		input, err := r.stdin.next(ctx, reply.Wait)
 		switch {
 		case ctx.Err() != nil:
 			return reply, ctx.Err() // a wait is reported whether or not ctx has ended
 		case err != nil:
-			continue // the turn is over, and so is its question
+			continue // nobody asks any more
 		}
-		if err := turn.Answer(ctx, reply.Wait.ID, input); err != nil && !errors.Is(err, supervisor.ErrStale) {
+		if _, err := r.session.Answer(ctx, reply.Wait.ID, input); err != nil && !errors.Is(err, session.ErrStale) {
 			return reply, err
 		}
 	}
@@ -159,6 +159,8 @@ func (r *run) output() error {
 			} else if err != nil {
 				return fmt.Errorf("cannot write the program's output: %w", err)
 			}
+		case timeline.WaitEnded:
+			r.stdin.ended(b.Wait)
 		case timeline.Image:
 			pictures++
 		case timeline.Gap:
@@ -166,7 +168,7 @@ func (r *run) output() error {
 		case timeline.GenerationEnded:
 			exited := b.Signal == "" && b.Code > 0 // which our own status says
 			if !b.Clean && e.Turn > 0 && !exited {
-				fmt.Fprintf(r.streams.err, "repl: %s\n", strings.TrimPrefix(b.Reason, "supervisor: "))
+				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Reason)
 			}
 		}
 	}
@@ -192,9 +194,9 @@ func (r *run) presses(ctx context.Context, end context.CancelCauseFunc) {
 		switch {
 		case err != nil:
 			return
-		case result == supervisor.InterruptPending && withstood < 2:
+		case result == session.InterruptPending && withstood < 2:
 			withstood++
-		case result == supervisor.InterruptPending, result == supervisor.InterruptNotRunning:
+		case result == session.InterruptPending, result == session.InterruptNotRunning:
 			end(&signalError{int(syscall.SIGINT)})
 			return
 		}

@@ -199,7 +199,7 @@ func isFile(name string) error {
 // interact is the session of a person at a terminal.
 func interact(lang language, spec workers.Spec) (int, error) {
 	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
-		return terminal.Run(ctx, terminal.Local(session), &terminal.Options{
+		return terminal.Run(ctx, session, &terminal.Options{
 			Continuation: lang.continuation,
 			HistoryPath:  historyPath(lang.name),
 			Graphics:     terminal.DetectGraphics(os.Getenv),

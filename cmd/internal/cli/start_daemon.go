@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // maxLastWords is how much of what a daemon has said before it failed is kept, in
@@ -50,7 +51,7 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 		if err == nil && i.PID == cmd.Process.Pid { // else ours is about to end
 			return i, nil
 		}
-		if client.IsKind(err, client.KindProtocol) {
+		if session.KindOf(err) == client.KindProtocol {
 			return none, err
 		}
 		timer := time.NewTimer(20 * time.Millisecond)

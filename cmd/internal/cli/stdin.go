@@ -8,11 +8,12 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// errTurnOver says that nobody waits for the input any more.
-var errTurnOver = errors.New("cli: the turn is over")
+// errWaitOver says that nobody waits for the input any more.
+var errWaitOver = errors.New("cli: the wait is over")
 
 // A stdin gives our standard input to whoever asks in the session, one read at a
 // time and only when somebody asks. What they do not consume is queued there.
@@ -20,13 +21,14 @@ type stdin struct {
 	file   *os.File
 	normal *term.State // of the terminal that file is; nil when it is none
 	wanted chan bool   // one token; true for a secret
-	read   chan supervisor.Input
-	asked  bool // a token is out and not answered
+	read   chan session.Input
+	over   chan timeline.Seq // holds one: the last wait that is over
+	asked  bool              // a token is out and not answered
 }
 
 // newStdin reads file on demand; nil is an empty one.
 func newStdin(file *os.File) *stdin {
-	s := &stdin{file: file, wanted: make(chan bool, 1), read: make(chan supervisor.Input, 1)}
+	s := &stdin{file: file, wanted: make(chan bool, 1), read: make(chan session.Input, 1), over: make(chan timeline.Seq, 1)}
 	if file != nil {
 		s.normal, _ = term.GetState(int(file.Fd()))
 	}
@@ -51,42 +53,55 @@ func (s *stdin) pump() {
 }
 
 // once reads what there is; any error is the end of the file.
-func (s *stdin) once(buf []byte, secret bool) supervisor.Input {
+func (s *stdin) once(buf []byte, secret bool) session.Input {
 	if s.file == nil {
-		return supervisor.Input{EOF: true}
+		return session.Input{EOF: true}
 	}
 	if secret && s.normal != nil {
 		line, err := term.ReadPassword(int(s.file.Fd()))
 		if err != nil {
-			return supervisor.Input{EOF: true}
+			return session.Input{EOF: true}
 		}
-		return supervisor.Input{Data: append(line, '\n')}
+		return session.Input{Data: append(line, '\n')}
 	}
 	for {
 		n, err := s.file.Read(buf)
 		if n > 0 {
-			return supervisor.Input{Data: bytes.Clone(buf[:n])}
+			return session.Input{Data: bytes.Clone(buf[:n])}
 		}
 		if err != nil {
-			return supervisor.Input{EOF: true}
+			return session.Input{EOF: true}
 		}
 	}
 }
 
-// next is the next piece of input for turn. A read that is under way when the
-// turn ends is for whoever asks next.
-func (s *stdin) next(ctx context.Context, turn *supervisor.Turn, secret bool) (supervisor.Input, error) {
+// ended takes in that a wait is over. It is for one goroutine.
+func (s *stdin) ended(wait timeline.Seq) {
+	select {
+	case <-s.over: // an older one
+	default:
+	}
+	s.over <- wait
+}
+
+// next is the next piece of input for a wait. A read that is under way when that is
+// over is for whoever asks next.
+func (s *stdin) next(ctx context.Context, w *session.Wait) (session.Input, error) {
 	if !s.asked {
-		s.wanted <- secret
+		s.wanted <- w.Secret
 		s.asked = true
 	}
-	select {
-	case in := <-s.read:
-		s.asked = false
-		return in, nil
-	case <-turn.Done():
-		return supervisor.Input{}, errTurnOver
-	case <-ctx.Done():
-		return supervisor.Input{}, ctx.Err()
+	for {
+		select {
+		case in := <-s.read:
+			s.asked = false
+			return in, nil
+		case over := <-s.over:
+			if over >= w.ID {
+				return session.Input{}, errWaitOver
+			}
+		case <-ctx.Done():
+			return session.Input{}, ctx.Err()
+		}
 	}
 }

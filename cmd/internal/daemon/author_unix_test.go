@@ -43,7 +43,7 @@ func TestInterrupt_NamesWhoDidIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := reply.Render(&timeline.RenderOptions{Self: "bot"}).Text(); !strings.Contains(got, "[interrupted by ada]") {
+	if got := timeline.Render(reply.Events, &timeline.RenderOptions{Self: "bot"}).Text(); !strings.Contains(got, "[interrupted by ada]") {
 		t.Errorf("the agent reads %q", got)
 	}
 }

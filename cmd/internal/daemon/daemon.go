@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -264,7 +265,7 @@ func (d *Daemon) drain(ctx context.Context) {
 	defer cancel()
 	for _, s := range d.open() {
 		// A session that waits for input is not waited for: nobody may answer it.
-		_, _ = s.Wait(ctx, &supervisor.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1})
+		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1})
 	}
 	if ctx.Err() != nil {
 		return
@@ -307,9 +308,9 @@ func (d *Daemon) isBusy() bool {
 		}
 	}
 	for _, s := range d.open() {
-		i := s.Info()
+		i, _ := s.Info(context.Background())
 		switch i.State {
-		case supervisor.StateRunning, supervisor.StateStarting, supervisor.StateWaiting:
+		case session.StateRunning, session.StateStarting, session.StateWaiting:
 			return true // who asks a person may have to wait for long
 		}
 		d.usedAt(i.Since) // its turn may have ended since somebody looked here last

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -108,13 +109,13 @@ func (r *rig) session(c *client.Client) {
 	r.run(c, "print ready", "ready\n")
 }
 
-func (r *rig) run(c *client.Client, code, want string) client.Reply {
+func (r *rig) run(c *client.Client, code, want string) session.Reply {
 	r.t.Helper()
 	reply, err := c.Start(r.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: patience.Milliseconds()})
 	if err != nil {
 		r.t.Fatalf("%s: %v", code, err)
 	}
-	if got := reply.Render(nil).Text(); got != want {
+	if got := timeline.Render(reply.Events, nil).Text(); got != want {
 		r.t.Fatalf("%s: got %q, want %q", code, got, want)
 	}
 	return reply
@@ -142,11 +143,11 @@ func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := reply.Render(nil).Text(); !strings.Contains(got, "bob\nafter\n") {
+	if got := timeline.Render(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
 		t.Errorf("got %q", got)
 	}
 	_, err = second.Input(t.Context(), client.InputParams{Session: "main", Wait: s.Wait.ID, Input: "eve\n"})
-	if !client.IsKind(err, client.KindStale) {
+	if session.KindOf(err) != session.KindStale {
 		t.Errorf("a second answer: got %v, want it to be stale", err)
 	}
 }
@@ -156,10 +157,11 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 	c := r.dial()
 	r.session(c)
 	for _, test := range []struct {
-		name, kind string
-		call       func() error
+		name string
+		kind session.Kind
+		call func() error
 	}{
-		{"no such session", client.KindNoSession, func() error {
+		{"no such session", session.KindClosed, func() error {
 			_, err := c.Start(t.Context(), client.StartParams{Session: "nope", Input: "x"})
 			return err
 		}},
@@ -167,7 +169,7 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 			_, err := c.Start(t.Context(), client.StartParams{Input: "x"})
 			return err
 		}},
-		{"the name is taken", client.KindExists, func() error {
+		{"the name is taken", session.KindExists, func() error {
 			_, err := c.Create(t.Context(), client.CreateParams{Name: "main"})
 			return err
 		}},
@@ -187,7 +189,7 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 			return c.Call(t.Context(), client.MethodGet, map[string]string{"sesion": "main"}, nil)
 		}},
 	} {
-		if err := test.call(); !client.IsKind(err, test.kind) {
+		if err := test.call(); session.KindOf(err) != test.kind {
 			t.Errorf("%s: got %v, want the kind %s", test.name, err, test.kind)
 		}
 	}
@@ -196,7 +198,7 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Start(t.Context(), client.StartParams{Session: "main", Input: "print no"})
-	if !client.IsKind(err, client.KindBusy) {
+	if session.KindOf(err) != session.KindBusy {
 		t.Errorf("got %v, want busy", err)
 	}
 	stale, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
@@ -220,7 +222,7 @@ func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *
 		over <- err
 	}()
 	for {
-		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == "running" {
+		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == session.StateRunning {
 			break
 		}
 	}
@@ -234,7 +236,7 @@ func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *
 	if err := <-polled; !errors.Is(err, context.Canceled) {
 		t.Errorf("the poll ended with %v", err)
 	}
-	if s, err := c.Get(t.Context(), "main"); err != nil || s.State != "running" {
+	if s, err := c.Get(t.Context(), "main"); err != nil || s.State != session.StateRunning {
 		t.Errorf("after the poll was cancelled: %+v, %v", s, err)
 	}
 	cancel()
@@ -242,7 +244,7 @@ func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *
 		t.Errorf("the call ended with %v", err)
 	}
 	reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: patience.Milliseconds()})
-	if err != nil || reply.State != "idle" || reply.Outcome != "interrupted" {
+	if err != nil || reply.State != session.StateIdle || reply.Outcome != "interrupted" {
 		t.Errorf("after the call was cancelled: %+v, %v", reply, err)
 	}
 }
@@ -382,7 +384,7 @@ func TestStream_FromACursor(t *testing.T) {
 		t.Fatal(err)
 	}
 	unbroken(t, collect(t, w, endOfTurn(turn)), next+1)
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); !client.IsKind(err, "invalid_params") {
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
 		t.Errorf("from the future: %v", err)
 	}
 }
@@ -400,7 +402,7 @@ func TestStream_EndsWithItsSession(t *testing.T) {
 	}
 	for {
 		if _, err := w.Next(t.Context()); err != nil {
-			if !errors.Is(err, client.ErrEnded) {
+			if !errors.Is(err, session.ErrClosed) {
 				t.Errorf("got %v", err)
 			}
 			break
@@ -441,10 +443,10 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := agent.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"})
-	if !client.IsKind(err, client.KindWriter) || !strings.Contains(err.Error(), "ada") {
+	if session.KindOf(err) != client.KindWriter || !strings.Contains(err.Error(), "ada") {
 		t.Errorf("got %v, want to learn that ada writes", err)
 	}
-	if err := agent.Take(t.Context(), "main", "bot", false); !client.IsKind(err, client.KindWriter) {
+	if err := agent.Take(t.Context(), "main", "bot", false); session.KindOf(err) != client.KindWriter {
 		t.Errorf("got %v", err)
 	}
 	if s, err := agent.Get(t.Context(), "main"); err != nil || s.Writer != "ada" {
@@ -467,7 +469,7 @@ func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := reply.Render(&timeline.RenderOptions{Self: "bot"}).Text(); got != "by bot\n" {
+	if got := timeline.Render(reply.Events, &timeline.RenderOptions{Self: "bot"}).Text(); got != "by bot\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -511,7 +513,7 @@ func TestControl_OnlyQueuesAndTheOwnerCarriesOut(t *testing.T) {
 		}
 		paused = i.Paused
 	}
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"}); !client.IsKind(err, client.KindDraining) {
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != client.KindDraining {
 		t.Errorf("while paused: %v", err)
 	}
 	say(t, r.socket, `{"type":"resume"}`)
@@ -554,7 +556,7 @@ func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
 		t.Error(err)
 	}
 	r.served <- nil
-	if _, err := client.Dial(t.Context(), r.socket); !client.IsKind(err, client.KindUnreachable) {
+	if _, err := client.Dial(t.Context(), r.socket); session.KindOf(err) != client.KindUnreachable {
 		t.Errorf("got %v", err)
 	}
 }
@@ -573,7 +575,7 @@ func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
 		over <- err
 	}()
 	for {
-		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == "running" {
+		if s, err := c.Get(t.Context(), "main"); err == nil && s.State == session.StateRunning {
 			break
 		}
 	}
@@ -581,7 +583,7 @@ func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
 	for range 2 {
 		if err := <-over; err == nil {
 			continue // it ended with what the session said last
-		} else if !client.IsKind(err, client.KindUnreachable) && !client.IsKind(err, "shutting_down") && !client.IsKind(err, "internal") {
+		} else if session.KindOf(err) != client.KindUnreachable && session.KindOf(err) != "shutting_down" && session.KindOf(err) != "internal" {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -619,7 +621,7 @@ func TestDaemon_TenClientsAtOnce(t *testing.T) {
 			}
 			for range 5 {
 				reply, err := c.Start(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: patience.Milliseconds()})
-				if err != nil || !strings.Contains(reply.Render(nil).Text(), "hello") {
+				if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
 					t.Errorf("got %+v, %v", reply, err)
 				}
 			}
@@ -632,14 +634,14 @@ func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
-	want := client.Variables{List: []client.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
+	want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
 	if got, err := c.Variables(t.Context(), "main"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Variables(t.Context(), "main"); !client.IsKind(err, client.KindBusy) && !client.IsKind(err, client.KindWaiting) {
+	if _, err := c.Variables(t.Context(), "main"); session.KindOf(err) != session.KindBusy && session.KindOf(err) != session.KindWaiting {
 		t.Errorf("got %v, want it to be busy", err)
 	}
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -81,7 +83,7 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 		for err == nil {
 			_, err = w.Next(t.Context())
 		}
-		if err != client.ErrEnded {
+		if err != session.ErrClosed {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +102,7 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 			t.Fatal(err) // neither keeps the other out before a turn has begun
 		}
 	}
-	ask := func(c *client.Client) client.Reply {
+	ask := func(c *client.Client) session.Reply {
 		t.Helper()
 		reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
 		if err != nil || reply.Wait == nil {
@@ -108,16 +110,16 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 		}
 		return reply
 	}
-	answer := func(c *client.Client, reply client.Reply) error {
+	answer := func(c *client.Client, reply session.Reply) error {
 		_, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n", WaitMS: patience.Milliseconds()})
 		return err
 	}
 	reply := ask(ada)
 	for name, c := range map[string]*client.Client{"bob": bob, "eve": eve} {
-		if err := answer(c, reply); !client.IsKind(err, client.KindWriter) {
+		if err := answer(c, reply); session.KindOf(err) != client.KindWriter {
 			t.Errorf("%s answers for ada's turn: %v", name, err)
 		}
-		if err := c.Take(t.Context(), "main", name, false); !client.IsKind(err, client.KindWriter) {
+		if err := c.Take(t.Context(), "main", name, false); session.KindOf(err) != client.KindWriter {
 			t.Errorf("%s takes what ada has: %v", name, err)
 		}
 	}
@@ -158,7 +160,7 @@ func TestClients_AreNamedAndDetached(t *testing.T) {
 	for err = nil; err == nil; {
 		_, err = w.Next(t.Context())
 	}
-	if !client.IsKind(err, client.KindDetached) || !strings.Contains(err.Error(), "bob") {
+	if session.KindOf(err) != client.KindDetached || !strings.Contains(err.Error(), "bob") {
 		t.Errorf("ada is told %v", err)
 	}
 	<-ada.Done()
@@ -220,7 +222,7 @@ func TestDirectory_OfSessionsMayGo(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Skipf("a directory in use cannot be removed here: %v", err)
 	}
-	if _, err := c.Output(t.Context(), client.OutputParams{Session: "main", From: 1, To: 1}); !client.IsKind(err, client.KindNoOutput) {
+	if _, err := c.Output(t.Context(), client.OutputParams{Session: "main", OutputQuery: session.OutputQuery{From: 1, To: 1}}); session.KindOf(err) != session.KindNoOutput {
 		t.Errorf("its output: %v", err)
 	}
 	for range 2 {
@@ -232,8 +234,8 @@ func TestDirectory_OfSessionsMayGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(reply.Render(nil).Text(), "was removed"); got != 1 {
-		t.Errorf("it is said %d times in %q", got, reply.Render(nil).Text())
+	if got := strings.Count(timeline.Render(reply.Events, nil).Text(), "was removed"); got != 1 {
+		t.Errorf("it is said %d times in %q", got, timeline.Render(reply.Events, nil).Text())
 	}
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "second"}); err != nil {
 		t.Errorf("another session: %v", err)
@@ -244,7 +246,7 @@ func TestWait_BehindTheEndIsRefused(t *testing.T) {
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
-	if _, err := c.Wait(t.Context(), client.WaitParams{Session: "main", After: 1 << 40}); !client.IsKind(err, "invalid_params") {
+	if _, err := c.Wait(t.Context(), client.WaitParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -126,8 +127,8 @@ func seesTheEnd(lines *bufio.Reader, turn uint64) bool {
 		}
 		var m struct {
 			Params struct {
-				Event  client.Event
-				Events []client.Event
+				Event  timeline.Event
+				Events []timeline.Event
 			}
 		}
 		if json.Unmarshal(line, &m) != nil {
@@ -138,18 +139,15 @@ func seesTheEnd(lines *bufio.Reader, turn uint64) bool {
 			events = append(events, m.Params.Event)
 		}
 		for _, e := range events {
-			first := e.Seq
-			if e.Type == client.TypeGap {
-				first = e.From
+			first, end := e.Seq, e.Seq
+			if gap, ok := e.Body.(timeline.Gap); ok {
+				first, end = gap.From, gap.To
 			}
 			if first != last+1 {
 				return false
 			}
-			last = e.Seq
-			if e.Type == client.TypeGap {
-				last = e.To
-			}
-			if e.Type == client.TypeTurnEnded && e.Turn == turn {
+			last = end
+			if _, ok := e.Body.(timeline.TurnEnded); ok && e.Turn == turn {
 				return true
 			}
 		}
@@ -215,7 +213,7 @@ func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
 		for {
 			e, err := w.Next(context.Background())
 			if err != nil {
-				if !errors.Is(err, client.ErrEnded) {
+				if !errors.Is(err, session.ErrClosed) {
 					t.Errorf("the watcher: %v", err)
 				}
 				seen <- events
@@ -381,7 +379,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 		for i := range sessions {
 			wg.Go(func() {
 				reply, err := c.Start(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: patience.Milliseconds()})
-				if err != nil || !strings.Contains(reply.Render(nil).Text(), "hello") {
+				if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
 					b.Errorf("got %+v, %v", reply, err)
 				}
 			})

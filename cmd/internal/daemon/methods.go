@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -24,8 +23,6 @@ const (
 
 	// maxImage bounds a picture in an answer, in bytes: what is larger is named only.
 	maxImage = 8 << 20
-
-	defaultMatches, maxMatches = 200, 5000
 )
 
 // method makes a handler of a function of typed params.
@@ -121,38 +118,38 @@ func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info
 	return d.info(), nil
 }
 
-func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.CreateParams) (client.Session, error) {
+func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.CreateParams) (session.Info, error) {
 	d.used()
 	e, err := d.create(ctx, r, p)
 	if err != nil {
-		return client.Session{}, err
+		return session.Info{}, err
 	}
 	return d.describe(e), nil
 }
 
 // handleList is a probe: no activity.
 func (d *Daemon) handleList(context.Context, *rpc.Request, nothing) (struct {
-	Sessions []client.Session `json:"sessions"`
+	Sessions []session.Info `json:"sessions"`
 }, error) {
 	var result struct {
-		Sessions []client.Session `json:"sessions"`
+		Sessions []session.Info `json:"sessions"`
 	}
-	result.Sessions = []client.Session{}
+	result.Sessions = []session.Info{}
 	for _, e := range d.all() {
 		result.Sessions = append(result.Sessions, d.describe(e))
 	}
 	return result, nil
 }
 
-func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParams) (client.Session, error) {
+func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParams) (session.Info, error) {
 	e, err := d.known(p.Session)
 	if err != nil {
-		return client.Session{}, err
+		return session.Info{}, err
 	}
 	return d.describe(e), nil
 }
 
-func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameParams) (client.Session, error) {
+func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameParams) (session.Info, error) {
 	d.used()
 	e, err := d.session(ctx, p.Session)
 	if err == nil {
@@ -163,7 +160,7 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameP
 		err = e.session.Reset(ctx)
 	}
 	if err != nil {
-		return client.Session{}, err
+		return session.Info{}, err
 	}
 	return d.describe(e), nil
 }
@@ -191,7 +188,7 @@ func checkAuthor(name string) error {
 	return nil
 }
 
-func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (client.Reply, error) {
+func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (session.Reply, error) {
 	d.used()
 	e, err := d.session(ctx, p.Session)
 	if err == nil {
@@ -201,28 +198,24 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 		err = d.admits()
 	}
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
 	if p.WaitMS == 0 && p.After == 0 { // who wants to see nothing does not get all there ever was
 		p.After = e.session.Log().Last()
 	}
 	d.named(r.Conn, p.Author)
 	defer d.calling(r.Conn, e)()
-	var turn *supervisor.Turn
-	err = d.begin(ctx, e, r.Conn, func() (uint64, error) {
-		turn, err = e.session.SubmitAs(ctx, p.Author, p.Input)
-		if err != nil {
-			return 0, err
-		}
-		return turn.ID(), nil
-	})
+	if p.Keyboard && p.Author == "" {
+		return session.Reply{}, rpc.InvalidParams("author is required with keyboard: others see who has it")
+	}
+	turn, err := d.begin(ctx, e, r.Conn, p.Keyboard, p.Author, func() (uint64, error) { return e.session.As(p.Author).Submit(ctx, p.Input) })
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
 	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
 }
 
-func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (client.Reply, error) {
+func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (session.Reply, error) {
 	d.used()
 	e, err := d.session(ctx, p.Session)
 	if err == nil {
@@ -232,22 +225,19 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 		err = d.mayAnswer(ctx, e, r.Conn)
 	}
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
 	d.named(r.Conn, p.Author)
 	defer d.calling(r.Conn, e)()
 	if p.Wait == 0 {
-		return client.Reply{}, rpc.InvalidParams("wait is required: the id of the wait that is answered")
-	}
-	turn := e.session.Current()
-	if turn == nil {
-		return client.Reply{}, supervisor.ErrStale
+		return session.Reply{}, rpc.InvalidParams("wait is required: the id of the wait that is answered")
 	}
 	if p.WaitMS == 0 && p.After == 0 {
 		p.After = e.session.Log().Last()
 	}
-	if err := turn.Answer(ctx, p.Wait, supervisor.Input{Data: []byte(p.Input), EOF: p.EOF, Author: p.Author}); err != nil {
-		return client.Reply{}, err
+	turn, err := e.session.As(p.Author).Answer(ctx, p.Wait, session.Input{Data: []byte(p.Input), EOF: p.EOF})
+	if err != nil {
+		return session.Reply{}, err
 	}
 	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
 }
@@ -255,62 +245,53 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 // follow waits for a turn that a call has started or fed. When the call is
 // cancelled, the turn is interrupted; when its client only goes away, the turn
 // goes on.
-func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn *supervisor.Turn, waitMS int64, after timeline.Seq) (client.Reply, error) {
+func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn uint64, waitMS int64, after timeline.Seq) (session.Reply, error) {
 	o, err := waitOptions(waitMS, after)
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
-	e.remember(turn)
-	reply, err := turn.Wait(ctx, o)
+	reply, err := e.session.Wait(ctx, turn, o)
 	if r.Settle() {
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
 		defer stop()
-		if _, err := e.session.Interrupt(bounded, turn.ID()); err != nil {
-			return client.Reply{}, err
+		if _, err := e.session.Interrupt(bounded, turn); err != nil {
+			return session.Reply{}, err
 		}
 	}
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
-	return wireReply(reply), nil
+	return sendable(reply), nil
 }
 
-func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitParams) (client.Reply, error) {
+func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitParams) (session.Reply, error) {
 	d.used()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
 	begun := time.Now()
 	bounded, stop := context.WithTimeoutCause(ctx, o.Until, errNotReady)
 	defer stop()
 	e, err := d.session(bounded, p.Session)
 	if errors.Is(context.Cause(bounded), errNotReady) && errors.Is(err, context.DeadlineExceeded) {
-		return client.Reply{Session: p.Session, State: supervisor.StateStarting.String(), Events: []client.Event{}, Next: p.After}, nil
+		return session.Reply{Session: p.Session, State: session.StateStarting, Next: p.After}, nil
 	}
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
 	defer d.calling(r.Conn, e)()
 	if last := e.session.Log().Last(); p.After > last {
-		return client.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
+		return session.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	if !o.Poll {
 		o.Until = max(o.Until-time.Since(begun), time.Millisecond)
 	}
-	wait := e.session.Wait
-	if p.Turn != 0 {
-		turn := e.turn(p.Turn)
-		if turn == nil {
-			return client.Reply{}, rpc.Errorf(rpc.CodeFailed, client.KindStale, "turn %d is not among the last that were started here", p.Turn)
-		}
-		wait = turn.Wait
-	}
-	reply, err := wait(ctx, o)
+	reply, err := e.session.Wait(ctx, p.Turn, o)
 	if err != nil {
-		return client.Reply{}, err
+		return session.Reply{}, err
 	}
-	return wireReply(reply), nil
+	return sendable(reply), nil
 }
 
 // handleMark is no activity: reading goes with what is read.
@@ -335,18 +316,18 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
 }
 
-func waitOptions(ms int64, after timeline.Seq) (*supervisor.WaitOptions, error) {
+func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	wait := time.Duration(ms) * time.Millisecond
 	if ms < 0 || wait > maxWait {
 		return nil, rpc.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWait.Milliseconds())
 	}
-	return &supervisor.WaitOptions{Until: wait, Poll: ms == 0, After: after}, nil
+	return &session.WaitOptions{Until: wait, Poll: ms == 0, After: after}, nil
 }
 
 func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
 	d.used()
-	if p.Turn == 0 {
-		return client.Interrupted{}, rpc.InvalidParams("turn is required: a late interrupt must not hit the next turn")
+	if p.Active == (p.Turn != 0) {
+		return client.Interrupted{}, rpc.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
 	}
 	if err := checkAuthor(p.Author); err != nil {
 		return client.Interrupted{}, err
@@ -356,22 +337,22 @@ func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.I
 		return client.Interrupted{}, err
 	}
 	if _, open := e.isOpen(); !open { // it has had no turn yet
-		return client.Interrupted{Result: string(supervisor.InterruptNotRunning)}, nil
+		return client.Interrupted{Result: session.InterruptNotRunning}, nil
 	}
-	result, err := e.session.InterruptAs(ctx, p.Author, p.Turn)
-	return client.Interrupted{Result: string(result)}, err
+	result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
+	return client.Interrupted{Result: result}, err
 }
 
-func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.Completion, error) {
+func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Completion, error) {
 	e, err := d.session(ctx, p.Session)
 	if err != nil {
-		return client.Completion{}, err
+		return session.Completion{}, err
 	}
 	c, err := e.session.Complete(ctx, p.Text, p.Cursor)
 	if c.Matches == nil {
 		c.Matches = []string{}
 	}
-	return client.Completion{Start: c.Start, Matches: c.Matches}, err
+	return c, err
 }
 
 func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.Parsed, error) {
@@ -380,98 +361,61 @@ func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.Query
 		return client.Parsed{}, err
 	}
 	status, err := e.session.Parse(ctx, p.Text)
-	return client.Parsed{Status: string(status)}, err
+	return client.Parsed{Status: status}, err
 }
 
-func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.Variables, error) {
+func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Variables, error) {
 	e, err := d.session(ctx, p.Session)
 	if err != nil {
-		return client.Variables{}, err
+		return session.Variables{}, err
 	}
 	v, err := e.session.Variables(ctx)
-	r := client.Variables{List: []client.Variable{}, More: v.More}
-	for _, one := range v.List {
-		r.List = append(r.List, client.Variable(one))
+	if v.List == nil {
+		v.List = []session.Variable{}
 	}
-	return r, err
+	return v, err
 }
 
-func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.OutputParams) (client.Output, error) {
+func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.OutputParams) (session.Output, error) {
 	e, err := d.session(ctx, p.Session)
 	if err != nil {
-		return client.Output{}, err
+		return session.Output{}, err
 	}
-	log := e.session.Log()
-	log.Sync()
-	out := client.Output{Lines: []client.Line{}, Total: log.LineCount()}
-	if p.Grep != "" {
-		re, err := regexp.Compile(p.Grep)
-		if err != nil {
-			return out, rpc.InvalidParams("grep: %v", err)
-		}
-		if p.Max == 0 {
-			p.Max = defaultMatches
-		}
-		if p.Max < 0 || p.Max > maxMatches {
-			return out, rpc.InvalidParams("max is %d: use 1 to %d", p.Max, maxMatches)
-		}
-		lines, err := log.Grep(re, p.Max)
-		for _, l := range lines {
-			out.Lines = append(out.Lines, client.Line(l))
-		}
-		return out, noOutput(err)
-	}
-	if p.From < 1 || p.To < p.From {
-		return out, rpc.InvalidParams("give grep, or from and to with 1 <= from <= to")
-	}
-	lines, err := log.Lines(p.From, p.To)
-	for i, l := range lines {
-		out.Lines = append(out.Lines, client.Line{Number: p.From + i, Text: l})
-	}
-	return out, noOutput(err)
+	return e.session.Output(ctx, p.OutputQuery)
 }
 
-func noOutput(err error) error {
-	if errors.Is(err, timeline.ErrNoOutput) {
-		return rpc.Errorf(rpc.CodeFailed, client.KindNoOutput, "%v", err)
-	}
-	return err
-}
-
-func wireReply(r supervisor.Reply) client.Reply {
-	return client.Reply{
-		Session: r.Session, Generation: r.Generation, Turn: r.Turn, State: r.State.String(), Outcome: r.Outcome,
-		Wait: wireWait(r.Wait), Prompt: r.Prompt, ElapsedMS: r.Elapsed.Milliseconds(), OutputBytes: r.OutputBytes,
-		Events: wireEvents(r.Events), Next: r.Next,
-	}
+// sendable is a reply whose events fit a line.
+func sendable(r session.Reply) session.Reply {
+	r.Events = wireEvents(r.Events)
+	return r
 }
 
 // wireEvents is the events of a reply, of which the oldest give way when it would
 // not fit a line.
-func wireEvents(events []timeline.Event) []client.Event {
-	wire := make([]client.Event, 0, len(events))
+func wireEvents(events []timeline.Event) []timeline.Event {
+	wire := make([]timeline.Event, 0, len(events))
 	raw := 0
 	for _, e := range events {
-		w := wireEvent(e)
-		wire = append(wire, w)
-		raw += rawSize(w)
+		e = wireEvent(e)
+		wire = append(wire, e)
+		raw += rawSize(e)
 	}
 	if raw <= maxReply/mostEscaped {
 		return wire
 	}
 	room := maxReply
-	for i, w := range slices.Backward(wire) {
-		b, err := json.Marshal(w)
-		if err == nil && len(b) > room && w.Type == client.TypeImage {
-			wire[i].Bytes, wire[i].Data, wire[i].Message = int64(len(w.Data)), nil, tooLargePicture
+	for i, e := range slices.Backward(wire) {
+		b, err := json.Marshal(e)
+		if picture, ok := e.Body.(timeline.Image); ok && err == nil && len(b) > room {
+			wire[i].Body = withoutData(picture)
 			b, err = json.Marshal(wire[i])
 		}
 		if room -= len(b); err != nil || room < 0 {
-			left := client.Event{Seq: w.Seq, Turn: w.Turn, Type: client.TypeElided, From: wire[0].Seq, To: w.Seq}
+			left := timeline.Elided{From: wire[0].Seq, To: e.Seq}
 			for _, gone := range wire[:i+1] {
-				left.Bytes += int64(len(gone.Text) + len(gone.Data))
+				left.Bytes += int64(dataSize(gone))
 			}
-			return append([]client.Event{left}, wire[i+1:]...)
+			return append([]timeline.Event{{Seq: e.Seq, Turn: e.Turn, Body: left}}, wire[i+1:]...)
 		}
 	}
 	return wire
@@ -483,21 +427,47 @@ const (
 
 	// mostEscaped is how much longer JSON makes text at most.
 	mostEscaped = 6
-
-	tooLargePicture = "the picture is too large to be sent"
 )
 
+// dataSize is how many bytes of text or of a picture an event has.
+func dataSize(e timeline.Event) int {
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		return len(b.Data)
+	case timeline.Image:
+		return len(b.Data)
+	case timeline.InputLine:
+		return len(b.Text)
+	}
+	return 0
+}
+
 // rawSize is about how large an event is before it is encoded.
-func rawSize(e client.Event) int {
-	return len(e.Text) + len(e.Input) + len(e.Data)*4/3 + len(e.Message) + len(e.Prompt) + 200
+func rawSize(e timeline.Event) int {
+	const rest = 200
+	switch b := e.Body.(type) {
+	case timeline.TurnStarted:
+		return len(b.Input) + rest
+	case timeline.Notice:
+		return len(b.Message) + rest
+	case timeline.TurnEnded:
+		return len(b.Message) + len(b.Prompt) + rest
+	case timeline.Wait:
+		return len(b.Prompt) + rest
+	}
+	return dataSize(e)*4/3 + rest
 }
 
 // wireEvent is an event for the wire, where a picture must fit a line.
-func wireEvent(e timeline.Event) client.Event {
-	w := client.FromTimeline(e)
-	if w.Type == client.TypeImage && len(w.Data) > maxImage {
-		w.Bytes, w.Data = int64(len(w.Data)), nil
-		w.Message = tooLargePicture
+func wireEvent(e timeline.Event) timeline.Event {
+	if picture, ok := e.Body.(timeline.Image); ok && len(picture.Data) > maxImage {
+		e.Body = withoutData(picture)
 	}
-	return w
+	return e
+}
+
+// withoutData is a picture that is only named.
+func withoutData(i timeline.Image) timeline.Image {
+	i.LeftOut, i.Data = int64(len(i.Data)), nil
+	return i
 }

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // A place is where clients look for the daemon, which others may take away: logind
@@ -63,7 +63,7 @@ func (p *place) isLost() bool {
 // isRunning reports whether a turn runs, or a worker starts.
 func (d *Daemon) isRunning() bool {
 	for _, s := range d.open() {
-		if state := s.Info().State; state == supervisor.StateRunning || state == supervisor.StateStarting {
+		if state := s.State(); state == session.StateRunning || state == session.StateStarting {
 			return true
 		}
 	}

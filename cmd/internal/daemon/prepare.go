@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -66,7 +67,7 @@ func (d *Daemon) jobs(p client.CreateParams, spec workers.Spec) ([]*Job, error) 
 	}
 	if len(p.With) > 0 {
 		if d.o.Packages == nil {
-			return nil, rpc.Errorf(rpc.CodeFailed, client.KindUnsupported, "this daemon prepares no packages")
+			return nil, refuse(session.KindUnsupported, "this daemon prepares no packages")
 		}
 		job, err := d.o.Packages(p, spec)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -237,7 +238,7 @@ func TestPrepare_AFailureEndsTheIndicatorAndThenTheTurn(t *testing.T) {
 	lines := p.until("2")
 	frames(t, lines, "1")
 	answer := lines[len(lines)-1]
-	if answer.Error == nil || answer.Error.Data["kind"] != client.KindStart || !strings.Contains(answer.Error.Message, "the last line of the tool") {
+	if answer.Error == nil || answer.Error.Data["kind"] != string(session.KindStart) || !strings.Contains(answer.Error.Message, "the last line of the tool") {
 		t.Errorf("the turn: %s", answer.raw)
 	}
 	p.request("3", client.MethodCreate, `{"name":"main"}`)
@@ -252,31 +253,31 @@ func TestPrepare_AFailureIsRememberedUntilSomebodyIsTold(t *testing.T) {
 	create := func() {
 		t.Helper()
 		s, err := c.Create(t.Context(), client.CreateParams{Name: "main", With: []string{"x"}})
-		if err != nil || !s.Provisional || s.State != "starting" {
+		if err != nil || !s.Preparing || s.State != session.StateStarting {
 			t.Fatalf("got %+v, %v", s, err)
 		}
 		w.result <- errors.New("it did not work")
 	}
-	failed := func() client.Session {
+	failed := func() session.Info {
 		t.Helper()
 		for {
 			s, err := c.Get(t.Context(), "main")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !s.Provisional {
+			if !s.Preparing {
 				return s
 			}
 		}
 	}
 	create()
-	if s := failed(); s.State != "ended" || s.Failure != "it did not work" {
+	if s := failed(); s.State != session.StateEnded || s.Failure != "it did not work" {
 		t.Errorf("got %+v", s)
 	}
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "x"}); !client.IsKind(err, client.KindStart) {
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "x"}); session.KindOf(err) != session.KindStart {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Get(t.Context(), "main"); !client.IsKind(err, client.KindNoSession) {
+	if _, err := c.Get(t.Context(), "main"); session.KindOf(err) != session.KindClosed {
 		t.Errorf("after it was told: %v", err)
 	}
 	create()
@@ -316,7 +317,7 @@ func TestPrepare_AJobEndsWithTheLastWhoWantsIt(t *testing.T) {
 	if len(lines) == 0 {
 		lines = b.until("2")
 	}
-	if e := lines[0].Error; e == nil || e.Data["kind"] != client.KindNoSession {
+	if e := lines[0].Error; e == nil || e.Data["kind"] != string(session.KindClosed) {
 		t.Errorf("the turn: %s", lines[0].raw)
 	}
 	if err := <-w.ended; err == nil || !strings.Contains(err.Error(), "nobody waits") {
@@ -376,25 +377,25 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main", With: []string{"x"}}); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != "starting" {
+	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StateStarting {
 		t.Errorf("a wait: %+v, %v", reply, err)
 	}
-	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != "starting" {
+	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != session.StateStarting {
 		t.Errorf("a poll: %+v, %v", reply, err)
 	}
 	if i, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: 1}); err != nil || i.Result != "not running" {
 		t.Errorf("an interrupt: %+v, %v", i, err)
 	}
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); !client.IsKind(err, client.KindBusy) {
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); session.KindOf(err) != session.KindBusy {
 		t.Errorf("a subscription: %v", err)
 	}
-	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || !all[0].Provisional || all[0].With[0] != "x" || time.Since(all[0].Opened) > patience {
+	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || !all[0].Preparing || all[0].With[0] != "x" || time.Since(all[0].Opened) > patience {
 		t.Errorf("the list: %+v, %v", all, err)
 	}
-	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main"}); !client.IsKind(err, client.KindExists) {
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
 		t.Errorf("the same name: %v", err)
 	}
-	if _, err := c.Create(t.Context(), client.CreateParams{With: []string{"bad"}}); !client.IsKind(err, "invalid_params") {
+	if _, err := c.Create(t.Context(), client.CreateParams{With: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
 		t.Errorf("what is no package: %v", err)
 	}
 	waiting := make(chan error, 1)
@@ -406,7 +407,7 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 	if err := <-waiting; err != nil {
 		t.Error(err)
 	}
-	if _, err := start(t, nil).dial().Create(t.Context(), client.CreateParams{With: []string{"x"}}); !client.IsKind(err, client.KindUnsupported) {
+	if _, err := start(t, nil).dial().Create(t.Context(), client.CreateParams{With: []string{"x"}}); session.KindOf(err) != session.KindUnsupported {
 		t.Errorf("where nothing can be prepared: %v", err)
 	}
 }

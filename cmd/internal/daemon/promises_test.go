@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -144,7 +145,7 @@ func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
 	if err != nil || reply.Wait == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n"}); !client.IsKind(err, client.KindWriter) {
+	if _, err := agent.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "x\n"}); session.KindOf(err) != client.KindWriter {
 		t.Errorf("the agent answers for a turn that ada has the keyboard for: %v", err)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -20,18 +20,19 @@ func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
 	}
 	for name, events := range map[string][]timeline.Event{"pictures": pictures, "lines": lines} {
 		wire := wireEvents(events)
-		b, err := json.Marshal(client.Reply{Events: wire})
+		b, err := json.Marshal(session.Reply{Events: wire})
 		if err != nil || len(b) > rpc.MaxLine-1<<20 {
 			t.Errorf("%s: %d bytes, %v", name, len(b), err)
 		}
 		if last := wire[len(wire)-1]; last.Seq != events[len(events)-1].Seq {
 			t.Errorf("%s: the last event is %d", name, last.Seq)
 		}
-		if name == "pictures" && (len(wire) != 5 || wire[3].Data == nil || wire[0].Data != nil || wire[0].Bytes != 6<<20) {
+		picture := func(i int) timeline.Image { p, _ := wire[i].Body.(timeline.Image); return p }
+		if name == "pictures" && (len(wire) != 5 || picture(3).Data == nil || picture(0).Data != nil || picture(0).LeftOut != 6<<20) {
 			t.Errorf("of the pictures %d events are left, and not the newest as it was", len(wire))
 		}
-		if first := wire[0]; name == "lines" && (first.Type != client.TypeElided || first.From != 1 || first.To+1 != wire[1].Seq) {
-			t.Errorf("got %+v, then %+v", first, wire[1])
+		if left, ok := wire[0].Body.(timeline.Elided); name == "lines" && (!ok || left.From != 1 || left.To+1 != wire[1].Seq) {
+			t.Errorf("got %+v, then %+v", wire[0], wire[1])
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -36,7 +37,6 @@ type entry struct {
 	failed  time.Time // since when
 
 	mu    sync.Mutex
-	turns []*supervisor.Turn      // guarded by mu: the last that clients started or fed
 	marks map[string]timeline.Seq // guarded by mu: how far readers have read
 	reads map[string]*rpc.Conn    // guarded by mu: who last read under a name; it may have ended
 	used  time.Time               // guarded by mu: when a client last wanted something of it
@@ -70,36 +70,9 @@ func (e *entry) isSettled() bool {
 func (e *entry) isFailed() bool { return e.isSettled() && e.err != nil }
 
 const (
-	// maxTurns bounds the turns that can be waited for by their number, and maxMarks
-	// the readers that a session remembers.
-	maxTurns = 32
+	// maxMarks bounds the readers that a session remembers.
 	maxMarks = 64
 )
-
-// remember keeps a turn, so that it can be waited for.
-func (e *entry) remember(t *supervisor.Turn) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if slices.Contains(e.turns, t) {
-		return
-	}
-	if len(e.turns) == maxTurns {
-		e.turns = slices.Delete(e.turns, 0, 1)
-	}
-	e.turns = append(e.turns, t)
-}
-
-// turn is a turn that is remembered, or nil.
-func (e *entry) turn(id uint64) *supervisor.Turn {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, t := range slices.Backward(e.turns) {
-		if t.ID() == id {
-			return t
-		}
-	}
-	return nil
-}
 
 // mark remembers how far a reader has read, if seq is not 0, and returns it. When
 // there are too many readers, the one that is furthest behind is forgotten.
@@ -211,7 +184,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		p.Language = d.o.Languages[0]
 	}
 	if !slices.Contains(d.o.Languages, p.Language) {
-		return nil, rpc.Errorf(rpc.CodeInvalidParams, client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages, ", "))
+		return nil, refuse(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages, ", "))
 	}
 	if err := d.admits(); err != nil {
 		return nil, err
@@ -221,7 +194,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		err = spec.Err
 	}
 	if err != nil {
-		return nil, rpc.Errorf(rpc.CodeFailed, client.KindStart, "%v", err)
+		return nil, refuse(session.KindStart, "%v", err)
 	}
 	jobs, err := d.jobs(p, spec)
 	if err != nil {
@@ -280,9 +253,9 @@ func (d *Daemon) admits() error {
 	defer d.mu.Unlock()
 	switch {
 	case d.draining:
-		return rpc.Errorf(rpc.CodeFailed, client.KindDraining, "the daemon is about to end and takes no new work")
+		return refuse(client.KindDraining, "the daemon is about to end and takes no new work")
 	case d.paused:
-		return rpc.Errorf(rpc.CodeFailed, client.KindDraining, "the daemon is paused: resume it first")
+		return refuse(client.KindDraining, "the daemon is paused: resume it first")
 	}
 	return nil
 }
@@ -301,7 +274,7 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 		}
 	}
 	if provisional >= maxProvisional {
-		return nil, nil, rpc.Errorf(rpc.CodeFailed, client.KindLimit, "%d sessions are being prepared: wait for one, or close one", provisional)
+		return nil, nil, refuse(session.KindLimit, "%d sessions are being prepared: wait for one, or close one", provisional)
 	}
 	name := p.Name
 	for name == "" {
@@ -311,7 +284,7 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 		}
 	}
 	if d.entries[name] != nil {
-		return nil, nil, rpc.Errorf(rpc.CodeFailed, client.KindExists, "a session %q is open already", name)
+		return nil, nil, refuse(session.KindExists, "a session %q is open already", name)
 	}
 	e := &entry{
 		name: name, language: p.Language, with: p.With, made: time.Now(), used: time.Now(), cullAfter: d.o.CullIdle,
@@ -334,9 +307,9 @@ func (d *Daemon) openEntry(ctx context.Context, e *entry, spec workers.Spec, job
 	err := d.prepare(ctx, jobs, in, &spec)
 	switch {
 	case errors.Is(err, errForsaken):
-		e.err = rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "%v", err)
+		e.err = refuse(session.KindClosed, "%v", err)
 	case err != nil:
-		e.err = &rpc.Error{Code: rpc.CodeFailed, Kind: client.KindStart, Message: err.Error(), Data: map[string]any{"with": e.with}}
+		e.err = &rpc.Error{Code: rpc.CodeFailed, Kind: string(session.KindStart), Message: err.Error(), Data: map[string]any{"with": e.with}}
 	default:
 		e.session, err = d.o.Supervisor.Open(ctx, e.name, spec)
 		e.err = failure(err)
@@ -412,7 +385,7 @@ func (d *Daemon) known(name string) (*entry, error) {
 	e := d.entries[name]
 	d.mu.Unlock()
 	if e == nil {
-		return nil, rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "there is no session %q: %s", name, d.names())
+		return nil, refuse(session.KindClosed, "there is no session %q: %s", name, d.names())
 	}
 	return e, nil
 }
@@ -493,7 +466,7 @@ func (e *entry) touch() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
-		return rpc.Errorf(rpc.CodeFailed, client.KindNoSession, "the session %q was just closed: nobody had used it for %s", e.name, e.cullAfter)
+		return refuse(session.KindClosed, "the session %q was just closed: nobody had used it for %s", e.name, e.cullAfter)
 	}
 	e.used = time.Now()
 	return nil
@@ -521,8 +494,8 @@ func (d *Daemon) cullEntry(e *entry) {
 	if inUse {
 		e.used = time.Now()
 	}
-	if since := e.session.Info().Since; since.After(e.used) {
-		e.used = since // its turn has ended since then
+	if i, _ := e.session.Info(context.Background()); i.Since.After(e.used) {
+		e.used = i.Since // its turn has ended since then
 	}
 	if left := e.cullAfter - time.Since(e.used); left > 0 {
 		e.cull.Reset(left)
@@ -537,8 +510,8 @@ func (d *Daemon) cullEntry(e *entry) {
 
 // isUsed reports whether a session runs or waits, or somebody is there for it.
 func (d *Daemon) isUsed(e *entry) bool {
-	switch e.session.Info().State {
-	case supervisor.StateIdle, supervisor.StateEnded:
+	switch e.session.State() {
+	case session.StateIdle, session.StateEnded:
 	default:
 		return true
 	}
@@ -575,77 +548,45 @@ func (e *entry) readsAs(conn *rpc.Conn) string {
 	return ""
 }
 
-// describe is a session for the wire.
-func (d *Daemon) describe(e *entry) client.Session {
+// describe is what a client is told of a session.
+func (d *Daemon) describe(e *entry) session.Info {
 	s, ok := e.isOpen()
 	if !ok {
-		w := client.Session{Name: e.name, Language: e.language, State: supervisor.StateStarting.String(), Since: e.made, Opened: e.made, Provisional: true, With: e.with}
+		i := session.Info{Name: e.name, Language: e.language, State: session.StateStarting, Since: e.made, Opened: e.made, Preparing: true, With: e.with}
 		if e.isFailed() {
-			w.State, w.Since, w.Provisional, w.Failure = supervisor.StateEnded.String(), e.failed, false, e.err.Error()
+			i.State, i.Since, i.Preparing, i.Failure = session.StateEnded, e.failed, false, e.err.Error()
 		}
-		return w
+		return i
 	}
-	i := s.Info()
-	w := client.Session{
-		Name: i.Name, Language: e.language, With: e.with, State: i.State.String(), Since: i.Since, Generation: i.Generation, Turn: i.Turn,
-		RunningMS: i.Running.Milliseconds(), Wait: wireWait(i.Wait), Prompt: i.Prompt, Opened: i.Opened, PID: i.PID,
-		MemoryBytes: i.MemoryBytes, Runtime: i.Worker.RuntimeVersion, Executable: i.Executable, Why: i.Why, Notice: i.Notice, Dir: i.Dir,
-		OutputPath: i.OutputPath, Lost: i.Lost, LastSeq: i.LastSeq,
-	}
+	i, _ := s.Info(context.Background()) // one of this process makes no error
+	i.Language, i.With = e.language, e.with
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, watch := range d.watches {
 		if watch.entry == e {
-			w.Watchers++
+			i.Watchers++
 		}
 	}
 	if b := d.batonLocked(e); b != nil {
-		w.Writer = b.author
+		i.Writer = b.author
 	}
-	return w
+	return i
 }
 
-func wireWait(w *supervisor.Wait) *client.Wait {
-	if w == nil {
-		return nil
-	}
-	return &client.Wait{ID: w.ID, Turn: w.Turn, Prompt: w.Prompt, Kind: w.Kind, Secret: w.Secret, Terminal: w.Terminal, Reader: w.Reader}
+// refuse is an error of a kind, in these words.
+func refuse(kind session.Kind, format string, args ...any) error {
+	return &session.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// failure is an error of the supervisor's for the wire.
+// failure is an error as a client gets it: a session's, by its kind and with its data.
 func failure(err error) error {
-	kind := ""
-	data := map[string]any{}
-	var busy *supervisor.BusyError
-	var waiting *supervisor.WaitingError
-	var start *supervisor.StartError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &busy):
-		kind = client.KindBusy
-		data["turn"], data["state"] = busy.Turn, busy.State.String()
-	case errors.As(err, &waiting):
-		kind = client.KindWaiting
-		data["wait"] = wireWait(&waiting.Wait)
-	case errors.Is(err, supervisor.ErrStale):
-		kind = client.KindStale
-	case errors.Is(err, supervisor.ErrExists):
-		kind = client.KindExists
-	case errors.Is(err, supervisor.ErrLimit):
-		kind = client.KindLimit
-	case errors.Is(err, supervisor.ErrTooLarge):
-		kind = client.KindTooLarge
-	case errors.Is(err, supervisor.ErrUnsupported):
-		kind = client.KindUnsupported
-	case errors.Is(err, supervisor.ErrNoAnswer):
-		kind = client.KindNoAnswer
-	case errors.Is(err, supervisor.ErrClosed):
-		kind = client.KindNoSession
-	case errors.As(err, &start):
-		kind = client.KindStart
-	default:
+	e, ok := errors.AsType[*session.Error](err)
+	if !ok {
 		return err
 	}
-	return &rpc.Error{Code: rpc.CodeFailed, Kind: kind, Message: strings.TrimPrefix(err.Error(), "supervisor: "), Data: data}
+	code := rpc.CodeFailed
+	if e.Kind == session.KindInvalid || e.Kind == client.KindUnknown {
+		code = rpc.CodeInvalidParams
+	}
+	return &rpc.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}
 }

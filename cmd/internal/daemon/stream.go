@@ -7,6 +7,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -57,7 +58,7 @@ func (d *Daemon) ready(name string) (*entry, error) {
 		return nil, d.outcome(e)
 	}
 	if !e.isSettled() {
-		return nil, rpc.Errorf(rpc.CodeFailed, client.KindBusy, "the session %q is being prepared: try again", name)
+		return nil, refuse(session.KindBusy, "the session %q is being prepared: try again", name)
 	}
 	return e, e.touch()
 }
@@ -80,7 +81,7 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 	l := d.lines[r.Conn]
 	if len(l.watches) >= maxWatches {
 		d.mu.Unlock()
-		return client.Subscribed{}, rpc.Errorf(rpc.CodeFailed, client.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
+		return client.Subscribed{}, refuse(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
 	}
 	d.counter++
 	w := &watch{id: fmt.Sprintf("watch-%d", d.counter), entry: e, conn: r.Conn}
@@ -98,7 +99,7 @@ func (d *Daemon) ownWatch(conn *rpc.Conn, id string) (*watch, error) {
 	if l := d.lines[conn]; l != nil && l.watches[id] != nil {
 		return l.watches[id], nil
 	}
-	return nil, rpc.Errorf(rpc.CodeFailed, client.KindSubscribed, "this connection has no subscription %q", id)
+	return nil, refuse(client.KindSubscribed, "this connection has no subscription %q", id)
 }
 
 func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
@@ -110,7 +111,7 @@ func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.Subscri
 	return client.Subscribed{Subscription: w.id, Seq: w.seq()}, nil
 }
 
-func (d *Daemon) handleResume(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
+func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
 	d.used()
 	w, err := d.ownWatch(r.Conn, p.Subscription)
 	if err != nil {
@@ -119,7 +120,8 @@ func (d *Daemon) handleResume(_ context.Context, r *rpc.Request, p client.Subscr
 	if w.stop == nil {
 		r.AfterAnswer(func() { d.start(w, 0) })
 	}
-	return client.Subscribed{Subscription: w.id, Seq: w.seq(), Wait: wireWait(w.entry.session.Info().Wait)}, nil
+	now, err := w.entry.session.Info(ctx)
+	return client.Subscribed{Subscription: w.id, Seq: w.seq(), Wait: now.Wait}, err
 }
 
 func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (nothing, error) {
@@ -196,7 +198,10 @@ func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) erro
 		}
 		inSnapshot = false
 	}
-	for e := range w.entry.session.Events(ctx, w.seq()) {
+	for e, err := range w.entry.session.Events(ctx, w.seq()) {
+		if err != nil {
+			break // ctx has ended, or the session is closed
+		}
 		if !inSnapshot {
 			live := client.Live{Subscription: w.id, Session: w.entry.name, Event: wireEvent(e)}
 			if err := w.conn.NotifyWhenRoom(ctx, client.MethodEvent, live); err != nil {
@@ -219,15 +224,15 @@ func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) erro
 
 // A part collects events of a snapshot.
 type part struct {
-	events []client.Event
+	events []timeline.Event
 	bytes  int
 	last   timeline.Seq
 }
 
-func newPart() *part { return &part{events: []client.Event{}} }
+func newPart() *part { return &part{events: []timeline.Event{}} }
 
 // add reports whether the part is large enough to be sent.
-func (p *part) add(e client.Event) (full bool) {
+func (p *part) add(e timeline.Event) (full bool) {
 	p.events = append(p.events, e)
 	p.last = e.Seq
 	p.bytes += rawSize(e)

@@ -37,7 +37,7 @@ func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
 		return nil
 	}
 	return &rpc.Error{
-		Code: rpc.CodeFailed, Kind: client.KindWriter,
+		Code: rpc.CodeFailed, Kind: string(client.KindWriter),
 		Message: b.author + " has the keyboard of this session: wait until it is given back, or have repl detach take it away",
 		Data:    map[string]any{"writer": b.author},
 	}
@@ -54,12 +54,7 @@ func (d *Daemon) batonLocked(e *entry) *baton {
 }
 
 // active is the number of the turn that is active, or 0.
-func active(e *entry) uint64 {
-	if turn := e.session.Current(); turn != nil {
-		return turn.ID()
-	}
-	return 0
-}
+func active(e *entry) uint64 { return e.session.Active() }
 
 // giveLocked puts a session's keyboard into somebody's hands; d.mu is held. Whoever
 // has just hung up gets none.
@@ -77,35 +72,37 @@ func (d *Daemon) giveLocked(b *baton) {
 	l.batons[b] = true
 }
 
-// begin starts a turn for a connection. A keyboard that was taken for it is in force
-// before anybody can answer what the turn asks.
-func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, start func() (uint64, error)) error {
+// begin starts a turn for a connection. A keyboard that is taken for it, with the call
+// or before, is in force before anybody can answer what the turn asks.
+func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard bool, author string, start func() (uint64, error)) (uint64, error) {
 	select {
 	case e.beginning <- struct{}{}:
 		defer func() { <-e.beginning }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
 	if err := d.mayWrite(e, conn); err != nil {
-		return err
+		return 0, err
 	}
 	turn, err := start()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.begun = begun{conn, turn}
 	l := d.lines[conn]
 	if l == nil {
-		return nil
+		return turn, nil
 	}
-	author, wanted := l.wants[e]
+	if before, wanted := l.wants[e]; wanted && !keyboard {
+		keyboard, author = true, before
+	}
 	delete(l.wants, e)
-	if wanted && d.batonLocked(e) == nil {
+	if keyboard && d.batonLocked(e) == nil {
 		d.giveLocked(&baton{entry: e, conn: conn, author: author, turn: turn})
 	}
-	return nil
+	return turn, nil
 }
 
 // mayAnswer is mayWrite for what the active turn asks.

@@ -23,7 +23,7 @@ func turn(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Ev
 	for _, b := range shown {
 		all = append(all, timeline.Event{Turn: n, Body: b})
 	}
-	end := timeline.TurnEnded{Outcome: outcome}
+	end := timeline.TurnEnded{Outcome: timeline.Outcome(outcome)}
 	if outcome == "error" {
 		end.Name, end.Message = "NameError", "no y\nsecond line"
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -39,7 +39,7 @@ const (
 
 // asks is how the client can ask its user for what w waits for. Secrets are for a
 // page, as the protocol wants it, where the user can be expected to reach one.
-func (r *request) asks(w *supervisor.Wait) question {
+func (r *request) asks(w *session.Wait) question {
 	can := r.sdk.ClientCapabilities()
 	if can == nil || can.Elicitation == nil {
 		return askNothing
@@ -55,7 +55,7 @@ func (r *request) asks(w *supervisor.Wait) question {
 // attend sees to a wait that is not the model's to answer. It returns true when
 // that is over, and waiting for the turn goes on; else there is a result, which is
 // nil when ctx ended.
-func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (a *asker) attend(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if p := a.resumed; p != nil && p.wait == w.ID {
 		a.resumed = nil
 		if !onPage(p.question, p.answer) {
@@ -69,8 +69,8 @@ func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, bea
 	switch {
 	case a.stdin == StdinDeny && a.denied < maxDenied:
 		a.denied++
-		return a.feed(ctx, w, supervisor.Input{EOF: true, Author: a.session.Author()})
-	case a.stdin != StdinDeny && asks == askNothing && shown == w.ID && a.session.ByHand() != "" && time.Now().Before(a.deadline):
+		return a.feed(ctx, w, a.session, session.Input{EOF: true})
+	case a.stdin != StdinDeny && asks == askNothing && shown == w.ID && a.session.ByHand != "" && time.Now().Before(a.deadline):
 		// The caller knows that the user has to answer elsewhere, and waits for that.
 		return a.hear(ctx, wait, w, beat, &asking{allowed: true, until: a.deadline, remove: func() {}})
 	case a.stdin == StdinDeny, asks == askNothing, !time.Now().Before(a.deadline):
@@ -87,7 +87,7 @@ func (a *asker) attend(ctx context.Context, wait waiter, w *supervisor.Wait, bea
 
 // hear is attend for a question that is about to be put, or that the user has
 // agreed to answer on a page.
-func (a *asker) hear(ctx context.Context, wait waiter, w *supervisor.Wait, beat *heartbeat, q *asking) (bool, *mcp.CallToolResult) {
+func (a *asker) hear(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *asking) (bool, *mcp.CallToolResult) {
 	defer q.remove()
 	select {
 	case a.view.asking <- struct{}{}:
@@ -126,7 +126,7 @@ type asking struct {
 
 // ask has the client ask its user, and waits for that, for the end of w and for
 // personTime. Of an answer on a page it learns by the end of w.
-func (a *asker) ask(ctx context.Context, w *supervisor.Wait, beat *heartbeat, q *asking) (*mcp.ElicitResult, error) {
+func (a *asker) ask(ctx context.Context, w *session.Wait, beat *heartbeat, q *asking) (*mcp.ElicitResult, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // which withdraws the question
 	type answered struct {
@@ -181,14 +181,14 @@ func onPage(q *asking, r *mcp.ElicitResult) bool {
 
 // untilOver returns when a wait is over, or ctx.
 func (a *asker) untilOver(ctx context.Context, wait timeline.Seq) {
-	for e := range a.session.Events(ctx, wait) {
+	for e := range a.session.Events(ctx, wait) { // the last one has no body
 		switch b := e.Body.(type) {
 		case timeline.WaitEnded:
 			if b.Wait == wait {
 				return
 			}
 		case timeline.Gap: // its end may be missing
-			if now := a.session.Info().Wait; now == nil || now.ID != wait {
+			if now := a.session.info(ctx).Wait; now == nil || now.ID != wait {
 				return
 			}
 		}
@@ -198,13 +198,13 @@ func (a *asker) untilOver(ctx context.Context, wait timeline.Seq) {
 // take does with a wait what a person has decided: an answer is for the code, and
 // a refusal interrupts it, as Ctrl-C at a prompt does. So nothing goes on with an
 // answer that nobody gave.
-func (a *asker) take(ctx context.Context, w *supervisor.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (a *asker) take(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	if answer.Action == "accept" {
 		text, ok := answer.Content[answerKey].(string)
 		if !ok {
 			return false, failure(errNotShaped)
 		}
-		return a.feed(ctx, w, fromUser(text))
+		return a.feed(ctx, w, a.user(), fromUser(text))
 	}
 	if answer.Action == "decline" { // by the user, or by a client that asks nobody
 		a.note("the question was declined")
@@ -221,11 +221,11 @@ func (a *asker) take(ctx context.Context, w *supervisor.Wait, answer *mcp.Elicit
 }
 
 // feed answers w, unless it is over.
-func (a *asker) feed(ctx context.Context, w *supervisor.Wait, in supervisor.Input) (bool, *mcp.CallToolResult) {
-	switch err := give(ctx, a.session, w, in); {
+func (a *asker) feed(ctx context.Context, w *session.Wait, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
+	switch err := give(ctx, as, w, in); {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, supervisor.ErrStale):
+	case errors.Is(err, session.ErrStale):
 		if !in.EOF {
 			a.note(tooLate)
 		}
@@ -237,15 +237,18 @@ func (a *asker) feed(ctx context.Context, w *supervisor.Wait, in supervisor.Inpu
 	}
 }
 
-// give answers w, or returns supervisor.ErrStale.
-func give(ctx context.Context, s Session, w *supervisor.Wait, in supervisor.Input) error {
+// give answers w, or returns session.ErrStale.
+func give(ctx context.Context, s session.Session, w *session.Wait, in session.Input) error {
 	_, err := s.Answer(ctx, w.ID, in)
 	return err
 }
 
+// user is the session in the name of the person who answers.
+func (a *asker) user() session.Session { return a.session.As("user") }
+
 // fromUser is what a person has typed.
-func fromUser(text string) supervisor.Input {
-	return supervisor.Input{Data: []byte(withNewline(text)), Author: "user"}
+func fromUser(text string) session.Input {
+	return session.Input{Data: []byte(withNewline(text))}
 }
 
 // withNewline is an answer as a reader of lines wants it.
@@ -258,7 +261,7 @@ func withNewline(text string) string {
 
 // elicitation is the question for what w waits for. It says who asks, because the
 // prompt may say anything.
-func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
+func (a *asker) elicitation(w *session.Wait) (*asking, error) {
 	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
 	if w.Terminal && w.Reader != "" {
 		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.view.name)
@@ -273,10 +276,10 @@ func (a *asker) elicitation(w *supervisor.Wait) (*asking, error) {
 		message += colon + prompt
 	}
 	if a.call.asks(w) == askPage {
-		session := a.session
+		user := a.user()
 		address, remove, err := a.pages.Add(&askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
-			err := give(ctx, session, w, fromUser(text))
-			if errors.Is(err, supervisor.ErrStale) {
+			err := give(ctx, user, w, fromUser(text))
+			if errors.Is(err, session.ErrStale) {
 				return askpage.ErrOver
 			}
 			return err
@@ -367,7 +370,7 @@ func (c *carPark) take(handle string) (*parking, bool) {
 
 // park returns the question for w to the client. What is new is told when it calls
 // again.
-func (a *asker) park(w *supervisor.Wait) (bool, *mcp.CallToolResult) {
+func (a *asker) park(w *session.Wait) (bool, *mcp.CallToolResult) {
 	q, err := a.elicitation(w)
 	if err != nil {
 		return false, failure(err)
@@ -389,21 +392,20 @@ func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mc
 		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
 	}
 	defer p.question.remove()
-	session, ok := p.view.isOpen()
+	opened, ok := p.view.isOpen()
 	if !ok {
 		return failure(fmt.Errorf("session %q is not open any more", p.view.name))
 	}
-	a := &asker{server: s, call: r, view: p.view, session: session, deadline: deadline, notes: p.notes, ran: p.ran}
+	a := &asker{server: s, call: r, view: p.view, session: opened, deadline: deadline, notes: p.notes, ran: p.ran}
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
 		a.resumed = &resumption{p, answer}
 	}
-	turn, active := session.Active(p.turn)
-	if !active {
+	if now := opened.info(ctx); !now.State.Active() || now.Turn != p.turn {
 		return a.report(ctx, a.now)
 	}
 	a.owner = a.view.own(r.call)
 	defer a.letGo()
-	return a.follow(ctx, turn)
+	return a.follow(ctx, p.turn)
 }
 
 // A resumption is what a person has decided about a wait, until that is used.

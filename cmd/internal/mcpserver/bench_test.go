@@ -71,7 +71,7 @@ func BenchmarkStart_Session(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := turn.Wait(b.Context(), nil); err != nil {
+		if _, err := s.Wait(b.Context(), turn, nil); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -122,7 +122,7 @@ func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 			break
 		}
 	}
-	for c.main().Info().State != supervisor.StateIdle { // end the start-up
+	for c.main().State() != session.StateIdle { // end the start-up
 		if _, err := c.main().Interrupt(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 		}
 	}
 	// What ran and was not interrupted was told.
-	r, err := c.main().Wait(t.Context(), &supervisor.WaitOptions{Poll: true})
+	r, err := c.main().Wait(t.Context(), 0, &session.WaitOptions{Poll: true})
 	if err != nil {
 		t.Fatal(err)
 	}

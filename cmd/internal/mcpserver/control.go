@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -64,7 +64,7 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 
 // end closes the session, whatever it does.
 func (a *asker) end(ctx context.Context) *mcp.CallToolResult {
-	if err := a.session.End(ctx); err != nil {
+	if err := a.session.Close(ctx); err != nil {
 		return a.lost(ctx, err)
 	}
 	a.sessions.forget(a.view)
@@ -120,9 +120,9 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.text())
 	}
 	for _, i := range all {
-		language := strings.TrimSpace(i.Worker.Language + " " + i.Worker.RuntimeVersion)
+		language := strings.TrimSpace(i.Language + " " + i.Runtime)
 		state := i.State.String()
-		if i.State == supervisor.StateRunning {
+		if i.State == session.StateRunning {
 			state += fmt.Sprintf(" %.1f s", i.Running.Seconds())
 		}
 		memory, pid := "-", "-"
@@ -147,9 +147,9 @@ func (s *server) variables(ctx context.Context, r *request, name string) *mcp.Ca
 	}
 	v, err := a.session.Variables(ctx)
 	switch {
-	case errors.Is(err, supervisor.ErrBusy), errors.Is(err, supervisor.ErrWaiting):
+	case errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrWaiting):
 		return plain(fmt.Sprintf("[session %q is busy: its variables are listed when its code has ended]", a.view.name))
-	case errors.Is(err, supervisor.ErrUnsupported):
+	case errors.Is(err, session.ErrUnsupported):
 		return plain("[this runtime does not list its variables]")
 	case err != nil:
 		return a.lost(ctx, err)

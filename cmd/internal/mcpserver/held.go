@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // maxHeld bounds the inputs that are held for one session: a further one is refused.
@@ -261,7 +261,7 @@ func (a *asker) fateNow() string {
 }
 
 // fateOf is what a reply says of its turn; "" when that is done.
-func fateOf(r supervisor.Reply) string {
+func fateOf(r session.Reply) string {
 	switch {
 	case r.Wait != nil:
 		return "waits for input"
@@ -271,7 +271,7 @@ func fateOf(r supervisor.Reply) string {
 		return "ended in an error"
 	case r.Outcome == "interrupted":
 		return "was interrupted"
-	case r.Outcome != "", r.State == supervisor.StateEnded:
+	case r.Outcome != "", r.State == session.StateEnded:
 		return "ended the session"
 	default:
 		return "still runs"

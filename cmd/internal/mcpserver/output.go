@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -51,9 +51,9 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 	}
 	switch {
 	case args.Grep != "":
-		return a.grep(args.Grep)
+		return a.grep(ctx, args.Grep)
 	case args.Lines != "":
-		return a.lines(args.Lines)
+		return a.lines(ctx, args.Lines)
 	case args.After != nil:
 		return a.again(ctx, timeline.Seq(*args.After))
 	case args.Until != "":
@@ -64,7 +64,7 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 
 // again shows what came after an event, told or not.
 func (a *asker) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
-	r, err := a.session.Wait(ctx, &supervisor.WaitOptions{Poll: true, After: after})
+	r, err := a.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
 		return a.lost(ctx, err)
 	}
@@ -98,7 +98,7 @@ func (a *asker) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResu
 		}
 	}()
 	defer func() { stop(); <-ended }()
-	return a.await(ctx, func(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error) {
+	return a.await(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		waiting, stop := context.WithCancel(ctx)
 		defer stop()
 		over := make(chan struct{})
@@ -110,7 +110,7 @@ func (a *asker) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResu
 			case <-waiting.Done():
 			}
 		}()
-		r, err := a.session.Wait(waiting, o)
+		r, err := a.session.Wait(waiting, 0, o)
 		stop()
 		<-over
 		select {
@@ -138,17 +138,18 @@ func (a *asker) matches(ctx context.Context, after timeline.Seq, re *regexp.Rege
 	return false
 }
 
-func (a *asker) grep(pattern string) *mcp.CallToolResult {
+func (a *asker) grep(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := expression("grep", pattern)
 	if err != nil {
 		return failure(err)
 	}
-	found, err := a.session.Grep(re, maxLines+1)
+	output, err := a.session.Output(ctx, session.OutputQuery{Grep: pattern, Max: maxLines + 1})
 	if err != nil {
 		return failure(err)
 	}
+	found := output.Lines
 	if len(found) == 0 {
-		return plain(fmt.Sprintf("[no line of %d matches]", a.session.LineCount()))
+		return plain(fmt.Sprintf("[no line of %d matches]", output.Total))
 	}
 	for i := range found {
 		found[i].Text = around(found[i].Text, re)
@@ -161,10 +162,14 @@ func (a *asker) grep(pattern string) *mcp.CallToolResult {
 	return plain(shown.text)
 }
 
-func (a *asker) lines(which string) *mcp.CallToolResult {
-	total := a.session.LineCount()
+func (a *asker) lines(ctx context.Context, which string) *mcp.CallToolResult {
+	count, err := a.session.Output(ctx, session.OutputQuery{})
+	if err != nil {
+		return failure(err)
+	}
+	total := count.Total
 	if line, from, ok := placeInLine(which); ok && line <= total {
-		return a.within(line, from)
+		return a.within(ctx, line, from)
 	}
 	from, to, err := lineRange(which, total)
 	if err != nil {
@@ -174,15 +179,11 @@ func (a *asker) lines(which string) *mcp.CallToolResult {
 		return plain(fmt.Sprintf("[there are %d lines]", total))
 	}
 	to = min(to, total)
-	texts, err := a.session.Lines(from, min(to, from+maxLines-1))
+	output, err := a.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxLines-1)})
 	if err != nil {
 		return failure(err)
 	}
-	numbered := make([]timeline.Line, len(texts))
-	for i, text := range texts {
-		numbered[i] = timeline.Line{Number: from + i, Text: text}
-	}
-	shown := listing(numbered, a.call.budget())
+	shown := listing(output.Lines, a.call.budget())
 	if last := from + shown.count - 1; last < to {
 		return plain(fmt.Sprintf("%s\n[lines %d-%d are left]", shown.text, last+1, to))
 	}
@@ -190,15 +191,15 @@ func (a *asker) lines(which string) *mcp.CallToolResult {
 }
 
 // within shows one line from a character on.
-func (a *asker) within(number, from int) *mcp.CallToolResult {
-	texts, err := a.session.Lines(number, number)
+func (a *asker) within(ctx context.Context, number, from int) *mcp.CallToolResult {
+	output, err := a.session.Output(ctx, session.OutputQuery{From: number, To: number})
 	if err != nil {
 		return failure(err)
 	}
-	if len(texts) == 0 {
-		return plain(fmt.Sprintf("[there are %d lines]", a.session.LineCount()))
+	if len(output.Lines) == 0 {
+		return plain(fmt.Sprintf("[there are %d lines]", output.Total))
 	}
-	line := []rune(texts[0])
+	line := []rune(output.Lines[0].Text)
 	if from > len(line) {
 		return plain(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.session.OutputPath()))
 	}

@@ -81,7 +81,7 @@ func (s *sessions) prepared(ctx context.Context, v *view, lang string, spec work
 // opened waits until the session of a view is open, or for the deadline, and tells
 // the client how far that is. Without a session there is a result, which is nil when
 // ctx ended. later is what the model is to do if it is not open by then.
-func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.Time, later string) (Session, *mcp.CallToolResult) {
+func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.Time, later string) (*Opened, *mcp.CallToolResult) {
 	for {
 		session, ok, err := v.open(ctx, r.beat.next(deadline))
 		late := !time.Now().Before(deadline)

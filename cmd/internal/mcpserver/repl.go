@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -95,7 +95,7 @@ type asker struct {
 	*server
 	call     *request
 	view     *view
-	session  Session
+	session  *Opened
 	deadline time.Time
 	opening  string      // of the reply; may be ""
 	notes    []string    // for the state line
@@ -147,11 +147,11 @@ func (a *asker) control(ctx context.Context, input string) (rest string, err err
 func (a *asker) interruptNow(ctx context.Context) error {
 	result, err := a.session.Interrupt(ctx, 0)
 	switch result {
-	case supervisor.InterruptNotRunning, supervisor.InterruptStale:
+	case session.InterruptNotRunning, session.InterruptStale:
 		a.note("nothing was running")
-	case supervisor.InterruptPending:
-		a.fruitless = a.view.fruitless(a.session.Info().Turn)
-	case supervisor.InterruptIdle, supervisor.InterruptWaiting:
+	case session.InterruptPending:
+		a.fruitless = a.view.fruitless(a.session.info(ctx).Turn)
+	case session.InterruptIdle, session.InterruptWaiting:
 	}
 	return err
 }
@@ -164,7 +164,7 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	turn, err := a.session.Submit(ctx, code)
 	close(a.owner.begun)
 	switch {
-	case errors.Is(err, supervisor.ErrWaiting), errors.Is(err, supervisor.ErrBusy):
+	case errors.Is(err, session.ErrWaiting), errors.Is(err, session.ErrBusy):
 		a.refuse("")
 		return a.report(ctx, a.now)
 	case err != nil:
@@ -181,19 +181,19 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 // not taken for code: it was not meant to be. Where only a person may answer, the
 // model can still end the input.
 func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
-	if w := a.session.Info().Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && text != "" {
+	if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && text != "" {
 		a.refuse("")
 		return a.report(ctx, a.now)
 	}
-	in := supervisor.Input{Data: []byte(text), EOF: eof, Author: a.session.Author()}
+	in := session.Input{Data: []byte(text), EOF: eof}
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	turn, owner, err := a.view.feed(a.call.call, wait, func() (Turn, error) { return a.session.Answer(ctx, wait, in) })
+	turn, owner, err := a.view.feed(a.call.call, wait, func() (uint64, error) { return a.session.Answer(ctx, wait, in) })
 	switch {
 	case errors.Is(err, errAnswered) && text != "": // so this is code
 		return a.submit(ctx, text, eof)
-	case errors.Is(err, errAnswered), errors.Is(err, supervisor.ErrStale):
+	case errors.Is(err, errAnswered), errors.Is(err, session.ErrStale):
 		a.refuse("the wait that it was for is over")
 		return a.report(ctx, a.now)
 	case err != nil:
@@ -205,11 +205,11 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
-func (a *asker) follow(ctx context.Context, turn Turn) *mcp.CallToolResult {
+func (a *asker) follow(ctx context.Context, turn uint64) *mcp.CallToolResult {
 	a.call.lane.leave()
 	a.ran = true
 	start := time.Now()
-	result := a.await(ctx, turn.Wait)
+	result := a.await(ctx, a.until(turn))
 	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		a.giveUp(ctx, turn, time.Since(start))
 	}
@@ -218,17 +218,17 @@ func (a *asker) follow(ctx context.Context, turn Turn) *mcp.CallToolResult {
 
 // giveUp interrupts the turn of a call that was cancelled, and leaves word of that
 // for the next reply: the client shows its model nothing of this call.
-func (a *asker) giveUp(ctx context.Context, turn Turn, after time.Duration) {
+func (a *asker) giveUp(ctx context.Context, turn uint64, after time.Duration) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
 	defer cancel()
-	result, err := a.session.Interrupt(bounded, turn.ID())
+	result, err := a.session.Interrupt(bounded, turn)
 	word := "the call before was cancelled"
 	switch {
 	case err != nil:
 		a.sessions.logger.Error("a cancelled call was not interrupted", "session", a.view.name, "error", err)
-	case result == supervisor.InterruptPending:
+	case result == session.InterruptPending:
 		word += fmt.Sprintf(" after %.1f s, and its code does not react yet", after.Seconds())
-	case result == supervisor.InterruptIdle, result == supervisor.InterruptWaiting:
+	case result == session.InterruptIdle, result == session.InterruptWaiting:
 		word += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
 	}
 	a.view.leaveWord(word)
@@ -237,16 +237,23 @@ func (a *asker) giveUp(ctx context.Context, turn Turn, after time.Duration) {
 // poll waits for whatever is active, without owning it.
 func (a *asker) poll(ctx context.Context) *mcp.CallToolResult {
 	a.call.lane.leave()
-	return a.await(ctx, a.session.Wait)
+	return a.await(ctx, a.until(0))
 }
 
-// A waiter is Session.Wait, or Turn.Wait of one turn.
-type waiter func(context.Context, *supervisor.WaitOptions) (supervisor.Reply, error)
+// A waiter is Session.Wait of one turn.
+type waiter func(context.Context, *session.WaitOptions) (session.Reply, error)
+
+// until waits for one turn; 0 is whatever is active.
+func (a *asker) until(turn uint64) waiter {
+	return func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+		return a.session.Wait(ctx, turn, o)
+	}
+}
 
 // now is a waiter that does not wait.
-func (a *asker) now(ctx context.Context, o *supervisor.WaitOptions) (supervisor.Reply, error) {
+func (a *asker) now(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	o.Poll = true
-	return a.session.Wait(ctx, o)
+	return a.session.Wait(ctx, 0, o)
 }
 
 // await waits until there is nothing to wait for or the deadline passes, tells
@@ -254,7 +261,7 @@ func (a *asker) now(ctx context.Context, o *supervisor.WaitOptions) (supervisor.
 func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	beat := a.call.beat
 	for {
-		o := &supervisor.WaitOptions{Until: time.Until(beat.next(a.deadline))}
+		o := &session.WaitOptions{Until: time.Until(beat.next(a.deadline))}
 		o.Poll = o.Until <= 0
 		o.After, _ = a.view.knows()
 		r, err := wait(ctx, o)
@@ -282,15 +289,15 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 }
 
 // isOver reports whether there is nothing to wait for.
-func isOver(r supervisor.Reply) bool {
+func isOver(r session.Reply) bool {
 	return r.Outcome != "" || r.Wait != nil ||
-		r.State != supervisor.StateStarting && r.State != supervisor.StateRunning
+		r.State != session.StateStarting && r.State != session.StateRunning
 }
 
 // report tells the caller what is new.
 func (a *asker) report(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	after, _ := a.view.knows()
-	r, err := wait(ctx, &supervisor.WaitOptions{Poll: true, After: after})
+	r, err := wait(ctx, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
 		return a.lost(ctx, err)
 	}
@@ -300,14 +307,14 @@ func (a *asker) report(ctx context.Context, wait waiter) *mcp.CallToolResult {
 // tell makes a result of r, which holds what is new after a cursor. The cursor
 // may have been moved by another call since, and is moved by this one when the
 // client gets the result.
-func (a *asker) tell(ctx context.Context, wait waiter, r supervisor.Reply, after timeline.Seq) *mcp.CallToolResult {
+func (a *asker) tell(ctx context.Context, wait waiter, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
 	if !a.view.afterCancelled(ctx, a.owner) || !a.view.beginReport(ctx) {
 		return nil
 	}
 	a.unused()
 	if cursor, _ := a.view.knows(); cursor != after {
 		var err error
-		if r, err = wait(ctx, &supervisor.WaitOptions{Poll: true, After: cursor}); err != nil {
+		if r, err = wait(ctx, &session.WaitOptions{Poll: true, After: cursor}); err != nil {
 			a.view.endReport()
 			return a.lost(ctx, err)
 		}

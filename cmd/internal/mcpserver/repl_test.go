@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -298,11 +298,11 @@ func TestRepl_LateOutputOpensTheNextReplyWithItsLabel(t *testing.T) {
 func TestRepl_TurnsOfOthersAreLabelled(t *testing.T) {
 	c := greet(t, nil)
 	c.repl("print 1")
-	turn, err := c.main().SubmitAs(t.Context(), "ada", "print hers")
+	turn, err := c.main().As("ada").Submit(t.Context(), "print hers")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := turn.Wait(t.Context(), supervisor.Until(deadline)); err != nil {
+	if _, err := c.main().Wait(t.Context(), turn, session.Until(deadline)); err != nil {
 		t.Fatal(err)
 	}
 	wantPart(t, c.repl("print mine"), "turn 2 by ada", "hers", "mine")

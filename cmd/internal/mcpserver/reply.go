@@ -11,13 +11,13 @@ import (
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
-func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
+func (a *asker) render(r session.Reply) *mcp.CallToolResult {
 	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
 	rendering := a.rendering(r)
 	c := content{noImages: a.call.manner().raw}
@@ -36,7 +36,7 @@ func (a *asker) render(r supervisor.Reply) *mcp.CallToolResult {
 		c.trim(timeline.Plain(r.Wait.Prompt)) // the state line has it
 	}
 	failure := unseenError(r, rendering)
-	dead := r.State == supervisor.StateEnded && unready(r)
+	dead := r.State == session.StateEnded && unready(r)
 	if dead && a.ran {
 		a.refuse("there is no interpreter")
 	}
@@ -80,7 +80,7 @@ const (
 )
 
 // rendering is the text of a reply, within what the client lets through.
-func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
+func (a *asker) rendering(r session.Reply) timeline.Rendering {
 	most := a.call.budget()
 	rest := stateChars
 	for _, e := range r.Events {
@@ -110,7 +110,7 @@ func (a *asker) rendering(r supervisor.Reply) timeline.Rendering {
 
 // unseenError tells an error of the turn that its output does not show: user
 // code may have closed or replaced the stream that it would stand in.
-func unseenError(r supervisor.Reply, seen timeline.Rendering) string {
+func unseenError(r session.Reply, seen timeline.Rendering) string {
 	if r.Outcome != "error" {
 		return ""
 	}
@@ -168,8 +168,8 @@ func (c *content) trim(prompt string) {
 }
 
 // doneText says that a turn is over, and how long it took if that is worth a word.
-func doneText(r supervisor.Reply) string {
-	text := map[string]string{"ok": "done", "error": "an error ended it", "ended": "the session ended"}[r.Outcome]
+func doneText(r session.Reply) string {
+	text := map[timeline.Outcome]string{"ok": "done", "error": "an error ended it", "ended": "the session ended"}[r.Outcome]
 	if r.Elapsed >= time.Second {
 		text += fmt.Sprintf(" after %.1f s", r.Elapsed.Seconds())
 	}
@@ -178,7 +178,7 @@ func doneText(r supervisor.Reply) string {
 
 // stateLine is the bracketed line of a reply, or "" when there is nothing to know. An
 // input that was not used comes first: a model reads the rest as news of its own code.
-func (a *asker) stateLine(r supervisor.Reply) string {
+func (a *asker) stateLine(r session.Reply) string {
 	state, advice := a.state(r)
 	var facts []string
 	if a.refused {
@@ -208,16 +208,16 @@ func (a *asker) stateLine(r supervisor.Reply) string {
 const notRun = "your input was NOT run"
 
 // state is where the session is, and what the model can do about it; both may be "".
-func (a *asker) state(r supervisor.Reply) (state, advice string) {
+func (a *asker) state(r session.Reply) (state, advice string) {
 	switch {
 	case r.Wait != nil:
 		if !a.stdin.ofModel(r.Wait) {
 			advice = a.advice(r.Wait)
 		}
 		return waitText(r.Wait, a.fullScreen), advice
-	case r.State == supervisor.StateEnded && unready(r):
+	case r.State == session.StateEnded && unready(r):
 		return startAdvice, ""
-	case r.State == supervisor.StateEnded:
+	case r.State == session.StateEnded:
 		if !tells[timeline.GenerationEnded](r) {
 			return "the session ended: input starts a new one", ""
 		}
@@ -228,13 +228,13 @@ func (a *asker) state(r supervisor.Reply) (state, advice string) {
 		if where := a.elsewhere(r); where != "" {
 			return doneText(r) + where, ""
 		}
-	case r.State == supervisor.StateStarting:
+	case r.State == session.StateStarting:
 		return fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds()), ": call repl_output to wait, repl_reset to start again"
-	case r.State == supervisor.StateRunning && a.fruitless == 1:
+	case r.State == session.StateRunning && a.fruitless == 1:
 		return "still running " + progressText(r) + ": the interrupt had no effect yet", ". Interrupt again, which is harder to ignore, or repl_reset"
-	case r.State == supervisor.StateRunning && a.fruitless > 1:
+	case r.State == session.StateRunning && a.fruitless > 1:
 		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.fruitless), ". repl_reset ends it, and its variables are lost"
-	case r.State == supervisor.StateRunning, r.State == supervisor.StateStopping:
+	case r.State == session.StateRunning, r.State == session.StateStopping:
 		state = r.State.String() + " " + progressText(r)
 		if a.refused && a.refusal == "" {
 			state = "the session is still " + state
@@ -246,7 +246,7 @@ func (a *asker) state(r supervisor.Reply) (state, advice string) {
 
 // elsewhere reports where the output of a turn is that this call started, when
 // another call received all of it first: each piece is delivered once.
-func (a *asker) elsewhere(r supervisor.Reply) string {
+func (a *asker) elsewhere(r session.Reply) string {
 	if !a.started || r.OutputBytes == 0 || tells[timeline.Text](r) {
 		return ""
 	}
@@ -272,7 +272,7 @@ func once(events []timeline.Event) []timeline.Event {
 
 // unready reports whether the last worker that r tells of ended before it could take
 // an input.
-func unready(r supervisor.Reply) bool {
+func unready(r session.Reply) bool {
 	for _, e := range slices.Backward(r.Events) {
 		if end, ok := e.Body.(timeline.GenerationEnded); ok {
 			return end.Unready
@@ -282,7 +282,7 @@ func unready(r supervisor.Reply) bool {
 }
 
 // tells reports whether an event of this kind is new in a reply.
-func tells[B timeline.Body](r supervisor.Reply) bool {
+func tells[B timeline.Body](r session.Reply) bool {
 	return slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
 		_, ok := e.Body.(B)
 		return ok
@@ -290,7 +290,7 @@ func tells[B timeline.Body](r supervisor.Reply) bool {
 }
 
 // waitText says who waits for what. What a full-screen program has drawn is no prompt.
-func waitText(w *supervisor.Wait, fullScreen bool) string {
+func waitText(w *session.Wait, fullScreen bool) string {
 	if fullScreen && w.Terminal && !w.Secret {
 		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
 	}
@@ -302,8 +302,8 @@ func waitText(w *supervisor.Wait, fullScreen bool) string {
 	if w.Terminal && w.Reader != "" {
 		about = append(about, w.Reader)
 	}
-	if w.Kind == "debugger" || w.Kind == "continue" {
-		about = append(about, w.Kind)
+	if w.Kind == timeline.WaitDebugger || w.Kind == timeline.WaitContinue {
+		about = append(about, string(w.Kind))
 	}
 	if len(about) > 0 {
 		text += " (" + strings.Join(about, ", ") + ")"
@@ -324,7 +324,7 @@ func lastRunes(s string, most int) string {
 }
 
 // progressText says how far a turn is.
-func progressText(r supervisor.Reply) string {
+func progressText(r session.Reply) string {
 	sofar := "no output so far"
 	if r.OutputBytes > 0 {
 		sofar = timeline.ByteCount(r.OutputBytes) + " so far"
@@ -334,7 +334,7 @@ func progressText(r supervisor.Reply) string {
 
 // lastWords is the last line that the turn has printed, for a person: short, and
 // without what is not to be seen.
-func lastWords(r supervisor.Reply) string {
+func lastWords(r session.Reply) string {
 	const enough, most = 4 << 10, 120 // bytes that are looked at, and characters that are shown
 	var text []byte
 	for _, e := range slices.Backward(r.Events) {
@@ -379,7 +379,7 @@ func plain(text string) *mcp.CallToolResult {
 // can repair it.
 func failure(err error) *mcp.CallToolResult {
 	text := strings.TrimPrefix(err.Error(), "supervisor: ")
-	if _, ok := errors.AsType[*supervisor.StartError](err); ok {
+	if _, ok := errors.AsType[*session.Error](err); ok {
 		text += "\n[" + startAdvice + "]"
 	}
 	result := plain(text)
@@ -393,7 +393,7 @@ func (a *asker) lost(ctx context.Context, err error) *mcp.CallToolResult {
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case errors.Is(err, supervisor.ErrClosed):
+	case errors.Is(err, session.ErrClosed):
 		a.sessions.forget(a.view)
 		return failure(errors.New("this session is not there any more, and its variables are lost: it was closed, or the daemon that had it ended; the next call starts a new one"))
 	}
@@ -408,7 +408,7 @@ func (s *server) openFailure(err error) *mcp.CallToolResult {
 	if unready, ok := errors.AsType[*PrepareError](err); ok {
 		return failure(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails, too, tell the user, who chose this when starting the server (--with)]", unready))
 	}
-	if !errors.Is(err, supervisor.ErrLimit) {
+	if !errors.Is(err, session.ErrLimit) {
 		return failure(err)
 	}
 	var names []string

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -38,7 +38,7 @@ func TestScreens_WhatIsDrawnOnOneIsNoOutput(t *testing.T) {
 }
 
 func TestScreens_AWaitInOneHasNoPrompt(t *testing.T) {
-	w := &supervisor.Wait{Terminal: true, Reader: "vi", Kind: "line", Prompt: "~  ~  1,1 All"}
+	w := &session.Wait{Terminal: true, Reader: "vi", Kind: "line", Prompt: "~  ~  1,1 All"}
 	if got := waitText(w, true); got != "waiting for input (full-screen program vi): answer with keys, or repl_interrupt" {
 		t.Errorf("got %q", got)
 	}

@@ -246,7 +246,8 @@ func TestServer_EndOfInputEndsEverythingAtOnce(t *testing.T) {
 	c := greet(t, nil)
 	c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
-	pid := c.main().Info().PID
+	info, _ := c.main().Info(t.Context())
+	pid := info.PID
 	if pid == 0 {
 		t.Fatal("no worker")
 	}

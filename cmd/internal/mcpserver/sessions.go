@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -119,7 +120,7 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, supervisor.ErrClosed
+		return nil, nil, session.ErrClosed
 	}
 	named := name != ""
 	if s.shared && !named {
@@ -161,7 +162,7 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 		lang, guessed = s.assumed(s.place(dir)), true
 	}
 	if s.openingLocked() >= maxOpening {
-		return nil, nil, fmt.Errorf("%w: %d are not open yet", supervisor.ErrLimit, maxOpening)
+		return nil, nil, fmt.Errorf("%w: %d are not open yet", session.ErrLimit, maxOpening)
 	}
 	if name == newSession {
 		name = s.freeNameLocked(lang)
@@ -293,7 +294,7 @@ func (s *sessions) all() []*view {
 
 // describe is what there is to say about every session, by name, and
 // those that are not open yet. Those of a host are all that it has, also others'.
-func (s *sessions) describe(ctx context.Context) (all []supervisor.Info, opening []*view, err error) {
+func (s *sessions) describe(ctx context.Context) (all []session.Info, opening []*view, err error) {
 	if s.host != nil {
 		ctx, cancel := context.WithTimeout(ctx, listTime)
 		defer cancel()
@@ -302,13 +303,13 @@ func (s *sessions) describe(ctx context.Context) (all []supervisor.Info, opening
 		}
 	}
 	for _, v := range s.all() {
-		session, ok := v.isOpen()
+		opened, ok := v.isOpen()
 		switch {
-		case !ok && !slices.ContainsFunc(all, func(i supervisor.Info) bool { return i.Name == v.name }):
+		case !ok && !slices.ContainsFunc(all, func(i session.Info) bool { return i.Name == v.name }):
 			opening = append(opening, v)
 		case ok && s.host == nil:
-			i := session.Info()
-			i.Name, i.Worker.Language = v.name, v.lang // as the caller knows it, and before its worker is ready
+			i := opened.info(ctx)
+			i.Name, i.Language = v.name, v.lang // as the caller knows it, and before its worker is ready
 			all = append(all, i)
 		}
 	}
@@ -344,20 +345,20 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 	return v
 }
 
-func (s *sessions) open(ctx context.Context, v *view, lang string) (Session, error) {
+func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, error) {
 	spec, err := s.prepared(ctx, v, lang, s.specs[lang](v.dir))
 	if err != nil {
 		return nil, err
 	}
-	session, err := s.supervisor.Open(ctx, s.prefix+v.name, spec)
-	if errors.Is(err, supervisor.ErrLimit) && s.makeRoom() {
-		session, err = s.supervisor.Open(ctx, s.prefix+v.name, spec)
+	opened, err := s.supervisor.Open(ctx, s.prefix+v.name, spec)
+	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
+		opened, err = s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	}
 	if err != nil {
 		return nil, calledBy(v.name, err)
 	}
 	v.leaveWord(s.newWord(spec.Notice))
-	return own{session, s.author}, nil
+	return own(opened, s.author), nil
 }
 
 // newWord tells the model, once, what it should know of a session that was made:
@@ -380,37 +381,38 @@ func (s *sessions) withWord() string {
 
 // calledBy is why a session was not opened, with its name as the caller knows it.
 func calledBy(name string, err error) error {
-	if start, ok := errors.AsType[*supervisor.StartError](err); ok {
-		return &supervisor.StartError{Session: name, Err: start.Err}
-	}
-	if _, ok := errors.AsType[*supervisor.NameError](err); ok {
-		return &supervisor.NameError{Name: name}
+	said, ok := errors.AsType[*session.Error](err)
+	switch {
+	case ok && said.Kind == session.KindStart && said.Cause != nil:
+		return &session.Error{Kind: said.Kind, Message: fmt.Sprintf("session %q did not start: %v", name, said.Cause), Cause: said.Cause}
+	case ok && said.Kind == session.KindName:
+		return &session.Error{Kind: said.Kind, Message: fmt.Sprintf("%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)}
 	}
 	return err
 }
 
 // openAt opens the session of a view at the host, and goes on reading where this
 // client stopped when it was here before.
-func (s *sessions) openAt(ctx context.Context, v *view) (Session, error) {
+func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 	opened, err := s.host.Open(ctx, v.name, v.lang, v.dir, v.preparing.report)
-	if errors.Is(err, supervisor.ErrClosed) {
+	if errors.Is(err, session.ErrClosed) {
 		return nil, s.notThere(ctx, v.name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	session := opened.Session
+	info := opened.info(ctx)
 	var word []string
 	works := v.dir
 	if opened.Made {
 		if v.name != MainSession && v.name != v.lang {
 			word = append(word, fmt.Sprintf("new session %q", v.name))
 		}
-		if new := s.newWord(session.Info().Notice); new != "" {
+		if new := s.newWord(info.Notice); new != "" {
 			word = append(word, new)
 		}
 	} else {
-		info, known := session.Info(), session.Mark(0)
+		known := opened.Read
 		if known == 0 {
 			word = append(word, fmt.Sprintf("this session was there before: %d turns were run in it", info.Turn))
 			known = info.LastSeq
@@ -422,7 +424,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (Session, error) {
 		}
 		v.resume(known)
 		s.mu.Lock()
-		v.lang = info.Worker.Language
+		v.lang = info.Language
 		s.mu.Unlock()
 		works = info.Dir
 	}
@@ -430,7 +432,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (Session, error) {
 		word = append(word, "it works in "+works)
 	}
 	v.leaveWord(strings.Join(word, "; "))
-	return session, nil
+	return opened, nil
 }
 
 // notThere is the error about a session that the host does not have, and that no
@@ -495,10 +497,10 @@ func (s *sessions) expire(v *view) {
 // makeRoom closes one session that has no worker, and with it nothing to lose.
 func (s *sessions) makeRoom() bool {
 	for _, v := range s.all() {
-		session, ok := v.isOpen()
-		if ok && session.Info().State == supervisor.StateEnded {
+		opened, ok := v.isOpen()
+		if ok && opened.info(s.ctx).State == session.StateEnded {
 			s.forget(v)
-			return session.Close(context.Background()) == nil
+			return opened.Leave(context.Background()) == nil
 		}
 	}
 	return false

@@ -3,7 +3,7 @@ package mcpserver
 import (
 	"fmt"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // A StdinPolicy says who answers code that reads its standard input.
@@ -22,7 +22,7 @@ func StdinPolicies() []StdinPolicy {
 }
 
 // ofModel reports whether the model may answer w.
-func (p StdinPolicy) ofModel(w *supervisor.Wait) bool {
+func (p StdinPolicy) ofModel(w *session.Wait) bool {
 	return p == StdinModel || p == StdinAuto && !w.Secret
 }
 
@@ -47,7 +47,7 @@ func (p StdinPolicy) taught() string {
 const maxDenied = 100
 
 // advice says what the model can do about a wait that it may not answer.
-func (a *asker) advice(w *supervisor.Wait) string {
+func (a *asker) advice(w *session.Wait) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
 	case a.stdin == StdinDeny && a.denied >= maxDenied:
@@ -58,8 +58,8 @@ func (a *asker) advice(w *supervisor.Wait) string {
 		return ": the user is being asked; repl_output waits, " + giveUp
 	case a.call.asks(w) != askNothing:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
-	case a.session.ByHand() != "":
-		return fmt.Sprintf(": only the user may answer; tell them to run %q in a terminal and to type it there. repl_output waits for that, %s", a.session.ByHand(), giveUp)
+	case a.session.ByHand != "":
+		return fmt.Sprintf(": only the user may answer; tell them to run %q in a terminal and to type it there. repl_output waits for that, %s", a.session.ByHand, giveUp)
 	case w.Secret:
 		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
 	default:

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -26,7 +26,7 @@ type view struct {
 	giveUp    context.CancelFunc // ends the opening
 
 	opened  chan struct{} // closed when session or err is set
-	session Session       // nil if opening failed
+	session *Opened       // nil if opening failed
 	err     error
 
 	pictures gallery // of a session that is open
@@ -79,7 +79,7 @@ func newView(name, lang, dir string) *view {
 }
 
 // isOpen is the session if it has been opened.
-func (v *view) isOpen() (Session, bool) {
+func (v *view) isOpen() (*Opened, bool) {
 	select {
 	case <-v.opened:
 		return v.session, v.err == nil
@@ -90,7 +90,7 @@ func (v *view) isOpen() (Session, bool) {
 
 // open waits for the session, until the deadline. ok is false when that passed,
 // or ctx ended.
-func (v *view) open(ctx context.Context, deadline time.Time) (s Session, ok bool, err error) {
+func (v *view) open(ctx context.Context, deadline time.Time) (s *Opened, ok bool, err error) {
 	select {
 	case <-v.opened: // no timer when it is open
 		return v.session, true, v.err
@@ -125,7 +125,7 @@ func (v *view) close(logger *slog.Logger) {
 	if v.err != nil {
 		return
 	}
-	if err := v.session.Close(context.Background()); err != nil {
+	if err := v.session.Leave(context.Background()); err != nil {
 		logger.Error("a session did not close cleanly", "session", v.name, "error", err)
 	}
 }
@@ -155,13 +155,13 @@ func (v *view) expectCode() {
 
 // told moves the cursor to what the caller has read. A reply that a later one has
 // overtaken moves nothing.
-func (v *view) told(r supervisor.Reply, fullScreen bool) {
-	if v.tell(r, fullScreen) {
+func (v *view) told(r session.Reply, fullScreen bool) {
+	if v.tell(r, fullScreen) && v.session.Mark != nil {
 		v.session.Mark(r.Next)
 	}
 }
 
-func (v *view) tell(r supervisor.Reply, fullScreen bool) bool {
+func (v *view) tell(r session.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r.Next < v.cursor {
@@ -231,15 +231,15 @@ func (v *view) endReport() { <-v.reporting }
 var errAnswered = errors.New("an earlier call has answered the wait")
 
 // feed answers a wait: with it the next input is code again, and c owns the turn.
-func (v *view) feed(c *call, wait timeline.Seq, answer func() (Turn, error)) (Turn, *owner, error) {
+func (v *view) feed(c *call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
 	v.answering.Lock()
 	defer v.answering.Unlock()
 	if v.answered == wait {
-		return nil, nil, errAnswered
+		return 0, nil, errAnswered
 	}
 	turn, err := answer()
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	v.answered = wait
 	v.expectCode()

@@ -73,9 +73,9 @@ func checkKeys(params []byte, p any) error {
 		return nil
 	}
 	known := make(map[string]bool)
-	for f := range reflect.TypeOf(p).Elem().Fields() {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(p).Elem()) { // embedded ones, too
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		known[name] = true
+		known[name] = !f.Anonymous
 	}
 	d := json.NewDecoder(bytes.NewReader(params))
 	if _, err := d.Token(); err != nil { // {

@@ -12,13 +12,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A conversation is what goes on between the person and the session.
 type conversation struct {
-	session Session
+	session session.Session
 	o       Options
 	editor  *editor
 	printer *printer
@@ -33,22 +33,22 @@ type conversation struct {
 // run alternates between waiting for the session and asking the person.
 func (c *conversation) run(ctx context.Context) (status int, err error) {
 	for {
-		reply, err := c.session.Wait(ctx, &supervisor.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
-		if err != nil || reply.State == supervisor.StateStopping || !c.printer.caughtUp(ctx, reply.Next) {
+		reply, err := c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
+		if err != nil || reply.State == session.StateStopping || !c.printer.caughtUp(ctx, reply.Next) {
 			return 0, nil // somebody else ends the session
 		}
 		c.cursor = reply.Next
-		if reply.State == supervisor.StateEnded {
+		if reply.State == session.StateEnded {
 			end := LastEnd(reply)
 			switch {
 			case !c.greeted:
-				return 0, fmt.Errorf("%s ended before it was ready: %s", c.session.Info().Executable, end.Reason)
+				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
 			case end.Clean:
 				return c.o.ExitStatus(end), nil
 			}
 		}
-		c.greet()
-		if reply.State == supervisor.StateWaiting {
+		c.greet(ctx)
+		if reply.State == session.StateWaiting {
 			err = c.answer(ctx, *reply.Wait)
 		} else {
 			err = c.ask(ctx, reply.Prompt)
@@ -66,7 +66,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 }
 
 // LastEnd is how the runtime ended, as the reply tells; zero when it does not.
-func LastEnd(reply supervisor.Reply) timeline.GenerationEnded {
+func LastEnd(reply session.Reply) timeline.GenerationEnded {
 	for _, e := range slices.Backward(reply.Events) {
 		if end, ok := e.Body.(timeline.GenerationEnded); ok {
 			return end
@@ -76,12 +76,12 @@ func LastEnd(reply supervisor.Reply) timeline.GenerationEnded {
 }
 
 // greet says once what this is.
-func (c *conversation) greet() {
+func (c *conversation) greet(ctx context.Context) {
 	if c.greeted {
 		return
 	}
 	c.greeted = true
-	i := c.session.Info()
+	i := c.info(ctx)
 	end := "ends"
 	if c.o.GoesOn {
 		end = "leaves"
@@ -91,7 +91,16 @@ func (c *conversation) greet() {
 	}
 	c.editor.freshLine()
 	_, _ = fmt.Fprintf(c.editor, "%s %s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
-		title(i.Worker.Language), i.Worker.RuntimeVersion, i.Executable, i.Why, end)
+		title(i.Language), i.Runtime, i.Executable, i.Why, end)
+}
+
+// info describes the session; one that cannot be reached has ended.
+func (c *conversation) info(ctx context.Context) session.Info {
+	i, err := c.session.Info(ctx)
+	if err != nil {
+		return session.Info{State: session.StateEnded}
+	}
+	return i
 }
 
 // title is a language's name as it is written: "python" is Python.
@@ -112,13 +121,14 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 	case err != nil:
 		return err
 	}
-	return c.session.Submit(ctx, code)
+	_, err = c.session.Submit(ctx, code)
+	return err
 }
 
 // othersRun reports whether somebody else's code runs while the person edits.
-func (c *conversation) othersRun() bool {
-	state := c.session.Info().State
-	return state == supervisor.StateRunning || state == supervisor.StateWaiting
+func (c *conversation) othersRun(ctx context.Context) bool {
+	state := c.info(ctx).State
+	return state == session.StateRunning || state == session.StateWaiting
 }
 
 // input reads lines until they are a whole input. errCancelled says that somebody
@@ -131,9 +141,9 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 			prompt = c.o.Continuation
 		}
 		c.editor.freshLine()
-		line, more, err := c.editor.code(prompt, len(c.lines) == 0, func(text string) supervisor.Completion { return c.complete(ctx, text) })
+		line, more, err := c.editor.code(prompt, len(c.lines) == 0, func(text string) session.Completion { return c.complete(ctx, text) })
 		switch {
-		case errors.Is(err, errInterrupted) && len(c.lines) == 0 && !c.editor.typed && c.othersRun():
+		case errors.Is(err, errInterrupted) && len(c.lines) == 0 && !c.editor.typed && c.othersRun(ctx):
 			c.interrupt(ctx)
 			return "", errCancelled
 		case errors.Is(err, errInterrupted):
@@ -165,33 +175,33 @@ const parseTries = 4
 // whole asks the runtime whether code is a whole input. After its end, that
 // takes a new one.
 func (c *conversation) whole(ctx context.Context, code string) bool {
-	if c.session.Info().State == supervisor.StateEnded {
+	if c.info(ctx).State == session.StateEnded {
 		if c.session.Reset(ctx) != nil {
 			return true // submitting it fails in the same way, and says so
 		}
-		_, _ = c.session.Wait(ctx, &supervisor.WaitOptions{After: c.cursor})
+		_, _ = c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor})
 	}
 	status, err := c.session.Parse(ctx, code)
 	// A busy machine may not say in time, and half an input is not to be run.
 	for range parseTries - 1 {
-		if err != nil || status != supervisor.ParseUnknown {
+		if err != nil || status != session.ParseUnknown {
 			break
 		}
 		status, err = c.session.Parse(ctx, code)
 	}
-	return err != nil || status != supervisor.ParseIncomplete
+	return err != nil || status != session.ParseIncomplete
 }
 
 // complete asks the runtime how the line can go on. Positions count from the
 // beginning of the line, although the runtime is shown the lines before as well.
-func (c *conversation) complete(ctx context.Context, line string) supervisor.Completion {
+func (c *conversation) complete(ctx context.Context, line string) session.Completion {
 	before := ""
 	if len(c.lines) > 0 {
 		before = strings.Join(c.lines, "\n") + "\n"
 	}
 	found, err := c.session.Complete(ctx, before+line, len(before)+len(line))
 	if err != nil || found.Start < len(before) {
-		return supervisor.Completion{}
+		return session.Completion{}
 	}
 	found.Start -= len(before)
 	return found
@@ -199,13 +209,13 @@ func (c *conversation) complete(ctx context.Context, line string) supervisor.Com
 
 // answer reads what a wait asks for, behind the question, which is output and
 // on the screen already.
-func (c *conversation) answer(ctx context.Context, w supervisor.Wait) error {
+func (c *conversation) answer(ctx context.Context, w session.Wait) error {
 	prompt := w.Prompt
 	if c.editor.screen.shows(prompt) {
 		prompt = ""
 	}
 	line, err := c.editor.answer(w.ID, prompt, w.Secret)
-	input := supervisor.Input{Data: []byte(line + "\n")}
+	input := session.Input{Data: []byte(line + "\n")}
 	switch {
 	case ctx.Err() != nil, errors.Is(err, errCancelled):
 		return nil
@@ -213,11 +223,11 @@ func (c *conversation) answer(ctx context.Context, w supervisor.Wait) error {
 		_, err = c.session.Interrupt(ctx, w.Turn)
 		return err
 	case errors.Is(err, io.EOF):
-		input = supervisor.Input{EOF: true}
+		input = session.Input{EOF: true}
 	case err != nil:
 		return err
 	}
-	if err := c.session.Answer(ctx, w.ID, input); !errors.Is(err, supervisor.ErrStale) {
+	if _, err := c.session.Answer(ctx, w.ID, input); !errors.Is(err, session.ErrStale) {
 		return err
 	}
 	return nil // its wait ended by itself at the same moment
@@ -236,7 +246,7 @@ func (c *conversation) signals(ctx context.Context) {
 			return
 		case <-window:
 			c.editor.resized()
-			_ = c.session.Resize(windowSize())
+			_ = c.session.Resize(ctx, windowSize())
 		case <-sent:
 			c.interrupt(ctx)
 		case <-c.pressed:
@@ -248,7 +258,7 @@ func (c *conversation) signals(ctx context.Context) {
 
 func (c *conversation) interrupt(ctx context.Context) {
 	result, err := c.session.Interrupt(ctx, 0)
-	if err == nil && result == supervisor.InterruptPending {
+	if err == nil && result == session.InterruptPending {
 		c.printer.note(`still running; press Ctrl-C again to force it, Ctrl-\ to quit`)
 	}
 }

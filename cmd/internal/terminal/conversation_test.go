@@ -4,22 +4,24 @@ import (
 	"context"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // slowParser does not say in time, for some times.
 type slowParser struct {
-	Session
+	session.Session
 	silent int
 }
 
-func (s *slowParser) Info() supervisor.Info { return supervisor.Info{State: supervisor.StateIdle} }
+func (s *slowParser) Info(context.Context) (session.Info, error) {
+	return session.Info{State: session.StateIdle}, nil
+}
 
-func (s *slowParser) Parse(context.Context, string) (supervisor.ParseStatus, error) {
+func (s *slowParser) Parse(context.Context, string) (session.ParseStatus, error) {
 	if s.silent--; s.silent >= 0 {
-		return supervisor.ParseUnknown, nil
+		return session.ParseUnknown, nil
 	}
-	return supervisor.ParseIncomplete, nil
+	return session.ParseIncomplete, nil
 }
 
 func TestConversation_HalfAnInputIsNotRunOnABusyMachine(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ergochat/readline"
 	"golang.org/x/term"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -30,7 +30,7 @@ var (
 const indentation = "    "
 
 // A completer says what may stand in place of text[Start:].
-type completer func(text string) supervisor.Completion
+type completer func(text string) session.Completion
 
 // An editor lets the person edit one line at a time. Everything that is shown
 // goes through its Write, also while a line is edited, which is then redrawn
@@ -344,10 +344,10 @@ func (c *completion) Do(line []rune, pos int) ([][]rune, int) {
 }
 
 // windowSize is the terminal's, or the usual one when it does not tell.
-func windowSize() supervisor.Size {
+func windowSize() session.Size {
 	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {
-		return supervisor.Size{Rows: 24, Cols: 80}
+		return session.Size{Rows: 24, Cols: 80}
 	}
-	return supervisor.Size{Rows: uint16(min(rows, math.MaxUint16)), Cols: uint16(min(cols, math.MaxUint16))}
+	return session.Size{Rows: uint16(min(rows, math.MaxUint16)), Cols: uint16(min(cols, math.MaxUint16))}
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/ergochat/readline"
 
-	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // offers completes everything by the same answer.
 func offers(start int, matches ...string) completer {
-	return func(string) supervisor.Completion { return supervisor.Completion{Start: start, Matches: matches} }
+	return func(string) session.Completion { return session.Completion{Start: start, Matches: matches} }
 }
 
 func TestCompletion_CandidatesGoOnBehindTheCursor(t *testing.T) {

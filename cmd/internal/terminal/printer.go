@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -26,12 +27,17 @@ type printer struct {
 	changed chan struct{} // guarded by mu: closed when shown grows
 }
 
-// run shows events until ctx ends or the session is closed.
-func (p *printer) run(ctx context.Context, s Session) {
-	for e := range s.Events(ctx, 0) {
+// run shows events until ctx ends, or the session is closed or cannot be reached any
+// more. It returns that error.
+func (p *printer) run(ctx context.Context, s session.Session) error {
+	for e, err := range s.Events(ctx, 0) {
+		if err != nil {
+			return err
+		}
 		p.show(e)
 		p.advance(e)
 	}
+	return nil
 }
 
 func (p *printer) show(e timeline.Event) {

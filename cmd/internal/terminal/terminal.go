@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -51,7 +52,7 @@ type Options struct {
 // must be a terminal, and standard error. It returns when they end it with
 // Ctrl-D, when the runtime ends itself in a turn (status says how), or when ctx
 // ends. The terminal is as it was before. It does not close s.
-func Run(ctx context.Context, s Session, opts *Options) (status int, err error) {
+func Run(ctx context.Context, s session.Session, opts *Options) (status int, err error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -96,19 +97,25 @@ func Run(ctx context.Context, s Session, opts *Options) (status int, err error) 
 		p.err = ed
 	}
 	c := &conversation{session: s, o: o, editor: ed, printer: p, pressed: pressed}
-	_ = s.Resize(windowSize())
+	_ = s.Resize(ctx, windowSize())
 
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop() // before waiting
+	var lost error // why the session cannot be reached any more; wg guards it
 	wg.Go(func() {
-		p.run(ctx, s)
-		stop() // the session was closed, or cannot be reached any more
+		if err := p.run(ctx, s); ctx.Err() == nil {
+			lost = err
+		}
+		stop()
 	})
 	wg.Go(func() { c.signals(ctx) })
 	status, err = c.run(ctx)
+	stop()
+	wg.Wait()
 	if quit.Load() {
 		status = quitStatus
+	}
+	if err == nil {
+		err = lost
 	}
 	return status, err
 }

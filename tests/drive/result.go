@@ -1,4 +1,4 @@
-package session
+package drive
 
 import (
 	"fmt"
@@ -59,8 +59,8 @@ func (res Result) Script() string {
 			if x.Terminal {
 				b.WriteString(x.Reader + " ")
 			}
-			if x.Kind != "line" {
-				b.WriteString(x.Kind + " ")
+			if x.Kind != timeline.WaitLine {
+				b.WriteString(string(x.Kind) + " ")
 			}
 			fmt.Fprintf(&b, "wait %q]", x.Prompt)
 		case timeline.InputLine:

@@ -1,12 +1,12 @@
-// Package session drives sessions of a real runtime in tests, turn by turn: for the
+// Package drive drives sessions of a real runtime in tests, turn by turn: for the
 // tests of what a program that embeds the supervisor may rely on. Everything goes
 // through the public API, and nothing is judged here but that it comes in time.
 //
-//	r := session.Open(t, spec)
+//	r := drive.Open(t, spec)
 //	r.Run(t, "input('a? ')", "b").Wants(t, `a? [wait "a? "][line "b"]'b'`+"\n")
 //
 // It starts no goroutine; all is the test's goroutine's.
-package session
+package drive
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -82,8 +83,8 @@ func Launch(t *testing.T, spec workers.Spec) *REPL {
 // Settle waits until the session is ready for input.
 func (r *REPL) Settle(t *testing.T) {
 	t.Helper()
-	reply, err := r.Wait(Limited(t), nil)
-	if err != nil || reply.State != supervisor.StateIdle {
+	reply, err := r.Wait(Limited(t), 0, nil)
+	if err != nil || reply.State != session.StateIdle {
 		t.Fatalf("the session is %s, want idle: %v %q", reply.State, err, reply.Text())
 	}
 	r.seen = reply.Next
@@ -106,7 +107,7 @@ func (r *REPL) Run(t *testing.T, code string, answers ...string) Result {
 }
 
 // Begin starts a turn.
-func (r *REPL) Begin(t *testing.T, code string) *supervisor.Turn {
+func (r *REPL) Begin(t *testing.T, code string) uint64 {
 	t.Helper()
 	turn, err := r.Submit(t.Context(), code)
 	if err != nil {
@@ -116,21 +117,21 @@ func (r *REPL) Begin(t *testing.T, code string) *supervisor.Turn {
 }
 
 // Finish is Run for a turn that was begun.
-func (r *REPL) Finish(t *testing.T, turn *supervisor.Turn, answers ...string) Result {
+func (r *REPL) Finish(t *testing.T, turn uint64, answers ...string) Result {
 	t.Helper()
 	return r.follow(t, turn, answers, false)
 }
 
 // Ended is Finish for a turn that something else ends, whatever it waits for when
 // there are no more answers.
-func (r *REPL) Ended(t *testing.T, turn *supervisor.Turn, answers ...string) Result {
+func (r *REPL) Ended(t *testing.T, turn uint64, answers ...string) Result {
 	t.Helper()
 	return r.follow(t, turn, answers, true)
 }
 
 // follow reads events until the turn has ended. Without wait, a wait for which
 // there is no answer is the end as well.
-func (r *REPL) follow(t *testing.T, turn *supervisor.Turn, answers []string, wait bool) Result {
+func (r *REPL) follow(t *testing.T, turn uint64, answers []string, wait bool) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
@@ -147,23 +148,23 @@ func (r *REPL) follow(t *testing.T, turn *supervisor.Turn, answers []string, wai
 			if len(answers) == 0 {
 				return res
 			}
-			in := supervisor.Input{Data: []byte(answers[0] + "\n")}
+			in := session.Input{Data: []byte(answers[0] + "\n")}
 			if answers[0] == EOF {
-				in = supervisor.Input{EOF: true}
+				in = session.Input{EOF: true}
 			}
-			switch err := turn.Answer(ctx, e.Seq, in); {
-			case errors.Is(err, supervisor.ErrStale): // an interrupt has ended it meanwhile
+			switch _, err := r.Answer(ctx, e.Seq, in); {
+			case errors.Is(err, session.ErrStale): // an interrupt has ended it meanwhile
 			case err != nil:
 				t.Errorf("answer: %v", err)
 			default:
 				answers = answers[1:]
 			}
 		case timeline.TurnEnded:
-			if e.Turn != turn.ID() {
-				t.Errorf("turn %d ended, want turn %d", e.Turn, turn.ID())
+			if e.Turn != turn {
+				t.Errorf("turn %d ended, want turn %d", e.Turn, turn)
 			}
-			res.Outcome, res.Failure = b.Outcome, b.Name
-			if b.Outcome != "ended" {
+			res.Outcome, res.Failure = string(b.Outcome), b.Name
+			if b.Outcome != timeline.OutcomeEnded {
 				return res
 			}
 		case timeline.GenerationEnded:
@@ -172,6 +173,12 @@ func (r *REPL) follow(t *testing.T, turn *supervisor.Turn, answers []string, wai
 		}
 	}
 	return res
+}
+
+// Info describes the session.
+func Info(r *REPL) session.Info {
+	i, _ := r.Session.Info(context.Background()) // one of this process makes no error
+	return i
 }
 
 // Until reads events until one satisfies ok; nothing is answered meanwhile.
@@ -187,19 +194,19 @@ func (r *REPL) Until(t *testing.T, what string, ok func(timeline.Event) bool) ti
 			return e
 		}
 	}
-	t.Fatalf("%s did not come: %s, %.2000q", what, r.Info().State, res.Script())
+	t.Fatalf("%s did not come: %s, %.2000q", what, r.State(), res.Script())
 	return timeline.Event{}
 }
 
 // InterruptTurn interrupts a turn and says what that led to, also when that takes a
 // busy machine longer than Interrupt waits. It reads no events.
-func (r *REPL) InterruptTurn(t *testing.T, turn *supervisor.Turn) supervisor.InterruptResult {
+func (r *REPL) InterruptTurn(t *testing.T, turn uint64) session.InterruptResult {
 	t.Helper()
-	got, err := r.Interrupt(t.Context(), turn.ID())
+	got, err := r.Interrupt(t.Context(), turn)
 	if err != nil {
 		t.Errorf("the interrupt led to %q, %v", got, err)
 	}
-	if got != supervisor.InterruptPending {
+	if got != session.InterruptPending {
 		return got
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -207,9 +214,9 @@ func (r *REPL) InterruptTurn(t *testing.T, turn *supervisor.Turn) supervisor.Int
 	for e := range r.Events(ctx, r.seen) {
 		switch e.Body.(type) {
 		case timeline.TurnEnded:
-			return supervisor.InterruptIdle
+			return session.InterruptIdle
 		case timeline.Wait:
-			return supervisor.InterruptWaiting
+			return session.InterruptWaiting
 		}
 	}
 	return got

@@ -1,0 +1,253 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// shortCall bounds ending a subscription whose reader has gone.
+	shortCall = 5 * time.Second
+
+	// longPoll is how long one call waits at most; a longer wait is several calls.
+	longPoll = time.Hour
+
+	// leastPoll is the least time between two of them, whatever the daemon does.
+	leastPoll = 100 * time.Millisecond
+)
+
+// A Session is one of a daemon's. It has no state of its own but its name and its
+// author's. An error is of KindUnreachable when the daemon is gone.
+type Session struct {
+	reach  func(context.Context) (*Client, error)
+	name   string
+	author string
+
+	keyboard bool // turns that it starts come with the keyboard
+}
+
+var _ session.Session = (*Session)(nil)
+
+// Session is the session of that name, over this connection. Nothing is asked before
+// a method of it is called.
+func (c *Client) Session(name string) *Session {
+	return &Session{reach: func(context.Context) (*Client, error) { return c, nil }, name: name}
+}
+
+// use calls do with a connection. What could not be sent because that was lost
+// meanwhile is not tried again: it may have been carried out.
+func use[R any](ctx context.Context, s *Session, do func(*Client) (R, error)) (R, error) {
+	c, err := s.reach(ctx)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	r, err := do(c)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("the daemon does not answer: %w", err)
+	}
+	return r, err
+}
+
+// Name is session.Session's.
+func (s *Session) Name() string { return s.name }
+
+// Author is session.Session's.
+func (s *Session) Author() string { return s.author }
+
+// As is session.Session's. See IsAuthor for the names that a daemon takes.
+func (s *Session) As(author string) session.Session { return s.WithAuthor(author) }
+
+// WithAuthor is As with this type.
+func (s *Session) WithAuthor(author string) *Session {
+	return &Session{reach: s.reach, name: s.name, author: author, keyboard: s.keyboard}
+}
+
+// WithKeyboard is the same session: nobody else may write while a turn runs that it
+// has started.
+func (s *Session) WithKeyboard() *Session {
+	return &Session{reach: s.reach, name: s.name, author: s.author, keyboard: true}
+}
+
+// Info is session.Session's.
+func (s *Session) Info(ctx context.Context) (session.Info, error) {
+	return use(ctx, s, func(c *Client) (session.Info, error) { return c.Get(ctx, s.name) })
+}
+
+// Submit is session.Session's.
+func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
+	r, err := use(ctx, s, func(c *Client) (session.Reply, error) {
+		return c.Start(ctx, StartParams{Session: s.name, Input: code, Author: s.author, Keyboard: s.keyboard})
+	})
+	return r.Turn, err
+}
+
+// Answer is session.Session's.
+func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
+	r, err := use(ctx, s, func(c *Client) (session.Reply, error) {
+		return c.Input(ctx, InputParams{Session: s.name, Wait: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
+	})
+	return r.Turn, err
+}
+
+// Wait is session.Session's. The daemon bounds the reply itself.
+func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
+	var opts session.WaitOptions
+	if o != nil {
+		opts = *o
+	}
+	deadline := time.Now().Add(opts.Until)
+	for {
+		pause := longPoll
+		switch {
+		case opts.Poll:
+			pause = 0
+		case opts.Until > 0:
+			pause = min(pause, max(time.Until(deadline), 0))
+		}
+		asked := time.Now()
+		reply, err := use(ctx, s, func(c *Client) (session.Reply, error) {
+			return c.Wait(ctx, WaitParams{Session: s.name, Turn: turn, WaitMS: pause.Milliseconds(), After: opts.After})
+		})
+		if err != nil {
+			return session.Reply{}, err
+		}
+		over := reply.Outcome != "" || reply.State != session.StateStarting && reply.State != session.StateRunning
+		if over || pause < time.Millisecond || opts.Until > 0 && !time.Now().Before(deadline) {
+			return reply, nil
+		}
+		if rest := min(leastPoll, pause) - time.Since(asked); rest > 0 { // it should have waited
+			timer := time.NewTimer(rest)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return session.Reply{}, ctx.Err()
+			}
+		}
+	}
+}
+
+// Interrupt is session.Session's.
+func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
+	r, err := use(ctx, s, func(c *Client) (Interrupted, error) {
+		return c.Interrupt(ctx, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
+	})
+	return r.Result, err
+}
+
+// Reset is session.Session's.
+func (s *Session) Reset(ctx context.Context) error {
+	_, err := use(ctx, s, func(c *Client) (session.Info, error) { return c.Reset(ctx, s.name) })
+	return err
+}
+
+// Close is session.Session's: it ends the session for everybody.
+func (s *Session) Close(ctx context.Context) error {
+	_, err := use(ctx, s, func(c *Client) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
+	return err
+}
+
+// Events is session.Session's. It also ends when the daemon is gone.
+func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
+	return func(yield func(timeline.Event, error) bool) {
+		w, err := use(ctx, s, func(c *Client) (*Subscription, error) {
+			return c.Subscribe(ctx, SubscribeParams{Session: s.name, After: after, Author: s.author})
+		})
+		if err != nil {
+			yield(timeline.Event{}, err)
+			return
+		}
+		defer func() {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortCall)
+			defer cancel()
+			_ = w.Cancel(bounded)
+		}()
+		for {
+			e, err := w.Next(ctx)
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Output is session.Session's.
+func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Output, error) {
+	return use(ctx, s, func(c *Client) (session.Output, error) {
+		return c.Output(ctx, OutputParams{Session: s.name, OutputQuery: q})
+	})
+}
+
+// Complete is session.Session's.
+func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
+	return use(ctx, s, func(c *Client) (session.Completion, error) {
+		return c.Complete(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
+	})
+}
+
+// Parse is session.Session's.
+func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
+	p, err := use(ctx, s, func(c *Client) (Parsed, error) {
+		return c.Parse(ctx, QueryParams{Session: s.name, Text: text})
+	})
+	return p.Status, err
+}
+
+// Variables is session.Session's.
+func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
+	return use(ctx, s, func(c *Client) (session.Variables, error) { return c.Variables(ctx, s.name) })
+}
+
+// Resize does nothing: the terminal of a daemon's session is not this one's alone.
+func (s *Session) Resize(context.Context, session.Size) error { return nil }
+
+// ReadAs has a reader go on where it stopped: under its name, or under another one if
+// somebody who is there reads under that. It waits for a session that is being
+// prepared. The session that it returns writes in that name, and knows what was read.
+func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
+	m, err := use(ctx, s, func(c *Client) (Marked, error) {
+		return c.Mark(ctx, MarkParams{Session: s.name, Reader: reader, Own: true})
+	})
+	if err != nil {
+		return s, 0, err
+	}
+	return s.WithAuthor(m.Reader), m.Seq, nil
+}
+
+// Mark remembers how far the author has read; 0 only asks. It returns how far.
+func (s *Session) Mark(ctx context.Context, seq timeline.Seq) (timeline.Seq, error) {
+	m, err := use(ctx, s, func(c *Client) (Marked, error) {
+		return c.Mark(ctx, MarkParams{Session: s.name, Reader: s.author, Seq: seq})
+	})
+	return m.Seq, err
+}
+
+// Take takes the keyboard, see Client.Take.
+func (s *Session) Take(ctx context.Context, long bool) error {
+	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+		return struct{}{}, c.Take(ctx, s.name, s.author, long)
+	})
+	return err
+}
+
+// Release gives the keyboard back, if this process has it.
+func (s *Session) Release(ctx context.Context) error {
+	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+		return struct{}{}, c.Release(ctx, s.name, s.author)
+	})
+	return err
+}
+
+// IsGone reports whether err says that the daemon cannot be reached, or that the
+// session is not there any more.
+func IsGone(err error) bool {
+	kind := session.KindOf(err)
+	return kind == KindUnreachable || kind == KindDetached || kind == session.KindClosed
+}

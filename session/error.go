@@ -1,0 +1,105 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Kind says what an error is about. Programs go by it; it is what a daemon sends.
+type Kind string
+
+const (
+	KindBusy        Kind = "busy"           // a turn is active; nothing was sent
+	KindWaiting     Kind = "waiting"        // the active turn asks for input; nothing was sent
+	KindStale       Kind = "stale"          // that wait or turn is over; nothing was consumed
+	KindClosed      Kind = "no_session"     // the session was closed, or there is none of that name
+	KindExists      Kind = "exists"         // there is a session of that name
+	KindLimit       Kind = "limit"          // too many sessions
+	KindTooLarge    Kind = "too_large"      // an input, or an answer; nothing was sent
+	KindStart       Kind = "start_failed"   // a worker could not be started
+	KindUnsupported Kind = "unsupported"    // the worker does not offer this
+	KindNoOutput    Kind = "no_output"      // there is no output file
+	KindName        Kind = "name"           // that is not a session's name
+	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
+	KindInvalid     Kind = "invalid_params" // an argument is out of its bounds
+)
+
+// An Error refuses what a session was asked for. Errors of one kind match each
+// other under errors.Is. Its JSON form is the data of a daemon's error.
+type Error struct {
+	Kind    Kind   `json:"kind"`
+	Message string `json:"-"`
+
+	Turn  uint64        `json:"turn,omitempty"`  // KindBusy: the active turn; 0 while a worker starts
+	State *State        `json:"state,omitempty"` // KindBusy
+	For   time.Duration `json:"-"`               // KindBusy: how long that has lasted
+	Wait  *Wait         `json:"wait,omitempty"`  // KindWaiting
+
+	Cause error `json:"-"` // what was underneath; may be nil
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is reports whether target is an error of the same kind.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Kind == e.Kind
+}
+
+// Data is the error's JSON form without its kind, field by field; nil when there is
+// nothing but a kind.
+func (e *Error) Data() map[string]any {
+	data := make(map[string]any)
+	if e.Turn != 0 {
+		data["turn"] = e.Turn
+	}
+	if e.State != nil {
+		data["state"] = *e.State
+	}
+	if e.Wait != nil {
+		data["wait"] = e.Wait
+	}
+	return data
+}
+
+// Errors that callers compare with errors.Is.
+var (
+	ErrBusy        error = &Error{Kind: KindBusy, Message: "the session is busy"}
+	ErrWaiting     error = &Error{Kind: KindWaiting, Message: "the session waits for input"}
+	ErrStale       error = &Error{Kind: KindStale, Message: "that wait is over"}
+	ErrClosed      error = &Error{Kind: KindClosed, Message: "the session was closed"}
+	ErrExists      error = &Error{Kind: KindExists, Message: "a session of that name is open"}
+	ErrLimit       error = &Error{Kind: KindLimit, Message: "too many sessions"}
+	ErrTooLarge    error = &Error{Kind: KindTooLarge, Message: "the input is too large"}
+	ErrStart       error = &Error{Kind: KindStart, Message: "the worker did not start"}
+	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
+	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
+	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "there is no output file"}
+)
+
+// KindOf is the kind of err; "" when it has none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+// Busy refuses an input because of a turn, or a start or an end, that has lasted for d.
+func Busy(state State, turn uint64, d time.Duration) *Error {
+	e := &Error{Kind: KindBusy, State: &state, Turn: turn, For: d}
+	if state == StateRunning {
+		e.Message = fmt.Sprintf("turn %d has been running for %.1f s", turn, d.Seconds())
+	} else {
+		e.Message = fmt.Sprintf("the session has been %s for %.1f s", state, d.Seconds())
+	}
+	return e
+}
+
+// Waiting refuses a new input because the active turn asks for input.
+func Waiting(w Wait) *Error {
+	return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits for input (wait %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
+}

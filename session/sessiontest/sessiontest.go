@@ -1,0 +1,486 @@
+// Package sessiontest proves that an implementation of session.Session keeps its
+// promises. Each implementation runs the same suite:
+//
+//	func TestSession(t *testing.T) {
+//		sessiontest.Run(t, func(t *testing.T) session.Session { … })
+//	}
+//
+// Sessions run the worker of tests/fakeworker, whose commands stand in the tests.
+//
+// It has no goroutines but those of a test.
+package sessiontest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// patience bounds each wait for a real process.
+const patience = 60 * time.Second
+
+// Run runs the suite. open makes a session of its own for each test, of a worker
+// that may still be starting, and sees to its end.
+func Run(t *testing.T, open func(t *testing.T) session.Session) {
+	for _, promise := range []struct {
+		name string
+		test func(*testing.T, session.Session)
+	}{
+		{"a turn ends when the worker says so, and its reply has its text", turnEnds},
+		{"turns are known by number, and the last ones stay known", turnsByNumber},
+		{"a second input is refused at once, and says what runs", refusesWhileBusy},
+		{"a wait is shown until it is answered, and a late answer is stale", waitsAndAnswers},
+		{"end of file and more input than asked for reach later waits", endOfFile},
+		{"an interrupt ends its turn and no other", interrupts},
+		{"authors are recorded with what they write", authors},
+		{"a wait that is too short leaves the turn alone, and a cursor goes on", pollsAndCursors},
+		{"a context that ends is an error, and the turn goes on", contexts},
+		{"events are a snapshot and then live, without holes", events},
+		{"events end with an error when the session is closed", eventsEnd},
+		{"a worker that dies ends its turn, and the next input starts another", deaths},
+		{"reset starts a new generation whatever runs", resets},
+		{"the rendered output can be searched and read by line", output},
+		{"queries are refused while a turn runs", queries},
+		{"a closed session says so", closed},
+		{"values survive their JSON form", jsonForms},
+	} {
+		t.Run(promise.name, func(t *testing.T) {
+			s := open(t)
+			t.Parallel()
+			promise.test(t, s)
+		})
+	}
+}
+
+// limited is a context with a bound that only a hang reaches.
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func submit(t *testing.T, s session.Session, code string) uint64 {
+	t.Helper()
+	ctx := limited(t)
+	if _, err := s.Wait(ctx, 0, nil); err != nil { // the start-up
+		t.Fatal(err)
+	}
+	turn, err := s.Submit(ctx, code)
+	if err != nil {
+		t.Fatalf("submit %q: %v", code, err)
+	}
+	return turn
+}
+
+func wait(t *testing.T, s session.Session, turn uint64) session.Reply {
+	t.Helper()
+	r, err := s.Wait(limited(t), turn, nil)
+	if err != nil {
+		t.Fatalf("turn %d: %v", turn, err)
+	}
+	return r
+}
+
+func run(t *testing.T, s session.Session, code string) session.Reply {
+	t.Helper()
+	return wait(t, s, submit(t, s, code))
+}
+
+func info(t *testing.T, s session.Session) session.Info {
+	t.Helper()
+	i, err := s.Info(limited(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// seen waits for an event that satisfies ok.
+func seen(t *testing.T, s session.Session, after timeline.Seq, ok func(timeline.Event) bool) timeline.Event {
+	t.Helper()
+	for e, err := range s.Events(limited(t), after) {
+		if err != nil {
+			t.Fatalf("the event did not come: %v", err)
+		}
+		if ok(e) {
+			return e
+		}
+	}
+	t.Fatal("the events ended without an error")
+	return timeline.Event{}
+}
+
+func prints(text string) func(timeline.Event) bool {
+	return func(e timeline.Event) bool {
+		b, ok := e.Body.(timeline.Text)
+		return ok && strings.Contains(string(b.Data), text)
+	}
+}
+
+func turnEnds(t *testing.T, s session.Session) {
+	r := run(t, s, "print hello")
+	if r.Text() != "hello" && r.Text() != "hello\n" {
+		t.Errorf("got %q", r.Text())
+	}
+	if r.Turn != 1 || r.Outcome != timeline.OutcomeOK || r.State != session.StateIdle || r.Generation != 1 || r.OutputBytes != 6 {
+		t.Errorf("got %+v", r)
+	}
+	if r := run(t, s, "error ValueError bad"); r.Outcome != timeline.OutcomeError {
+		t.Errorf("got %+v", r)
+	}
+	if i := info(t, s); i.Name != s.Name() || i.State != session.StateIdle || i.Turn != 2 || i.PID == 0 {
+		t.Errorf("got %+v", i)
+	}
+}
+
+func turnsByNumber(t *testing.T, s session.Session) {
+	first, second := submit(t, s, "print one"), uint64(0)
+	wait(t, s, first)
+	second = submit(t, s, "print two")
+	wait(t, s, second)
+	if second <= first {
+		t.Errorf("turn %d came after turn %d", second, first)
+	}
+	for turn, text := range map[uint64]string{first: "one", second: "two"} {
+		if r := wait(t, s, turn); r.Turn != turn || r.Outcome != timeline.OutcomeOK || !strings.Contains(r.Text(), text) {
+			t.Errorf("turn %d: got %+v", turn, r)
+		}
+	}
+	if _, err := s.Wait(limited(t), second+100, nil); !errors.Is(err, session.ErrStale) {
+		t.Errorf("a turn that never was: got %v", err)
+	}
+}
+
+func refusesWhileBusy(t *testing.T, s session.Session) {
+	turn := submit(t, s, "sleep")
+	_, err := s.Submit(limited(t), "print no")
+	refused, ok := errors.AsType[*session.Error](err)
+	if !errors.Is(err, session.ErrBusy) || !ok || refused.Turn != turn || refused.State == nil || *refused.State != session.StateRunning {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Interrupt(limited(t), turn); err != nil {
+		t.Error(err)
+	}
+	if r := wait(t, s, turn); strings.Contains(r.Text(), "no") {
+		t.Errorf("got %q", r.Text())
+	}
+}
+
+func waitsAndAnswers(t *testing.T, s session.Session) {
+	turn := submit(t, s, "wait name? \nprint bye")
+	r := wait(t, s, turn)
+	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Prompt != "name? " || r.Wait.Turn != turn || r.Wait.Kind != timeline.WaitLine {
+		t.Fatalf("got %+v, %+v", r, r.Wait)
+	}
+	_, err := s.Submit(limited(t), "print no")
+	if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.Wait == nil || refused.Wait.ID != r.Wait.ID {
+		t.Errorf("submit while it waits: got %v", err)
+	}
+	again, err := s.Wait(limited(t), 0, &session.WaitOptions{Poll: true})
+	if err != nil || again.Wait == nil || *again.Wait != *r.Wait {
+		t.Errorf("a poll: got %+v, %v", again.Wait, err)
+	}
+	if i := info(t, s); i.Wait == nil || i.Wait.ID != r.Wait.ID {
+		t.Errorf("info: got %+v", i.Wait)
+	}
+	fed, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("Ada\n")})
+	if err != nil || fed != turn {
+		t.Fatalf("got turn %d, %v", fed, err)
+	}
+	if end := wait(t, s, turn); end.Outcome != timeline.OutcomeOK || !strings.Contains(end.Text(), "Ada") {
+		t.Errorf("got %+v", end)
+	}
+	if _, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("late\n")}); !errors.Is(err, session.ErrStale) {
+		t.Errorf("a late answer: got %v", err)
+	}
+}
+
+func endOfFile(t *testing.T, s session.Session) {
+	turn := submit(t, s, "all everything\nprint end")
+	r := wait(t, s, turn)
+	if r.Wait == nil {
+		t.Fatalf("got %+v", r)
+	}
+	if _, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r := wait(t, s, turn); r.Outcome != timeline.OutcomeOK || !strings.Contains(r.Text(), "end") {
+		t.Errorf("got %+v %q", r, r.Text())
+	}
+	turn = submit(t, s, "wait a? \nwait b? ")
+	r = wait(t, s, turn)
+	if _, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := wait(t, s, turn); r.Outcome != timeline.OutcomeOK {
+		t.Errorf("the second line did not reach the second wait: %+v", r)
+	}
+}
+
+func interrupts(t *testing.T, s session.Session) {
+	if result, err := s.Interrupt(limited(t), 0); err == nil && info(t, s).State == session.StateIdle && result != session.InterruptNotRunning && result != session.InterruptIdle {
+		t.Errorf("nothing runs: got %q", result)
+	}
+	for _, code := range []string{"sleep", "wait name? "} {
+		turn := submit(t, s, "print up\n"+code)
+		seen(t, s, 0, func(e timeline.Event) bool { return e.Turn == turn && prints("up")(e) })
+		for _, number := range []uint64{turn, 0} { // the second finds nothing
+			if _, err := s.Interrupt(limited(t), number); err != nil {
+				t.Error(err)
+			}
+		}
+		if r := wait(t, s, turn); r.Outcome != timeline.OutcomeInterrupted {
+			t.Errorf("%s: got %+v", code, r)
+		}
+		next := submit(t, s, "sleep")
+		if result, err := s.Interrupt(limited(t), turn); err != nil || result != session.InterruptStale {
+			t.Errorf("an old turn: got %q, %v", result, err)
+		}
+		if r, err := s.Wait(limited(t), next, &session.WaitOptions{Poll: true}); err != nil || r.State != session.StateRunning {
+			t.Errorf("the next turn was hit: %+v, %v", r, err)
+		}
+		if _, err := s.Interrupt(limited(t), 0); err != nil {
+			t.Error(err)
+		}
+		wait(t, s, next)
+	}
+}
+
+func authors(t *testing.T, s session.Session) {
+	ada, ben := s.As("ada"), s.As("ben")
+	if ada.Author() != "ada" || ada.Name() != s.Name() {
+		t.Errorf("got %q of %q", ada.Author(), ada.Name())
+	}
+	turn := submit(t, ada, "wait name? \nprint up\nsleep")
+	r := wait(t, s, turn)
+	if _, err := ben.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("Ben\n")}); err != nil {
+		t.Fatal(err)
+	}
+	seen(t, s, 0, prints("up"))
+	if _, err := ben.Interrupt(limited(t), turn); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, s, turn)
+	all, err := s.Wait(limited(t), turn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range all.Events {
+		switch b := e.Body.(type) {
+		case timeline.TurnStarted:
+			got = append(got, "started by "+b.Author)
+		case timeline.InputLine:
+			got = append(got, b.Text+" by "+b.Author)
+		case timeline.Interrupt:
+			got = append(got, "interrupted by "+b.Author)
+		}
+	}
+	if want := []string{"started by ada", "Ben by ben", "interrupted by ben"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func pollsAndCursors(t *testing.T, s session.Session) {
+	turn := submit(t, s, "print first\nwait go? \nprint second")
+	seen(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Wait); return ok })
+	r, err := s.Wait(limited(t), turn, session.Until(time.Minute))
+	if err != nil || !strings.Contains(r.Text(), "first") || r.Outcome != "" {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	if _, err := s.Answer(limited(t), r.Wait.ID, session.Input{Data: []byte("\n")}); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := s.Wait(limited(t), turn, &session.WaitOptions{After: r.Next})
+	if err != nil || strings.Contains(rest.Text(), "first") || !strings.Contains(rest.Text(), "second") {
+		t.Errorf("got %q, %v", rest.Text(), err)
+	}
+	slow := submit(t, s, "sleep")
+	if r, err := s.Wait(limited(t), slow, session.Until(20*time.Millisecond)); err != nil || r.Outcome != "" || r.State != session.StateRunning {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	_, _ = s.Interrupt(limited(t), slow)
+	wait(t, s, slow)
+}
+
+func contexts(t *testing.T, s session.Session) {
+	turn := submit(t, s, "sleep")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Wait(ctx, turn, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if i := info(t, s); i.State != session.StateRunning || i.Turn != turn {
+		t.Errorf("the turn is not running: %+v", i)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Submit(ended, "print no"); err == nil {
+		t.Error("an ended context submits")
+	}
+	_, _ = s.Interrupt(limited(t), turn)
+	wait(t, s, turn)
+}
+
+func events(t *testing.T, s session.Session) {
+	run(t, s, "print one")
+	next := timeline.Seq(1)
+	for e, err := range s.Events(limited(t), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq != next {
+			t.Fatalf("got event %d, want %d", e.Seq, next)
+		}
+		next++
+		if b, ok := e.Body.(timeline.TurnEnded); ok && b.Outcome != "" {
+			if e.Turn == 2 {
+				break
+			}
+			if _, err := s.Submit(limited(t), "print two"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for e, err := range s.Events(ctx, next-1) { // nothing more comes: the context ends it
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %+v, %v", e, err)
+		}
+	}
+}
+
+func eventsEnd(t *testing.T, s session.Session) {
+	run(t, s, "print one")
+	var last error
+	ended := make(chan struct{})
+	began := make(chan struct{}, 1)
+	go func() {
+		defer close(ended)
+		for _, err := range s.Events(limited(t), 0) {
+			last = err
+			select {
+			case began <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	<-began
+	if err := s.Close(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if !errors.Is(last, session.ErrClosed) {
+		t.Errorf("got %v", last)
+	}
+}
+
+func deaths(t *testing.T, s session.Session) {
+	r := run(t, s, "exit 3")
+	if r.Outcome != timeline.OutcomeEnded {
+		t.Errorf("got %+v", r)
+	}
+	ended := seen(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.GenerationEnded); return ok })
+	if b := ended.Body.(timeline.GenerationEnded); b.Code != 3 {
+		t.Errorf("got %+v", b)
+	}
+	if r := run(t, s, "print again"); r.Generation != 2 || r.Outcome != timeline.OutcomeOK {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func resets(t *testing.T, s session.Session) {
+	turn := submit(t, s, "sleep")
+	if err := s.Reset(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	if r := wait(t, s, turn); r.Outcome != timeline.OutcomeEnded {
+		t.Errorf("got %+v", r)
+	}
+	if r := run(t, s, "print fresh"); r.Generation != 2 || !strings.Contains(r.Text(), "fresh") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func output(t *testing.T, s session.Session) {
+	run(t, s, "print apple\nprint pear\nprint apricot")
+	found, err := s.Output(limited(t), session.OutputQuery{Grep: "^ap"})
+	if err != nil || len(found.Lines) != 2 || found.Lines[1].Text != "apricot" || found.Total < 3 {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	at := found.Lines[0].Number
+	lines, err := s.Output(limited(t), session.OutputQuery{From: at, To: at + 1})
+	if err != nil || len(lines.Lines) != 2 || lines.Lines[1] != (timeline.Line{Number: at + 1, Text: "pear"}) {
+		t.Errorf("got %+v, %v", lines, err)
+	}
+	if count, err := s.Output(limited(t), session.OutputQuery{}); err != nil || count.Total != found.Total {
+		t.Errorf("got %+v, %v", count, err)
+	}
+	for _, bad := range []session.OutputQuery{{Grep: "("}, {Grep: "a", Max: session.MaxMatches + 1}, {From: 3, To: 2}} {
+		if _, err := s.Output(limited(t), bad); session.KindOf(err) != session.KindInvalid {
+			t.Errorf("%+v: got %v", bad, err)
+		}
+	}
+}
+
+func queries(t *testing.T, s session.Session) {
+	turn := submit(t, s, "sleep")
+	if _, err := s.Complete(limited(t), "pr", 2); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("complete: got %v", err)
+	}
+	if _, err := s.Parse(limited(t), "print"); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("parse: got %v", err)
+	}
+	_, _ = s.Interrupt(limited(t), turn)
+	wait(t, s, turn)
+	if c, err := s.Complete(limited(t), "pri", 3); err != nil || len(c.Matches) == 0 || c.Matches[0] != "print" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func closed(t *testing.T, s session.Session) {
+	run(t, s, "print one")
+	if err := s.Close(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Submit(limited(t), "print x"); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("submit: got %v", err)
+	}
+	if _, err := s.Answer(limited(t), 1, session.Input{EOF: true}); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("answer: got %v", err)
+	}
+	if err := s.Reset(limited(t)); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("reset: got %v", err)
+	}
+}
+
+func jsonForms(t *testing.T, s session.Session) {
+	turn := submit(t, s, "print one\nerr two\nimage\nwait name? ")
+	r := wait(t, s, turn)
+	i := info(t, s)
+	for _, v := range []any{&r, &i} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := reflect.New(reflect.TypeOf(v).Elem())
+		if err := json.Unmarshal(text, again.Interface()); err != nil {
+			t.Fatal(err)
+		}
+		twice, err := json.Marshal(again.Interface())
+		if err != nil || string(twice) != string(text) {
+			t.Errorf("%v: got %s, want %s", err, twice, text)
+		}
+	}
+	_, _ = s.Interrupt(limited(t), turn)
+	wait(t, s, turn)
+}

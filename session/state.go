@@ -1,0 +1,46 @@
+package session
+
+import "fmt"
+
+// State is where a session stands.
+type State uint8
+
+const (
+	StateStarting State = iota // a worker is starting; one input may be held
+	StateIdle                  // accepts an input
+	StateRunning               // one turn is active
+	StateWaiting               // the active turn, or the start-up, asks for input
+	StateStopping              // its worker is being ended; accepts nothing
+	StateEnded                 // no worker; the next input starts one
+
+	// NumStates is how many states there are.
+	NumStates
+)
+
+var stateNames = [NumStates]string{"starting", "idle", "running", "waiting", "stopping", "ended"}
+
+func (s State) String() string {
+	if s < NumStates {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// Active reports whether a turn, or the start-up, is under way.
+func (s State) Active() bool {
+	return s == StateStarting || s == StateRunning || s == StateWaiting
+}
+
+// MarshalText is the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes a state's name.
+func (s *State) UnmarshalText(text []byte) error {
+	for i, name := range stateNames {
+		if name == string(text) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %q", text)
+}

@@ -1,0 +1,41 @@
+package supervisor
+
+import (
+	"context"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// authored is a session in the name of an author.
+type authored struct {
+	*Session
+	author string
+}
+
+// As is session.Session's.
+func (s *Session) As(author string) session.Session {
+	if author == "" {
+		return s
+	}
+	return authored{s, author}
+}
+
+// Author is session.Session's: nobody's. See [Session.As].
+func (s *Session) Author() string { return "" }
+
+func (a authored) Author() string { return a.author }
+
+func (a authored) Submit(ctx context.Context, code string) (uint64, error) {
+	return a.submitAs(ctx, a.author, code)
+}
+
+func (a authored) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
+	return a.answerAs(ctx, a.author, wait, in)
+}
+
+func (a authored) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
+	return a.interruptAs(ctx, a.author, turn)
+}
+
+var _ session.Session = (*Session)(nil)

@@ -1,0 +1,184 @@
+package timeline
+
+import (
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+)
+
+// wireEvent is an Event in JSON. Type says which of the other fields there are.
+type wireEvent struct {
+	Seq        Seq       `json:"seq"`
+	At         time.Time `json:"at,omitzero"`
+	Generation uint64    `json:"generation,omitempty"`
+	Turn       uint64    `json:"turn"`
+	Between    bool      `json:"between,omitempty"`
+	Line       int       `json:"line,omitempty"`
+	Type       string    `json:"type"`
+
+	Stream string `json:"stream,omitempty"` // "stderr"; else it is stdout
+	Text   string `json:"text,omitempty"`   // of text, input_line
+	Data   []byte `json:"data,omitempty"`   // of an image, and of text that is not UTF-8; base64
+
+	MIME   string `json:"mime,omitempty"`
+	Source string `json:"source,omitempty"`
+	Update bool   `json:"update,omitempty"`
+	Title  string `json:"title,omitempty"`
+
+	Input  string `json:"input,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	Author string `json:"author,omitempty"`
+
+	Prompt   string   `json:"prompt,omitempty"`
+	Kind     WaitKind `json:"kind,omitempty"`
+	Secret   bool     `json:"secret,omitempty"`
+	Terminal bool     `json:"terminal,omitempty"`
+	Reader   string   `json:"reader,omitempty"`
+	Wait     Seq      `json:"wait,omitempty"`
+
+	Outcome   Outcome `json:"outcome,omitempty"`
+	Name      string  `json:"name,omitempty"`
+	Message   string  `json:"message,omitempty"`
+	ElapsedMS int64   `json:"elapsed_ms,omitempty"`
+
+	Level    int     `json:"level,omitempty"`
+	Progress float64 `json:"progress,omitempty"`
+	Total    float64 `json:"total,omitempty"`
+
+	Worker   string `json:"worker,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Code     int    `json:"code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+	Clean    bool   `json:"clean,omitempty"`
+	LastLine string `json:"last_line,omitempty"`
+	Unready  bool   `json:"unready,omitempty"`
+	PeakRSS  int64  `json:"peak_rss,omitempty"`
+
+	From      Seq `json:"from,omitempty"`
+	To        Seq `json:"to,omitempty"`
+	FirstLine int `json:"first_line,omitempty"`
+	EndLine   int `json:"end_line,omitempty"`
+}
+
+// The types of events in JSON.
+const (
+	typeText              = "text"
+	typeImage             = "image"
+	typeInputLine         = "input_line"
+	typeTurnStarted       = "turn_started"
+	typeTurnEnded         = "turn_ended"
+	typeWait              = "wait"
+	typeWaitEnded         = "wait_ended"
+	typeInterrupt         = "interrupt"
+	typeProgress          = "progress"
+	typeNotice            = "notice"
+	typeGenerationStarted = "generation_started"
+	typeGenerationEnded   = "generation_ended"
+	typeGap               = "gap"    // events that are lost
+	typeElided            = "elided" // events that were left out and can be asked for
+)
+
+// Type is the name of the event's kind, as JSON has it.
+func (e Event) Type() string { return e.wire().Type }
+
+// MarshalJSON is the event as docs/daemon.md describes it.
+func (e Event) MarshalJSON() ([]byte, error) { return json.Marshal(e.wire()) }
+
+// UnmarshalJSON is the reverse of MarshalJSON. An event of an unknown type is a notice.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	var w wireEvent
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*e = w.event()
+	return nil
+}
+
+func (e Event) wire() wireEvent {
+	w := wireEvent{Seq: e.Seq, At: e.At, Generation: e.Generation, Turn: e.Turn, Between: e.Between, Line: e.Line}
+	switch b := e.Body.(type) {
+	case Text:
+		w.Type = typeText
+		if b.Stream == Stderr {
+			w.Stream = "stderr"
+		}
+		if utf8.Valid(b.Data) {
+			w.Text = string(b.Data)
+		} else {
+			w.Data = b.Data
+		}
+	case Image:
+		w.Type, w.MIME, w.Data, w.Source, w.Update, w.Title = typeImage, b.MIME, b.Data, b.Source, b.Update, b.Title
+		if w.Bytes = b.LeftOut; w.Bytes > 0 {
+			w.Message = "the picture is too large to be sent"
+		}
+	case InputLine:
+		w.Type, w.Prompt, w.Text, w.Secret, w.Author = typeInputLine, b.Prompt, b.Text, b.Secret, b.Author
+	case TurnStarted:
+		w.Type, w.Input, w.Bytes, w.Author = typeTurnStarted, string(b.Input), int64(b.Bytes), b.Author
+	case TurnEnded:
+		w.Type, w.Outcome, w.Name, w.Message, w.Prompt, w.ElapsedMS = typeTurnEnded, b.Outcome, b.Name, b.Message, b.Prompt, b.Elapsed.Milliseconds()
+	case Wait:
+		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeWait, b.Prompt, b.Kind, b.Terminal, b.Reader
+	case WaitEnded:
+		w.Type, w.Wait = typeWaitEnded, b.Wait
+	case Interrupt:
+		w.Type, w.Level, w.Author = typeInterrupt, b.Level, b.Author
+	case Progress:
+		w.Type, w.Progress, w.Total, w.Message = typeProgress, b.Progress, b.Total, b.Message
+	case Notice:
+		w.Type, w.Message = typeNotice, b.Message
+	case GenerationStarted:
+		w.Type, w.Worker = typeGenerationStarted, b.Worker
+	case GenerationEnded:
+		w.Type, w.Reason, w.Code, w.Signal, w.Message = typeGenerationEnded, b.Reason, b.Code, b.Signal, b.Message
+		w.Clean, w.Unready, w.LastLine, w.PeakRSS = b.Clean, b.Unready, b.LastLine, b.PeakRSS
+	case Gap:
+		w.Type, w.From, w.To, w.Bytes = typeGap, b.From, b.To, b.Bytes
+	case Elided:
+		w.Type, w.From, w.To, w.Bytes, w.FirstLine, w.EndLine = typeElided, b.From, b.To, b.Bytes, b.FirstLine, b.LastLine
+	}
+	return w
+}
+
+func (w wireEvent) event() Event {
+	e := Event{Seq: w.Seq, At: w.At, Generation: w.Generation, Turn: w.Turn, Between: w.Between, Line: w.Line}
+	switch w.Type {
+	case typeText:
+		b := Text{Data: w.Data}
+		if w.Stream == "stderr" {
+			b.Stream = Stderr
+		}
+		if b.Data == nil {
+			b.Data = []byte(w.Text)
+		}
+		e.Body = b
+	case typeImage:
+		e.Body = Image{MIME: w.MIME, Data: w.Data, Source: w.Source, Update: w.Update, Title: w.Title, LeftOut: w.Bytes}
+	case typeInputLine:
+		e.Body = InputLine{Prompt: w.Prompt, Text: w.Text, Secret: w.Secret, Author: w.Author}
+	case typeTurnStarted:
+		e.Body = TurnStarted{Input: []byte(w.Input), Bytes: int(w.Bytes), Author: w.Author}
+	case typeTurnEnded:
+		e.Body = TurnEnded{Outcome: w.Outcome, Name: w.Name, Message: w.Message, Prompt: w.Prompt, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
+	case typeWait:
+		e.Body = Wait{Prompt: w.Prompt, Kind: w.Kind, Terminal: w.Terminal, Reader: w.Reader}
+	case typeWaitEnded:
+		e.Body = WaitEnded{Wait: w.Wait}
+	case typeInterrupt:
+		e.Body = Interrupt{Level: w.Level, Author: w.Author}
+	case typeProgress:
+		e.Body = Progress{Progress: w.Progress, Total: w.Total, Message: w.Message}
+	case typeGenerationStarted:
+		e.Body = GenerationStarted{Worker: w.Worker}
+	case typeGenerationEnded:
+		e.Body = GenerationEnded{Reason: w.Reason, Code: w.Code, Signal: w.Signal, Message: w.Message, Clean: w.Clean, Unready: w.Unready, LastLine: w.LastLine, PeakRSS: w.PeakRSS}
+	case typeGap:
+		e.Body = Gap{From: w.From, To: w.To, Bytes: w.Bytes}
+	case typeElided:
+		e.Body = Elided{From: w.From, To: w.To, Bytes: w.Bytes, FirstLine: w.FirstLine, LastLine: w.EndLine}
+	default:
+		e.Body = Notice{Message: w.Message}
+	}
+	return e
+}
