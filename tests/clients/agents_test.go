@@ -3,6 +3,7 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ type agent struct {
 
 // options are what a test changes in an agent's configuration.
 type options struct {
+	model          string // by this name; "" is one that no agent knows
 	timeoutSeconds int    // for one tool call; 0 is the agent's default
 	url            string // of a server that runs already; "" has the agent start one
 }
@@ -30,6 +32,10 @@ type options struct {
 const prompt = "go"
 
 var agents = []agent{claude, codex, geminiCLI}
+
+// parallel are those, and others that are tried for what they do with several calls
+// of one turn alone.
+var parallel = append([]agent{openCode, qwenCode}, agents...)
 
 var claude = agent{
 	name:    "claude",
@@ -64,14 +70,15 @@ var codex = agent{
 	name:    "codex",
 	dialect: openai{},
 	tool: func(name string) string {
-		if name == execTool {
+		if name == execTool || name == searchTool {
 			return name
 		}
 		return "mcp__repl" + namespaceEnd + name
 	},
 	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
 		var b strings.Builder
-		fmt.Fprintf(&b, "model = 'stub'\nmodel_provider = 'stub'\ncheck_for_update_on_startup = false\n")
+		fmt.Fprintf(&b, "model = '%s'\n", cmp.Or(o.model, "stub"))
+		fmt.Fprintf(&b, "model_provider = 'stub'\ncheck_for_update_on_startup = false\n")
 		fmt.Fprintf(&b, "approval_policy = 'never'\nsandbox_mode = 'danger-full-access'\n")
 		fmt.Fprintf(&b, "[analytics]\nenabled = false\n")
 		fmt.Fprintf(&b, "[model_providers.stub]\nname = 'stub'\nbase_url = '%s/v1'\nwire_api = 'responses'\n", m.url)
@@ -129,6 +136,48 @@ var geminiCLI = agent{
 			"--model", "gemini-2.5-pro") // by itself it would first ask another model which one to ask
 		variables = append(variables, "PATH="+filepath.Dir(argv[0])+":/usr/bin:/bin")
 		return p.command(append(argv, "-p", prompt), variables...), p.command(argv, variables...)
+	},
+}
+
+var openCode = agent{
+	name:    "opencode",
+	dialect: anthropic{},
+	tool:    func(name string) string { return "repl_" + name },
+	configure: func(t testing.TB, p place, m *model, _ options) (once, session *exec.Cmd) {
+		p.write(t, ".config/opencode/opencode.json", encoded(object{
+			"autoupdate": false,
+			"share":      "disabled",
+			"model":      "stub/stub",
+			"provider": object{"stub": object{
+				"npm":     "@ai-sdk/anthropic", // which it has
+				"options": object{"baseURL": m.url, "apiKey": "stub"},
+				"models":  object{"stub": object{"name": "stub", "tool_call": true, "limit": object{"context": 200_000, "output": 8_000}}},
+			}},
+			"mcp": object{"repl": object{"type": "local", "enabled": true, "command": repl()}},
+		}))
+		argv := []string{installed(t, "opencode-linux-*/bin/opencode"), "run", prompt}
+		return p.command(argv, "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1"), nil
+	},
+}
+
+var qwenCode = agent{
+	name:    "qwen",
+	dialect: bridged{gemini{}},
+	tool: func(name string) string {
+		if name == searchTool {
+			return name
+		}
+		return "mcp__repl__" + name
+	},
+	configure: func(t testing.TB, p place, m *model, _ options) (once, session *exec.Cmd) {
+		p.write(t, ".qwen/settings.json", encoded(object{
+			"mcpServers": object{"repl": object{"command": repl()[0], "args": repl()[1:], "trust": true}},
+			"security":   object{"auth": object{"selectedType": "gemini"}},
+			"general":    object{"enableAutoUpdate": false},
+			"privacy":    object{"usageStatisticsEnabled": false},
+		}))
+		argv := node(t, installed(t, "@qwen-code/qwen-code/cli.js"), "--approval-mode", "yolo", "--auth-type", "gemini", "--model", "stub", "-p", prompt)
+		return p.command(argv, "QWEN_CODE_SUPPRESS_YOLO_WARNING=1", "GEMINI_API_KEY=stub", "GEMINI_MODEL=stub", "GOOGLE_GEMINI_BASE_URL="+m.url, "PATH="+filepath.Dir(argv[0])+":/usr/bin:/bin"), nil
 	},
 }
 

@@ -8,12 +8,13 @@ import (
 )
 
 // Esc in Claude Code and Codex cancels the call, which interrupts the code.
-// Gemini's tells the server nothing, so the code goes on; the next call says so.
+// Gemini's tells the server nothing, so the code goes on; the next call is held for the
+// one before, and says so after 5 s, and further ones at once.
 func TestEsc_InterruptsOrTheNextCallSaysWhatRuns(t *testing.T) {
 	wants := map[string][]string{
 		"claude": {"so far", "KeyboardInterrupt", "x is 42"},
 		"codex":  {"so far", "KeyboardInterrupt", "x is 42"},
-		"gemini": {"so far", "[your input was NOT run: the session is still running", "repl_interrupt"},
+		"gemini": {"so far", "[your input was NOT run: an earlier call is not answered yet; running ", "repl_interrupt"},
 	}
 	ready := map[string]string{"claude": "auto mode on", "codex": "stub default", "gemini": "Type your message"}
 	for _, a := range agents {

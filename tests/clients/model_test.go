@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,10 +22,19 @@ import (
 type call struct {
 	tool      string
 	arguments map[string]any
+	joined    bool // made in one turn of the model with the call before
 }
 
 // run is a call of the tool repl.
-func run(input string) call { return call{"repl", map[string]any{"input": input}} }
+func run(input string) call { return call{tool: "repl", arguments: map[string]any{"input": input}} }
+
+// together are calls that the model makes in one turn.
+func together(calls ...call) []call {
+	for i := range calls {
+		calls[i].joined = i > 0
+	}
+	return calls
+}
 
 // A result is what an agent tells the model of a call.
 type result struct {
@@ -46,7 +57,8 @@ type dialect interface {
 	answer(w http.ResponseWriter, r *http.Request, calls []call)
 }
 
-// A model answers each request with the next call that it was told to make.
+// A model answers each request with the next call that it was told to make, and those
+// joined to it.
 type model struct {
 	t       testing.TB
 	dialect dialect
@@ -90,12 +102,15 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var calls []call
 	m.mu.Lock()
-	m.note("%s %s offers %d tools", r.Method, r.URL.Path, len(req.tools))
-	if _, ours := req.tools[m.named("repl")]; ok && ours {
+	wanted := "repl"
+	if len(m.steps) > 0 {
+		wanted = m.steps[0].tool
+	}
+	if _, offered := req.tools[m.named(wanted)]; ok && offered {
 		m.asked++
 		m.latest = req
-		if len(m.steps) > 0 {
-			calls = []call{{m.named(m.steps[0].tool), m.steps[0].arguments}}
+		for len(m.steps) > 0 && (len(calls) == 0 || m.steps[0].joined) {
+			calls = append(calls, call{tool: m.named(m.steps[0].tool), arguments: m.steps[0].arguments})
 			m.steps = m.steps[1:]
 		}
 		m.note("the last of %d results: %q", len(req.results), texts(req.results[max(0, len(req.results)-1):]))
@@ -225,22 +240,27 @@ func (anthropic) read(path string, body []byte) (r request, ok bool, err error) 
 }
 
 func (anthropic) answer(w http.ResponseWriter, _ *http.Request, calls []call) {
-	stop, blocks := "end_turn", []object{{"type": "text", "text": ""}}
-	delta := object{"type": "text_delta", "text": "done"}
-	if len(calls) > 0 {
-		stop = "tool_use"
-		blocks = []object{{"type": "tool_use", "id": newID("toolu"), "name": calls[0].tool, "input": object{}}}
-		delta = object{"type": "input_json_delta", "partial_json": encoded(calls[0].arguments)}
+	said := []object{{"type": "message_start", "message": object{
+		"id": newID("msg"), "type": "message", "role": "assistant", "model": "stub", "content": []any{},
+		"stop_reason": nil, "stop_sequence": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}}}
+	say := func(i int, block, delta object) {
+		said = append(said,
+			object{"type": "content_block_start", "index": i, "content_block": block},
+			object{"type": "content_block_delta", "index": i, "delta": delta},
+			object{"type": "content_block_stop", "index": i})
 	}
-	events(w, true,
-		object{"type": "message_start", "message": object{
-			"id": newID("msg"), "type": "message", "role": "assistant", "model": "stub", "content": []any{},
-			"stop_reason": nil, "stop_sequence": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}},
-		object{"type": "content_block_start", "index": 0, "content_block": blocks[0]},
-		object{"type": "content_block_delta", "index": 0, "delta": delta},
-		object{"type": "content_block_stop", "index": 0},
+	stop := "tool_use"
+	for i, c := range calls {
+		say(i, object{"type": "tool_use", "id": newID("toolu"), "name": c.tool, "input": object{}},
+			object{"type": "input_json_delta", "partial_json": encoded(c.arguments)})
+	}
+	if len(calls) == 0 {
+		stop = "end_turn"
+		say(0, object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "done"})
+	}
+	events(w, true, append(said,
 		object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 1}},
-		object{"type": "message_stop"})
+		object{"type": "message_stop"})...)
 }
 
 // openai is the Responses API.
@@ -255,6 +275,7 @@ func (openai) read(path string, body []byte) (r request, ok bool, err error) {
 		Input []struct {
 			Type   string
 			Output json.RawMessage
+			Tools  []json.RawMessage
 		}
 	}
 	if err := json.Unmarshal(body, &sent); err != nil {
@@ -264,7 +285,15 @@ func (openai) read(path string, body []byte) (r request, ok bool, err error) {
 		return r, false, err
 	}
 	for _, item := range sent.Input {
-		if item.Type == "function_call_output" {
+		switch item.Type {
+		case "tool_search_output":
+			found, err := byName(item.Tools)
+			if err != nil {
+				return r, false, err
+			}
+			maps.Copy(r.tools, found)
+			r.results = append(r.results, result{text: strings.Join(slices.Sorted(maps.Keys(found)), " ")})
+		case "function_call_output":
 			var got result
 			for _, part := range parts(item.Output) {
 				if image, ok := strings.CutPrefix(part.ImageURL, "data:image/png;base64,"); ok {
@@ -280,18 +309,26 @@ func (openai) read(path string, body []byte) (r request, ok bool, err error) {
 
 func (openai) answer(w http.ResponseWriter, _ *http.Request, calls []call) {
 	id := newID("resp")
-	item := object{"type": "message", "role": "assistant", "id": newID("msg"), "content": []object{{"type": "output_text", "text": "done"}}}
-	if len(calls) > 0 {
-		item = object{"type": "function_call", "id": newID("fc"), "call_id": newID("call"), "name": calls[0].tool, "arguments": encoded(calls[0].arguments)}
-		if space, name, ok := strings.Cut(calls[0].tool, namespaceEnd); ok {
+	items := []object{}
+	for _, c := range calls {
+		item := object{"type": "function_call", "id": newID("fc"), "call_id": newID("call"), "name": c.tool, "arguments": encoded(c.arguments)}
+		if space, name, ok := strings.Cut(c.tool, namespaceEnd); ok {
 			item["namespace"], item["name"] = space, name
 		}
+		if c.tool == searchTool {
+			item = object{"type": "tool_search_call", "id": newID("ts"), "call_id": newID("call"), "execution": "client", "status": "completed", "arguments": c.arguments}
+		}
+		items = append(items, item)
 	}
-	events(w, true,
-		object{"type": "response.created", "response": object{"id": id}},
-		object{"type": "response.output_item.done", "output_index": 0, "item": item},
-		object{"type": "response.completed", "response": object{"id": id, "usage": object{
-			"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2}}})
+	if len(calls) == 0 {
+		items = append(items, object{"type": "message", "role": "assistant", "id": newID("msg"), "content": []object{{"type": "output_text", "text": "done"}}})
+	}
+	said := []object{{"type": "response.created", "response": object{"id": id}}}
+	for i, item := range items {
+		said = append(said, object{"type": "response.output_item.done", "output_index": i, "item": item})
+	}
+	events(w, true, append(said, object{"type": "response.completed", "response": object{"id": id, "usage": object{
+		"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2}}})...)
 }
 
 // gemini is the Gemini API.
@@ -344,12 +381,15 @@ type geminiPart struct {
 }
 
 func (gemini) answer(w http.ResponseWriter, r *http.Request, calls []call) {
-	part := object{"text": "done"}
-	if len(calls) > 0 {
-		part = object{"functionCall": object{"name": calls[0].tool, "args": calls[0].arguments}}
+	var parts []object
+	for _, c := range calls {
+		parts = append(parts, object{"functionCall": object{"name": c.tool, "args": c.arguments}})
+	}
+	if len(calls) == 0 {
+		parts = []object{{"text": "done"}}
 	}
 	answer := object{
-		"candidates":    []object{{"content": object{"role": "model", "parts": []object{part}}, "finishReason": "STOP", "index": 0}},
+		"candidates":    []object{{"content": object{"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}},
 		"usageMetadata": object{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
 	}
 	if strings.Contains(r.URL.Path, "stream") {
@@ -358,6 +398,30 @@ func (gemini) answer(w http.ResponseWriter, r *http.Request, calls []call) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, encoded(answer))
+}
+
+// bridged is the dialect of an agent whose model has to call some tools through
+// another one.
+type bridged struct{ dialect }
+
+// bridge is that tool.
+const bridge = "tool_call"
+
+func (b bridged) read(path string, body []byte) (r request, ok bool, err error) {
+	r, ok, err = b.dialect.read(path, body)
+	if r.tools[bridge] != nil {
+		r.tools[qwenCode.tool("repl")] = nil // it is to be had
+	}
+	return r, ok, err
+}
+
+func (b bridged) answer(w http.ResponseWriter, r *http.Request, calls []call) {
+	for i, c := range calls {
+		if c.tool != searchTool {
+			calls[i] = call{tool: bridge, arguments: object{"name": c.tool, "arguments": c.arguments}}
+		}
+	}
+	b.dialect.answer(w, r, calls)
 }
 
 // A part is a block of content in any of the dialects that has a type.
@@ -380,6 +444,9 @@ func parts(content json.RawMessage) []part {
 	return blocks
 }
 
+// searchTool is the service's tool with which a model finds others.
+const searchTool = "tool_search"
+
 // namespaceEnd separates a tool's name from that of its group.
 const namespaceEnd = "/"
 
@@ -396,6 +463,9 @@ func byName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
 			return nil, err
 		}
 		if t.Type != "namespace" {
+			if t.Name == "" { // a tool of the service's own
+				t.Name = t.Type
+			}
 			found[t.Name] = text
 			continue
 		}

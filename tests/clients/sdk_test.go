@@ -245,13 +245,13 @@ func TestSDK_SecondCallIsToldWhatRuns(t *testing.T) {
 	eachSDK(t, func(t *testing.T, c *sdkClient) {
 		first := c.start(run("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
 		c.started(first)
-		got := c.run("1 + 1").text()
-		for _, want := range []string{"[your input was NOT run: the session is still running ", "repl_interrupt"} {
+		got := c.end(c.start(call{tool: "repl", arguments: object{"input": "1 + 1", "timeout_ms": 1}}, nil)).Result.text()
+		for _, want := range []string{"[your input was NOT run: an earlier call is not answered yet; running ", "repl_interrupt"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("got %q, want %q in it", got, want)
 			}
 		}
-		second := c.start(call{"repl_interrupt", object{}}, nil)
+		second := c.start(call{tool: "repl_interrupt", arguments: object{}}, nil)
 		ended := map[int]sdkEvent{}
 		for len(ended) < 2 {
 			e := c.next("both calls have ended", func(e sdkEvent) bool { return e.Done != nil })

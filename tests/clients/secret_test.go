@@ -22,7 +22,7 @@ func TestSecret_IsTypedByTheUserAndTheModelNeverSeesIt(t *testing.T) {
 		{claude, nil, "auto mode on", "Type something", "7"},
 		{codex, []string{"-c", "approval_policy='on-request'"}, "stub default", "enter to submit", "7"},
 		{codex, nil, "stub default", "", "the question was declined"}, // for a user who is never to be asked
-		{geminiCLI, nil, "Type your message", "", "this client cannot ask them"},
+		{geminiCLI, nil, "Type your message", "", "this client cannot ask"},
 	} {
 		t.Run(test.agent.name, func(t *testing.T) {
 			p := newPlace(t)

@@ -31,7 +31,7 @@ func TestTokens_OfOurRepliesAgainstCodexsOwnTool(t *testing.T) {
 	var ours, own []call
 	for _, task := range tasks {
 		ours = append(ours, run(task.code))
-		own = append(own, call{execTool, map[string]any{"cmd": "python3 - <<'END'\n" + printed(task.code) + "\nEND"}})
+		own = append(own, call{tool: execTool, arguments: map[string]any{"cmd": "python3 - <<'END'\n" + printed(task.code) + "\nEND"}})
 	}
 	mine := codex.runs(t, options{}, ours...)
 	theirs := codex.runs(t, options{}, own...)

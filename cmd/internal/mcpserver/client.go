@@ -45,8 +45,12 @@ type manner struct {
 	waits time.Duration
 
 	// raw says that it shows its model the whole result as JSON: what is meant for
-	// programs too, and pictures as letters.
-	raw bool
+	// programs too, and pictures as letters. rawErrors says so of errors alone.
+	raw, rawErrors bool
+
+	// holds is how long an input is held for it at most; 0 is as long as the call
+	// waits. One that gives calls up without a word has nothing to wait for.
+	holds time.Duration
 }
 
 // defaultWait is how long a call may wait for a client that is not known to have more
@@ -57,9 +61,9 @@ const defaultWait = 50 * time.Second
 // manners are those that are known. The figures were measured on Codex 0.169, Gemini
 // CLI 0.61, Claude Code 2.1.329, OpenCode 1.18, Cline 3.0 and Continue 1.5.
 var manners = []manner{
-	{client: "codex-mcp-client", cut: budget{bytes: 12_000}, waits: 280 * time.Second},      // keeps head and tail, which its user can change; gives up after 300 s
-	{client: "gemini-cli-mcp-client", cut: budget{chars: 40_000}, waits: 570 * time.Second}, // keeps 8,000 and 32,000, and a file; gives up after 600 s
-	{client: "claude-code", cut: budget{chars: 50_000}, waits: maxTimeout},                  // keeps 2 KB, and a file; more where _meta says so
+	{client: "codex-mcp-client", cut: budget{bytes: 12_000}, waits: 280 * time.Second},                                               // keeps head and tail, which its user can change; gives up after 300 s
+	{client: "gemini-cli-mcp-client", cut: budget{chars: 40_000}, waits: 570 * time.Second, rawErrors: true, holds: 5 * time.Second}, // keeps 8,000 and 32,000, and a file; gives up after 600 s
+	{client: "claude-code", cut: budget{chars: 50_000}, waits: maxTimeout},                                                           // keeps 2 KB, and a file; more where _meta says so
 	{client: "opencode", waits: 200 * time.Second},
 	{client: "cline", cut: budget{chars: 7_800}, raw: true}, // cuts the JSON at 8,000
 	{client: "continue-", raw: true},

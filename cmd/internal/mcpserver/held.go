@@ -18,6 +18,7 @@ type owner struct {
 	call  *call
 	begun chan struct{} // closed when the input is submitted, or was refused
 	over  chan struct{} // closed when the call owns the turn no more, and has interrupted it if it was cancelled
+	slow  bool          // guarded by view.mu; an input was held for it in vain, and the client told so
 	spare uint64        // guarded by view.mu; a call with this number or a later one does not share the owner's fate; 0: see release
 }
 
@@ -44,6 +45,8 @@ func (v *view) claim(c *call) *holding {
 	case v.owner == nil:
 		v.owner = h.owner
 		h.decide("")
+	case v.owner.slow:
+		h.decide(notAnswered)
 	case len(v.held) == maxHeld:
 		h.decide(fmt.Sprintf("%d others are held already", maxHeld))
 	default:
@@ -114,7 +117,8 @@ func (v *view) nextLocked() {
 }
 
 // drop takes a call out of those that are held, if it still is. When it was not
-// cancelled, the inputs that came after it are refused, too.
+// cancelled, the inputs that came after it are refused, too, and those to come: their
+// client is told what runs.
 func (v *view) drop(h *holding) (dropped bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -124,6 +128,9 @@ func (v *view) drop(h *holding) (dropped bool) {
 		}
 		v.held = append(v.held[:i:i], v.held[i+1:]...)
 		if !h.call.isCancelled() {
+			if v.owner != nil {
+				v.owner.slow = true
+			}
 			behind := v.held[i:]
 			v.held = v.held[:i]
 			for _, other := range behind {
@@ -180,8 +187,11 @@ func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 // pass waits until the calls about the same session that came before have begun. When
 // it returns false, ctx has ended or the deadline passed.
 func (a *asker) pass(ctx context.Context) bool {
-	return a.awaitOther(ctx, a.call.lane.first)
+	return a.awaitOther(ctx, a.call.lane.first, a.deadline)
 }
+
+// notAnswered is why an input is refused that was held for long enough.
+const notAnswered = "an earlier call is not answered yet"
 
 // takeTurn makes the call the owner of the session's next turn. When it returns false,
 // there is a result, which is nil when ctx ended.
@@ -191,11 +201,15 @@ func (a *asker) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
 	case <-h.decided:
 	default:
 		a.call.lane.leave()
-		if !a.awaitOther(ctx, h.decided) && a.view.drop(h) {
+		until := a.deadline
+		if holds := a.call.manner().holds; holds > 0 {
+			until = earlier(until, time.Now().Add(holds))
+		}
+		if !a.awaitOther(ctx, h.decided, until) && a.view.drop(h) {
 			if ctx.Err() != nil {
 				return false, nil
 			}
-			return false, a.turnAway(ctx, "an earlier call is not answered yet")
+			return false, a.turnAway(ctx, notAnswered)
 		}
 		<-h.decided
 	}
@@ -212,9 +226,9 @@ func (a *asker) turnAway(ctx context.Context, why string) *mcp.CallToolResult {
 	return a.report(ctx, a.now)
 }
 
-// awaitOther waits for something, until the deadline, and tells the client that it is
+// awaitOther waits for something, until a deadline, and tells the client that it is
 // alive.
-func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}) bool {
+func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
 	select {
 	case <-ready: // no timer when it is
 		return true
@@ -222,7 +236,7 @@ func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}) bool {
 	}
 	beat := a.call.beat
 	for {
-		timer := time.NewTimer(time.Until(beat.next(a.deadline)))
+		timer := time.NewTimer(time.Until(beat.next(deadline)))
 		select {
 		case <-ready:
 			timer.Stop()
@@ -232,13 +246,20 @@ func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}) bool {
 			return false
 		case <-timer.C:
 		}
-		if !time.Now().Before(a.deadline) {
+		if !time.Now().Before(deadline) {
 			return false
 		}
 		if elapsed, due := beat.due(); due {
 			a.call.progress(elapsed.Seconds(), "an earlier call comes first")
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // letGo ends that the call owns a turn, unless a reply does once it is given.

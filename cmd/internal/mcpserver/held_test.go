@@ -90,9 +90,9 @@ func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
 		first, why string
 		end        func(c *client)
 	}{
-		{"sleep 1ms\nerror E no", "ended in an error", nil},
-		{"sleep 1ms\nwait a? ", "waits for input", nil},
-		{"sleep 1ms\nexit 3", "ended the session", nil},
+		{"sleep 100ms\nerror E no", "ended in an error", nil},
+		{"sleep 100ms\nwait a? ", "waits for input", nil},
+		{"sleep 100ms\nexit 3", "ended the session", nil},
 		{"sleep", "was interrupted", func(c *client) {
 			c.untilState("running")
 			if _, err := c.main().Interrupt(c.t.Context(), 0); err != nil {
@@ -215,4 +215,19 @@ func TestHeld_WhatComesBehindAnInterruptRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Once the client was told that the earlier call is not answered, it is told so at once.
+func TestHeld_NoMoreWhenOneWasHeldInVain(t *testing.T) {
+	t.Parallel()
+	c := greet(t, nil)
+	c.repl("print begun")
+	ids := c.sendAll(code("print so far\nsleep"))
+	c.untilState("running")
+	told := c.sendAll(burst{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
+	wantPart(t, c.resultOf(told[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
+	wantPart(t, c.repl("print c"), "your input was NOT run: an earlier call is not answered yet; running ")
+	c.call("repl_interrupt", nil)
+	c.resultOf(ids[0])
+	wantText(t, c.repl("print d"), "d")
 }

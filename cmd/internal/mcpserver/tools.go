@@ -45,7 +45,7 @@ func (s *server) addTools(to *mcp.Server) {
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.sayIgnored(r, result)
 					r.keepText(result)
-					if r.manner().raw {
+					if m := r.manner(); m.raw || m.rawErrors && result.IsError {
 						result.Meta = nil
 					}
 					return result, nil
