@@ -3,6 +3,7 @@ package host
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -75,4 +76,15 @@ func randomName() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// coverage is the variable that says where a program writes what it covers, if env
+// has it.
+func coverage(env []string) []string {
+	for _, kv := range env {
+		if strings.HasPrefix(kv, "GOCOVERDIR=") {
+			return []string{kv}
+		}
+	}
+	return nil
 }

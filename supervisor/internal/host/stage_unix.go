@@ -20,10 +20,11 @@ import (
 // so that what users set for their Go programs does not reach the stage.
 const stageName = "turnstone-stage"
 
-// stageEnv keeps a stage small and quiet: no collection every two minutes,
-// one only if it should ever have handled tens of thousands of orders.
-func stageEnv() []string {
-	return []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=24MiB"}
+// stageEnv keeps a stage small and quiet: no collection every two minutes, one only
+// if it should ever have handled tens of thousands of orders. worker is the worker's
+// environment: a program that is built to measure coverage measures its stage, too.
+func stageEnv(worker []string) []string {
+	return append([]string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=24MiB"}, coverage(worker)...)
 }
 
 // The stage's descriptors beside 0, 1 and 2, which are the terminal.

@@ -17,10 +17,11 @@ import (
 // The worker comes over the first of them.
 const stageName = "turnstone-stage"
 
-// stageEnv keeps a stage small and quiet, and free of what users set for their
-// own Go programs.
-func stageEnv() []string {
-	return []string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}
+// stageEnv keeps a stage small and quiet, and free of what users set for their own Go
+// programs. worker is the worker's environment: a program that is built to measure
+// coverage measures its stage, too.
+func stageEnv(worker []string) []string {
+	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverage(worker)...)
 }
 
 // systemRoot is the directory of Windows; "" when it does not say.

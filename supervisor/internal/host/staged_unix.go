@@ -72,7 +72,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 		return fail(err)
 	}
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{stageName}, Env: stageEnv(),
+		Path: self, Args: []string{stageName}, Env: stageEnv(l.env),
 		Stdin: l.slave, Stdout: l.slave, Stderr: l.slave,
 		ExtraFiles:  []*os.File{orders, reports, l.workerIn, l.workerOut}, // fdDown…
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},

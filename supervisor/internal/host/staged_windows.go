@@ -111,7 +111,7 @@ func (s *staged) steps(c *Command) []step {
 			}
 			s.console, err = openConsole(s.nonce,
 				windows.ComposeCommandLine([]string{self, stageName, s.orders.name, s.reports.name}),
-				stageEnv(), c.Size.orDefault())
+				stageEnv(c.Env), c.Size.orDefault())
 			if err == nil {
 				s.pid = s.console.pty.Pid()
 			}

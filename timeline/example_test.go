@@ -1,0 +1,28 @@
+package timeline_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A log is read from a cursor, and rendered for whoever wants text.
+func ExampleLog() {
+	l, err := timeline.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	l.Append(timeline.Event{Turn: 1, Body: timeline.TurnStarted{Input: []byte("print('a')")}})
+	known := l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte("a\n")}}).Seq
+	l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: timeline.OutcomeOK}})
+
+	for _, e := range l.Since(known) {
+		fmt.Println(e.Seq, e.Type())
+	}
+	fmt.Print(timeline.Render(l.Since(0), nil).Text())
+	// Output:
+	// 3 turn_ended
+	// a
+}

@@ -1,0 +1,17 @@
+package python_test
+
+import (
+	"fmt"
+
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// Spec finds the interpreter that a person would expect, and says why that one.
+func ExampleSpec() {
+	spec := python.Spec(python.Options{Path: "3.12", Dir: "/home/ada/project"})
+	if spec.Err != nil {
+		fmt.Println("there is none:", spec.Err)
+		return
+	}
+	fmt.Println(spec.Path, "was chosen:", spec.Why)
+}
