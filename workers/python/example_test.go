@@ -8,7 +8,7 @@ import (
 
 // Spec finds the interpreter that a person would expect, and says why that one.
 func ExampleSpec() {
-	spec := python.Spec(python.Options{Path: "3.12", Dir: "/home/ada/project"})
+	spec := python.Spec(python.Options{Path: "3.12", Dir: "/srv/project"})
 	if spec.Err != nil {
 		fmt.Println("there is none:", spec.Err)
 		return

@@ -8,12 +8,12 @@ import (
 // A command that is built with -cover counts what its stages run, and nothing else of
 // the worker's environment reaches a stage.
 func TestStageEnv_HasTheCoverageDirectoryAndNoOtherVariable(t *testing.T) {
-	plain := stageEnv([]string{"HOME=/home/ada", "GODEBUG=x=1"})
-	covered := stageEnv([]string{"HOME=/home/ada", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})
+	plain := stageEnv([]string{"HOME=/root", "GODEBUG=x=1"})
+	covered := stageEnv([]string{"HOME=/root", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})
 	if want := append(slices.Clone(plain), "GOCOVERDIR=/tmp/c"); !slices.Equal(covered, want) {
 		t.Errorf("got %q, want %q", covered, want)
 	}
-	if slices.ContainsFunc(plain, func(kv string) bool { return kv == "HOME=/home/ada" || kv == "GODEBUG=x=1" }) {
+	if slices.ContainsFunc(plain, func(kv string) bool { return kv == "HOME=/root" || kv == "GODEBUG=x=1" }) {
 		t.Errorf("the worker's variables are among %q", plain)
 	}
 }
