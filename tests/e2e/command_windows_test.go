@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestProgram_OnWindows(t *testing.T) {
@@ -37,28 +39,95 @@ func TestProgram_OnWindows(t *testing.T) {
 	}
 }
 
-func TestProgram_RIsNotThereOnWindowsAndSaysSo(t *testing.T) {
-	r := newHome(t).run(t, "", "--lang", "r", "-e", "1")
-	if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "Windows") || r.status == 0 {
-		t.Errorf("got %v; want one line that says so", r)
+// newRHome is a home whose R sees no profile of the person who runs the test.
+func newRHome(t *testing.T) home {
+	t.Helper()
+	if _, _, err := r.Find(r.FindOptions{}); err != nil {
+		t.Skipf("R is not installed: scripts/wine --r brings it (%v)", err)
+	}
+	h := newHome(t)
+	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // the first: Wine does not look at the code page that R asks for
+	return h
+}
+
+func TestR_OnWindows(t *testing.T) {
+	h := newRHome(t)
+	dir := filepath.Join(t.TempDir(), "größe x")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "größer.R")
+	if err := os.WriteFile(file, []byte("cat('file', commandArgs(TRUE), '\\n')\nquit(status = 4)\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		out   string
+		err   string
+		code  int
+	}{
+		"values":             {"", []string{"-e", "6 * 7; 'größer'"}, "[1] 42\n[1] \"größer\"\n", "", 0},
+		"an error":           {"", []string{"-e", "stop('no')"}, "", "Error: no\n", 1},
+		"an exit":            {"", []string{"-e", "quit(status = 3)"}, "", "", 3},
+		"a file":             {"", []string{file, "a", "b c"}, "file a b c \n", "", 4},
+		"a pipe":             {"x <- 20\nx * 2\n", nil, "[1] 40\n", "", 0},
+		"a child's output":   {"", []string{"-e", "invisible(system('cmd /c echo child'))"}, "child", "", 0},
+		"an R that is named": {"", []string{"--r", "4", "-e", "R.version$os"}, "mingw32", "", 0},
+		"no such R":          {"", []string{"--r", "3.6", "-e", "1"}, "", "--r 3.6", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := h.run(t, c.stdin, append([]string{"--lang", "r"}, c.args...)...)
+			if !strings.Contains(got.stdout, c.out) || !strings.Contains(got.stderr, c.err) || got.status != c.code {
+				t.Errorf("got %v; want %q, %q, %d", got, c.out, c.err, c.code)
+			}
+		})
+	}
+}
+
+func TestDoctor_OnWindowsLooksAtR(t *testing.T) {
+	got := newRHome(t).run(t, "", "doctor", "--lang", "r")
+	for _, want := range []string{"Rterm.exe", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("%q is not in %v", want, got)
+		}
 	}
 }
 
 func TestMCP_OnWindows(t *testing.T) {
-	cmd := newHome(t).command(t, "mcp", "--lang", "python")
-	a := speak(t, cmd, func() {
-		stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-		t.Cleanup(func() { stuck.Stop() })
-	})
-	for _, c := range []struct{ input, want string }{
+	converse(t, newHome(t), "python", [][2]string{
 		{"6*7", "42"},
 		{"name = input('name? ')", "waiting for input"},
 		{"Ada", ""},
 		{"name", "Ada"},
-	} {
-		got := string(a.request("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": c.input}}))
-		if !strings.Contains(got, c.want) || strings.Contains(got, `"isError":true`) {
-			t.Errorf("%q: got %s, want %q in it", c.input, got, c.want)
+	})
+}
+
+func TestMCP_OnWindowsInR(t *testing.T) {
+	converse(t, newRHome(t), "r", [][2]string{
+		{"6*7", "42"},
+		{"name <- readline('name? ')", "waiting for input"},
+		{"Ada", ""},
+		{"name; 'größer'", "größer"},
+		{"plot(1:10)", `"mimeType":"image/png"`},
+		{"file.choose()", "waiting for input"},
+		{"a.csv", "a.csv"},
+		{"?mean", "Arithmetic Mean"},
+	})
+}
+
+// converse has repl mcp answer one call after the other.
+func converse(t *testing.T, h home, language string, calls [][2]string) {
+	t.Helper()
+	cmd := h.command(t, "mcp", "--lang", language)
+	a := speak(t, cmd, func() {
+		stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		t.Cleanup(func() { stuck.Stop() })
+	})
+	for _, c := range calls {
+		got := string(a.request("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": c[0]}}))
+		if !strings.Contains(got, c[1]) || strings.Contains(got, `"isError":true`) {
+			t.Errorf("%q: got %s, want %q in it", c[0], got, c[1])
 		}
 	}
 	if err := a.in.Close(); err != nil {

@@ -4,6 +4,7 @@ package r_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -29,7 +30,7 @@ func spec(t *testing.T, o r.Options) workers.Spec {
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {
 		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)
 	}
-	o.Env = append([]string{"R_PROFILE_USER=" + os.DevNull, "R_ENVIRON_USER=" + os.DevNull}, o.Env...)
+	o.Env = slices.Concat([]string{"R_PROFILE_USER=" + os.DevNull, "R_ENVIRON_USER=" + os.DevNull}, systemEnv, o.Env)
 	return r.Spec(o)
 }
 

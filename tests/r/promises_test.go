@@ -1,16 +1,14 @@
-//go:build linux
+//go:build linux || windows
 
 package r_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,36 +17,15 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
-	s := open(t, r.Options{})
-	for i := range drive.Rounds(1000) {
-		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
-			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
-		}
-	}
-	for i := range drive.Rounds(50) {
-		res := s.Run(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
-		if res.Script() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
-			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
-		}
-	}
-}
-
 func TestStdin_EveryReaderIsServed(t *testing.T) {
 	s := open(t, r.Options{})
-	for _, c := range []struct {
-		name, code string
-		answers    []string
-		want       string
-	}{
+	for _, c := range append([]asked{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
 		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
 		{"end of file", "readLines(stdin())", []string{"a", drive.EOF}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
 		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
 		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
-		{"a child", "system('read x; echo got $x')", []string{"it"}, `[sh wait ""][line "it"]got it` + "\n"},
-		{"the terminal", "readLines(f <- file('stdin'), 1); close(f)", []string{"it"}, `[R wait ""][line "it"][1] "it"` + "\n"},
-	} {
+	}, systemAsks...) {
 		t.Run(c.name, func(t *testing.T) {
 			res := s.Run(t, c.code, c.answers...)
 			if res.Script() != c.want || res.Outcome != "ok" {
@@ -65,28 +42,22 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 	s := open(t, r.Options{})
 	for name, code := range map[string]string{
-		"sleep":           "cat('up\\n'); Sys.sleep(100)",
-		"a loop":          "cat('up\\n'); repeat {}",
-		"a child":         "cat('up\\n'); system('sleep 100')",
-		"a reading child": "cat('up\\n'); system('cat')",
-		"readline":        "cat('up\\n'); (function() readline())()",
-		"the browser":     "cat('up\\n'); browser()",
-		"the terminal":    "cat('up\\n'); readLines(file('stdin'), 1)",
-		"mclapply":        "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))",
-		"linear algebra":  "m <- matrix(runif(40000), 200); cat('up\\n'); repeat m %*% m",
+		"sleep":                      "cat('up\\n'); Sys.sleep(100)",
+		"a loop":                     "cat('up\\n'); repeat {}",
+		"a compiled loop":            "f <- compiler::cmpfun(function() { i <- 0; while (TRUE) i <- i + 1 }); cat('up\\n'); f()",
+		"a loop that catches errors": "cat('up\\n'); tryCatch(repeat {}, error = function(e) 1)",
+		"endless output":             "cat('up\\n'); repeat cat('x\\n')",
+		"readline":                   "cat('up\\n'); (function() readline())()",
+		"the browser":                "cat('up\\n'); browser()",
+		"linear algebra":             "m <- matrix(runif(40000), 200); cat('up\\n'); repeat m %*% m",
 	} {
+		systemInterrupts[name] = code
+	}
+	for name, code := range systemInterrupts {
 		t.Run(name, func(t *testing.T) {
 			turn := s.Begin(t, code)
 			s.Until(t, "up", drive.Prints("up"))
 			got := s.InterruptTurn(t, turn)
-			allowed := map[string]session.InterruptResult{
-				// A read is begun again behind a signal, or by a child that had not been
-				// there yet, and may be seen so before it ends.
-				"the terminal":    session.InterruptWaiting,
-				"a reading child": session.InterruptWaiting,
-				// R gives a child that does not end at once a second, before it kills it.
-				"mclapply": session.InterruptPending,
-			}
 			if got != session.InterruptIdle && got != allowed[name] {
 				t.Errorf("the interrupt led to %q", got)
 			}
@@ -127,16 +98,11 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 	s := open(t, r.Options{})
 	temporary := map[string]bool{}
-	for _, c := range []struct {
-		name, code, reason, out string
-		clean                   bool
-	}{
+	for _, c := range append([]ending{
 		{"q()", "cat('last\\n'); q()", "exit status 0", "last\n", true},
 		{"quit(status = 3)", "quit(status = 3)", "exit status 3", "", true},
 		{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
-		{"a segfault", "f <- function() tools::pskill(Sys.getpid(), 11)\nf()", "killed by SIGSEGV", "caught segfault", false},
-		{"SIGKILL", "cat('last\\n'); tools::pskill(Sys.getpid(), 9)", "killed by SIGKILL", "last\n", false},
-	} {
+	}, systemEnds...) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := strings.TrimSpace(s.Run(t, "kept <- 1; cat(tempdir(), '\\n')").Text())
 			if temporary[dir] || dir == "" {
@@ -161,27 +127,18 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 	}
 }
 
-func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
-	s := open(t, r.Options{})
-	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
-	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
-		t.Fatal(err)
-	}
-	s.Restart(t)
-	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == "" {
-		t.Errorf("%q is left: %v", dir, err)
-	}
-	s.Run(t, "dir.exists(tempdir())").Wants(t, "[1] TRUE\n")
-}
-
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	s := open(t, r.Options{})
 	turn := s.Begin(t, "cat('up\\n'); Sys.sleep(100)")
 	s.Until(t, "up", drive.Prints("up"))
-	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGKILL); err != nil {
+	worker, err := os.FindProcess(drive.Info(s).PID)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != "killed by SIGKILL" {
+	if err := worker.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != killed {
 		t.Errorf("got %q, %+v", res.Script(), res.End)
 	}
 	s.Run(t, "1").Wants(t, "[1] 1\n")
@@ -204,14 +161,25 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 	s.Run(t, "who").Wants(t, "[1] \"Ada\"\n")
 }
 
+type asked struct {
+	name, code string
+	answers    []string
+	want       string
+}
+
+type ending struct {
+	name, code, reason, out string
+	clean                   bool
+}
+
 // A mixture of turns with interrupts at any moment, for as long as somebody drive.Asks.
 func TestSoak_OfMixedTurns(t *testing.T) {
 	s := open(t, r.Options{})
-	cells := []string{
-		"1+1", "x <- rnorm(1000); mean(x)", "stop('e')\n1", "cat(strrep('x', 1e5), '\\n')", "Sys.sleep(0.01)", "system('echo child')",
+	cells := append([]string{
+		"1+1", "x <- rnorm(1000); mean(x)", "stop('e')\n1", "cat(strrep('x', 1e5), '\\n')", "Sys.sleep(0.01)",
 		"for (i in 1:1000) message(i)", "x <- readline('? ')", "browser()", "repeat {}", "m <- matrix(runif(1e4), 100); for (i in 1:50) solve(m)",
-		"parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "system('sleep 0.01')", "1 +", "invisible(gc())",
-	}
+		"plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "1 +", "invisible(gc())",
+	}, systemCells...)
 	pid := drive.Info(s).PID
 	for begun := time.Now(); time.Since(begun) < time.Duration(drive.Rounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
@@ -238,41 +206,4 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 	if drive.Info(s).PID != pid {
 		t.Errorf("the worker is another: %d, was %d", drive.Info(s).PID, pid)
 	}
-}
-
-func TestIdle_TakesNoTime(t *testing.T) {
-	s := open(t, r.Options{})
-	s.Run(t, "1").Wants(t, "[1] 1\n")
-	ticks := func() string {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.Info(s).PID))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		return fields[11] + " " + fields[12]
-	}
-	switches := func() string {
-		var all strings.Builder
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", drive.Info(s).PID))
-		for _, task := range tasks {
-			status, _ := os.ReadFile(task)
-			for line := range strings.Lines(string(status)) {
-				if strings.HasPrefix(line, "voluntary_ctxt_switches") {
-					all.WriteString(line)
-				}
-			}
-		}
-		return all.String()
-	}
-	// What is left to do behind a turn takes a busy machine a while.
-	for range 10 {
-		before, woken := ticks(), switches()
-		<-time.After(time.Second)
-		now, wokenSince := ticks(), switches()
-		if now == before && wokenSince == woken {
-			return
-		}
-		t.Logf("a second took processor time %s, was %s; and woke up %s, was %s", now, before, wokenSince, woken)
-	}
-	t.Error("there is no second in which it does nothing")
 }

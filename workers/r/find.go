@@ -3,7 +3,6 @@ package r
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,9 +13,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
-
-// oldestMajor is the first R that the worker runs on.
-const oldestMajor = 4
 
 // FindOptions says where Find looks. The zero value means the surroundings of
 // this process.
@@ -54,29 +50,27 @@ type Candidate = workers.Candidate
 //  2. R_HOME; when that is not a usable R, nothing else either
 //  3. CONDA_PREFIX, the active conda or pixi environment, when R is installed in it
 //  4. R on PATH
-//  5. where R is usually installed: a program that was not started from a shell
+//  5. on Windows the registry, then where R is usually installed: a program that was not started from a shell
 //     may have a short PATH
 //
 // The candidates are everything looked at, in order, also when there is an error.
 func Find(o FindOptions) (Installation, []Candidate, error) {
-	return find(o, systemPlaces())
+	return find(o, systemPlaces)
 }
 
 // places are the directories in which R is usually installed.
 type places struct {
-	versions []string // each holds one directory for each version
-	prefixes []string // each is what one R was installed into
+	versions   []string    // each holds one directory for each version
+	prefixes   []string    // each is what one R was installed into
+	registered []Candidate // with the homes that Windows has a list of, for paths
 }
 
-func find(o FindOptions, known places) (Installation, []Candidate, error) {
-	if unsupported != "" {
-		return Installation{}, nil, errors.New(unsupported)
-	}
+func find(o FindOptions, known func(discovery.Surroundings) places) (Installation, []Candidate, error) {
 	s, err := discovery.NewSurroundings(o.Dir, o.Env)
 	if err != nil {
 		return Installation{}, nil, fmt.Errorf("r: %w", err)
 	}
-	f := &finder{s, o.Path, known}
+	f := &finder{s, o.Path, known(s)}
 	looks := []func() []Candidate{f.conda, f.onPath, f.known}
 	home := f.Env["R_HOME"]
 	switch {
@@ -97,7 +91,7 @@ func find(o FindOptions, known places) (Installation, []Candidate, error) {
 	case home != "":
 		err = fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to have R looked for", home, seen[0].Note)
 	default:
-		err = fmt.Errorf("r: no R %d.0 or newer found (%s); install it (%s), or name it with --r PATH", oldestMajor, looked, howToInstall)
+		err = fmt.Errorf("r: no R %s or newer found (%s); install it (%s), or name it with --r PATH", oldest, looked, howToInstall)
 	}
 	return Installation{}, seen, err
 }
@@ -116,7 +110,7 @@ func (f *finder) named() []Candidate {
 	info, err := os.Stat(path)
 	isDir := err == nil && info.IsDir()
 	if isPath && !isDir {
-		return []Candidate{{Source: source, Path: path}}
+		return []Candidate{{Source: source, Path: frontEnd(path)}}
 	}
 	if c := installation(source, path); isDir && (isPath || c.Path != "") {
 		if c.Path == "" {
@@ -126,7 +120,7 @@ func (f *finder) named() []Candidate {
 	}
 	var found []Candidate
 	for _, path := range f.Commands(f.path) {
-		found = append(found, Candidate{Source: source + " on PATH", Path: path})
+		found = append(found, Candidate{Source: source + " on PATH", Path: frontEnd(path)})
 	}
 	if want := discovery.ParseVersion(f.path); want != nil {
 		found = append(found, f.installed(source, want)...)
@@ -161,9 +155,9 @@ func (f *finder) installed(source string, want discovery.Version) []Candidate {
 			other = append(other, n)
 		}
 	}
-	for _, name := range []string{"R-" + want.String(), "R"} { // the former is a link that rig makes
+	for _, name := range append([]string{"R-" + want.String()}, commands...) { // the former is a link that rig makes
 		for _, path := range f.Commands(name) {
-			add(path)
+			add(frontEnd(path))
 		}
 	}
 	for _, dir := range f.places.versions {
@@ -174,7 +168,11 @@ func (f *finder) installed(source string, want discovery.Version) []Candidate {
 			}
 		}
 	}
-	for _, prefix := range f.places.prefixes {
+	prefixes := f.places.prefixes
+	for _, c := range f.places.registered {
+		prefixes = append(prefixes, c.Path)
+	}
+	for _, prefix := range prefixes {
 		if c := installation("", prefix); c.Path != "" {
 			add(c.Path)
 		}
@@ -193,7 +191,10 @@ func (f *finder) installed(source string, want discovery.Version) []Candidate {
 // home is the R that R_HOME names. A program that R starts has it, too.
 func (f *finder) home() []Candidate {
 	path := f.Absolute(f.Env["R_HOME"])
-	return []Candidate{{Source: "R_HOME", Path: filepath.Join(path, "bin", "R")}}
+	if c := installation("R_HOME", path); c.Path != "" {
+		return []Candidate{c}
+	}
+	return []Candidate{{Source: "R_HOME", Path: filepath.Join(path, filepath.FromSlash(frontEnds[0]))}}
 }
 
 func (f *finder) conda() []Candidate {
@@ -210,8 +211,10 @@ func (f *finder) conda() []Candidate {
 
 func (f *finder) onPath() []Candidate {
 	var found []Candidate
-	for _, path := range f.Commands("R") {
-		found = append(found, Candidate{Source: "R on PATH", Path: path})
+	for _, name := range commands {
+		for _, path := range f.Commands(name) {
+			found = append(found, Candidate{Source: "R on PATH", Path: frontEnd(path)})
+		}
 	}
 	if len(found) == 0 {
 		found = []Candidate{{Source: "PATH", Note: "has no R"}}
@@ -227,6 +230,11 @@ func (f *finder) known() []Candidate {
 			found = append(found, c)
 		}
 	}
+	for _, home := range f.places.registered {
+		if c := installation(home.Source, home.Path); c.Path != "" {
+			found = append(found, c)
+		}
+	}
 	for _, c := range f.installed("installed", nil) {
 		if c.Path != "" {
 			found = append(found, c)
@@ -237,10 +245,6 @@ func (f *finder) known() []Candidate {
 	}
 	return found
 }
-
-// frontEnds are where the front end is below R's home, what it was installed into,
-// and a framework of macOS.
-var frontEnds = []string{"bin/R", "Resources/bin/R", "lib/R/bin/R", "lib64/R/bin/R"}
 
 // installation is the front end below root; without Path when there is none.
 func installation(source, root string) Candidate {
@@ -259,12 +263,8 @@ func inspect(path string) (version, note string) {
 	if note := discovery.Objection(path); note != "" {
 		return "", note
 	}
-	dir, name := filepath.Split(path)
-	if name == "Rscript" {
-		return "", path + " runs files only: name the R beside it"
-	}
-	if filepath.Base(dir) == "exec" && name == "R" {
-		return "", fmt.Sprintf("%s does not start by itself: name %s", path, filepath.Join(filepath.Dir(filepath.Clean(dir)), "R"))
+	if note := unfit(path); note != "" {
+		return "", note
 	}
 	home := homeOf(path)
 	v := versionIn(home)
@@ -273,8 +273,8 @@ func inspect(path string) (version, note string) {
 		return "", ""
 	case v == nil:
 		return "", "is a broken R: " + basePackage(home) + " does not tell its version"
-	case v[0] < oldestMajor:
-		return v.String(), fmt.Sprintf("is R %s, and the worker needs %d.0 or newer", v, oldestMajor)
+	case slices.Compare(v, oldest) < 0:
+		return v.String(), fmt.Sprintf("is R %s, and the worker needs %s or newer", v, oldest)
 	}
 	return v.String(), ""
 }
@@ -291,7 +291,11 @@ func homeOf(path string) string {
 		return ""
 	}
 	set := homeSetBy(real)
-	homes := []string{filepath.Dir(filepath.Dir(real))}
+	bin := filepath.Dir(real)
+	if filepath.Base(bin) == "x64" { // on Windows
+		bin = filepath.Dir(bin)
+	}
+	homes := []string{filepath.Dir(bin)}
 	if set != "" { // a front end in /usr/lib or /usr/lib64 also starts what is in the other
 		homes = []string{set, strings.Replace(set, "/lib/", "/lib64/", 1), strings.Replace(set, "/lib64/", "/lib/", 1)}
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package r
 
 import (
@@ -5,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
 // A land is a home directory and the directories in which R may be installed.
@@ -19,9 +23,6 @@ type land struct {
 
 func newLand(t *testing.T) *land {
 	t.Helper()
-	if unsupported != "" {
-		t.Skip(unsupported)
-	}
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,9 @@ func (l *land) link(target, name string) string {
 }
 
 func (l *land) find(named string) (Installation, []Candidate, error) {
-	return find(FindOptions{Path: named, Dir: l.home, Env: l.env}, places{versions: []string{l.versions}, prefixes: []string{l.prefix}})
+	return find(FindOptions{Path: named, Dir: l.home, Env: l.env}, func(discovery.Surroundings) places {
+		return places{versions: []string{l.versions}, prefixes: []string{l.prefix}}
+	})
 }
 
 func (l *land) want(named, path, version string) {

@@ -1,13 +1,16 @@
 package r
 
+import "github.com/turnstone-repl/turnstone/workers/internal/discovery"
+
 const (
+	shimName     = "turnstone.so" // R derives names from it
+	canCompile   = true
 	utf8Locale   = "en_US.UTF-8"
-	unsupported  = ""
 	howToInstall = "https://cran.r-project.org/bin/macosx, or brew install r"
 )
 
 // systemPlaces are where CRAN's installer, rig, Homebrew and MacPorts put R.
-func systemPlaces() places {
+func systemPlaces(discovery.Surroundings) places {
 	return places{
 		versions: []string{"/Library/Frameworks/R.framework/Versions", "~/Library/Frameworks/R.framework/Versions", "/opt/R"},
 		prefixes: []string{"/Library/Frameworks/R.framework", "/opt/homebrew", "/usr/local", "/opt/local/Library/Frameworks/R.framework"},

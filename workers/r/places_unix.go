@@ -2,14 +2,17 @@
 
 package r
 
+import "github.com/turnstone-repl/turnstone/workers/internal/discovery"
+
 const (
+	shimName     = "turnstone.so" // R derives names from it
+	canCompile   = true
 	utf8Locale   = "C.UTF-8"
-	unsupported  = ""
 	howToInstall = "Debian and Ubuntu: apt install r-base-core; Fedora: dnf install R-core; others: https://cran.r-project.org"
 )
 
 // systemPlaces are where packages, rig and Posit's builds put R.
-func systemPlaces() places {
+func systemPlaces(discovery.Surroundings) places {
 	return places{
 		versions: []string{"/opt/R", "/opt/local/R"},
 		prefixes: []string{"/usr/local", "/usr"},

@@ -1,9 +1,127 @@
 package r
 
-const (
-	utf8Locale   = ""
-	unsupported  = "r: there is no R worker for Windows yet; run repl inside WSL"
-	howToInstall = ""
+import (
+	"debug/pe"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/windows/registry"
+
+	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-func systemPlaces() places { return places{} }
+const (
+	shimName     = "turnstone.dll" // R derives names from it
+	canCompile   = false
+	utf8Locale   = "" // R has UTF-8 by itself
+	howToInstall = "https://cran.r-project.org/bin/windows/base, or winget install RProject.R"
+)
+
+// oldest is the first R that has UTF-8 for its character set.
+var oldest = discovery.Version{4, 2}
+
+// consoleArgs have R be interactive whatever it is started in, and read by itself
+// nothing but what it is given.
+var consoleArgs = []string{"--ess"}
+
+// frontEnds are where Rterm is below R's home and in a conda environment. The last
+// two are those of an R for ARM.
+var frontEnds = []string{`bin\x64\Rterm.exe`, `lib\R\bin\x64\Rterm.exe`, `bin\Rterm.exe`, `lib\R\bin\Rterm.exe`}
+
+// commands are R's names on PATH.
+var commands = []string{"Rterm", "R", "Rscript"}
+
+// frontEnd is the Rterm beside a program of R's: the others start one, or are windows.
+func frontEnd(path string) string {
+	names := []string{"r.exe", "rscript.exe", "rgui.exe", "rcmd.exe", "rterm.exe", "r", "rscript", "rgui", "rcmd", "rterm"}
+	if !slices.Contains(names, strings.ToLower(filepath.Base(path))) {
+		return path
+	}
+	for _, name := range []string{"Rterm.exe", `x64\Rterm.exe`} {
+		if beside := filepath.Join(filepath.Dir(path), name); discovery.Objection(beside) == "" {
+			return beside
+		}
+	}
+	return path
+}
+
+// unfit says why a program is not R's front end; "" means it may be.
+func unfit(path string) string {
+	if !strings.EqualFold(filepath.Base(path), "Rterm.exe") {
+		return path + " is not Rterm.exe, and there is none beside it or in x64 below"
+	}
+	if file, err := pe.Open(path); err == nil {
+		defer file.Close()
+		if file.Machine != pe.IMAGE_FILE_MACHINE_AMD64 {
+			return path + " is not for x64: install the R for x64, which Windows for ARM runs as well"
+		}
+	}
+	return ""
+}
+
+// systemPlaces are what CRAN's installer writes to the registry, and where it and rig
+// put R.
+func systemPlaces(s discovery.Surroundings) places {
+	var p places
+	for _, root := range []struct {
+		name string
+		key  registry.Key
+		view uint32
+	}{{"HKCU", registry.CURRENT_USER, 0}, {"HKLM", registry.LOCAL_MACHINE, registry.WOW64_64KEY}} {
+		for _, key := range registeredIn(root.key, registered, root.view) {
+			p.registered = append(p.registered, Candidate{Source: "R in the registry (" + root.name + ")", Path: key})
+		}
+	}
+	for _, dir := range []string{join(s.Env["PROGRAMFILES"], "R"), join(s.Env["LOCALAPPDATA"], `Programs\R`)} {
+		if dir != "" {
+			p.versions = append(p.versions, dir)
+		}
+	}
+	return p
+}
+
+func join(root, below string) string {
+	if root == "" {
+		return ""
+	}
+	return filepath.Join(root, below)
+}
+
+// registered is the key of R's installer.
+const registered = `Software\R-core\R`
+
+// registeredIn lists the homes of R below one root: the current one, then the others.
+func registeredIn(root registry.Key, name string, view uint32) []string {
+	key, err := registry.OpenKey(root, name, registry.READ|view)
+	if err != nil {
+		return nil // there is none
+	}
+	defer key.Close()
+	versions, _ := key.ReadSubKeyNames(-1)
+	var homes []string
+	for _, below := range append([]string{name}, paths(name, versions)...) {
+		key, err := registry.OpenKey(root, below, registry.QUERY_VALUE|view)
+		if err != nil {
+			continue
+		}
+		home, _, err := key.GetStringValue("InstallPath")
+		key.Close()
+		if home = filepath.Clean(home); err == nil && filepath.IsAbs(home) && !slices.Contains(homes, home) {
+			homes = append(homes, home)
+		}
+	}
+	return homes
+}
+
+// paths are the names of keys below one, the newest version first.
+func paths(above string, names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return slices.Compare(discovery.ParseVersion(b), discovery.ParseVersion(a))
+	})
+	var all []string
+	for _, name := range names {
+		all = append(all, above+`\`+name)
+	}
+	return all
+}

@@ -20,17 +20,14 @@ import (
 	"time"
 )
 
-// Both binaries are made by this. It needs the two compilers that it names.
+// The binaries are made by this. It needs the compilers that it names.
 //
 //go:generate ./build-shim
 
 //go:embed src/shim/*.c src/shim/*.h
 var shimSource embed.FS
 
-const (
-	shimName = "turnstone.so" // R derives names from it
-	shimDir  = "src/shim"
-)
+const shimDir = "src/shim"
 
 // compileTime bounds one run of the compiler, which takes well under a second
 // where nothing is wrong.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/elf"
+	"debug/pe"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,11 +41,11 @@ func TestPrebuilt_IsMadeOfThisSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := digest(sources, says["flags"]); got != says["source"] {
+	if got := digest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
 		t.Errorf("the source is %s, and what is prebuilt was made of %s: run go generate ./workers/r", got, says["source"])
 	}
-	for target := range targets() {
-		content, err := os.ReadFile("prebuilt/" + target + ".so")
+	for _, target := range slices.Concat(slices.Collect(maps.Keys(targets())), []string{forWindows}) {
+		content, err := os.ReadFile("prebuilt/" + target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,13 +57,41 @@ func TestPrebuilt_IsMadeOfThisSource(t *testing.T) {
 }
 
 func targets() map[string]elf.Machine {
-	return map[string]elf.Machine{"linux-amd64": elf.EM_X86_64, "linux-arm64": elf.EM_AARCH64}
+	return map[string]elf.Machine{"linux-amd64.so": elf.EM_X86_64, "linux-arm64.so": elf.EM_AARCH64}
+}
+
+const forWindows = "windows-amd64.dll"
+
+// maxDLL is what the shim for Windows may add to every program, in bytes.
+const maxDLL = 100 << 10
+
+func TestPrebuilt_ForWindowsNeedsTheSystemAloneAndIsSmall(t *testing.T) {
+	f, err := pe.Open("prebuilt/" + forWindows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Machine != pe.IMAGE_FILE_MACHINE_AMD64 || f.TimeDateStamp != 0 {
+		t.Errorf("it is for machine %#x, of the time %d", f.Machine, f.TimeDateStamp)
+	}
+	imported, err := f.ImportedSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, symbol := range imported { // "Sleep:KERNEL32.dll"
+		if _, library, _ := strings.Cut(symbol, ":"); !slices.Contains([]string{"KERNEL32.dll", "USER32.dll", "msvcrt.dll"}, library) {
+			t.Errorf("it needs %s", symbol)
+		}
+	}
+	if info, err := os.Stat("prebuilt/" + forWindows); err != nil || info.Size() > maxDLL {
+		t.Errorf("it has %d bytes (%v), want at most %d", info.Size(), err, maxDLL)
+	}
 }
 
 func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
 	for target, machine := range targets() {
 		t.Run(target, func(t *testing.T) {
-			f, err := elf.Open("prebuilt/" + target + ".so")
+			f, err := elf.Open("prebuilt/" + target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,8 +181,8 @@ func entryPoints(t *testing.T) []string {
 // needCompiler skips the test where there is nothing to compile with.
 func needCompiler(t *testing.T) {
 	t.Helper()
-	if unsupported != "" {
-		t.Skip(unsupported)
+	if !canCompile {
+		t.Skip("R's part of the worker comes prebuilt for Wine and Windows")
 	}
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("cc is not installed: install gcc and libc6-dev")

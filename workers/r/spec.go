@@ -2,6 +2,7 @@ package r
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -86,7 +87,7 @@ func fill(s *workers.Spec, o Options) error {
 		return err
 	}
 	s.Path, s.Why, s.EarlyInput = found.Path, found.Why, keptOut
-	s.Args = []string{"--no-save", "--no-restore", "--quiet"}
+	s.Args = slices.Concat([]string{"--no-save", "--no-restore", "--quiet"}, consoleArgs)
 	if len(o.Args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, o.Args)
 	}
@@ -96,7 +97,7 @@ func fill(s *workers.Spec, o Options) error {
 	}
 	// The front end sets R_HOME itself, and warns on standard output when it was another.
 	s.Env = slices.Concat(o.Env, []string{"R_HOME", "TURNSTONE_R=" + setting})
-	if around.Env["LC_ALL"]+around.Env["LC_CTYPE"]+around.Env["LANG"] == "" {
+	if utf8Locale != "" && around.Env["LC_ALL"]+around.Env["LC_CTYPE"]+around.Env["LANG"] == "" {
 		// R would take every byte above 127 for a character of its own.
 		s.Env = append(s.Env, "LC_CTYPE="+utf8Locale)
 	}
@@ -117,6 +118,9 @@ func fill(s *workers.Spec, o Options) error {
 		return err
 	}
 	s.Files = maps.Clone(files)
+	if o.CompileShim && !canCompile {
+		return errors.New("r: on this system R's part of the worker comes prebuilt, and is not compiled: leave CompileShim out")
+	}
 	if prebuilt == nil || o.CompileShim {
 		s.Prepare = compiler(o.CacheDir)
 	} else {

@@ -11,10 +11,12 @@ local({
   }
 
   ways <- Sys.getenv(c("R_TESTS", "R_PROFILE", "R_PROFILE_USER"))
-  ours <- basename(ways) == "boot.R" & file.exists(file.path(dirname(ways), "turnstone.so"))
+  windows <- .Platform$OS.type == "windows"
+  shim <- if (windows) "turnstone.dll" else "turnstone.so"
+  ours <- basename(ways) == "boot.R" & file.exists(file.path(dirname(ways), shim))
   here <- dirname(ways[ours][1L])
   # R has made its temporary directory: TMPDIR is the user's again, too.
-  for (name in c(names(ways)[ours], if (Sys.getenv("TMPDIR") == here) "TMPDIR")) {
+  for (name in c(names(ways)[ours], if (chartr("\\", "/", Sys.getenv("TMPDIR")) == here) "TMPDIR")) {
     users <- Sys.getenv(paste0("TURNSTONE_", name), unset = NA)
     if (is.na(users)) Sys.unsetenv(name)
     else do.call(Sys.setenv, structure(list(users), names = name))
@@ -22,10 +24,11 @@ local({
   Sys.unsetenv(paste0("TURNSTONE_", c(names(ways), "TMPDIR")))
 
   version <- paste(R.version$major, R.version$minor, sep = ".")
-  if (as.integer(R.version$major) < 4L)
-    give_up("this is R ", version, ", and the worker needs R 4.0 or newer")
+  oldest <- if (windows) "4.2" else "4.0"
+  if (numeric_version(version) < oldest)
+    give_up("this is R ", version, ", and the worker needs R ", oldest, " or newer")
 
-  tryCatch(dyn.load(file.path(here, "turnstone.so")), error = function(e) {
+  tryCatch(dyn.load(file.path(here, shim)), error = function(e) {
     why <- conditionMessage(e)
     advice <- if (grepl("failed to map segment|not permitted", why))
       "\nPrograms may not be run from that directory. Set TMPDIR to one where they may." else ""
@@ -36,6 +39,8 @@ local({
             as.integer(grepl("keep_going=1", setting, fixed = TRUE)), result = "",
             PACKAGE = "turnstone")$result
   if (nzchar(why)) give_up("R cannot become a worker: ", why)
+  # On Windows each C library has an environment of its own: this is R's.
+  Sys.unsetenv(c("REPL_IPC", "TURNSTONE_R"))
 
   # What R would have done here.
   profile <- function(variable, otherwise, envir) {

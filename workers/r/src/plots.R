@@ -64,7 +64,7 @@ open <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsiz
 
 open_png <- function(files, size, look) {
   current <- grDevices::dev.cur()
-  for (type in unique(c(if (capabilities("cairo")) "cairo", getOption("bitmapType")))) {
+  for (type in unique(c(if (capabilities("cairo")) "cairo", if (.Platform$OS.type == "windows") "windows", getOption("bitmapType")))) {
     tryCatch(suppressWarnings(
       grDevices::png(files, size[1L], size[2L], res = size[3L], pointsize = look$pointsize, bg = look$bg, type = type)
     ), error = function(e) NULL)

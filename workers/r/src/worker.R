@@ -21,6 +21,7 @@ parse_complete <- part("complete.R")
 delayedAssign("plots", parse_plots())
 delayedAssign("help", parse_help())
 delayedAssign("completion", parse_complete())
+parse_windows <- part("windows.R")
 
 # Calls a function of the shim.
 shim <- function(name, ...) .C(getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address, ...)
@@ -68,28 +69,37 @@ settle_utils <- function(...) {
       if (!is.function(editor)) help$no_editor()
       invisible(editor(name = name, file = file, title = if (is.null(title)) deparse1(substitute(name)) else title))
     })
-  lapply(names(ours), unlockBinding, utils)
-  list2env(ours, utils)
-  lapply(names(ours), lockBinding, utils)
+  replace_in("utils", ours)
 
   registerS3method("edit", "data.frame", ours$edit.data.frame, envir = utils)
   registerS3method("edit", "matrix", ours$edit.matrix, envir = utils)
   registerS3method("edit", "default", ours$edit.default, envir = utils)
   registerS3method("print", "vignette", function(x, ...) help$print_vignette(x), envir = utils)
   registerS3method("print", "browseVignettes", function(x, ...) help$print_vignettes(x), envir = utils)
+}
 
-  if (!("package:utils" %in% search())) return()
-  attached <- as.environment("package:utils")
-  shown <- intersect(names(ours), names(attached))
-  lapply(shown, unlockBinding, attached)
-  list2env(ours[shown], attached)
-  lapply(shown, lockBinding, attached)
+# Puts functions in the places of a package's own, also where it is attached.
+replace_in <- function(package, ours) {
+  put <- function(where, ours) {
+    lapply(names(ours), unlockBinding, where)
+    list2env(ours, where)
+    lapply(names(ours), lockBinding, where)
+  }
+  put(asNamespace(package), ours)
+  attached <- match(paste0("package:", package), search())
+  if (is.na(attached) || package == "base") return(invisible())
+  where <- as.environment(attached)
+  put(where, ours[intersect(names(ours), names(where))])
 }
 
 settle_device()
 settle_programs()
 setHook("reticulate::matplotlib.pyplot::load", function(...) plots$settle_matplotlib())
-if (isNamespaceLoaded("utils")) settle_utils() else setHook(packageEvent("utils", "attach"), settle_utils)
+settle <- function(...) {
+  settle_utils()
+  if (.Platform$OS.type == "windows") parse_windows()$settle()
+}
+if (isNamespaceLoaded("utils")) settle() else setHook(packageEvent("utils", "attach"), settle)
 
 list(
   finish = function() plots$finish(),

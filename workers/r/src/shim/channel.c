@@ -1,34 +1,16 @@
-/* The channel: two pipes, and one thread that reads. */
+/* The channel: frames that come and go, and the thread that reads. For all systems. */
 #include "shim.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static int in = -1, out = -1;
-
-static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+lock sending = LOCK;
 static frame outgoing;     /* guarded by sending */
 static uint64_t last_mark; /* likewise */
 
-bool channel_open(const char *setting) {
-	in = (int)number(&setting, 10);
-	if (*setting++ != ',')
-		return false;
-	out = (int)number(&setting, 10);
-	if (*setting++ != ',' || fcntl(in, F_GETFD) < 0 || fcntl(out, F_GETFD) < 0)
-		return false;
-	in = out_of_the_way(in);
-	out = out_of_the_way(out);
-	terminal_open(setting);
-	return true;
-}
-
 frame *send_begin(const char *type, int n, bool placed) {
-	pthread_mutex_lock(&sending);
+	take(&sending);
+	text_going();
 	outgoing.placed = placed && terminal_is_fence();
 	frame_begin(&outgoing, type, n + outgoing.placed);
 	if (outgoing.placed)
@@ -36,21 +18,25 @@ frame *send_begin(const char *type, int n, bool placed) {
 	return &outgoing;
 }
 
+void frame_out(frame *f, const void *body, size_t n) {
+	if (f->failed || !way_is_open())
+		return;
+	uint32_t length = (uint32_t)(f->n - 4 + n);
+	for (int i = 3; i >= 0; i--, length >>= 8)
+		f->at[i] = (uint8_t)length;
+	if (f->placed)
+		terminal_marker(last_mark);
+	if (way_write(f->at, f->n) && n > 0)
+		way_write(body, n);
+}
+
 void send_frame(frame *f, const void *body, size_t n) {
-	if (!f->failed && out >= 0) {
-		uint32_t length = (uint32_t)(f->n - 4 + n);
-		for (int i = 3; i >= 0; i--, length >>= 8)
-			f->at[i] = (uint8_t)length;
-		if (f->placed)
-			terminal_marker(last_mark);
-		if (write_all(out, f->at, f->n) && n > 0)
-			write_all(out, body, n);
-	}
+	frame_out(f, body, n);
 	if (f->room > 1 << 20) { /* a long error message is no reason to keep the room */
 		free(f->at);
 		f->at = NULL, f->room = 0;
 	}
-	pthread_mutex_unlock(&sending);
+	leave(&sending);
 }
 
 /* read_frames returns what ended the channel: NULL when it was closed. */
@@ -67,18 +53,13 @@ static const char *read_frames(void) {
 			}
 			buffer = more;
 		}
-		struct pollfd input = {in, POLLIN, 0};
-		for (int wait = console_tick(true); poll(&input, 1, wait) == 0;)
-			wait = console_tick(false);
-		ssize_t k = read(in, buffer + n, room - n);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0) {
+		size_t k = way_read(buffer + n, room - n);
+		if (k == 0) {
 			if (n > 0)
 				wrong = "the channel ended inside a frame";
 			break;
 		}
-		n += (size_t)k;
+		n += k;
 		size_t done = 0;
 		while (wrong == NULL && n - done >= 4) {
 			const uint8_t *at = buffer + done;
@@ -103,27 +84,13 @@ static const char *read_frames(void) {
 	return wrong;
 }
 
-static void *reader(void *unused) {
+static void reader(void) {
 	console_gone(read_frames());
 	for (int wait; (wait = console_tick(false)) >= 0;)
-		poll(NULL, 0, wait);
-	return unused;
+		way_rest(wait);
 }
 
 void channel_start(void) {
-	pthread_t thread;
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the reader's mask: R expects signals on its own thread */
-	if (pthread_create(&thread, NULL, reader, NULL) == 0)
-		pthread_detach(thread);
-	else
+	if (!way_thread(reader))
 		console_gone("no thread for the channel");
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-void channel_forget(void) {
-	close(in);
-	close(out);
-	in = out = -1;
 }

@@ -1,5 +1,5 @@
 /* R code that is ours: worker.R, which knows plots and completion. It runs on the main
- * thread, at moments when R asks for input. */
+ * thread, at moments when R asks for input. For all systems. */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void code_drawing(void) {
  * R's last error stays what it was: a turn may have ended with it. */
 static SEXP eval(SEXP call, SEXP env) {
 	int failed = 0;
-	char *error = R_curErrorBuf != NULL ? (char *)R_curErrorBuf() : NULL, kept[8192]; /* as large as R's */
+	char *error = has(R_curErrorBuf) ? (char *)R_curErrorBuf() : NULL, kept[8192]; /* as large as R's */
 	if (error != NULL)
 		snprintf(kept, sizeof kept, "%s", error);
 	running++;
@@ -123,7 +123,7 @@ bool code_page(bool midline) {
 		code_drawing();
 		break;
 	case PAGE_INTERRUPTED:
-		R_interrupts_pending = 1;
+		interrupt_again(false);
 		return false;
 	}
 	return true;

@@ -1,4 +1,5 @@
-/* MessagePack, as much of it as the worker protocol uses. Decoding is strict. */
+/* MessagePack, as much of it as the worker protocol uses. Decoding is strict. For all
+ * systems. */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -36,12 +37,12 @@ static bool is_utf8(bytes b) {
 
 /* ---- decoding */
 
-typedef enum { NIL, BOOL, UINT, NEGATIVE, FLOAT, STR, BIN, ARRAY, MAP, INVALID } value_kind;
+typedef enum { NIL, TRUTH, NUMBER, NEGATIVE, FRACTION, STRING, BINARY, ARRAY, MAP, INVALID } value_kind;
 
 typedef struct {
 	value_kind kind;
-	uint64_t number; /* also a BOOL, and the count of an ARRAY or a MAP */
-	bytes data;      /* of STR and BIN */
+	uint64_t number; /* also a TRUTH, and the count of an ARRAY or a MAP */
+	bytes data;      /* of STRING and BINARY */
 } value;
 
 static uint64_t big_endian(const uint8_t *p, int n) {
@@ -61,29 +62,29 @@ static value next(bytes *in) {
 	int width = 0; /* of the number behind the first byte */
 	value_kind kind;
 	if (b < 0x80)
-		kind = UINT, v.number = b;
+		kind = NUMBER, v.number = b;
 	else if (b < 0x90)
 		kind = MAP, v.number = b & 15;
 	else if (b < 0xa0)
 		kind = ARRAY, v.number = b & 15;
 	else if (b < 0xc0)
-		kind = STR, v.number = b & 31;
+		kind = STRING, v.number = b & 31;
 	else if (b >= 0xe0)
 		kind = NEGATIVE;
 	else if (b == 0xc0)
 		kind = NIL;
 	else if (b == 0xc2 || b == 0xc3)
-		kind = BOOL, v.number = b & 1;
+		kind = TRUTH, v.number = b & 1;
 	else if (b >= 0xc4 && b <= 0xc6)
-		kind = BIN, width = 1 << (b - 0xc4);
+		kind = BINARY, width = 1 << (b - 0xc4);
 	else if (b == 0xca || b == 0xcb)
-		kind = FLOAT, body = b == 0xca ? 4 : 8;
+		kind = FRACTION, body = b == 0xca ? 4 : 8;
 	else if (b >= 0xcc && b <= 0xcf)
-		kind = UINT, width = 1 << (b - 0xcc);
+		kind = NUMBER, width = 1 << (b - 0xcc);
 	else if (b >= 0xd0 && b <= 0xd3)
 		kind = NEGATIVE, width = 1 << (b - 0xd0);
 	else if (b >= 0xd9 && b <= 0xdb)
-		kind = STR, width = 1 << (b - 0xd9);
+		kind = STRING, width = 1 << (b - 0xd9);
 	else if (b == 0xdc || b == 0xdd)
 		kind = ARRAY, width = b == 0xdc ? 2 : 4;
 	else if (b == 0xde || b == 0xdf)
@@ -97,8 +98,8 @@ static value next(bytes *in) {
 		v.number = big_endian(in->at + 1, width);
 	}
 	if (kind == NEGATIVE && width > 0 && !(in->at[1] & 0x80))
-		kind = UINT; /* a signed encoding of a number that is not negative */
-	if (kind == STR || kind == BIN)
+		kind = NUMBER; /* a signed encoding of a number that is not negative */
+	if (kind == STRING || kind == BINARY)
 		body = v.number;
 	if (body > in->n - head)
 		return v;
@@ -114,7 +115,7 @@ static bool skip(bytes *in, int depth) {
 	value v = next(in);
 	if (v.kind == INVALID)
 		return false;
-	if (v.kind == STR)
+	if (v.kind == STRING)
 		return is_utf8(v.data);
 	if (v.kind != ARRAY && v.kind != MAP)
 		return true;
@@ -152,7 +153,7 @@ static value field(fields *f, const char *name, value_kind kind) {
 }
 
 static uint64_t uint_field(fields *f, const char *name, uint64_t least, uint64_t most) {
-	uint64_t n = field(f, name, UINT).number;
+	uint64_t n = field(f, name, NUMBER).number;
 	if (f->wrong == NULL && (n < least || n > most))
 		f->wrong = "a number is out of its bounds";
 	return n;
@@ -167,7 +168,7 @@ const char *decode(bytes in, message *m) {
 		return "the map has too many fields";
 	for (; f.n < (int)map.number; f.n++) {
 		value key = next(&in);
-		if (key.kind != STR || !is_utf8(key.data))
+		if (key.kind != STRING || !is_utf8(key.data))
 			return "a key is not text";
 		bytes from = in;
 		if (!skip(&in, 1))
@@ -178,19 +179,19 @@ const char *decode(bytes in, message *m) {
 	if (in.n > 0)
 		return "there are bytes behind the message";
 	memset(m, 0, sizeof *m);
-	bytes type = field(&f, "type", STR).data;
+	bytes type = field(&f, "type", STRING).data;
 	if (f.wrong != NULL)
 		return f.wrong;
 	if (is(type, "turn_start")) {
 		m->type = TURN_START;
 		m->turn = uint_field(&f, "turn", 1, UINT64_MAX);
-		m->input = field(&f, "input", BIN).data;
+		m->input = field(&f, "input", BINARY).data;
 	} else if (is(type, "turn_input")) {
 		m->type = TURN_INPUT;
 		m->turn = uint_field(&f, "turn", 0, UINT64_MAX);
 		m->wait = uint_field(&f, "wait", 1, UINT64_MAX);
-		m->input = field(&f, "input", BIN).data;
-		m->eof = field(&f, "eof", BOOL).number;
+		m->input = field(&f, "input", BINARY).data;
+		m->eof = field(&f, "eof", TRUTH).number;
 	} else if (is(type, "interrupt")) {
 		m->type = INTERRUPT;
 		m->turn = uint_field(&f, "turn", 0, UINT64_MAX);
@@ -199,8 +200,8 @@ const char *decode(bytes in, message *m) {
 	} else if (is(type, "query")) {
 		m->type = QUERY;
 		m->id = uint_field(&f, "id", 0, UINT64_MAX);
-		bytes kind = field(&f, "kind", STR).data;
-		m->text = field(&f, "text", STR).data;
+		bytes kind = field(&f, "kind", STRING).data;
+		m->text = field(&f, "text", STRING).data;
 		m->cursor = uint_field(&f, "cursor", 0, UINT64_MAX);
 		m->kind = is(kind, "variables") ? VARIABLES : is(kind, "parse") ? PARSE : COMPLETE;
 		if (f.wrong == NULL && m->kind == COMPLETE && !is(kind, "complete"))

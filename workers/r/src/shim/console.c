@@ -1,16 +1,16 @@
 /* What R calls where it would talk to its console, and what the supervisor asks for.
+ * For all systems.
  *
  * A turn is a queue of lines. R takes one at a time, and so may readline() in a line
  * before. When R asks at its top level and none is left, the turn is over. When anything
  * else asks and none is left, the supervisor is asked. */
 #include "shim.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#ifndef _WIN32
 #include <unistd.h>
+#endif
 
 /* Who calls ReadConsole. */
 typedef enum { NOBODY, TOP, CONTINUATION, BROWSER, READER } asker;
@@ -26,7 +26,7 @@ typedef struct {
 } lines;
 
 static struct {
-	pthread_mutex_t lock; /* guards the rest; held for moments, never while R's code runs */
+	lock lock; /* guards the rest; held for moments, never while R's code runs */
 
 	/* The turn. */
 	bool active;
@@ -38,7 +38,7 @@ static struct {
 	lines input;     /* what is left of it */
 
 	/* The wait. */
-	asker waiting;    /* who sits in select(); NOBODY: R is busy */
+	asker waiting;    /* who sits in main_wait(); NOBODY: R is busy */
 	uint64_t wait;    /* the last one that was asked */
 	bool asked;       /* and it is not over */
 	bool secret;      /* it was for a line that is not to be seen */
@@ -51,9 +51,8 @@ static struct {
 	bool queried, answering;
 	bool ending;     /* come to an end: shutdown, or the channel is gone */
 	const char *why; /* a protocol error */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .active = true, .started = true};
+} state = {.lock = LOCK, .active = true, .started = true};
 
-static int wake[2] = {-1, -1}; /* tells select() that state has changed */
 static void (*r_cleanup)(int, int, int);
 
 /* The main thread's own. */
@@ -69,7 +68,7 @@ static bool loop_asks;        /* R's read-eval-print loop is about to call ReadC
 static bool erred;            /* R has printed an error since its top level got a line */
 static bool newline;          /* the last that R printed, on standard error: what an interrupt prints before its jump */
 static bool signalled;        /* in this turn an interrupt made R go back to its top level */
-static bool resting;          /* in select(), at the top level */
+static bool resting;          /* in main_wait(), at the top level */
 static bool keep_going;
 static const char *end_reason = "shutdown";
 static int end_status;
@@ -143,11 +142,6 @@ static void leave_browser(void) {
 
 /* ---- the reader thread */
 
-static void nudge(void) {
-	if (write(wake[1], "", 1) < 0 && errno != EAGAIN) { /* when it is full, it is awake */
-	}
-}
-
 static const char *interrupt(const message *m) {
 	bool query = m->turn == 0 && state.answering;
 	if (!query && (!state.active || m->turn != state.turn))
@@ -170,8 +164,15 @@ static const char *interrupt(const message *m) {
 	return "raised";
 }
 
+void console_interrupt(void) {
+	take(&state.lock);
+	if (state.active)
+		interrupt_raise(false);
+	leave(&state.lock);
+}
+
 void console_take(const message *m) {
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	switch (m->type) {
 	case TURN_START: {
 		state.active = true;
@@ -224,26 +225,19 @@ void console_take(const message *m) {
 			interrupt_raise(true);
 		break;
 	}
-	pthread_mutex_unlock(&state.lock);
-	nudge();
+	leave(&state.lock);
+	main_wake();
 }
 
 void console_gone(const char *why) {
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	state.ending = true;
 	state.why = why;
 	drop_lines();
 	if (state.waiting == NOBODY && state.active)
 		interrupt_raise(true); /* what withstands that is the stage's to end */
-	pthread_mutex_unlock(&state.lock);
-	nudge();
-}
-
-static void awake(void *unused) {
-	char some[64];
-	(void)unused;
-	while (!forked && read(wake[0], some, sizeof some) == sizeof some) {
-	}
+	leave(&state.lock);
+	main_wake();
 }
 
 /* ---- reading */
@@ -268,7 +262,7 @@ static void send_end(void) {
 	if (ended || forked)
 		return;
 	ended = true;
-	fflush(stdout);
+	terminal_flush();
 	frame *f = send_begin("session_end", state.why != NULL ? 3 : 2, true);
 	put_text(f, "reason", state.why != NULL ? "protocol_error" : end_reason);
 	put_int(f, "code", end_status);
@@ -307,7 +301,7 @@ static void error_fields(frame *f, const char *text) {
 /* new_error reports whether R's last error is another than at the call before. */
 static bool new_error(void) {
 	static char last[256];
-	const char *error = R_curErrorBuf != NULL ? R_curErrorBuf() : "";
+	const char *error = has(R_curErrorBuf) ? R_curErrorBuf() : "";
 	bool other = strncmp(error, last, sizeof last - 1) != 0;
 	snprintf(last, sizeof last, "%s", error);
 	return other;
@@ -317,18 +311,18 @@ static bool new_error(void) {
 static void finish(void) {
 	bool other_error = new_error(), waits = interrupt_waits(); /* our code takes it */
 	code_finish();
-	fflush(stdout);
+	terminal_flush();
 
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	bool own = state.complained || (other_error && !state.interrupted); /* an error with a message of R's */
 	bool failed = reset && (own || !(left || state.interrupted || signalled)); /* else the code went back by itself */
 	bool cut_short = (reset && !left) || state.unrun > 0 ||
-		(state.interrupted && (!state.started || waits || R_interrupts_pending)); /* a child or a read took it */
+		(state.interrupted && (!state.started || waits || interrupt_pending())); /* a child or a read took it */
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
 	state.unrun = 0;
 	interrupt_settle();
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 
 	reset = signalled = false;
 	frame *f = send_begin("idle", 3 + failed + (unrun > 0), true);
@@ -336,7 +330,7 @@ static void finish(void) {
 	put_text(f, "prompt", option("prompt"));
 	put_text(f, "outcome", failed ? "error" : cut_short ? "interrupted" : "ok");
 	if (failed)
-		error_fields(f, own && R_curErrorBuf != NULL ? R_curErrorBuf() : "R went back to its top level without a message");
+		error_fields(f, own && has(R_curErrorBuf) ? R_curErrorBuf() : "R went back to its top level without a message");
 	if (unrun > 0)
 		put_uint(f, "unrun", unrun);
 	send_frame(f, NULL, 0);
@@ -345,15 +339,15 @@ static void finish(void) {
 /* ask sends stdin_wait. It is called and returns with the lock, but gives it up. */
 static void ask(asker who, const char *prompt, bool secret) {
 	uint64_t seq = state.seq;
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 	code_finish();
-	fflush(stdout);
-	pthread_mutex_lock(&state.lock);
+	terminal_flush();
+	take(&state.lock);
 	if (state.seq != seq) { /* our code may have swallowed it */
 		interrupt_again(state.level > 1);
 		return;
 	}
-	if (R_interrupts_pending || any(&state.answer) || state.ending)
+	if (interrupt_pending() || any(&state.answer) || state.ending)
 		return; /* something has come up */
 	if (who == BROWSER && reset && state.unrun == 0) { /* an error in what the browser was told ends nothing */
 		new_error();
@@ -394,7 +388,7 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	memcpy(to, at, n);
 	to[n] = 0;
 	if (!state.started && !state.interrupted)
-		R_interrupts_pending = 0; /* a SIGINT from before the turn */
+		interrupt_settle(); /* a SIGINT from before the turn */
 	from->taken += first;
 	if ((who == READER || who == BROWSER) && first) {
 		bool secret = answer && state.secret;
@@ -442,34 +436,34 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		ready = true;
 	}
 	if (who == READER || who == BROWSER)
-		fflush(stdout); /* before its input_line */
+		terminal_flush(); /* before its input_line */
 	bool secret = who == READER && terminal_hides();
 	/* What options(error) starts asks before R goes back to its top level. */
 	bool handles = (who == READER || who == BROWSER) && erred && !keep_going && Rf_GetOption1(Rf_install("error")) != R_NilValue;
 	for (;;) {
-		pthread_mutex_lock(&state.lock);
+		take(&state.lock);
 		state.waiting = NOBODY;
 		if (handles)
 			drop_input();
 		if (interrupt_forced()) {
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			Rf_jump_to_toplevel();
 		}
 		if (state.ending && who == TOP) {
 			interrupt_settle(); /* .Last is not meant */
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			quit();
 		}
 		if (who == BROWSER && state.interrupted && reset && last_taker != BROWSER && !any(&state.answer) && !any(&state.input))
 			leave_browser(); /* the interrupt came while it began */
 		if (any(&state.answer) || (any(&state.input) && !secret)) {
 			int n = take_line(any(&state.answer) ? &state.answer : &state.input, who, prompt, to, (size_t)room);
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			return n;
 		}
 		static bool told_of_end;
 		if (state.ending && who != TOP && told_of_end) {
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			Rf_jump_to_toplevel(); /* it asks again and again */
 		}
 		told_of_end = told_of_end || (state.ending && who != TOP);
@@ -477,11 +471,11 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			/* To R this is the end of its input: of an expression that has none, an
 			 * error; of a browser, to go on. */
 			state.end_of_file = false;
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			return 0;
 		}
 		if (who == TOP && state.active) {
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			finish();
 			continue;
 		}
@@ -490,109 +484,69 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			state.answering = true;
 			state.seq = 0;
 			message q = state.query;
-			pthread_mutex_unlock(&state.lock);
+			leave(&state.lock);
 			code_answer(&q);
 			continue;
 		}
-		if (who != TOP && !state.asked && !R_interrupts_pending) {
+		if (who != TOP && !state.asked && !interrupt_pending()) {
 			ask(who, prompt, secret);
 			if (!state.asked) {
-				pthread_mutex_unlock(&state.lock);
-				if (!R_interrupts_pending)
+				leave(&state.lock);
+				if (!interrupt_pending())
 					continue;
-				pthread_mutex_lock(&state.lock);
+				take(&state.lock);
 			}
 		}
 		state.waiting = who;
-		pthread_mutex_unlock(&state.lock);
-		/* R's own event loop: its help server, timers of packages, windows. SIGINT jumps
-		 * out of it. */
-		fflush(stdout); /* a callback of a package's may have left something */
-		int timeout = R_wait_usec > 0 ? R_wait_usec : -1;
-		if (&Rg_wait_usec != NULL && Rg_wait_usec > 0 && (timeout < 0 || Rg_wait_usec < timeout))
-			timeout = Rg_wait_usec;
+		leave(&state.lock);
+		/* R's own event loop: its help server, timers of packages, windows. An interrupt
+		 * jumps out of it. */
+		terminal_flush(); /* a callback of a package's may have left something */
 		resting = who == TOP;
-		fd_set *active = R_checkActivity(timeout, 1);
+		main_wait();
 		resting = false;
-		pthread_mutex_lock(&state.lock);
+		take(&state.lock);
 		state.waiting = NOBODY;
-		pthread_mutex_unlock(&state.lock);
-		R_runHandlers(R_InputHandlers, active);
-		if (who == TOP && active != NULL && !state.active)
+		leave(&state.lock);
+		if (main_events() && who == TOP && !state.active)
 			code_finish(); /* a callback may have drawn */
 	}
 }
 
 void console_answered(void) {
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	state.answering = false;
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 	interrupt_settle();
 }
 
-/* ---- writing
- *
- * R's output goes through libc's stdout, line by line. So it is in order with what C code
- * prints there, and R's fflush(stdout) before system() and parallel's forks writes out a
- * line that is not finished, too. R's own way to stdout would be a system call for each
- * number of a vector. */
+/* ---- writing */
 
-enum { BULK = 4096 }; /* bytes from which on a write goes to the channel: a pipe is faster */
-
-static atomic_bool unfinished; /* the last line */
-
-/* console_tick writes out a line that stays unfinished, and follows an interrupt up. It
- * returns in how many ms it wants to be called again; -1: not before the next frame. For
- * the reader thread, with fresh after a frame. */
+/* console_tick writes out text that waits, and follows an interrupt up. */
 int console_tick(bool fresh) {
-	static int delay;
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	bool busy = state.active && !state.asked;
 	int chase = interrupt_chase(); /* with the lock: no turn ends meanwhile */
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 	if (!busy)
 		return chase;
-	if (!fresh)
-		fflush(stdout);
-	bool some = atomic_exchange(&unfinished, false);
-	delay = fresh || some ? 10 : delay < 80 ? 2 * delay : delay;
-	return chase >= 0 && chase < delay ? chase : delay;
-}
-
-static void write_output(const char *text, size_t n) {
-	if (forked) { /* its end is _exit(), which writes nothing out */
-		fwrite(text, 1, n, stdout);
-		fflush(stdout);
-		return;
-	}
-	if (n < BULK || !terminal_is_fence()) {
-		fwrite(text, 1, n, stdout);
-		atomic_store(&unfinished, text[n - 1] != '\n');
-		return;
-	}
-	fflush(stdout);
-	for (size_t k; n > 0; text += k, n -= k) {
-		k = n < MAX_OUTPUT ? n : MAX_OUTPUT;
-		frame *f = send_begin("output", 2, true);
-		put_text(f, "stream", "stdout");
-		put_bin_head(f, "data", k);
-		send_frame(f, text, k);
-	}
+	int delay = terminal_tick(fresh);
+	return chase >= 0 && (delay < 0 || chase < delay) ? chase : delay;
 }
 
 /* show_page has code_page look at what was drawn. An interrupt that it has swallowed was
  * meant for the user's code. */
 static void show_page(bool midline) {
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	uint64_t seq = state.seq;
 	bool waits = interrupt_waits();
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 	if (code_page(midline))
 		return;
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	if (waits || state.seq != seq)
 		interrupt_again(state.level > 1);
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 }
 
 static void write_console(const char *text, int n, int type) {
@@ -606,20 +560,19 @@ static void write_console(const char *text, int n, int type) {
 	if (type == 0) {
 		if (!forked)
 			interrupt_due();
-		write_output(text, (size_t)n);
+		terminal_text(text, (size_t)n);
 		return;
 	}
-	fflush(stdout);
 	if (forked) {
-		write_all(2, text, (size_t)n);
+		terminal_error(text, (size_t)n);
 		return;
 	}
 	if (strncmp(text, "\n *** caught ", 13) == 0)
 		crashed = true;
-	if (R_curErrorBuf != NULL && strncmp(R_curErrorBuf(), text, (size_t)n) == 0) {
-		pthread_mutex_lock(&state.lock);
+	if (has(R_curErrorBuf) && strncmp(R_curErrorBuf(), text, (size_t)n) == 0) {
+		take(&state.lock);
 		state.complained = true;
-		pthread_mutex_unlock(&state.lock);
+		leave(&state.lock);
 		erred = true;
 	}
 	terminal_error(text, (size_t)n);
@@ -630,55 +583,15 @@ static void show_message(const char *text) {
 	write_console("\n", 1, 1);
 }
 
-/* show_line prints a line without overstrikes: "_\bX" and "X\bX" are how pages for
- * terminals underline and embolden an X. */
-static void show_line(char *line, size_t n) {
-	size_t end = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (line[i] != '\b') {
-			line[end++] = line[i];
-			continue;
-		}
-		while (end > 0 && (line[--end] & 0xc0) == 0x80) {
-		}
-	}
-	fwrite(line, 1, end, stdout);
-}
-
-static int show_files(int n, const char **files, const char **headers, const char *title, int remove, const char *pager) {
-	(void)title;
-	(void)pager;
-	char *line = NULL;
-	size_t room = 0;
-	for (int i = 0; i < n; i++) {
-		if (headers[i] != NULL && *headers[i] != 0)
-			printf("%s\n\n", headers[i]);
-		FILE *file = fopen(files[i], "re");
-		if (file == NULL) {
-			printf("%s: %s\n", files[i], strerror(errno));
-			continue;
-		}
-		for (ssize_t k; (k = getline(&line, &room, file)) > 0;)
-			show_line(line, (size_t)k);
-		fclose(file);
-		if (remove & 0xff) /* R's truth value */
-			unlink(files[i]);
-	}
-	free(line);
-	fputc('\n', stdout);
-	fflush(stdout);
-	return 0;
-}
-
 /* ---- the rest */
 
-static void flush_console(void) { fflush(stdout); }
+static void flush_console(void) { terminal_flush(); }
 static void clear_console(void) {}
 
 static void busy(int which) {
 	if (!which) {
 		loop_asks = true;
-		if (&R_NoEcho != NULL)
+		if (has(R_NoEcho))
 			R_NoEcho = 0; /* R would pass an empty prompt, whoever asks; the option stays what it is */
 		return;
 	}
@@ -693,7 +606,7 @@ static void reset_console(void) {
 	evaluated = true;
 	if (forked || code_running())
 		return;
-	pthread_mutex_lock(&state.lock);
+	take(&state.lock);
 	resting = false;
 	state.asked = false;
 	state.waiting = NOBODY;
@@ -704,12 +617,12 @@ static void reset_console(void) {
 		if (!keep_going || state.interrupted)
 			drop_lines();
 	}
-	pthread_mutex_unlock(&state.lock);
+	leave(&state.lock);
 }
 
 static void clean_up(int save, int status, int run_last) {
 	if (forked) { /* what R does at its end would be its parent's: the temporary directory, .Last */
-		fflush(stdout);
+		terminal_flush();
 		_exit(status);
 	}
 	if (!state.ending) {
@@ -722,36 +635,12 @@ static void clean_up(int save, int status, int run_last) {
 	r_cleanup(save == SA_DEFAULT ? SA_NOSAVE : save, status, run_last);
 }
 
-static void at_exit(void *unused) {
-	(void)unused;
-	send_end();
-}
+void console_end(void) { send_end(); }
 
-extern int __cxa_atexit(void (*)(void *), void *, void *);
-
-void console_install(bool go_on) {
+const char *console_install(bool go_on, const char *home) {
+	static const calls ours = {
+		.read = read_console, .write = write_console, .message = show_message, .busy = busy, .clean_up = clean_up,
+		.flush = flush_console, .clear = clear_console, .reset = reset_console};
 	keep_going = go_on;
-	if (pipe(wake) == 0) {
-		for (int i = 0; i < 2; i++) {
-			wake[i] = out_of_the_way(wake[i]);
-			fcntl(wake[i], F_SETFL, O_NONBLOCK);
-		}
-		addInputHandler(R_InputHandlers, wake[0], awake, 77);
-	}
-	/* Line buffered, as libc has it for a terminal, but with room for long lines. */
-	static char room[64 << 10];
-	setvbuf(stdout, room, _IOLBF, sizeof room);
-	R_Outputfile = R_Consolefile = NULL; /* while they are set, R writes there itself */
-	ptr_R_WriteConsole = NULL;
-	ptr_R_WriteConsoleEx = write_console;
-	ptr_R_ReadConsole = read_console;
-	ptr_R_ResetConsole = reset_console;
-	ptr_R_FlushConsole = flush_console;
-	ptr_R_ClearerrConsole = clear_console;
-	ptr_R_Busy = busy;
-	ptr_R_ShowMessage = show_message;
-	ptr_R_ShowFiles = show_files;
-	r_cleanup = ptr_R_CleanUp;
-	ptr_R_CleanUp = clean_up;
-	__cxa_atexit(at_exit, NULL, NULL);
+	return r_take_over(&ours, home, &r_cleanup);
 }

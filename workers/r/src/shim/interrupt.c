@@ -1,5 +1,6 @@
-/* Interrupts. R takes SIGINT on its main thread, in its own way; here it is sent. */
+/* Interrupts on Unix. R takes SIGINT on its main thread, in its own way; here it is sent. */
 #include "shim.h"
+#ifndef _WIN32
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -14,6 +15,8 @@
 #endif
 
 extern __attribute__((weak)) int dladdr(const void *, Dl_info *); /* some C libraries have it elsewhere */
+
+R_API void (*R_PolledEvents)(void);
 
 static atomic_bool forced;
 static void (*others_events)(void);
@@ -252,6 +255,7 @@ int interrupt_chase(void) {
 	return CHASE_EVERY;
 }
 
+bool interrupt_pending(void) { return R_interrupts_pending; }
 bool interrupt_waits(void) { return R_interrupts_pending || atomic_load(&forced); }
 
 void interrupt_again(bool force) {
@@ -275,3 +279,4 @@ void interrupt_due(void) {
 	if (R_interrupts_pending)
 		R_CheckUserInterrupt();
 }
+#endif

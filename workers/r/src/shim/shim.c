@@ -1,46 +1,14 @@
-/* The way in: what boot.R and worker.R call. */
+/* The way in: what boot.R and worker.R call. For all systems. */
 #include "shim.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-pthread_t main_thread;
-volatile sig_atomic_t forked;
-
+static bool begun;
 static char files[4096], options[1024];
-
-static void before_fork(void) {
-	if (!forked)
-		fflush(stdout); /* else the child has it, too */
-}
-
-static void in_child(void) {
-	if (!forked) {
-		forked = 1;
-		channel_forget();
-	}
-}
-
-/* glibc has pthread_atfork in a static part, and this behind it; others have the former. */
-R_API int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
-R_API int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
-
-static void watch_forks(void) {
-#ifdef __linux__
-	if (__register_atfork != NULL) {
-		__register_atfork(before_fork, NULL, in_child, NULL);
-		return;
-	}
-#endif
-	pthread_atfork(before_fork, NULL, in_child);
-}
 
 static void introduce(const char *version, const char *home) {
 	char executable[4200];
-	snprintf(executable, sizeof executable, "%s/bin/R", home);
+	own_path(executable, sizeof executable, home);
 	frame *f = send_begin("worker_ready", 3, false);
 	put_map_head(f, "protocol", 2);
 	put_text(f, "name", "turnstone-worker");
@@ -51,40 +19,42 @@ static void introduce(const char *version, const char *home) {
 	put_text(f, "language", "r");
 	put_text(f, "runtime_version", version);
 	put_text(f, "executable", executable);
-	put_uint(f, "pid", (uint64_t)getpid());
+	put_uint(f, "pid", own_number());
 	put_map_head(f, "capabilities", 5);
 	put_bool(f, "images", true);
 	put_bool(f, "fence", terminal_is_fence());
 	put_bool(f, "query", true);
-	put_bool(f, "variables", &Rf_findVarInFrame != NULL && &R_BindingIsActive != NULL);
+	put_bool(f, "variables", has(Rf_findVarInFrame) && has(R_BindingIsActive));
 	put_text(f, "interrupt", "self");
 	send_frame(f, NULL, 0);
 }
 
 /* turnstone_start makes this R a worker. result: "", or why it cannot be one. */
 EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_going, char **result) {
-	static char why[256];
-	char *setting = getenv("REPL_IPC"), *given = getenv("TURNSTONE_R");
-	if (main_thread != 0) {
+	static char setting[1024];
+	const char *value, *why = "";
+	if (begun) {
 		*result = "";
 		return;
 	}
 	snprintf(files, sizeof files, "%s", *dir);
-	snprintf(options, sizeof options, "%s", given != NULL ? given : "");
-	unsetenv("TURNSTONE_R");
-	if (setting == NULL || !channel_open(setting)) {
-		snprintf(why, sizeof why, "a supervisor starts this, and sets REPL_IPC=IN,OUT,NONCE");
-		*result = why;
-		return;
+	value = setting_of("TURNSTONE_R");
+	snprintf(options, sizeof options, "%s", value != NULL ? value : "");
+	value = setting_of("REPL_IPC");
+	snprintf(setting, sizeof setting, "%s", value != NULL ? value : "");
+	if (!way_open(setting)) {
+		why = "a supervisor starts this, and sets REPL_IPC=IN,OUT,NONCE";
+	} else if ((why = console_install(*keep_going != 0, *home)) == NULL) {
+		begun = true;
+		setting_forget("TURNSTONE_R");
+		setting_forget("REPL_IPC");
+		main_begin();
+		interrupt_install();
+		introduce(*version, *home);
+		channel_start();
+		why = "";
 	}
-	unsetenv("REPL_IPC");
-	main_thread = pthread_self();
-	watch_forks();
-	console_install(*keep_going != 0);
-	interrupt_install();
-	introduce(*version, *home);
-	channel_start();
-	*result = "";
+	*result = (char *)why;
 }
 
 EXPORT void turnstone_files(char **to) { *to = files; }
@@ -93,7 +63,6 @@ EXPORT void turnstone_drawing(void) { code_drawing(); }
 
 /* turnstone_note writes to standard error what is said while finish runs. */
 EXPORT void turnstone_note(char **text) {
-	fflush(stdout);
 	terminal_error(*text, strlen(*text));
 }
 
@@ -102,7 +71,7 @@ EXPORT void turnstone_image(uint8_t *data, int *n, char **mime, char **source, i
 	if (forked)
 		return;
 	bool named = **source != 0, titled = **title != 0;
-	fflush(stdout);
+	terminal_flush();
 	frame *f = send_begin("image", 3 + named + titled, true);
 	put_text(f, "mime", *mime);
 	if (named)

@@ -8,12 +8,15 @@
  *	reader   takes frames off the channel, interrupts,    calls R, takes a signal
  *	         writes out unfinished lines
  *
- * SIGINT makes R jump out of the select() in which it waits for input. So whoever waits
- * there holds no lock and owns no memory.
+ * An interrupt makes R jump out of the wait for input. So whoever waits there holds no
+ * lock and owns no memory.
  *
- * No header of R is used and every symbol of R is weak: one binary serves every R from
- * 4.0 on, whether libR is shared or not. A truth value of R's is not passed or read whole:
- * it is one byte or four, by version.
+ * No header of R is used, and every symbol of R is weak, or looked up by its name on
+ * Windows: one binary serves every R from 4.0 on, whether libR is shared or not. A truth
+ * value of R's is not passed or read whole: it is one byte or four, by version.
+ *
+ * Each file says in its first line whether it is for all systems. Those of one system
+ * are empty on the other: all are compiled everywhere.
  */
 #ifndef TURNSTONE_SHIM_H
 #define TURNSTONE_SHIM_H
@@ -21,14 +24,33 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+#else
 #include <pthread.h>
 #include <signal.h>
+#include <sys/select.h>
+#endif
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/select.h>
 #include <sys/types.h>
+
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+typedef SRWLOCK lock;
+#define LOCK SRWLOCK_INIT
+#define take AcquireSRWLockExclusive
+#define leave ReleaseSRWLockExclusive
+#else
+#define EXPORT __attribute__((visibility("default")))
+typedef pthread_mutex_t lock;
+#define LOCK PTHREAD_MUTEX_INITIALIZER
+#define take pthread_mutex_lock
+#define leave pthread_mutex_unlock
+#endif
 
 #define MAX_FRAME (64u << 20)
 #define MAX_OUTPUT (64u << 10) /* bytes in one output frame */
@@ -81,46 +103,79 @@ void put_map(frame *f, int fields);           /* likewise */
 size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: it is none */
 long number(const char **at, int base); /* moves on behind it; strtol() would bind to the newest C libraries */
 
-/* ---- channel.c: the frames' way, and the reader thread */
+/* ---- channel.c: frames that come and go, and the reader thread */
 
-bool channel_open(const char *setting); /* REPL_IPC */
 void channel_start(void);
-void channel_forget(void); /* in a forked child */
 
 /* send_begin and send_frame enclose the fields of a frame that is sent; there is one such
  * frame at a time. One that is placed gets a marker, and a field more than said. body may
  * be NULL; else it belongs to the last field. For any thread. */
 frame *send_begin(const char *type, int fields, bool placed);
 void send_frame(frame *f, const void *body, size_t n);
+void frame_out(frame *f, const void *body, size_t n); /* likewise, with the lock */
+extern lock sending; /* guards all that goes out */
 
-/* ---- terminal.c: text and markers */
+/* ---- unix.c, windows.c: what each system does in its own way */
 
-bool terminal_open(const char *nonce);
+bool way_open(char *setting);                /* REPL_IPC; it is written to */
+size_t way_read(void *to, size_t room);      /* waits, and calls console_tick meanwhile; 0: it is closed */
+bool way_write(const void *from, size_t n);
+bool way_is_open(void);
+bool way_thread(void (*run)(void));          /* takes no signal */
+void way_rest(int ms);
+void main_begin(void);                       /* this is the main thread, and REPL_IPC is taken */
+void main_wake(void);                        /* ends main_wait */
+void main_wait(void);                        /* for main_wake, or for one of R's events; may jump */
+bool main_events(void);                      /* has R serve them; false: there were none; may jump */
+const char *setting_of(const char *name);    /* a variable of the environment; NULL: not set. It holds until the next call */
+void setting_forget(const char *name);
+void own_path(char *to, size_t room, const char *home); /* of what was started as R */
+uint64_t own_number(void);                   /* of the process */
+
+/* What R calls in the place of its console. */
+typedef struct {
+	int (*read)(const char *, unsigned char *, int, int);
+	void (*write)(const char *, int, int);
+	void (*message)(const char *), (*busy)(int), (*clean_up)(int, int, int);
+	void (*flush)(void), (*clear)(void), (*reset)(void);
+} calls;
+
+/* r_take_over has R call these, and at its end console_end(). clean_up becomes R's own way
+ * to end. It returns why it cannot, or NULL. */
+const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int, int, int));
+
+/* ---- terminal.c, windows.c: text and markers */
+
 bool terminal_is_fence(void);
 bool terminal_hides(void); /* what is typed: somebody has switched the echo off */
 void terminal_marker(uint64_t mark);
-void terminal_error(const char *text, size_t n); /* standard error, between its markers */
-bool write_all(int fd, const void *from, size_t n);
-int out_of_the_way(int fd);
+void terminal_text(const char *text, size_t n);  /* standard output */
+void terminal_error(const char *text, size_t n); /* standard error */
+void terminal_flush(void);
+int terminal_tick(bool fresh); /* writes out what has waited for its moment; as console_tick */
+void text_going(void);         /* for send_begin, with its lock: text that waits goes first */
 
 /* ---- console.c: what R calls */
 
-void console_install(bool keep_going); /* keep_going: a turn goes on behind an error */
+const char *console_install(bool keep_going, const char *home); /* keep_going: a turn goes on behind an error */
+void console_end(void);              /* the process ends */
 void console_take(const message *m); /* for the reader thread */
+void console_interrupt(void);        /* likewise: of whatever turn it is */
 void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
-int console_tick(bool fresh);
+int console_tick(bool fresh);        /* likewise: in how many ms to call it again; -1: not before the next frame */
 void console_answered(void);         /* an interrupt of the query would be stale */
 
-/* ---- interrupt.c */
+/* ---- interrupt.c, windows.c */
 
 void interrupt_install(void);
 void interrupt_raise(bool force); /* for the reader thread, with the lock, as interrupt_chase */
 int interrupt_chase(void);
 bool interrupt_waits(void);       /* what was raised has not been taken */
+bool interrupt_pending(void);     /* likewise, but for one with force */
 void interrupt_again(bool force); /* for the main thread: what was raised is not over */
 void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
-void interrupt_mend(void); /* for the main thread, outside of select() */
+void interrupt_mend(void); /* for the main thread, outside of main_wait() */
 void interrupt_due(void); /* has R take an interrupt before it goes on: may jump */
 
 /* ---- code.c: R code that is ours */
@@ -132,45 +187,55 @@ bool code_page(bool midline); /* text comes: what was drawn is sent before it. f
 void code_answer(const message *query);
 bool code_running(void); /* on the main thread: what R prints and resets is ours */
 
-/* ---- shim.c */
+/* ---- what is one system's */
 
+#ifdef _WIN32
+enum { forked = 0 }; /* there is no fork */
+#else
 extern pthread_t main_thread;
 extern volatile sig_atomic_t forked; /* this is a child of the worker, by fork() */
+int out_of_the_way(int fd);
+bool write_all(int fd, const void *from, size_t n);
+bool terminal_open(const char *nonce);
+#endif
 
 /* ---- R's own */
 
-#define R_API extern __attribute__((weak))
 typedef struct SEXPREC *SEXP;
 
-R_API int (*ptr_R_ReadConsole)(const char *, unsigned char *, int, int);
-R_API void (*ptr_R_WriteConsole)(const char *, int), (*ptr_R_WriteConsoleEx)(const char *, int, int);
-R_API void (*ptr_R_ResetConsole)(void), (*ptr_R_FlushConsole)(void), (*ptr_R_ClearerrConsole)(void);
-R_API void (*ptr_R_Busy)(int), (*ptr_R_CleanUp)(int, int, int), (*ptr_R_ShowMessage)(const char *);
-R_API int (*ptr_R_ShowFiles)(int, const char **, const char **, const char *, int, const char *);
-R_API void (*R_PolledEvents)(void);
-R_API FILE *R_Outputfile, *R_Consolefile;
-R_API void *R_InputHandlers;
-R_API int R_wait_usec, Rg_wait_usec, R_interrupts_pending;
+#ifdef _WIN32
+#define R_API extern
+#define has(name) (found_##name != NULL) /* for those that windows.c lists as such */
+extern void *found_R_curErrorBuf, *found_Rf_findVarInFrame, *found_R_BindingIsActive, *found_R_NoEcho;
+extern SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue;
+extern volatile int *found_R_interrupts_pending;
+#define R_GlobalEnv (*found_R_GlobalEnv)
+#define R_BaseEnv (*found_R_BaseEnv)
+#define R_NilValue (*found_R_NilValue)
+#define R_interrupts_pending (*found_R_interrupts_pending)
+#define R_NoEcho (*(char *)found_R_NoEcho)
+#else
+#define R_API extern __attribute__((weak))
+#define has(name) (&name != NULL)
+R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue;
+R_API int R_interrupts_pending;
 R_API char R_NoEcho; /* the byte that tells, of one or four: all systems here have it first */
-R_API void *addInputHandler(void *, int, void (*)(void *), int);
-R_API fd_set *R_checkActivity(int, int);
-R_API void R_runHandlers(void *, fd_set *);
+#endif
+
 R_API void Rf_jump_to_toplevel(void), R_CheckUserInterrupt(void);
 R_API const char *R_curErrorBuf(void);
-
-R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue;
 R_API SEXP Rf_GetOption1(SEXP), Rf_install(const char *), STRING_ELT(SEXP, ptrdiff_t), VECTOR_ELT(SEXP, ptrdiff_t);
 R_API SEXP Rf_getAttrib(SEXP, SEXP), Rf_mkString(const char *), Rf_mkCharLenCE(const char *, int, int), Rf_ScalarString(SEXP), Rf_ScalarInteger(int);
 R_API SEXP Rf_lang1(SEXP), Rf_lang3(SEXP, SEXP, SEXP), Rf_protect(SEXP);
 R_API SEXP R_ParseVector(SEXP, int, int *, SEXP);
 R_API SEXP R_tryEvalSilent(SEXP, SEXP, int *);
-R_API int R_ToplevelExec(void (*)(void *), void *);
+R_API unsigned char R_ToplevelExec(void (*)(void *), void *); /* the byte that tells */
 R_API void Rf_unprotect(int), R_PreserveObject(SEXP), Rf_defineVar(SEXP, SEXP, SEXP);
 R_API const char *R_CHAR(SEXP), *Rf_translateCharUTF8(SEXP), *Rf_type2char(unsigned);
 R_API int TYPEOF(SEXP), Rf_length(SEXP), *INTEGER(SEXP);
 R_API ptrdiff_t Rf_xlength(SEXP);
 R_API SEXP Rf_findVarInFrame(SEXP, SEXP); /* a promise as it is */
-R_API char R_BindingIsActive(SEXP, SEXP); /* the byte that tells */
+R_API unsigned char R_BindingIsActive(SEXP, SEXP); /* the byte that tells */
 
 enum {
 	R_SYMSXP = 1, R_CLOSXP = 3, R_ENVSXP = 4, R_PROMSXP = 5, R_LANGSXP = 6, R_SPECIALSXP = 7, R_BUILTINSXP = 8,

@@ -1,9 +1,11 @@
-/* The terminal: R writes its standard output there itself, as it always does. What is
+/* The terminal on Unix: R writes its standard output there itself, as it always does. What is
  * added are the markers of frames, and those around standard error. */
 #include "shim.h"
+#ifndef _WIN32
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <termios.h>
@@ -102,6 +104,11 @@ void terminal_marker(uint64_t mark) {
 
 void terminal_error(const char *text, size_t n) {
 	char whole[4096];
+	fflush(stdout);
+	if (forked) {
+		write_all(2, text, n);
+		return;
+	}
 	size_t before = strlen(to_stderr), behind = strlen(to_stdout);
 	if (terminal < 0) {
 		write_all(2, text, n);
@@ -116,3 +123,46 @@ void terminal_error(const char *text, size_t n) {
 		write_all(terminal, to_stdout, behind);
 	}
 }
+
+/* R's output goes through libc's stdout, line by line. So it is in order with what C code
+ * prints there, and R's fflush(stdout) before system() and parallel's forks writes out a
+ * line that is not finished, too. R's own way to stdout would be a system call for each
+ * number of a vector. */
+
+enum { BULK = 4096 }; /* bytes from which on a write goes to the channel: a pipe is faster */
+
+static atomic_bool unfinished; /* the last line */
+
+void terminal_text(const char *text, size_t n) {
+	if (forked) { /* its end is _exit(), which writes nothing out */
+		fwrite(text, 1, n, stdout);
+		fflush(stdout);
+		return;
+	}
+	if (n < BULK || !terminal_is_fence()) {
+		fwrite(text, 1, n, stdout);
+		atomic_store(&unfinished, text[n - 1] != '\n');
+		return;
+	}
+	fflush(stdout);
+	for (size_t k; n > 0; text += k, n -= k) {
+		k = n < MAX_OUTPUT ? n : MAX_OUTPUT;
+		frame *f = send_begin("output", 2, true);
+		put_text(f, "stream", "stdout");
+		put_bin_head(f, "data", k);
+		send_frame(f, text, k);
+	}
+}
+
+void terminal_flush(void) { fflush(stdout); }
+
+int terminal_tick(bool fresh) {
+	static int delay;
+	if (!fresh)
+		fflush(stdout);
+	bool some = atomic_exchange(&unfinished, false);
+	return delay = fresh || some ? 10 : delay < 80 ? 2 * delay : delay;
+}
+
+void text_going(void) {} /* it is on its way, and the markers say where it belongs */
+#endif

@@ -1,0 +1,20 @@
+package r_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+func TestWorker_Conforms(t *testing.T) {
+	for _, c := range conformance.Run(t.Context(), spec(t, r.Options{}), &conformance.Options{Dialect: conformance.R()}) {
+		switch {
+		case c.Err != nil:
+			t.Errorf("%s: %v", c.Name, c.Err)
+		case c.Skipped != "" && !strings.Contains(c.Skipped, "the worker offers no fence"):
+			t.Errorf("%s: skipped: %s", c.Name, c.Skipped)
+		}
+	}
+}

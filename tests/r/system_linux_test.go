@@ -1,0 +1,116 @@
+package r_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+// killed is how the end of a worker that was killed is told.
+const killed = "killed by SIGKILL"
+
+var systemEnv []string
+
+var systemAsks = []asked{
+	{"a child", "system('read x; echo got $x')", []string{"it"}, `[sh wait ""][line "it"]got it` + "\n"},
+	{"the terminal", "readLines(f <- file('stdin'), 1); close(f)", []string{"it"}, `[R wait ""][line "it"][1] "it"` + "\n"},
+}
+
+var systemInterrupts = map[string]string{
+	"a child":         "cat('up\\n'); system('sleep 100')",
+	"a reading child": "cat('up\\n'); system('cat')",
+	"the terminal":    "cat('up\\n'); readLines(file('stdin'), 1)",
+	"mclapply":        "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))",
+}
+
+// allowed are what else an interrupt may lead to within its second.
+var allowed = map[string]session.InterruptResult{
+	// A read is begun again behind a signal, or by a child that had not been
+	// there yet, and may be seen so before it ends.
+	"the terminal":    session.InterruptWaiting,
+	"a reading child": session.InterruptWaiting,
+	// R gives a child that does not end at once a second, before it kills it.
+	"mclapply": session.InterruptPending,
+}
+
+var systemEnds = []ending{
+	{"a segfault", "f <- function() tools::pskill(Sys.getpid(), 11)\nf()", "killed by SIGSEGV", "caught segfault", false},
+	{"SIGKILL", "cat('last\\n'); tools::pskill(Sys.getpid(), 9)", "killed by SIGKILL", "last\n", false},
+}
+
+var systemCells = []string{"system('echo child')", "parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "system('sleep 0.01')"}
+
+func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+	s := open(t, r.Options{})
+	for i := range drive.Rounds(1000) {
+		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
+		}
+	}
+	for i := range drive.Rounds(50) {
+		res := s.Run(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
+		if res.Script() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
+		}
+	}
+}
+
+func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
+	s := open(t, r.Options{})
+	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
+	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
+		t.Fatal(err)
+	}
+	s.Restart(t)
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == "" {
+		t.Errorf("%q is left: %v", dir, err)
+	}
+	s.Run(t, "dir.exists(tempdir())").Wants(t, "[1] TRUE\n")
+}
+
+func TestIdle_TakesNoTime(t *testing.T) {
+	s := open(t, r.Options{})
+	s.Run(t, "1").Wants(t, "[1] 1\n")
+	ticks := func() string {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.Info(s).PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		return fields[11] + " " + fields[12]
+	}
+	switches := func() string {
+		var all strings.Builder
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", drive.Info(s).PID))
+		for _, task := range tasks {
+			status, _ := os.ReadFile(task)
+			for line := range strings.Lines(string(status)) {
+				if strings.HasPrefix(line, "voluntary_ctxt_switches") {
+					all.WriteString(line)
+				}
+			}
+		}
+		return all.String()
+	}
+	// What is left to do behind a turn takes a busy machine a while.
+	for range 10 {
+		before, woken := ticks(), switches()
+		<-time.After(time.Second)
+		now, wokenSince := ticks(), switches()
+		if now == before && wokenSince == woken {
+			return
+		}
+		t.Logf("a second took processor time %s, was %s; and woke up %s, was %s", now, before, wokenSince, woken)
+	}
+	t.Error("there is no second in which it does nothing")
+}

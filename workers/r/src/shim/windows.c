@@ -1,0 +1,405 @@
+/* What Windows does in its own way: two named pipes, text in frames, R's message loop, its
+ * functions by name, the take-over of its console, interrupts. */
+#include "shim.h"
+#ifdef _WIN32
+
+#include <stdlib.h>
+#include <string.h>
+
+static DWORD main_thread;
+
+/* ---- R's functions and variables, which R.dll has by their names
+ *
+ * Each function is a jump to where it was found: so the rest of the code calls it as it
+ * does on Unix, and no import library of any version of R is needed. */
+
+#define NEEDED(F) \
+	F(R_ProcessEvents) F(R_CheckUserInterrupt) F(R_SetParams) F(R_DefParamsEx) F(Rf_jump_to_toplevel) F(Rf_GetOption1) \
+	F(Rf_install) F(STRING_ELT) F(VECTOR_ELT) F(Rf_getAttrib) F(Rf_mkString) F(Rf_mkCharLenCE) F(Rf_ScalarString) \
+	F(Rf_ScalarInteger) F(Rf_lang1) F(Rf_lang3) F(Rf_protect) F(R_ParseVector) F(R_tryEvalSilent) F(R_ToplevelExec) \
+	F(Rf_unprotect) F(R_PreserveObject) F(Rf_defineVar) F(R_CHAR) F(Rf_translateCharUTF8) F(Rf_type2char) F(TYPEOF) \
+	F(Rf_length) F(INTEGER) F(Rf_xlength)
+#define PERHAPS(F) F(R_curErrorBuf) F(Rf_findVarInFrame) F(R_BindingIsActive) F(R_SizeFromEnv)
+
+#define JUMP(name) \
+	void *found_##name; \
+	__asm__(".text\n.globl " #name "\n" #name ":\n\tjmp *found_" #name "(%rip)\n");
+NEEDED(JUMP)
+PERHAPS(JUMP)
+
+SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue;
+volatile int *found_R_interrupts_pending;
+void *found_R_NoEcho;
+static volatile char *user_break; /* the byte that tells, of one or four */
+static void **output_file, **console_file;
+static uintptr_t *stack_limit;
+
+R_API void R_ProcessEvents(void), R_SetParams(void *), R_SizeFromEnv(void *);
+R_API int R_DefParamsEx(void *, int);
+
+/* bind finds them. It returns the name of the first that R lacks, or NULL. */
+static const char *bind(void) {
+	HMODULE r = GetModuleHandleW(L"R.dll");
+	if (r == NULL)
+		return "R.dll";
+#define NEED(name) {#name, &found_##name, true},
+#define WISH(name) {#name, &found_##name, false},
+	const struct {
+		const char *name;
+		void *where;
+		bool needed;
+	} all[] = {
+		NEEDED(NEED) PERHAPS(WISH)
+		{"R_GlobalEnv", &found_R_GlobalEnv, true}, {"R_BaseEnv", &found_R_BaseEnv, true},
+		{"R_NilValue", &found_R_NilValue, true}, {"R_interrupts_pending", &found_R_interrupts_pending, true},
+		{"UserBreak", &user_break, true}, {"R_Outputfile", &output_file, true},
+		{"R_Consolefile", &console_file, true}, {"R_CStackLimit", &stack_limit, true},
+		{"R_NoEcho", &found_R_NoEcho, false},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		FARPROC found = GetProcAddress(r, all[i].name);
+		if (found == NULL && all[i].needed)
+			return all[i].name;
+		memcpy(all[i].where, &found, sizeof found);
+	}
+	return NULL;
+}
+
+/* ---- the channel */
+
+static HANDLE in = INVALID_HANDLE_VALUE, out = INVALID_HANDLE_VALUE;
+static HANDLE arrived;     /* something may be read */
+static HANDLE text_waits;  /* for the reader thread: the first of it */
+static HANDLE interrupted; /* the supervisor's event; NULL: it has none */
+
+bool way_open(char *setting) {
+	char *second = strchr(setting, ','), *third = second != NULL ? strchr(second + 1, ',') : NULL, name[160];
+	if (third == NULL)
+		return false;
+	*second++ = 0, *third++ = 0;
+	in = CreateFileA(setting, GENERIC_READ, 0, NULL, OPEN_EXISTING, FILE_FLAG_OVERLAPPED, NULL);
+	out = CreateFileA(second, GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0, NULL);
+	arrived = CreateEventW(NULL, TRUE, FALSE, NULL);
+	text_waits = CreateEventW(NULL, FALSE, FALSE, NULL);
+	snprintf(name, sizeof name, "Local\\turnstone-interrupt-%s", third);
+	interrupted = OpenEventA(SYNCHRONIZE, FALSE, name);
+	return in != INVALID_HANDLE_VALUE && out != INVALID_HANDLE_VALUE && arrived != NULL && text_waits != NULL;
+}
+
+size_t way_read(void *to, size_t room) {
+	OVERLAPPED o = {.hEvent = arrived};
+	if (!ReadFile(in, to, room < 1 << 20 ? (DWORD)room : 1 << 20, NULL, &o) && GetLastError() != ERROR_IO_PENDING)
+		return 0;
+	HANDLE any[3] = {arrived, text_waits, interrupted};
+	for (int wait = console_tick(true);; wait = console_tick(false)) {
+		DWORD what = WaitForMultipleObjects(interrupted != NULL ? 3 : 2, any, FALSE, wait < 0 ? INFINITE : (DWORD)wait);
+		if (what == WAIT_OBJECT_0)
+			break;
+		if (what == WAIT_OBJECT_0 + 2)
+			console_interrupt();
+	}
+	DWORD n = 0;
+	return GetOverlappedResult(in, &o, &n, TRUE) ? n : 0;
+}
+
+bool way_write(const void *from, size_t n) {
+	const char *at = from;
+	for (DWORD k; n > 0; at += k, n -= k)
+		if (!WriteFile(out, at, n < 1 << 20 ? (DWORD)n : 1 << 20, &k, NULL))
+			return false;
+	return true;
+}
+
+bool way_is_open(void) { return out != INVALID_HANDLE_VALUE; }
+
+static DWORD WINAPI run_thread(void *run) {
+	((void (*)(void))run)();
+	return 0;
+}
+
+bool way_thread(void (*run)(void)) {
+	HANDLE thread = CreateThread(NULL, 0, run_thread, (void *)run, 0, NULL);
+	return thread != NULL && CloseHandle(thread);
+}
+
+void way_rest(int ms) { Sleep((DWORD)ms); }
+
+/* ---- text: in frames, since a console draws anew what is written to it
+ *
+ * It is collected for a moment: R writes each number of a vector by itself. */
+
+enum { TEXT_MOMENT = 10 }; /* ms that text waits, twice that at most */
+
+static char text[32 << 10]; /* all of this is guarded by sending */
+static size_t texts;
+static bool text_is_error, text_has_waited;
+
+void text_going(void) {
+	static frame f;
+	if (texts == 0)
+		return;
+	frame_begin(&f, "output", 2);
+	put_text(&f, "stream", text_is_error ? "stderr" : "stdout");
+	put_bin_head(&f, "data", texts);
+	frame_out(&f, text, texts);
+	texts = 0;
+}
+
+static void collect(bool error, const char *at, size_t n) {
+	take(&sending);
+	if (error != text_is_error)
+		text_going();
+	text_is_error = error;
+	bool first = texts == 0;
+	if (first)
+		text_has_waited = false;
+	while (n > 0) {
+		size_t k = n < sizeof text - texts ? n : sizeof text - texts;
+		memcpy(text + texts, at, k);
+		texts += k, at += k, n -= k;
+		if (texts == sizeof text)
+			text_going();
+	}
+	leave(&sending);
+	if (first)
+		SetEvent(text_waits);
+}
+
+void terminal_text(const char *at, size_t n) { collect(false, at, n); }
+void terminal_error(const char *at, size_t n) { collect(true, at, n); }
+
+void terminal_flush(void) {
+	take(&sending);
+	text_going();
+	leave(&sending);
+}
+
+int terminal_tick(bool fresh) {
+	(void)fresh;
+	take(&sending);
+	if (text_has_waited)
+		text_going();
+	text_has_waited = texts > 0;
+	int wait = text_has_waited ? TEXT_MOMENT : -1;
+	leave(&sending);
+	return wait;
+}
+
+bool terminal_is_fence(void) { return false; }
+void terminal_marker(uint64_t mark) { (void)mark; }
+
+bool terminal_hides(void) {
+	static bool echoed; /* it did when this was asked first */
+	DWORD mode = 0;
+	HANDLE console = CreateFileW(L"CONIN$", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING, 0, NULL);
+	bool known = console != INVALID_HANDLE_VALUE && GetConsoleMode(console, &mode);
+	if (console != INVALID_HANDLE_VALUE)
+		CloseHandle(console);
+	bool echoes = mode & ENABLE_ECHO_INPUT;
+	echoed = echoed || (known && echoes);
+	return known && echoed && !echoes && mode & ENABLE_LINE_INPUT;
+}
+
+/* ---- R's message loop */
+
+static HANDLE wake;
+
+void main_begin(void) {
+	main_thread = GetCurrentThreadId();
+	wake = CreateEventW(NULL, FALSE, FALSE, NULL);
+	terminal_hides(); /* for how the console is now */
+}
+
+void main_wake(void) { SetEvent(wake); }
+
+/* main_wait leaves it to main_events to take an interrupt. One that R puts off, in
+ * suspendInterrupts(), is no reason not to wait. */
+void main_wait(void) {
+	DWORD most = *user_break ? 0 : R_interrupts_pending ? 100 : INFINITE;
+	MsgWaitForMultipleObjectsEx(1, &wake, most, QS_ALLINPUT, MWMO_INPUTAVAILABLE);
+}
+
+bool main_events(void) {
+	R_ProcessEvents(); /* windows, the help server, Tcl, timers of packages */
+	interrupt_due();
+	return true;
+}
+
+/* ---- the process */
+
+/* Each C library has a copy of the environment. This reads the system's, which all of
+ * them write to; what is forgotten here boot.R forgets in R's. */
+const char *setting_of(const char *name) {
+	static char value[1024];
+	DWORD n = GetEnvironmentVariableA(name, value, sizeof value);
+	return n > 0 && n < sizeof value ? value : NULL;
+}
+
+void setting_forget(const char *name) { SetEnvironmentVariableA(name, NULL); }
+
+void own_path(char *to, size_t room, const char *home) {
+	WCHAR wide[1024];
+	(void)home;
+	if (GetModuleFileNameW(NULL, wide, sizeof wide / sizeof *wide) == 0 || WideCharToMultiByte(CP_UTF8, 0, wide, -1, to, (int)room, NULL, NULL) == 0)
+		*to = 0;
+}
+
+uint64_t own_number(void) { return GetCurrentProcessId(); }
+
+BOOL WINAPI DllMain(HINSTANCE self, DWORD why, void *ends) {
+	(void)self;
+	/* All other threads are gone. If one was in the middle of a frame, no other may follow. */
+	if (why == DLL_PROCESS_DETACH && ends != NULL && main_thread != 0 && TryAcquireSRWLockExclusive(&sending)) {
+		leave(&sending);
+		console_end();
+	}
+	return TRUE;
+}
+
+/* ---- R's console
+ *
+ * R.dll lets a program that embeds it say what to call in the place of a console. Rterm
+ * has said so before; nothing forbids to say it again. */
+
+/* R's structRstart, one layout for R 4.2 to 4.5 at least: the truth values of the older
+ * ones had four bytes too, and the version of the layout lies in bits that were zero. */
+typedef struct {
+	int quiet, no_echo, interactive, verbose, site_file, init_file, debug, restore, save;
+	size_t vsize, nsize, max_vsize, max_nsize, ppsize;
+	unsigned no_renviron : 16, version : 16;
+	int nconnections;
+	char *rhome, *home;
+	int (*read)(const char *, unsigned char *, int, int);
+	void (*write)(const char *, int);
+	void (*callback)(void);
+	void (*message)(const char *);
+	int (*yes_no_cancel)(const char *);
+	void (*busy)(int);
+	int mode;
+	void (*write_ex)(const char *, int, int);
+	int embedded_utf8;
+	void (*clean_up)(int, int, int);
+	void (*clear)(void), (*flush)(void), (*reset)(void);
+	void (*suicide)(const char *);
+	unsigned char behind[256]; /* nobody's */
+} start;
+
+enum { START_VERSION = 1, MODE_RTERM = 1, SAVE_NOTHING = 3, UNTOUCHED = 0x5a };
+
+static const calls *ours;
+
+/* R asks whether to save its workspace. */
+static int yes_no_cancel(const char *question) {
+	char prompt[256];
+	unsigned char answer[16] = "";
+	snprintf(prompt, sizeof prompt, "%s [y/n/c]: ", question);
+	ours->read(prompt, answer, sizeof answer, 0);
+	return *answer == 'y' || *answer == 'Y' ? 1 : *answer == 'n' || *answer == 'N' ? -1 : 0;
+}
+
+/* events is called by R wherever it looks for interrupts. See its like on Unix. */
+static void events(void) {
+	if (!code_running() && interrupt_forced())
+		Rf_jump_to_toplevel();
+}
+
+const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int, int, int)) {
+	static char why[128], rhome[4096], user[4096];
+	const char *lacks = bind();
+	if (lacks != NULL) {
+		snprintf(why, sizeof why, "this R lacks %s: R 4.2 or newer is needed", lacks);
+		return why;
+	}
+	start s;
+	memset(&s, 0, sizeof s);
+	memset(s.behind, UNTOUCHED, sizeof s.behind);
+	if (R_DefParamsEx(&s, START_VERSION) != 0)
+		return "this R has start parameters of another version";
+	for (size_t i = 0; i < sizeof s.behind; i++)
+		if (s.behind[i] != UNTOUCHED)
+			return "the start parameters of this R are larger than known";
+	if (s.version != START_VERSION || s.clean_up == NULL || s.suicide == NULL || s.read != NULL || s.ppsize < 10000 || s.ppsize > 500000)
+		return "the start parameters of this R are not laid out as known";
+	if (found_R_SizeFromEnv != NULL)
+		R_SizeFromEnv(&s); /* R_MAX_VSIZE stands */
+	const char *users = setting_of("R_USER");
+	snprintf(rhome, sizeof rhome, "%s", home);
+	snprintf(user, sizeof user, "%s", users != NULL ? users : home);
+	ours = c;
+	*clean_up = s.clean_up;
+	s.quiet = 1, s.interactive = 1, s.no_renviron = 1, s.restore = 0, s.save = SAVE_NOTHING;
+	s.rhome = rhome, s.home = user, s.mode = MODE_RTERM;
+	s.read = c->read, s.write_ex = c->write, s.message = c->message, s.busy = c->busy, s.clean_up = c->clean_up;
+	s.clear = c->clear, s.flush = c->flush, s.reset = c->reset;
+	s.callback = events, s.yes_no_cancel = yes_no_cancel;
+	uintptr_t limit = *stack_limit; /* R has taken something off */
+	R_SetParams(&s);
+	*stack_limit = limit;
+	*output_file = *console_file = NULL; /* while they are set, R writes there itself */
+	return NULL;
+}
+
+/* ---- interrupts
+ *
+ * R looks at a variable of its own; children have CTRL_C. Windows hands CTRL_C to R as
+ * well, where nobody takes it: else R would be interrupted twice. */
+
+enum { CHASE_EVERY = 10, CHASE_FOR = 3000, CHASE_CHILDREN = 100 }; /* ms */
+
+static volatile LONG forced;
+static int chases; /* left; only the reader thread uses it */
+
+static BOOL WINAPI swallow(DWORD what) { return what == CTRL_C_EVENT; }
+
+void interrupt_install(void) {
+	SetConsoleCtrlHandler(swallow, TRUE); /* the last one is asked first */
+}
+
+/* nudge ends a wait of R's for messages, after which it looks for interrupts. */
+static void nudge(void) { PostThreadMessageW(main_thread, WM_NULL, 0, 0); }
+
+void interrupt_raise(bool force) {
+	chases = CHASE_FOR / CHASE_EVERY;
+	interrupt_again(force);
+	GenerateConsoleCtrlEvent(CTRL_C_EVENT, 0);
+	nudge();
+}
+
+/* A child may have been about to start, or R about to wait. */
+int interrupt_chase(void) {
+	if (chases == 0)
+		return -1;
+	chases--;
+	if (!*user_break && !forced)
+		return chases = 0, -1;
+	if (chases % (CHASE_CHILDREN / CHASE_EVERY) == 0)
+		GenerateConsoleCtrlEvent(CTRL_C_EVENT, 0);
+	nudge();
+	return CHASE_EVERY;
+}
+
+bool interrupt_pending(void) { return *user_break || R_interrupts_pending; }
+bool interrupt_waits(void) { return interrupt_pending() || forced; }
+
+void interrupt_again(bool force) {
+	if (force)
+		InterlockedExchange(&forced, 1);
+	else
+		*user_break = 1;
+}
+
+void interrupt_settle(void) {
+	forced = 0;
+	*user_break = 0;
+	R_interrupts_pending = 0;
+}
+
+bool interrupt_forced(void) { return InterlockedExchange(&forced, 0) != 0; }
+
+void interrupt_due(void) {
+	if (R_interrupts_pending)
+		R_CheckUserInterrupt();
+}
+
+void interrupt_mend(void) {}
+#endif
