@@ -19,7 +19,7 @@ const (
 	// without a word. A look costs 0.1 ms, and fifty turns of hours less than one
 	// hundredth of a core. Whatever is put out begins anew.
 	pausePart    = 20
-	longestPause = time.Second
+	longestPause = 2 * time.Second
 
 	// eagerLooks is how often a reader is looked for without a pause while there
 	// is input for it; a look takes about 0.1 ms.

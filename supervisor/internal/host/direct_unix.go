@@ -126,7 +126,7 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 	default:
 		ended(Exit{Code: -1, Signal: "SIGKILL"})
 	}
-	return remains
+	return outlast(remains, dyingLimit)
 }
 
 func (d *direct) memoryBytes() int64 { return d.tree.memory() }

@@ -40,7 +40,8 @@ type carrier interface {
 	// kill begins to end the whole tree and returns; it may be repeated.
 	kill()
 	// run serves the worker until nothing of it is left, within closeLimit of
-	// its end or of kill. It calls ended once, and returns what it could not end.
+	// its end or of kill, and dyingLimit for what dies slowly. It calls ended
+	// once, and returns what is still there.
 	run(ended func(Exit), notice func(string)) (remains []int)
 	// readers is nil where they cannot be seen.
 	readers() []Reader
@@ -117,10 +118,11 @@ func (p *Process) Exit() Exit {
 func (p *Process) Kill() { p.carrier.kill() }
 
 // Gone is closed when nothing of the tree is left, or when two seconds were
-// not enough to end it: see Remains.
+// not enough to end it, and three more not for what dies slowly: see Remains.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
-// Remains is the pids that could not be ended; valid after Gone, normally empty.
+// Remains is the pids that were killed and are still there; valid after Gone, normally
+// empty.
 func (p *Process) Remains() []int {
 	select {
 	case <-p.gone:
@@ -152,7 +154,7 @@ func (p *Process) CanSeeReaders() bool { return p.carrier.seesReaders() }
 func (p *Process) MemoryBytes() int64 { return p.carrier.memoryBytes() }
 
 // Close ends everything that is left, waits for it, and releases the terminal
-// and the channel. It returns within four seconds.
+// and the channel. It returns within seven seconds.
 func (p *Process) Close() error {
 	p.closing.Do(func() {
 		p.Kill()

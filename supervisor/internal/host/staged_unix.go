@@ -215,7 +215,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 	if !exited {
 		ended(Exit{Code: -1, Signal: "SIGKILL", Lost: true})
 	}
-	return remains
+	return outlast(remains, dyingLimit)
 }
 
 // finish reaps the stage and releases what belongs to it. If the stage was

@@ -4,6 +4,7 @@ package host
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,4 +77,25 @@ func sweep(limit time.Duration, each func(visit func(pid, group int)), pause fun
 		}
 		pause(5 * time.Millisecond)
 	}
+}
+
+// dyingLimit is how long the end of what SIGKILL has reached is waited for after a
+// sweep. It cannot be refused, but gigabytes take seconds to be given back.
+const dyingLimit = 3 * time.Second
+
+// outlast waits until none of these processes is there any more, for limit at most, and
+// returns those that still are.
+func outlast(pids []int, limit time.Duration) []int {
+	for deadline := time.Now().Add(limit); len(pids) > 0; time.Sleep(5 * time.Millisecond) {
+		var left []int
+		for _, p := range processTable() {
+			if slices.Contains(pids, p.pid) && !p.zombie {
+				left = append(left, p.pid)
+			}
+		}
+		if pids = left; time.Now().After(deadline) {
+			break
+		}
+	}
+	return pids
 }

@@ -1,0 +1,31 @@
+package host
+
+import (
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+)
+
+// What was killed and is about to be gone is none that remains.
+func TestOutlast_WaitsForWhatDiesAndNamesTheRest(t *testing.T) {
+	t.Parallel()
+	dies, stays, zombie := exec.Command("sleep", "3600"), exec.Command("sleep", "3600"), exec.Command("true")
+	for _, c := range []*exec.Cmd{dies, stays, zombie} {
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	}
+	if got, want := outlast([]int{stays.Process.Pid}, 0), []int{stays.Process.Pid}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	left := make(chan []int)
+	go func() { left <- outlast([]int{dies.Process.Pid, zombie.Process.Pid}, time.Hour) }()
+	if err := dies.Process.Kill(); err != nil { // it is a zombie afterwards, too
+		t.Fatal(err)
+	}
+	if got := <-left; len(got) > 0 {
+		t.Errorf("got %v, want nothing left", got)
+	}
+}

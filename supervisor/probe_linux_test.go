@@ -1,0 +1,73 @@
+package supervisor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+)
+
+// What a turn that was silent for an hour does next is seen: at once when it puts out
+// something, and at the next look when it does not.
+func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		code string        // runs after the silence
+		next time.Duration // until the next look, if nothing wakes it
+	}{
+		"a child that prompts":                              {"sh printf 'name? '; exec head -n1", time.Hour},
+		"a runtime that says something, and then its child": {"print up\nreadtty", time.Hour},
+		"a child that only reads":                           {"readtty", longestPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			sup, err := New(&Options{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = sup.Close() })
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := sup.Open(t.Context(), "main", fakeworker.Spec(self, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			gate := filepath.Join(dir, "gate")
+			if err := syscall.Mkfifo(gate, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			turn, err := s.Submit(t.Context(), "sh read x <"+gate+"\n"+test.code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open, err := os.OpenFile(gate, os.O_WRONLY, 0) // once the turn reads it
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			w := s.worker
+			if w.watching == nil {
+				s.mu.Unlock()
+				t.Skip("needs /proc/<pid>/syscall")
+			}
+			w.active.Store(time.Now().Add(-time.Hour).UnixNano())
+			w.pause = longestPause
+			w.slow.Store(true)
+			w.lookLaterLocked(test.next)
+			s.mu.Unlock()
+			_ = open.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r, err := s.Wait(ctx, turn, nil)
+			if err != nil || r.Wait == nil || !r.Wait.Terminal {
+				t.Errorf("got %+v, %v, want a wait for the terminal", r, err)
+			}
+		})
+	}
+}
