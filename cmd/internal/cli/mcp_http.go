@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,15 +84,32 @@ func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stder
 		return err
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", w.address)
+	listener, err := config.Listen(ctx, networkOf(w.address), w.address)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", listener.Addr(), mcpserver.HTTPPath, path)
+	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.called(listener.Addr()), mcpserver.HTTPPath, path)
 	return mcpserver.RunHTTP(ctx, options, &mcpserver.HTTPOptions{
 		Listener: listener,
 		Token:    secret,
 		Hosts:    w.hosts,
 		Idle:     w.idle,
 	})
+}
+
+// networkOf is what to listen on: "0.0.0.0" would else mean every address of IPv6, too.
+func networkOf(address string) string {
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
+}
+
+// called is the host and port by which a client may call the server: one that listens
+// on every address is called by none of them.
+func (w *webChoice) called(at net.Addr) string {
+	if t, ok := at.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
+		return net.JoinHostPort(w.hosts[0], strconv.Itoa(t.Port))
+	}
+	return at.String()
 }

@@ -60,6 +60,7 @@ func (f *front) makeRoomLocked() bool {
 	if oldest == nil {
 		return false
 	}
+	f.options.Logger.Warn("a client without a connection was ended, to make room for another", "bound", maxClients)
 	f.endLocked(oldest)
 	return true
 }

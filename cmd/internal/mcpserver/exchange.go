@@ -2,12 +2,14 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -61,6 +63,13 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // write tells.
 func (x *exchange) hurry() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+}
+
+// refuse answers a request that is not for the SDK.
+func (x *exchange) refuse(id json.RawMessage, code int64, text string) {
+	x.Header().Set("Content-Type", "application/json")
+	x.WriteHeader(http.StatusBadRequest)
+	_, _ = x.Write(encode(id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}}))
 }
 
 // receive reads the body of a request, in bounded time. When it returns false, it

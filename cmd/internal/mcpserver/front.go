@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -142,6 +143,10 @@ func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
 func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 	id := r.Header.Get(sessionHeader)
 	m := read(body)
+	if wrong := m.wrongParams(); wrong != "" && isNameOrNumber(m.ID) {
+		x.refuse(m.ID, jsonrpc.CodeInvalidParams, wrong)
+		return
+	}
 	begins := id == "" && m.isA(methodInitialize)
 	var c *client
 	var err error
@@ -150,6 +155,9 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 		c, err = f.admit()
 	case id != "":
 		c = f.find(id)
+	case m.Method != nil && isNameOrNumber(m.ID):
+		x.refuse(m.ID, jsonrpc.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
+		return
 	default:
 		x.handOver(f.inSessions, r, body) // which can do little for it
 		return

@@ -436,3 +436,17 @@ func TestHTTP_SeveralLanguagesAndABadStart(t *testing.T) {
 	r = c.call("repl", map[string]any{"input": "print 1", "session": "new", "lang": "other"})
 	wantPart(t, r.text(), `1`+"\n"+`[new session "other-`)
 }
+
+func TestHTTP_ARequestWithoutAnMCPSessionIsRefusedByItsID(t *testing.T) {
+	t.Parallel()
+	w := serveWeb(t, nil, 0)
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"repl","arguments":{"input":"print 1"}}}`: `"id":"a","error":{"code":-32600,"message":"there is no MCP session: `,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":5}}`:                             `"id":1,"error":{"code":-32602,"message":"initialize: \"protocolVersion\" must be a string, not number"`,
+	} {
+		status, text, _ := w.caller("2025-06-18").do("POST", body, nil)
+		if status != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("got %d, %s, want %s", status, text, want)
+		}
+	}
+}

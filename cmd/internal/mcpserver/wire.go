@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -19,6 +20,14 @@ import (
 // maxLine bounds one message of the client, in bytes: an input of the largest
 // size, escaped.
 const maxLine = 160 << 20
+
+// maxOpen bounds the requests that are not answered, and maxOpenBytes what they hold:
+// a further one is refused. Reading goes on, or nobody would see a cancel, an answer
+// or the end. So a client that writes and never reads costs no more than this.
+const (
+	maxOpen      = 1024
+	maxOpenBytes = 2 * maxLine
+)
 
 // maxAside bounds the lines that wait for a client that does not read, beside the
 // answers to its calls. What is more is dropped: such a client is told enough.
@@ -53,6 +62,7 @@ type wire struct {
 	mu      sync.Mutex
 	last    int64               // guarded by mu; the number of the last request
 	open    map[int64]*wireCall // guarded by mu; those that are not answered
+	size    int                 // guarded by mu; the bytes of their parameters
 	numbers map[string]int64    // guarded by mu; their numbers by the JSON of their ids
 	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are any
 }
@@ -63,6 +73,7 @@ type wireCall struct {
 	number int64
 	id     json.RawMessage
 	method string
+	size   int    // of its parameters
 	batch  *batch // the one it came in; nil when it came alone
 }
 
@@ -74,7 +85,8 @@ type batch struct {
 }
 
 type line struct {
-	text []byte
+	text []byte          // of one that is too long: nothing
+	id   json.RawMessage // of one that is too long, if it can be seen
 	err  error
 }
 
@@ -110,34 +122,40 @@ func (w *wire) Close() error {
 func (w *wire) readLines() {
 	r := bufio.NewReaderSize(w.in, 64<<10)
 	for {
-		text, err := readLine(r)
-		if len(text) > 0 || err != nil {
+		l := readLine(r)
+		if len(l.text) > 0 || l.err != nil {
 			select {
-			case w.lines <- line{text, err}:
+			case w.lines <- l:
 			case <-w.closed:
 				return
 			}
 		}
-		if err != nil && !errors.Is(err, errTooLong) {
+		if l.err != nil && !errors.Is(l.err, errTooLong) {
 			return
 		}
 	}
 }
 
 // readLine returns the next line without its end and the blanks around it. Of a
-// line that is too long it returns errTooLong, having skipped it.
-func readLine(r *bufio.Reader) ([]byte, error) {
+// line that is too long it returns errTooLong and the id, having skipped it.
+func readLine(r *bufio.Reader) line {
 	var text []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(text)+len(part) > maxLine {
+			head := bytes.Clone(text[:endOfLine])
+			tail := bytes.Clone(part[max(0, len(part)-endOfLine):])
+			text = nil
+			debug.FreeOSMemory() // hundreds of megabytes that are not needed again
 			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = r.ReadSlice('\n')
+				part, err = r.ReadSlice('\n')
+				tail = append(tail, part...)
+				tail = append(tail[:0], tail[max(0, len(tail)-endOfLine):]...)
 			}
-			if err == nil {
-				err = errTooLong
+			if err != nil {
+				return line{err: err}
 			}
-			return nil, err
+			return line{id: outerID(head, tail), err: errTooLong}
 		}
 		text = append(text, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -147,9 +165,13 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if errors.Is(err, io.EOF) && len(text) > 0 {
 			err = nil // the next read says it again
 		}
-		return text, err
+		return line{text: text, err: err}
 	}
 }
+
+// endOfLine is how much is looked at of the two ends of a line that is too long, in
+// bytes.
+const endOfLine = 4 << 10
 
 // Read implements mcp.Connection. What is not for the SDK is dealt with here, and
 // without waiting for the client to read: the end of its input must be seen. It
@@ -160,7 +182,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 		case l := <-w.lines:
 			switch {
 			case errors.Is(l.err, errTooLong):
-				w.refuse(nil, jsonrpc.CodeInvalidRequest, l.err.Error())
+				w.refuseCall(l.id, nil, jsonrpc.CodeInvalidRequest, l.err.Error())
 			case l.err != nil:
 				_ = w.Close() // which never fails
 				return nil, l.err
@@ -231,6 +253,8 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		w.pending = append(w.pending, &jsonrpc.Request{Method: *m.Method, Params: m.Params})
 	case !isNameOrNumber(m.ID) || !utf8.Valid(m.ID):
 		w.refuse(b, jsonrpc.CodeInvalidRequest, "an id is a string or a number")
+	case m.wrongParams() != "":
+		w.refuseCall(m.ID, b, jsonrpc.CodeInvalidParams, m.wrongParams())
 	default:
 		w.begin(m, b)
 	}
@@ -252,6 +276,7 @@ func (w *wire) begin(m message, b *batch) {
 		call:   call{token: progressToken(m.Params), notify: w.notify},
 		id:     m.ID,
 		method: *m.Method,
+		size:   len(m.Params),
 		batch:  b,
 	}
 	w.mu.Lock()
@@ -260,6 +285,12 @@ func (w *wire) begin(m message, b *batch) {
 		w.refuse(b, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
 	}
+	if open := len(w.open); open >= maxOpen || open > 0 && w.size+r.size > maxOpenBytes {
+		w.mu.Unlock()
+		w.refuseCall(r.id, b, jsonrpc.CodeInternalError, fmt.Sprintf("%d requests are not answered yet: read the answers first", open))
+		return
+	}
+	w.size += r.size
 	w.last++
 	r.number = w.last
 	if m.isA(methodCallTool) {
@@ -343,6 +374,7 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 		w.mu.Unlock()
 		return w.writeLine(encode([]byte("null"), answer))
 	}
+	w.size -= r.size
 	delete(w.open, number)
 	delete(w.numbers, string(r.id))
 	w.mu.Unlock()
@@ -380,8 +412,14 @@ func (w *wire) settle(b *batch, answer []byte) []byte {
 }
 
 // refuse answers what is not even a call.
-func (w *wire) refuse(b *batch, code int64, text string) {
-	answer := encode([]byte("null"), &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}})
+func (w *wire) refuse(b *batch, code int64, text string) { w.refuseCall(nil, b, code, text) }
+
+// refuseCall answers a request that is not for the SDK.
+func (w *wire) refuseCall(id json.RawMessage, b *batch, code int64, text string) {
+	if id == nil {
+		id = []byte("null")
+	}
+	answer := encode(id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}})
 	if b != nil {
 		w.mu.Lock()
 		b.answers = append(b.answers, answer)

@@ -95,6 +95,37 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 	}
 }
 
+// The id of a message that is too long is in its first bytes, or in its last.
+func TestWire_AMessageThatIsTooLongIsAnsweredByItsID(t *testing.T) {
+	long := strings.Repeat("x", 161<<20)
+	c := greet(t, nil)
+	c.sendLine(`{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"id":1,"long":"` + long + `"}}`)
+	c.sendLine(`{"method":"tools/call","params":{"id":1,"long":"` + long + `"},"jsonrpc":"2.0","id":"a\"b" }`)
+	c.sendLine(`{"method":"tools/call","id":[1],"long":"` + long + `","params":{"id":43}}`)
+	for _, id := range []string{`41`, `"a\"b"`, `null`} {
+		if a := c.answerTo(id); a.Error == nil || a.Error.Code != -32600 {
+			t.Errorf("%s: got %.300s", id, a.Line)
+		}
+	}
+	wantText(t, c.repl("print 2"), "2")
+}
+
+func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:            `initialize: "protocolVersion" must be a string, not number`,
+		`{"protocolVersion":"2025-06-18","capabilities":[],"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities" must be an object, not array`,
+		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[],"version":"1"}}`:  `initialize: "clientInfo.name" must be a string, not array`,
+		`[]`: `initialize: "params" must be an object, not array`,
+	} {
+		c := connect(t, nil)
+		c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + `}`)
+		if a := c.answerTo("1"); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != want {
+			t.Errorf("%s: got %s, want %s", params, a.Line, want)
+		}
+		c.initialize("2025-06-18")
+	}
+}
+
 func TestWire_UnknownMethodIsAnError(t *testing.T) {
 	c := greet(t, nil)
 	if a := c.request("no/such", nil); a.Error == nil || a.Error.Code != -32601 {

@@ -1,0 +1,42 @@
+package mcpserver
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// A client that writes requests and reads no answers is refused further ones, while
+// what it says beside is still heard.
+func TestWire_UnansweredRequestsAreBounded(t *testing.T) {
+	reader, writer := io.Pipe()
+	t.Cleanup(func() { _ = reader.Close() })
+	w := newWire(strings.NewReader(""), writer)
+	for i := range 3 * maxOpen {
+		w.accept(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i))
+	}
+	if len(w.open) != maxOpen || len(w.numbers) != maxOpen || len(w.pending) != maxOpen {
+		t.Errorf("%d, %d and %d requests are kept, want %d", len(w.open), len(w.numbers), len(w.pending), maxOpen)
+	}
+	w.accept([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`))
+	if last := w.open[8]; last == nil || !last.isCancelled() {
+		t.Error("a cancel is not heard any more")
+	}
+	first := make([]byte, 200)
+	n, err := reader.Read(first)
+	want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":"%d requests are not answered yet: read the answers first"}}`, maxOpen, maxOpen)
+	if got := strings.TrimSpace(string(first[:n])); err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
+func TestWire_WhatUnansweredRequestsHoldIsBounded(t *testing.T) {
+	w := newWire(strings.NewReader(""), io.Discard)
+	w.open[0], w.size = &wireCall{}, maxOpenBytes
+	w.accept([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1}}`))
+	if len(w.pending) != 0 || len(w.numbers) != 0 {
+		t.Error("a request beyond the bound is taken")
+	}
+	w.asides.Wait()
+}
