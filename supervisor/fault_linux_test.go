@@ -2,10 +2,12 @@ package supervisor_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -346,5 +348,58 @@ func gone(t *testing.T, pids ...int) {
 			}
 			<-time.After(time.Millisecond)
 		}
+	}
+}
+
+// A turn goes to the worker when every signal of the turn before has been sent, and a
+// stage that does not send holds it back.
+func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	stat := func(pid int) (state string, parent int) {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		parent, _ = strconv.Atoi(f[1])
+		return f[0], parent
+	}
+	_, stage := stat(infoOf(s).PID)
+	first, err := s.Submit(t.Context(), "sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(stage, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	goOn := func() { _ = syscall.Kill(stage, syscall.SIGCONT) }
+	defer goOn()
+	for state := ""; state != "T"; state, _ = stat(stage) {
+		runtime.Gosched()
+	}
+	interrupt(t, s, first) // by its frame: the signal is not sent
+
+	held, err := s.Submit(t.Context(), "print held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Parse(t.Context(), "x"); err == nil {
+		t.Errorf("a query is answered before the turn: %v", got)
+	}
+	interrupt(t, s, held)
+	if r := await(t, s, held); r.Outcome != "interrupted" || text(r.Events) != "" || r.State != session.StateIdle {
+		t.Errorf("got %q, %q, %v: it was sent", r.Outcome, text(r.Events), r.State)
+	}
+	if got, err := s.Parse(t.Context(), "x"); got != session.ParseUnknown || err != nil {
+		t.Errorf("a query was sent: %v, %v", got, err)
+	}
+	next, err := s.Submit(t.Context(), "print next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn()
+	if r := await(t, s, next); r.Outcome != "ok" || text(r.Events) != "next\n" {
+		t.Errorf("got %q, %q", r.Outcome, text(r.Events))
 	}
 }

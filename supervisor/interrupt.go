@@ -20,6 +20,10 @@ const (
 	// times. Retries carry the same number: they cannot interrupt twice.
 	firstRetry = 30 * time.Millisecond
 	maxRetries = 6
+
+	// sendLimit is how long a turn waits for the signals of the one before, which
+	// takes the stage some microseconds. Then the turn is not run, and says so.
+	sendLimit = 10 * time.Second
 )
 
 // Interrupt is session.Session's. An input that is still held, because the session
@@ -59,6 +63,10 @@ func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (
 		// A signal now would end the interpreter in the middle of its start.
 		s.mu.Unlock()
 		return session.InterruptNotRunning, nil
+	case t.unsent:
+		s.unrunLocked(t, fmt.Sprintf("turn %d was interrupted before it ran", t.id)+by(author))
+		s.mu.Unlock()
+		return session.InterruptIdle, nil
 	}
 	seen := s.interruptLocked(w, t, author)
 	s.mu.Unlock()
@@ -102,7 +110,9 @@ func (s *Session) interruptLocked(w *worker, t *turn, author string) timeline.Se
 		if s.interrupts != timer { // stopped in the meantime
 			return
 		}
-		w.interrupt(m, false)
+		if w.proc.SignalsUnderWay() == nil { // so that at most one is on its way to a worker that has read a frame
+			w.interrupt(m, false)
+		}
 		if tries++; tries < maxRetries {
 			timer.Reset(firstRetry << tries)
 		} else {
@@ -193,4 +203,44 @@ func (w *worker) interrupt(m ipc.Interrupt, first bool) {
 		_ = w.proc.Signal(host.Interrupt, host.Foreground)
 	}
 	_ = w.proc.Signal(host.Interrupt, to)
+}
+
+// sendLocked sends a turn to the worker.
+func (w *worker) sendLocked(t *turn) {
+	if err := w.conn.Send(ipc.TurnStart{Turn: t.id, Input: t.input}); err != nil {
+		w.failLocked(fmt.Errorf("cannot send the input: %w", err))
+	}
+	t.input, t.unsent = nil, false
+}
+
+// sendBehind sends a turn when the signals of the turn before are sent: what the
+// worker reads of it finds them there, and none comes later.
+func (w *worker) sendBehind(t *turn, signals <-chan struct{}) {
+	timer := time.NewTimer(sendLimit)
+	defer timer.Stop()
+	sent := false
+	select {
+	case <-signals:
+		sent = true
+	case <-w.proc.Exited():
+		return // which ends the turn
+	case <-timer.C:
+	}
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !t.unsent || t.outcome != "" || s.state != session.StateRunning:
+	case sent:
+		w.sendLocked(t)
+	default:
+		s.unrunLocked(t, fmt.Sprintf("turn %d was not run: for %s, the interrupt of the turn before could not be sent, and must not reach this one", t.id, sendLimit))
+	}
+}
+
+// unrunLocked ends a turn that was not sent.
+func (s *Session) unrunLocked(t *turn, why string) {
+	s.appendLocked(timeline.Notice{Message: why})
+	s.endLocked("interrupted", nil, s.prompt)
+	s.moveLocked(session.StateIdle)
 }

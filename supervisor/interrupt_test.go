@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,5 +147,39 @@ func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 		if _, r := submit(t, s, "print clean"); r.Outcome != "ok" || text(r.Events) != "clean\n" {
 			t.Fatalf("round %d: got %q %q", i, r.Outcome, text(r.Events))
 		}
+	}
+}
+
+// An interrupt after one that led back to a prompt leaves it, unless something was
+// answered in between.
+func TestInterrupt_AfterOneThatLedToAWaitGoesFurther(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	settle(t, s)
+	turn, r := submit(t, s, "shell (db) ")
+	again := func() {
+		t.Helper()
+		if got, err := s.Interrupt(limited(t), turn); got != session.InterruptWaiting || err != nil {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		r = await(t, s, turn)
+	}
+	again()
+	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("next\n")}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, r.Wait.ID, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Wait); return ok })
+	again()
+	interrupt(t, s, turn)
+	if r := await(t, s, turn); r.Outcome != "interrupted" {
+		t.Errorf("got %q", r.Outcome)
+	}
+	var levels []int
+	for _, e := range s.Log().Since(0) {
+		if x, ok := e.Body.(timeline.Interrupt); ok {
+			levels = append(levels, x.Level)
+		}
+	}
+	if !slices.Equal(levels, []int{1, 1, 2}) {
+		t.Errorf("got levels %v, want 1 1 2", levels)
 	}
 }

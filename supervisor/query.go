@@ -73,6 +73,21 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 		return none, session.ErrTooLarge
 	}
 	s.mu.Lock()
+	if s.state == session.StateIdle {
+		proc := s.worker.proc
+		if signals := proc.SignalsUnderWay(); signals != nil { // of the turn before: not for the query
+			s.mu.Unlock()
+			select {
+			case <-signals:
+			case <-proc.Exited():
+			case <-time.After(queryTime):
+				return none, nil
+			case <-ctx.Done():
+				return none, ctx.Err()
+			}
+			s.mu.Lock()
+		}
+	}
 	w := s.worker
 	var err error
 	switch {

@@ -254,10 +254,12 @@ func (s *Session) beginLocked(t *turn) {
 	s.appendLocked(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
 	s.moveLocked(session.StateRunning)
 	w.watchTerminal()
-	if err := w.conn.Send(ipc.TurnStart{Turn: t.id, Input: t.input}); err != nil {
-		w.failLocked(fmt.Errorf("cannot send the input: %w", err))
+	if signals := w.proc.SignalsUnderWay(); signals != nil {
+		t.unsent = true
+		s.wg.Go(func() { w.sendBehind(t, signals) })
+		return
 	}
-	t.input = nil
+	w.sendLocked(t)
 }
 
 // endLocked ends the active turn and whatever was tied to it.

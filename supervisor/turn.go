@@ -30,6 +30,7 @@ type turn struct {
 	joined   *turn            // an input that was held and answered this turn instead of starting one
 	took     []ipc.InputLine  // the first and the last of its own lines that answered prompts, until it is told
 
+	unsent     bool   // it has not gone to the worker yet
 	interrupts uint64 // the Seq of the last interrupt
 	unacked    bool   // the worker has not seen that one yet
 	escalate   bool   // the last interrupt did not end the turn

@@ -23,6 +23,7 @@
 //	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
 //	secret PROMPT     asks for a secret and prints how many bytes it has
 //	took N PROMPT     says that line N of the input has answered PROMPT
+//	shell PROMPT      asks for lines and prints them; only level 2 ends that
 //	all PROMPT        asks for all there is and prints it
 //	sleep [DURATION]  waits until interrupted, at most DURATION
 //	busy              the same, but level 1 does not help, once it has said "busy"

@@ -69,6 +69,7 @@ func commands() map[string]command {
 		"wait":     waitLine,
 		"secret":   waitSecret,
 		"took":     took,
+		"shell":    shell,
 		"all":      waitAll,
 		"sleep":    sleep,
 		"busy":     busy,
@@ -164,6 +165,19 @@ func waitLine(w *worker, t *turn, prompt string) *ipc.RuntimeError {
 		w.printAnswer(answer)
 	}
 	return nil
+}
+
+func shell(w *worker, t *turn, prompt string) *ipc.RuntimeError {
+	w.mu.Lock()
+	t.hard = true
+	w.mu.Unlock()
+	for {
+		answer, ok := w.ask(t, prompt, ipc.WaitDebugger, ipc.WantLine)
+		if !ok {
+			return nil
+		}
+		w.printAnswer(answer)
+	}
 }
 
 func waitAll(w *worker, t *turn, prompt string) *ipc.RuntimeError {

@@ -53,6 +53,7 @@ type turn struct {
 // A wait is one question.
 type wait struct {
 	turn, id uint64
+	question ipc.StdinWait
 	answer   chan ipc.TurnInput // of capacity 1
 }
 
@@ -303,11 +304,15 @@ func (w *worker) interrupt(m ipc.Interrupt) {
 	if t != nil {
 		t.answered[m.Seq] = true
 	}
+	asking := w.asking
 	w.mu.Unlock()
 
 	w.send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
 	if t == nil || again {
 		return
+	}
+	if asking != nil && t.hard && m.Level < 2 {
+		w.send(asking.question) // it has outlived the interrupt
 	}
 	if w.bySelf {
 		signalGroup()
@@ -366,10 +371,11 @@ func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.Want) (
 	}
 	w.waits++
 	a := &wait{turn: t.id, id: w.waits, answer: make(chan ipc.TurnInput, 1)}
+	a.question = ipc.StdinWait{Turn: a.turn, Wait: a.id, Prompt: prompt, Kind: kind, Want: want}
 	w.asking = a
 	w.mu.Unlock()
 
-	w.send(ipc.StdinWait{Turn: a.turn, Wait: a.id, Prompt: prompt, Kind: kind, Want: want})
+	w.send(a.question)
 	select {
 	case m := <-a.answer:
 		secret := kind == ipc.WaitSecret

@@ -3,6 +3,9 @@
 package python_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -154,4 +157,46 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A fork that a signal meets before anything of the worker runs in it takes no frame.
+func TestFork_IsCutOffBeforeItHandlesASignal(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		dir := t.TempDir()
+		early := `import os, signal
+def forked():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        while True: pass
+    except KeyboardInterrupt: pass
+os.register_at_fork(after_in_child=forked)
+`
+		if err := os.WriteFile(filepath.Join(dir, "sitecustomize.py"), []byte(early), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Env = append(s.Env, "PYTHONPATH="+dir)
+		w := start(t, s)
+		goOn := filepath.Join(dir, "go")
+		w.Begin(fmt.Sprintf("import os; print('up', flush=True)\nwhile not os.path.exists(%q): pass\npid = os.fork()\nif pid == 0: os._exit(7)\nos.waitpid(pid, 0)[1] >> 8", goOn))
+		w.Await("up")
+		w.Tell(ipc.Query{ID: 5, Kind: ipc.QueryParse, Text: "1"}) // in the pipe when it forks
+		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.Finish().Wants(t, "7\n")
+		// The shutdown is behind the query: its end comes behind the answer.
+		w.Tell(ipc.Shutdown{GraceMS: 1000})
+		answered := false
+		for over := false; !over; {
+			switch w.Next().(type) {
+			case ipc.QueryResult:
+				answered = true
+			case ipc.SessionEnd:
+				over = true
+			}
+		}
+		if !answered {
+			t.Error("the fork has taken the query")
+		}
+	})
 }

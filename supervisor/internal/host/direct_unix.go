@@ -84,6 +84,9 @@ func (d *direct) signal(sig Signal, to Target) error {
 	return err
 }
 
+// underWay has nothing to wait for: signal returns when kill does.
+func (d *direct) underWay() <-chan struct{} { return nil }
+
 func (d *direct) kill() { d.killing.Do(func() { close(d.killed) }) }
 
 func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {

@@ -20,7 +20,7 @@ type order struct {
 
 const (
 	doStart      = "start"      // the first order, once: start the worker
-	doSignal     = "signal"     // send Signal to To
+	doSignal     = "signal"     // send Signal to To; answered when it was sent
 	doForeground = "foreground" // give the terminal to the worker's group; answered
 	doRestore    = "restore"    // of a console: its modes and no unread input; answered
 	doMark       = "mark"       // of a console: leave Mark in what it shows
@@ -55,6 +55,7 @@ const (
 	whatStarted    = "started"    // the worker exists
 	whatFailed     = "failed"     // it does not, and the stage has ended
 	whatStopped    = "stopped"    // a signal stopped it; the stage continued it
+	whatSent       = "sent"       // the answer to a signal: to whoever it was for, it is pending
 	whatForeground = "foreground" // the answer to that order
 	whatRestored   = "restored"   // the answer to that order
 	whatExited     = "exited"     // the worker was reaped

@@ -37,6 +37,8 @@ type Process struct {
 // A carrier is how one operating system keeps a worker: Process asks, it does.
 type carrier interface {
 	signal(Signal, Target) error
+	// underWay is closed when every signal until now was sent; nil when that is so.
+	underWay() <-chan struct{}
 	// kill begins to end the whole tree and returns; it may be repeated.
 	kill()
 	// run serves the worker until nothing of it is left, within closeLimit of
@@ -99,6 +101,12 @@ func (p *Process) Signal(sig Signal, to Target) error {
 	}
 	return p.carrier.signal(sig, to)
 }
+
+// SignalsUnderWay is closed when every signal that was ordered until now has been
+// sent, and nil when that is so already. From then on a process that is sent something
+// else finds them pending before it can take that: on Unix, where kill returns only
+// then. On Windows a CTRL_C is a thread that begins in each process some time later.
+func (p *Process) SignalsUnderWay() <-chan struct{} { return p.carrier.underWay() }
 
 // Exited is closed when the worker's process has ended. Its children may
 // still be there, and output may still be in the terminal: see Gone.

@@ -192,6 +192,7 @@ func (s *stage) obey(o order) {
 	switch o.Do {
 	case doSignal:
 		s.send(syscall.Signal(o.Signal), o.To)
+		s.tell(report{What: whatSent})
 	case doForeground:
 		r := report{What: whatForeground}
 		if no, ok := errors.AsType[syscall.Errno](s.foreground()); ok {

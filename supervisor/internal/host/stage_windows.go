@@ -201,6 +201,9 @@ func (s *stage) serve() {
 }
 
 func (s *stage) obey(o order) {
+	if o.Do == doSignal {
+		defer s.tell(report{What: whatSent})
+	}
 	switch {
 	case o.Do == doMark:
 		s.mark(o.Mark)

@@ -27,6 +27,7 @@ type staged struct {
 	pseudo  *pseudo
 	tree    tree
 
+	sending
 	foregrounded chan error // answers to doForeground; holds one
 	ending       sync.Once
 	watchdog     *time.Timer // ends a stage that does not end; set by ending
@@ -152,7 +153,7 @@ func (s *staged) order(o order) error {
 }
 
 func (s *staged) signal(sig Signal, to Target) error {
-	return s.order(order{Do: doSignal, Signal: int(systemSignal(sig)), To: to})
+	return s.tell(func() error { return s.order(order{Do: doSignal, Signal: int(systemSignal(sig)), To: to}) })
 }
 
 func (s *staged) kill() {
@@ -190,6 +191,8 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 		switch r.What {
 		case whatStopped:
 			notice("the worker was stopped (" + r.Signal + ") and continued")
+		case whatSent:
+			s.confirmed()
 		case whatForeground:
 			var err error
 			if r.Errno != 0 {

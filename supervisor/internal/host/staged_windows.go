@@ -33,6 +33,7 @@ type staged struct {
 	env     []string // of the worker
 	worker  int      // its process id
 
+	sending
 	restored chan struct{} // answers to doRestore; holds one
 	killed   atomic.Bool   // by us
 }
@@ -239,7 +240,7 @@ func (s *staged) signal(sig Signal, to Target) error {
 	case to == Foreground: // a console has no groups: Group reaches everybody on it
 		return nil
 	case sig == Interrupt, sig == Kill:
-		return s.order(order{Do: doSignal, Signal: int(sig), To: to})
+		return s.tell(func() error { return s.order(order{Do: doSignal, Signal: int(sig), To: to}) })
 	}
 	return fmt.Errorf("host: %s: %w", sig, errors.ErrUnsupported)
 }
@@ -279,6 +280,8 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			break
 		}
 		switch r.What {
+		case whatSent:
+			s.confirmed()
 		case whatRestored:
 			select {
 			case s.restored <- struct{}{}:

@@ -4,6 +4,7 @@ package host_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,6 +115,35 @@ func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
 	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
 		if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
 			t.Errorf("%s: got %v, want ErrEnded", to, err)
+		}
+	}
+}
+
+// What comes over the channel when no signal is under way any more finds them there.
+func TestSignal_NotUnderWayThenItIsPendingBeforeWhatIsReadNext(t *testing.T) {
+	w := python(t, `
+import os, signal
+got = []
+signal.signal(signal.SIGINT, lambda *a: got.append(1))
+os.write(1, b"ready\n")
+while os.read(3, 1):
+    n = len(got)
+    del got[:n]
+    os.write(4, b"%d" % n)`)
+	w.line(t, "ready")
+	for range 200 {
+		if err := w.Signal(host.Interrupt, host.Group); err != nil {
+			t.Fatal(err)
+		}
+		if sent := w.SignalsUnderWay(); sent != nil {
+			within(t, "answer", sent)
+		}
+		got := make([]byte, 1)
+		if _, err := w.Channel().Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(w.Channel(), got); err != nil || got[0] != '1' {
+			t.Fatalf("the worker has got %q signals, %v", got, err)
 		}
 	}
 }

@@ -27,6 +27,7 @@ def install(worker):
         import _posixsubprocess
 
         _before(_posixsubprocess, "fork_exec", flush)
+        worker.interrupts.cut_off = worker.forked
         os.register_at_fork(before=flush, after_in_child=worker.forked)
     else:
         import _winapi

@@ -3,28 +3,26 @@
 The supervisor writes an interrupt frame first and then sends the signal. The frame
 says which turn is meant, so that one that comes too late never hits the next turn,
 and that keeps one that comes too early. The signal makes it prompt. A retry repeats
-both, with the same number.
+both, with the same number, and only once the signal before has been sent; the next
+turn_start comes only once all have. What is sent is pending, and is delivered before
+the system call returns that reads the next frame. So when a turn begins, none of
+another is under way, and while it runs, one at most whose frame has been read.
 
 SIGINT's handler is always the one below, also while user code has a handler of its own:
 that one is called for an interrupt of its turn, once, and never for a late signal.
 """
 import _signal
+import os
 import sys
 from _thread import get_ident
-from time import monotonic, sleep
+
+from turnstone_worker import system
 
 SIGINT = _signal.SIGINT
 _set = _signal.signal
 _get = _signal.getsignal
 _native_handler = _signal.default_int_handler
-
-# How long, in seconds, the signal of a frame that was found without it may be under way:
-# one that comes within that time is taken for it, and is nobody's own.
-_UNDER_WAY = 2.0
-
-# How long, in seconds, a turn waits at most for such a signal before it begins. Signals
-# that come together are one: it may wait for one that never comes.
-_SETTLE = 0.2
+_getpid = os.getpid
 
 # How long, in milliseconds, the frame of a signal may be under way.
 _LATE_FRAME = 5
@@ -59,15 +57,16 @@ class Interrupts:
     def __init__(self):
         self.channel = None
         self.main = get_ident()
+        self.process = _getpid()
+        self.cut_off = None  # what a fork does first
         self.turn = 0
         self.running = False  # user code runs in the main thread and may be interrupted
         self.missed = False  # a signal came while it did not
-        self.early = 0  # the signals among those whose frame is still to be taken
         self.deferred = False  # a signal waits for the end of a critical function
         self.blocking = False  # in one that blocks: SIGINT may break it
         self.honoured = 0  # the last seq that was acted upon in this turn
-        self.unsignalled = 0  # frames whose signal has not come yet
-        self.until = 0.0  # and when it is no longer waited for
+        self.heard = False  # a frame has come since the last turn began
+        self.owed = 0  # 1: a frame was read whose signal has not come yet; -1: the reverse
         self.user_handler = None  # what user code has SIGINT handled by; None: it raises
         self.kept = None  # what else it has made of SIGINT, while none of its code runs
         self.owner = "ours"  # as the supervisor knows it
@@ -78,12 +77,16 @@ class Interrupts:
         self.tracer = None  # looks for the place where an interrupt strikes again
 
         def default_int_handler(signum, frame):
-            if not self.running:
+            if _getpid() != self.process:
+                # A fork that was hit before its hook could run: it must not read the channel.
+                if not self._in_critical(frame):  # in which it is being cut off
+                    self.cut_off()
+                    handler = _get(SIGINT)
+                    if callable(handler):
+                        handler(signum, frame)
+            elif not self.running:
                 self.missed = True
-                if self._is_under_way():
-                    self.unsignalled -= 1
-                else:
-                    self.early = 1
+                self._count(0, 1)
             elif self._in_critical(frame):
                 self.deferred = True
                 if self.pass_on is not None:
@@ -148,8 +151,12 @@ class Interrupts:
     def begin(self, turn):
         """User code of turn is about to run."""
         self.reset()
-        while self._is_under_way() and monotonic() < self.until - _UNDER_WAY + _SETTLE:
-            sleep(0.001)  # a signal for the last turn must not meet what this one makes of SIGINT
+        if self.heard or self.channel.interruptions:
+            system.take_signals(_set, self.handler)
+            self.missed = True  # among them may be one of this turn: its frame is there
+        if not self.heard or not system.LATE_SIGNALS:
+            self.owed = 0
+        self.heard = False
         self.turn = turn
         self.honoured = 0
         if self.kept is not None:
@@ -159,8 +166,8 @@ class Interrupts:
     def resume(self):
         self.running = True
         if self.missed:
-            signals, self.early, self.missed = self.early, 0, False
-            self.check(signals)  # one that came early: its frame is there
+            self.missed = False
+            self.check()  # one that came early: its frame is there
 
     def end(self):
         """User code does not run any more. What it has made of SIGINT is kept for the next turn."""
@@ -199,13 +206,12 @@ class Interrupts:
             if self.running:
                 self._take(sys._getframe())
 
-    def check(self, signals=0):
+    def check(self):
         """Looks for an interrupt whose signal the main thread has not seen, or did not act upon."""
         if not self.running or self.channel.mute or get_ident() != self.main:
             return
-        if self.deferred:
-            self.deferred = False
-            signals += 1
+        signals = int(self.deferred)
+        self.deferred = False
         self._act(self._checked(signals), sys._getframe())
         self.catch_up()
 
@@ -255,15 +261,19 @@ class Interrupts:
         strikes again as soon as the code goes on that was there before."""
         error = args.exc_value
         ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
-        frame = sys._getframe(1)
-        while frame is not None and _is_ours(frame):
-            frame = frame.f_back
+        # The worker's own frames, too, have what they let go of finalized. Not in a critical one.
+        frame = outer = sys._getframe(1)
+        while outer is not None:
+            if outer.f_code in _critical:
+                frame = outer.f_back
+            outer = outer.f_back
         if not ours or not self.running or frame is None or get_ident() != self.main:
             return self.users_unraisable(args)
         kind, turn = type(error), self.turn
 
         def strike(frame, event, arg):
             sys.settrace(None)
+            frame.f_trace_opcodes = False
             self.deferred = False  # whatever came meanwhile is repeated
             if self.running and self.turn == turn:
                 self._raise(kind)
@@ -276,6 +286,7 @@ class Interrupts:
 
         self.tracer = trace
         frame.f_trace = strike
+        frame.f_trace_opcodes = True  # the line may go on with something that blocks
         sys.settrace(trace)
 
     def _unwatch(self):
@@ -327,30 +338,26 @@ class Interrupts:
     def stale(self):
         """Answers interrupts that came too late for their turn. For the idle main thread."""
         for m in self.channel.take_interruptions():
-            if self.early:
-                self.early = 0
-            else:
-                self._expect(1)
+            self._count(1, 0)
             self._acknowledge(m["turn"], m["seq"], "stale")
 
-    def _is_under_way(self):
-        """Reports whether a signal is still to come whose frame is there."""
-        return self.unsignalled > 0 and monotonic() < self.until
+    def _count(self, frames, signals):
+        """Takes in that so many have come. Signals that come together are one."""
+        self.heard = self.heard or frames > 0
+        self.owed = max(-1, min(self.owed + frames - signals, 1))
 
     def _is_explained(self):
         """Reports whether it is known why there is a signal."""
-        return self.channel.interruptions or self.channel.shutdown is not None or self._is_under_way()
+        return self.channel.interruptions or self.channel.shutdown is not None or self.owed > 0
 
     def _judge(self, signalled, signals):
-        """The level of the interrupt to act upon, or 0. signals is how many have come for the frames that are there."""
+        """The level of the interrupt to act upon, or 0. signals is how many have come and are not counted."""
         new, level, count = self._sort()
-        if signalled and count == 0:
-            if self._is_under_way():
-                self.unsignalled -= 1
-                return 0
+        if signalled and count == 0 and self.owed <= 0:
             return 1 if self.channel.shutdown is None else 2  # nobody's frame: os.kill, raise_signal, interrupt_main
-        if count:
-            self._expect(count - signals)
+        self._count(count, signals)
+        if signalled and count == 0:
+            return 0
         if self.channel.shutdown is not None:
             return 2
         if not new:
@@ -375,13 +382,6 @@ class Interrupts:
                 self.honoured = m["seq"]
                 level = max(level, m["level"])
         return new, level, count
-
-    def _expect(self, count):
-        if count > 0:
-            self.unsignalled += count
-            self.until = monotonic() + _UNDER_WAY
-        if self.unsignalled and monotonic() > self.until:
-            self.unsignalled = 0
 
     def _acknowledge(self, turn, seq, result):
         # A signal that strikes meanwhile waits: it may be that of this very frame, which

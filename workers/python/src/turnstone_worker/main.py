@@ -380,8 +380,9 @@ class Worker:
     @critical
     def forked(self):
         """In a forked child: it keeps the terminal, and loses the channel."""
-        self.channel.forget()
-        self.interrupts.forget()
+        if not self.channel.forked:
+            self.channel.forget()
+            self.interrupts.forget()
 
     def _leave_fork(self, error):
         """A fork that came out of its cell ends, as it would at the end of a script."""

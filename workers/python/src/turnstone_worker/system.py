@@ -5,6 +5,7 @@ if os.name == "nt":
     from turnstone_worker.windows import (
         FORKS,
         KEEPS_MARKERS,
+        LATE_SIGNALS,
         O_QUIET,
         Gate,
         break_waits,
@@ -13,11 +14,13 @@ if os.name == "nt":
         listen,
         open_channel,
         out_of_the_way,
+        take_signals,
     )
 else:
     from turnstone_worker.unix import (
         FORKS,
         KEEPS_MARKERS,
+        LATE_SIGNALS,
         O_QUIET,
         Gate,
         break_waits,
@@ -26,4 +29,5 @@ else:
         listen,
         open_channel,
         out_of_the_way,
+        take_signals,
     )

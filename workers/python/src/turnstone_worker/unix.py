@@ -5,6 +5,7 @@ from _thread import allocate_lock
 from select import POLLIN, poll
 
 FORKS = True
+LATE_SIGNALS = False  # what was sent is there
 KEEPS_MARKERS = True  # a terminal passes on what is written to it as it is
 O_QUIET = os.O_CLOEXEC  # of files that children have no business with
 
@@ -41,6 +42,13 @@ def Gate():
     gate = allocate_lock()
     gate.acquire()
     return gate
+
+
+def take_signals(set, handler):
+    """Lets handler have each SIGINT that was sent until now, but those that user code has blocked, which are dropped."""
+    os.getppid()  # one that was sent is delivered at the latest when a system call returns
+    set(_signal.SIGINT, _signal.SIG_IGN)  # calls the handler for what is delivered, and drops what is not
+    set(_signal.SIGINT, handler)
 
 
 def break_waits():

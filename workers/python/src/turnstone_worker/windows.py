@@ -13,6 +13,7 @@ from _thread import get_ident, start_new_thread
 from turnstone_worker.atomic import together
 
 FORKS = False
+LATE_SIGNALS = True  # CTRL_C is a thread of this process, which begins some time after it was sent
 KEEPS_MARKERS = False  # a pseudo console draws what is written to it
 O_QUIET = os.O_NOINHERIT | os.O_BINARY
 
@@ -96,6 +97,10 @@ class Gate:
 
     def __del__(self):
         _winapi.CloseHandle(self.event)
+
+
+def take_signals(set, handler):
+    """What is under way cannot be waited for."""
 
 
 def break_waits():
