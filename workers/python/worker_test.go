@@ -141,6 +141,23 @@ func TestTurn_ErrorIsShownWithItsSource(t *testing.T) {
 	})
 }
 
+// The bound is on memory, of which a character may take four bytes.
+func TestCell_TheSourcesThatAreKeptAreBounded(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import inspect\ndef f(): pass\ndef known():\n    try: return inspect.getsource(f)\n    except OSError: return 'forgotten'\n")
+		wide := "# " + strings.Repeat("\U0001F600", 2<<20)
+		for range 3 {
+			w.Run(wide)
+		}
+		w.Run("print(known())").Wants(t, "def f(): pass\n\n")
+		for range 2 {
+			w.Run(wide)
+		}
+		w.Run("print(known())").Wants(t, "forgotten\n")
+	})
+}
+
 func TestCell_SourceIsKnownToInspect(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)

@@ -22,6 +22,7 @@ type line struct {
 	batons  map[*baton]bool
 	wants   map[*entry]string // the keyboard, for its next turn, in that name
 	calls   map[*entry]int    // that wait for a session
+	tokens  map[string]bool   // for which it is told how far a preparation is
 }
 
 // opened takes a connection in.
@@ -30,6 +31,7 @@ func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 		pid: peerProcess(conn.Stream()), since: time.Now(),
 		watches: make(map[string]*watch), batons: make(map[*baton]bool),
 		wants: make(map[*entry]string), calls: make(map[*entry]int),
+		tokens: make(map[string]bool),
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -93,6 +93,57 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 	r.served <- nil
 }
 
+// One that is paused could still be read to its end, until there is no room for it.
+func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
+	r := start(t, nil)
+	c := r.dial()
+	var watches []*client.Subscription
+	for range 65 {
+		r.session(c)
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		watches = append(watches, w)
+		if err := c.CloseSession(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := watches[0].Resume(t.Context()); session.KindOf(err) != client.KindSubscribed {
+		t.Errorf("the oldest: %v", err)
+	}
+	if err := watches[1].Resume(t.Context()); err != nil {
+		t.Errorf("the next: %v", err)
+	}
+}
+
+func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
+	r := start(t, nil)
+	c, other := r.dial(), r.dial()
+	r.session(c)
+	mark := func(c *client.Client, i int) error {
+		_, err := c.Mark(t.Context(), client.MarkParams{Session: "main", Reader: fmt.Sprint("reader", i), Seq: 1})
+		return err
+	}
+	for i := range 64 {
+		if err := mark(c, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mark(c, 64); session.KindOf(err) != session.KindLimit {
+		t.Errorf("one more: %v", err)
+	}
+	if err := mark(c, 0); err != nil {
+		t.Errorf("one that it has: %v", err)
+	}
+	if err := mark(other, 64); err != nil {
+		t.Errorf("another connection's: %v", err)
+	}
+}
+
 func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 	r := start(t, nil)
 	ada, bob, eve := r.dial(), r.dial(), r.dial()

@@ -306,6 +306,11 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 	if last := e.session.Log().Last(); p.Seq > last {
 		return client.Marked{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
+	if p.Own || p.Seq > 0 {
+		if err := e.mayRead(p.Reader, r.Conn); err != nil {
+			return client.Marked{}, err
+		}
+	}
 	if p.Own {
 		if p.Reader, err = e.ownReader(ctx, p.Reader, r.Conn); err != nil {
 			return client.Marked{}, err

@@ -207,23 +207,24 @@ func (d *Daemon) broadcast(f *flight) {
 type indicator struct {
 	conn  *rpc.Conn
 	token []byte // nil: nobody wants to know
+	over  func() // gives the token back
 
 	mu    sync.Mutex
 	base  int64 // guarded by mu: what earlier jobs of the session have done
 	last  int64 // guarded by mu: the progress of the last frame
 	steps int   // guarded by mu: jobs that are still to be done
-	over  bool  // guarded by mu
+	ended bool  // guarded by mu
 }
 
 func newIndicator(conn *rpc.Conn, token []byte, jobs int) *indicator {
-	return &indicator{conn: conn, token: token, steps: jobs}
+	return &indicator{conn: conn, token: token, over: func() {}, steps: jobs}
 }
 
 // tell sends a frame.
 func (in *indicator) tell(p Progress) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.over {
+	if in.ended {
 		return
 	}
 	in.last = max(in.last, in.base+p.Done)
@@ -249,10 +250,11 @@ func (in *indicator) next() {
 func (in *indicator) end() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.over {
+	if in.ended {
 		return
 	}
-	in.over = true
+	in.ended = true
+	in.over() // before it is told: the token may be used again then
 	in.last = max(in.last, 1)
 	in.sendLocked(in.last, "")
 }

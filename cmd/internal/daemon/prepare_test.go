@@ -193,6 +193,77 @@ func TestPrepare_OneJobForAllAndEachTokenIsToldToItsEnd(t *testing.T) {
 	}
 }
 
+// Frames of two sessions for one token could not be told apart.
+func TestPrepare_ATokenIsForOneSessionAtATime(t *testing.T) {
+	r, w := preparing(t)
+	p := r.peer()
+	p.request("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":5}`)
+	lines := p.until("1")
+	p.request("2", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":5}`)
+	lines = append(lines, p.until("2")...)
+	if answer := lines[len(lines)-1]; answer.Error == nil || !strings.Contains(answer.Error.Message, "progressToken 5") {
+		t.Errorf("the second: %s", answer.raw)
+	}
+	p.request("3", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"5"}`)
+	p.until("3") // is another token
+	w.result <- nil
+	for over := false; !over; {
+		l := p.next()
+		over = l.isLast() && string(l.Params.Token) == "5"
+	}
+	p.request("4", client.MethodCreate, `{"name":"c","with":["y"],"progressToken":5}`)
+	for l := p.next(); ; l = p.next() {
+		if string(l.ID) == "4" {
+			if l.Error != nil {
+				t.Errorf("once the first is over: %s", l.raw)
+			}
+			break
+		}
+	}
+	w.result <- nil
+}
+
+func TestPrepare_AStartObeysItsCallerAndGoesOn(t *testing.T) {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	r := start(t, func(o *daemon.Options) {
+		o.Packages = func(client.CreateParams, workers.Spec) (*daemon.Job, error) {
+			return &daemon.Job{Key: "x", Title: "begun", Run: func(context.Context, func(daemon.Progress)) (func(*workers.Spec), error) {
+				return func(s *workers.Spec) {
+					s.Prepare = func(ctx context.Context, _ func(string)) (map[string][]byte, error) {
+						begun <- struct{}{}
+						select {
+						case <-goOn:
+						case <-ctx.Done():
+						}
+						return nil, ctx.Err()
+					}
+				}, nil
+			}}, nil
+		}
+	})
+	p := r.peer()
+	p.request("1", client.MethodCreate, `{"name":"main","with":["x"]}`)
+	<-begun
+	goOn <- struct{}{}
+	p.until("1")
+	p.request("2", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"exit 3","wait_ms":%d}`, patience.Milliseconds()))
+	p.until("2") // the worker has ended, and the next input starts another
+	p.request("3", client.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
+	<-begun
+	if _, err := fmt.Fprintln(p.conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); err != nil {
+		t.Fatal(err)
+	}
+	if l := p.next(); string(l.ID) != "3" || !strings.Contains(l.raw, "-32800") {
+		t.Errorf("while the worker starts: %s", l.raw)
+	}
+	p.request("4", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"print second","wait_ms":%d}`, patience.Milliseconds()))
+	goOn <- struct{}{} // the start that the first has begun: a second would block in begun
+	l := p.until("4")
+	if answer := l[len(l)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "second") || strings.Contains(string(answer.Result), "never") {
+		t.Errorf("the next: %s", answer.raw)
+	}
+}
+
 func TestPrepare_WhoComesLateBeginsWhereTheJobIs(t *testing.T) {
 	r, w := preparing(t)
 	first, late := r.peer(), r.peer()

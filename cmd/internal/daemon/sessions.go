@@ -70,7 +70,8 @@ func (e *entry) isSettled() bool {
 func (e *entry) isFailed() bool { return e.isSettled() && e.err != nil }
 
 const (
-	// maxMarks bounds the readers that a session remembers.
+	// maxMarks bounds the readers that a session remembers, and the names under which
+	// one connection reads in it.
 	maxMarks = 64
 )
 
@@ -154,6 +155,22 @@ func (e *entry) nameOf(conn *rpc.Conn, name string) string {
 	return ""
 }
 
+// mayRead says why a connection may not read under one more name.
+func (e *entry) mayRead(name string, conn *rpc.Conn) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := 0
+	for has, c := range e.reads {
+		if c == conn && has != name {
+			names++
+		}
+	}
+	if names >= maxMarks {
+		return refuse(session.KindLimit, "%d readers are the most of one connection in a session", maxMarks)
+	}
+	return nil
+}
+
 // holds is the connection that reads under a name: conn, if no other does that lives.
 func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 	e.mu.Lock()
@@ -200,12 +217,21 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 	if err != nil {
 		return nil, err
 	}
+	over := func() {}
+	token := progressToken(r, p)
+	if len(jobs) > 0 && token != nil {
+		if over, err = d.claimToken(r.Conn, token); err != nil {
+			return nil, err
+		}
+	}
 	e, opening, err := d.reserve(p)
 	if err != nil {
+		over()
 		return nil, err
 	}
 	if len(jobs) > 0 {
-		in := newIndicator(r.Conn, progressToken(r, p), len(jobs))
+		in := newIndicator(r.Conn, token, len(jobs))
+		in.over = over
 		// The answer says that the session is provisional before anything else is said.
 		r.AfterAnswer(func() { d.wg.Go(func() { d.openEntry(opening, e, spec, jobs, in) }) })
 		if p.Name == "" && (r.Settle() || ctx.Err() != nil) {
@@ -245,6 +271,26 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 		return p.Token
 	}
 	return nil
+}
+
+// claimToken takes a token of a connection until over is called: frames of two sessions
+// for one could not be told apart.
+func (d *Daemon) claimToken(conn *rpc.Conn, token []byte) (over func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.lines[conn]
+	if l == nil { // it has hung up
+		return func() {}, nil
+	}
+	if l.tokens[string(token)] {
+		return nil, rpc.InvalidParams("progressToken %s: another session of this connection is being prepared with it", token)
+	}
+	l.tokens[string(token)] = true
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(l.tokens, string(token))
+	}, nil
 }
 
 // admits says why no new work is taken.

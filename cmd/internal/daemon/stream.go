@@ -24,6 +24,7 @@ const (
 // the place moves with it.
 type watch struct {
 	id    string
+	made  uint64 // the least is the oldest
 	entry *entry
 	conn  *rpc.Conn
 
@@ -80,16 +81,34 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 	d.mu.Lock()
 	l := d.lines[r.Conn]
 	if len(l.watches) >= maxWatches {
+		d.makeRoomLocked(l)
+	}
+	if len(l.watches) >= maxWatches {
 		d.mu.Unlock()
 		return client.Subscribed{}, refuse(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
 	}
 	d.counter++
-	w := &watch{id: fmt.Sprintf("watch-%d", d.counter), entry: e, conn: r.Conn}
+	w := &watch{id: fmt.Sprintf("watch-%d", d.counter), made: d.counter, entry: e, conn: r.Conn}
 	w.place.Store(uint64(p.After))
 	d.watches[w.id], l.watches[w.id] = w, w
 	d.mu.Unlock()
 	r.AfterAnswer(func() { d.start(w, last) })
 	return client.Subscribed{Subscription: w.id, Seq: last}, nil
+}
+
+// makeRoomLocked forgets the oldest subscription of a connection that is paused and whose
+// session was closed, if there is one; d.mu is held.
+func (d *Daemon) makeRoomLocked(l *line) {
+	var oldest *watch
+	for _, w := range l.watches {
+		if w.stop == nil && d.entries[w.entry.name] != w.entry && (oldest == nil || w.made < oldest.made) {
+			oldest = w
+		}
+	}
+	if oldest != nil {
+		delete(d.watches, oldest.id)
+		delete(l.watches, oldest.id)
+	}
 }
 
 // ownWatch is a watch of this connection.

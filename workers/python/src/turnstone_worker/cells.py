@@ -20,9 +20,14 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
-_SOURCES_BYTES = 64 << 20  # of sources that are kept; the oldest go first
+_SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest go first, and tracebacks show their lines no more
 _DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
 _ENDS = 500  # frames that are left at each of its ends
+
+
+def _weight(lines):
+    """The bytes of memory that lines take: a short one has far more than its characters."""
+    return sys.getsizeof(lines) + sum(map(sys.getsizeof, lines))
 
 
 class Cells:
@@ -32,7 +37,7 @@ class Cells:
         self.show_all = show_all
         self.flags = 0  # the __future__ features that cells have asked for
         self.sources = {}  # linecache entries by file name
-        self.size = 0  # characters in them
+        self.size = 0  # bytes of memory that they take
         self.classes = {}  # the file of each class that a cell defined, by its name
         self.imported = Imported()
         self.loop = None  # of top-level await
@@ -199,10 +204,10 @@ class Cells:
         if lines[-1] == "\n":
             lines.pop()
         self.sources[name] = len(code), None, lines, name
-        self.size += len(code)
+        self.size += _weight(lines)
         while self.size > _SOURCES_BYTES and len(self.sources) > 1:
             oldest = next(iter(self.sources))
-            self.size -= self.sources.pop(oldest)[0]
+            self.size -= _weight(self.sources.pop(oldest)[2])
             if "linecache" in sys.modules:
                 sys.modules["linecache"].cache.pop(oldest, None)
         if "linecache" in sys.modules:
