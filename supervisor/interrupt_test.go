@@ -87,6 +87,21 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	}
 }
 
+// What a held input waits for is the start-up, and that is what is told.
+func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
+	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
+	turn, err := s.Submit(t.Context(), "print never")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waited = 20 * time.Millisecond
+	r, err := s.Wait(limited(t), turn, session.Until(waited))
+	if err != nil || r.State != session.StateStarting || r.Elapsed < waited {
+		t.Errorf("got %v since %s, %v, after %s at least", r.State, r.Elapsed, err, waited)
+	}
+	interrupt(t, s, turn)
+}
+
 // Who names no turn wants the session back: the start-up is interrupted with what it holds up.
 func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))

@@ -162,8 +162,14 @@ func (s *Session) replyLocked(t *turn) session.Reply {
 		r.Outcome = t.outcome
 		r.OutputBytes = t.bytes
 		r.Elapsed = t.elapsed
-		if t.outcome == "" && !t.started.IsZero() {
+		switch {
+		case t.outcome != "":
+		case !t.started.IsZero():
 			r.Elapsed = time.Since(t.started)
+		case s.turn != nil: // it is held until that is over
+			r.Elapsed = time.Since(s.turn.started)
+		default:
+			r.Elapsed = time.Since(s.since)
 		}
 	}
 	if s.state == session.StateWaiting && s.shown != nil {
