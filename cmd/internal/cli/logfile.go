@@ -10,8 +10,8 @@ import (
 // maxLogBytes bounds a log file; what was before is kept once, in a file next to it.
 const maxLogBytes = 1 << 20
 
-// A logFile is where a daemon without a terminal says what it has to say, its last
-// words included.
+// A logFile is where a daemon without a terminal, or an MCP server, says what it has to
+// say, its last words included.
 type logFile struct {
 	path string
 

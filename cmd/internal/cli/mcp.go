@@ -2,13 +2,13 @@ package cli
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -55,6 +55,8 @@ func mcp(s streams, args []string) (int, error) {
 	web.define(f)
 	var with wanted
 	f.Var(&with, "with", "")
+	var notes logChoice
+	notes.define(f)
 	if err := parse(f, args); err != nil {
 		return statusUsage, err
 	}
@@ -107,6 +109,12 @@ func mcp(s streams, args []string) (int, error) {
 	if c.dir == "" {
 		c.dir = projectDir()
 	}
+	logger, err := notes.logger(s.err)
+	if err != nil {
+		return statusUsage, err
+	}
+	logger.Info("repl mcp begins", "version", programVersion(), "pid", os.Getpid())
+	defer logger.Info("repl mcp ends", "pid", os.Getpid())
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	options := &mcpserver.Options{
@@ -119,8 +127,7 @@ func mcp(s streams, args []string) (int, error) {
 		In:        s.in,
 		Out:       s.out,
 		Version:   programVersion(),
-		// Clients keep what a server says there, or show it.
-		Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger:    logger,
 	}
 	if away.use {
 		status, err := away.serve(ctx, options, c, s.err)
@@ -129,7 +136,10 @@ func mcp(s streams, args []string) (int, error) {
 		}
 		return status, err
 	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand})
+	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand,
+		OnEnd: func(session string, end timeline.GenerationEnded) {
+			logger.Info("a session's runtime ended", "session", session, "why", end.Reason)
+		}})
 	if err != nil {
 		return statusFailed, err
 	}

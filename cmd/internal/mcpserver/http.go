@@ -78,7 +78,7 @@ func RunHTTP(ctx context.Context, opts *Options, h *HTTPOptions) error {
 	}
 	f := newFront(o, idle)
 	web := &http.Server{
-		Handler:           newGate(h.Token, h.Hosts, f),
+		Handler:           logRefusals(o.Logger, newGate(h.Token, h.Hosts, f)),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       keepAlive,
 		MaxHeaderBytes:    64 << 10,

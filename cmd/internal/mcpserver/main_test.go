@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -85,6 +86,7 @@ type setup struct {
 	sup   supervisor.Options
 	stdin mcpserver.StdinPolicy
 	deaf  bool // the client never reads
+	log   io.Writer
 
 	prepare mcpserver.Preparer
 	with    []string
@@ -180,8 +182,12 @@ func connect(t *testing.T, s *setup) *client {
 	} else {
 		go c.read(outRead)
 	}
+	var logger *slog.Logger
+	if s.log != nil {
+		logger = slog.New(slog.NewTextHandler(s.log, nil))
+	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, Stdin: s.stdin, Prepare: s.prepare, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, Stdin: s.stdin, Prepare: s.prepare, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

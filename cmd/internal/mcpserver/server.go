@@ -104,6 +104,7 @@ func Run(ctx context.Context, opts *Options) error {
 		return errors.New("mcpserver: In and Out are required")
 	}
 	w := newWire(o.In, o.Out)
+	w.logger = o.Logger
 	s := newServer(o, w)
 
 	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
@@ -174,6 +175,7 @@ func (s *server) sdk(o *Options, sessionID func() string) *mcp.Server {
 		GetSessionID: sessionID,
 	})
 	s.addTools(sdk)
+	sdk.AddReceivingMiddleware(logRequests(o.Logger))
 	return sdk
 }
 

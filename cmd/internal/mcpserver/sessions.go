@@ -339,6 +339,8 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 		if v.err != nil {
 			s.logger.Error("a session did not open", "session", name, "language", lang, "error", v.err)
 			s.forget(v) // the next call tries again
+		} else {
+			s.logger.Info("a session is open", "session", name, "language", lang)
 		}
 		close(v.opened)
 	})

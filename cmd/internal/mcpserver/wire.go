@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -46,6 +47,8 @@ type wire struct {
 	in    io.Reader
 	out   io.Writer
 	lines chan line // unbuffered; never closed
+
+	logger *slog.Logger
 
 	// writing holds one token, taken by whoever writes a line.
 	writing chan struct{}
@@ -97,6 +100,7 @@ func newWire(in io.Reader, out io.Writer) *wire {
 		in:      in,
 		out:     out,
 		lines:   make(chan line),
+		logger:  slog.New(slog.DiscardHandler),
 		writing: make(chan struct{}, 1),
 		closed:  make(chan struct{}),
 		open:    make(map[int64]*wireCall),
@@ -419,6 +423,7 @@ func (w *wire) refuseCall(id json.RawMessage, b *batch, code int64, text string)
 	if id == nil {
 		id = []byte("null")
 	}
+	w.logger.Info("refused", "code", code)
 	answer := encode(id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}})
 	if b != nil {
 		w.mu.Lock()

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"flag"
+	"io"
+	"log/slog"
+)
+
+// logChoice is where an MCP server says what it does, and how much of it.
+type logChoice struct{ file, level string }
+
+// define adds the flags that make the choice.
+func (c *logChoice) define(f *flag.FlagSet) {
+	f.StringVar(&c.file, "log", "", "")
+	f.StringVar(&c.level, "log-level", "info", "")
+}
+
+// logger is the log that was chosen. Warnings are on standard error, too: clients keep
+// what a server says there, or show it.
+func (c *logChoice) logger(stderr io.Writer) (*slog.Logger, error) {
+	warnings := slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
+	levels := map[string]slog.Level{"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	level, ok := levels[c.level]
+	switch {
+	case !ok:
+		return nil, misuse("--log-level %s: want info, warn or error", c.level)
+	case c.file == "":
+		return slog.New(warnings), nil
+	}
+	to, err := openLog(c.file)
+	if err != nil {
+		return nil, misuse("cannot write the log: %v", err)
+	}
+	return slog.New(slog.NewMultiHandler(warnings, slog.NewTextHandler(to, &slog.HandlerOptions{Level: level}))), nil
+}

@@ -1,0 +1,38 @@
+package mcpserver_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The log has what was asked for and how it ended, and nothing of what was said.
+func TestLog_HasRequestsAndRefusalsAndNoContent(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c := greet(t, &setup{log: file})
+	wantText(t, c.repl("print hunter2"), "hunter2")
+	c.call("repl", map[string]any{"input": "print hunter2", "timeout_ms": -1})
+	c.sendLine("hunter2")
+	c.until("an error", func(a answer) bool { return a.Error != nil })
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"msg=request method=tools/call tool=repl ms=", "failed=false", "failed=true",
+		"msg=refused code=-32700", `msg="a session is open" session=main language=fake`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the log has no %s: %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "hunter2") {
+		t.Errorf("the log has what was said: %s", text)
+	}
+}
