@@ -200,3 +200,32 @@ os.register_at_fork(after_in_child=forked)
 		}
 	})
 }
+
+// A step of the worker that fails again and again, and makes no progress, ends the session with the reason.
+func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		r := w.Run("import sys; m = sys.modules['turnstone_worker.main']\nexec(\"def rest(self): raise RuntimeError('broken')\", vars(m)); m.Worker.rest = m.rest")
+		for r.End == nil {
+			if end, ok := w.Next().(ipc.SessionEnd); ok {
+				r.End = &end
+			}
+		}
+		if r.End.Reason != ipc.EndCrash || r.End.Message != "the worker fails: RuntimeError: broken" || r.End.Code == nil || *r.End.Code != 70 {
+			t.Errorf("got %+v", r.End)
+		}
+	})
+}
+
+func TestAwait_ATaskWithoutAnAwaitIsAnErrorThatSaysWhatIsMissing(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import asyncio\nasync def f(): return 7")
+		r := w.Run("task = asyncio.create_task(f())")
+		const want = "RuntimeError: no running event loop\n[an input runs in an event loop if it has an await: await the task in the input that makes it]\n"
+		if !strings.Contains(r.ErrText(), want) || r.Idle.Outcome != ipc.OutcomeError {
+			t.Errorf("got %q %+v", r.Script(), r.Idle)
+		}
+		w.Run("await asyncio.create_task(f())").Wants(t, "7\n")
+	})
+}

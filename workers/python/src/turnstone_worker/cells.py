@@ -259,7 +259,7 @@ class Cells:
         _print(error)
         if left_out:
             sys.stderr.write("[%d frames in the middle of the traceback are not shown]\n" % left_out)
-        if isinstance(error, (SyntaxError, NameError)):
+        if isinstance(error, (SyntaxError, NameError, RuntimeError)):
             from turnstone_worker.hints import hint
 
             said = hint(error, self.sources)

@@ -1,14 +1,17 @@
-"""One line for inputs that failed because they are not Python, but a shell's or a notebook's."""
+"""One line for inputs that failed because they are not Python, but a shell's or a notebook's, or lack an await."""
 
 _COMMANDS = frozenset(
     "apt apt-get awk brew cat cd chmod conda cp curl docker echo export find git grep head kill ls make mkdir mv npm"
     " pip pip3 ps pwd python python3 rm rmdir sed source sudo tail tar touch uv wc wget which".split()
 )
+_LOOP = "[an input runs in an event loop if it has an await: await the task in the input that makes it]"
 _LENGTH = 100  # characters of an input that a hint repeats
 
 
 def hint(error, sources):
     """The line, without a newline, or None. An error of code that is Python has none."""
+    if type(error) is RuntimeError:
+        return _LOOP if str(error) == "no running event loop" else None
     if isinstance(error, SyntaxError):
         name, number = error.filename, error.lineno
     elif type(error) is NameError:
