@@ -229,3 +229,35 @@ func TestAwait_ATaskWithoutAnAwaitIsAnErrorThatSaysWhatIsMissing(t *testing.T) {
 		w.Run("await asyncio.create_task(f())").Wants(t, "7\n")
 	})
 }
+
+// An interrupt that comes with the start of its turn, behind one that is too late for the
+// turn before, is its own.
+func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("1").Wants(t, "1\n")
+		w.Turn++
+		var at []byte
+		for _, m := range []ipc.Message{
+			ipc.Interrupt{Turn: w.Turn - 1, Seq: 1, Level: 1},
+			ipc.TurnStart{Turn: w.Turn, Input: []byte("input()")},
+			ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1},
+		} {
+			var err error
+			if at, err = ipc.AppendFrame(at, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Channel.Write(at); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if m, ok := w.Next().(ipc.InterruptAck); ok && m.Turn == w.Turn {
+				if m.Result != ipc.InterruptRaised {
+					t.Errorf("got %+v, want raised", m)
+				}
+				return
+			}
+		}
+	})
+}

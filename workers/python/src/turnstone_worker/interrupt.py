@@ -336,8 +336,13 @@ class Interrupts:
         return self._judge(False, signals)
 
     def stale(self):
-        """Answers interrupts that came too late for their turn. For the idle main thread."""
-        for m in self.channel.take_interruptions():
+        """Answers interrupts that came too late for their turn. For the idle main thread.
+
+        Those of a turn that has come behind them are its own.
+        """
+        channel = self.channel
+        while channel.interruptions and not (channel.active and channel.interruptions[0]["turn"] == channel.turn):
+            m = channel.interruptions.pop(0)
             self._count(1, 0)
             self._acknowledge(m["turn"], m["seq"], "stale")
 

@@ -202,8 +202,7 @@ class Worker:
             while not channel.readable() and (self.chores or self.save):
                 self._do_chore()
         channel.wait(self._wanted)
-        if channel.interruptions and not (channel.active and channel.interruptions[0]["turn"] == channel.turn):
-            self.interrupts.stale()
+        self.interrupts.stale()
         if channel.start is not None:
             start = channel.start
             self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]))
