@@ -154,7 +154,7 @@ func (s *server) replSchema() schema {
 
 func (s *server) outputSchema() schema {
 	return s.withSession("", map[string]schema{
-		"wait_ms": timeSchema("how long to wait for the code to end; default 45000, 0 does not wait"),
+		"wait_ms": timeSchema("how long to wait; default 45000, 0 does not wait"),
 		"until":   {Type: "string", Description: "return at a new line that matches this regular expression"},
 		"grep":    {Type: "string", Description: "show lines that match this regular expression (RE2)"},
 		"lines":   {Type: "string", Description: `lines to show: "120-180", "120-", "-50" for the last 50`},
@@ -169,12 +169,13 @@ func (s *server) sessionSchema() schema {
 	return s.withSession("", map[string]schema{})
 }
 
-// withSession is the arguments of a tool about a session.
+// withSession is the arguments of a tool about a session. The description of one tool
+// is enough for all: models pay for each.
 func (s *server) withSession(description string, properties map[string]schema, required ...string) schema {
 	if s.sessions.shared {
 		required = append(required, "session")
-	} else {
-		description = strings.TrimPrefix(description+"; default: the main one", "; ")
+	} else if description != "" {
+		description += "; default: the main one"
 	}
 	properties["session"] = schema{Type: "string", Description: description}
 	return object(properties, required...)

@@ -1,0 +1,37 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// What the definitions cost a model, with two languages, is in docs/mcp.md in tokens.
+// Characters stand for them here: who needs more of them counts the tokens anew.
+func TestTools_CostNoMoreThanTheyDid(t *testing.T) {
+	t.Parallel()
+	const most = 2850
+	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})
+	var listed struct {
+		Tools []struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			InputSchema json.RawMessage `json:"inputSchema"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(c.request("tools/list", nil).Result, &listed); err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, tool := range listed.Tools {
+		text, err := json.Marshal(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len([]rune(string(text)))
+	}
+	if len(listed.Tools) != 5 || size > most {
+		t.Errorf("%d tools have %d characters, at most %d are fine", len(listed.Tools), size, most)
+	}
+}
