@@ -49,7 +49,6 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 		"endless output":             "cat('up\\n'); repeat cat('x\\n')",
 		"readline":                   "cat('up\\n'); (function() readline())()",
 		"the browser":                "cat('up\\n'); browser()",
-		"linear algebra":             "m <- matrix(runif(40000), 200); cat('up\\n'); repeat m %*% m",
 	} {
 		systemInterrupts[name] = code
 	}
@@ -76,7 +75,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	seen := make(map[string]int)
 	for i := range drive.Rounds(300) {
 		turn := s.Begin(t, cells[i%len(cells)])
-		for begun, d := time.Now(), time.Duration(rand.IntN(1500))*time.Microsecond; time.Since(begun) < d; {
+		for begun, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(begun) < d; {
 		}
 		if got := s.InterruptTurn(t, turn); got == session.InterruptPending {
 			t.Fatalf("round %d: the interrupt led to %q", i, got)

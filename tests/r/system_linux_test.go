@@ -30,6 +30,7 @@ var systemInterrupts = map[string]string{
 	"a child":         "cat('up\\n'); system('sleep 100')",
 	"a reading child": "cat('up\\n'); system('cat')",
 	"the terminal":    "cat('up\\n'); readLines(file('stdin'), 1)",
+	"linear algebra":  "m <- matrix(runif(40000), 200); cat('up\\n'); repeat m %*% m",
 	"mclapply":        "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))",
 }
 

@@ -30,15 +30,14 @@ var systemAsks = []asked{
 }
 
 var systemInterrupts = map[string]string{
-	"a child":    "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)",
-	"R, a child": "cat('up\\n'); system(paste(shQuote(file.path(R.home('bin'), 'Rterm.exe')), '--vanilla --no-echo -e Sys.sleep(60)'))",
-	"a cluster":  "cl <- parallel::makeCluster(1); cat('up\\n'); parallel::clusterApply(cl, 1, function(i) Sys.sleep(100))",
+	"a child":        "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)",
+	"R, a child":     "cat('up\\n'); system(paste(shQuote(file.path(R.home('bin'), 'Rterm.exe')), '--vanilla --no-echo -e Sys.sleep(60)'))",
+	"linear algebra": "m <- matrix(runif(2500), 50); cat('up\\n'); repeat m %*% m", // R looks once in 1000 evaluations, and its BLAS is slow
+	"a cluster":      "cl <- parallel::makeCluster(1); cat('up\\n'); parallel::clusterApply(cl, 1, function(i) Sys.sleep(100))",
 }
 
 // allowed are what else an interrupt may lead to within its second.
 var allowed = map[string]session.InterruptResult{
-	// R looks once in 1000 evaluations, each of them a product here.
-	"linear algebra": session.InterruptPending,
 	// R gives a child that does not end at once five seconds, before it kills it.
 	"a child":    session.InterruptPending,
 	"R, a child": session.InterruptPending,

@@ -182,7 +182,7 @@ func entryPoints(t *testing.T) []string {
 func needCompiler(t *testing.T) {
 	t.Helper()
 	if !canCompile {
-		t.Skip("R's part of the worker comes prebuilt for Wine and Windows")
+		t.Skip("R's part of the worker comes prebuilt on this system")
 	}
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("cc is not installed: install gcc and libc6-dev")
