@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"iter"
 	"os"
@@ -15,63 +16,66 @@ import (
 
 // attach lets a person see what happened in a session of the daemon's, and take
 // part in it.
-func attach(s streams, args []string) (int, error) {
-	r := newDaemonCommand("attach")
-	watch := r.flags.Bool("watch", false, "")
-	hold := r.flags.Bool("hold", false, "")
+func attach(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
+	hold := r.flags.Bool("hold", false, "nobody else may write while you are there")
 	// One person may be there twice, and each must see what the other one types.
-	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "")
-	given, err := r.parse(args, "NAME")
-	if err != nil {
-		return statusUsage, err
-	}
-	if *watch && *hold {
-		return statusUsage, misuse("--watch and --hold exclude each other")
-	}
-	if *self == "" || !client.IsAuthor(*self) {
-		return statusUsage, misuse("--as %q: want a name of up to %d bytes without control characters and such as nobody sees", *self, client.MaxAuthorBytes)
-	}
-	if *watch {
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			return follow(ctx, s, c, given[0], 0, true, newEventPrinter())
-		})
-	}
-	if !terminal.Usable() {
-		return statusUsage, misuse("attach needs a terminal; --watch shows the session without one")
-	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		now, err := c.Get(ctx, given[0])
+	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` what others see; your user name and a number without it")
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "SESSION")
 		if err != nil {
-			return statusFailed, err
+			return statusUsage, err
 		}
-		link := client.NewLink(r.socket, nil)
-		defer link.Close()
-		mine := link.Session(now.Name).WithAuthor(*self)
-		if *hold {
-			if err := mine.Take(ctx, true); err != nil {
+		if *watch && *hold {
+			return statusUsage, misuse("--watch and --hold exclude each other")
+		}
+		if *self == "" || !client.IsAuthor(*self) {
+			return statusUsage, misuse("--as %q: want a name of up to %d bytes without control characters and such as nobody sees", *self, client.MaxAuthorBytes)
+		}
+		if *watch {
+			return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+				return follow(ctx, s, c, given[0], 0, true, newEventPrinter())
+			})
+		}
+		if !terminal.Usable() {
+			return statusUsage, misuse("attach needs a terminal; --watch shows the session without one")
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			now, err := c.Get(ctx, given[0])
+			if err != nil {
 				return statusFailed, err
 			}
-		}
-		continuation, history := "", ""
-		if l, err := languageNamed(now.Language); err == nil {
-			continuation, history = l.continuation, historyPath(l.name)
-		}
-		status, err := terminal.Run(ctx, attached{mine.WithKeyboard()}, &terminal.Options{
-			Continuation: continuation,
-			HistoryPath:  history,
-			Graphics:     terminal.DetectGraphics(os.Getenv),
-			Plain:        os.Getenv("TERM") == "dumb",
-			Self:         *self,
-			Replay:       now.LastSeq,
-			GoesOn:       true,
-			ExitStatus:   exitStatus,
+			link := client.NewLink(r.socket, nil)
+			defer link.Close()
+			mine := link.Session(now.Name).WithAuthor(*self)
+			if *hold {
+				if err := mine.Take(ctx, true); err != nil {
+					return statusFailed, err
+				}
+			}
+			continuation, history := "", ""
+			if l, err := languageNamed(now.Language); err == nil {
+				continuation, history = l.continuation, historyPath(l.name)
+			}
+			status, err := terminal.Run(ctx, attached{mine.WithKeyboard()}, &terminal.Options{
+				Continuation: continuation,
+				HistoryPath:  history,
+				Graphics:     terminal.DetectGraphics(os.Getenv),
+				Plain:        os.Getenv("TERM") == "dumb",
+				Self:         *self,
+				Replay:       now.LastSeq,
+				GoesOn:       true,
+				ExitStatus:   exitStatus,
+			})
+			if err != nil {
+				return statusFailed, err
+			}
+			fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s ends it]\n", now.Name, now.Name)
+			return status, nil
 		})
-		if err != nil {
-			return statusFailed, err
-		}
-		fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s ends it]\n", now.Name, now.Name)
-		return status, nil
-	})
+	}
+
 }
 
 // attached is a session of the daemon's, for the terminal: what others wrote into it

@@ -23,41 +23,6 @@ type streams struct {
 	out, err io.Writer
 }
 
-// A command is one word of the command line. Its error is printed; a *usageError
-// among them makes the exit status 2.
-type command struct {
-	name string
-	page string // of the help
-	run  func(s streams, args []string) (status int, err error)
-}
-
-func commands() []command {
-	return []command{
-		{"mcp", pageCommands, mcp},
-		{"serve", pageSessions, serve},
-		{"list", pageSessions, listSessions},
-		{"attach", pageSessions, attach},
-		{"exec", pageSessions, execIn},
-		{"input", pageSessions, inputTo},
-		{"events", pageSessions, showEvents},
-		{"export", pageSessions, exportFrom},
-		{"recover", pageSessions, recoverLost},
-		{"interrupt", pageSessions, interruptIn},
-		{"wait", pageSessions, waitFor},
-		{"clients", pageSessions, listClients},
-		{"detach", pageSessions, detachClient},
-		{"reset", pageSessions, resetIn},
-		{"close", pageSessions, closeIn},
-		{"ctl", pageSessions, ctl},
-		{"service", pageCommands, serviceCommand},
-		{"install", pageCommands, installInto},
-		{"doctor", pageCommands, doctor},
-		{"worker", pageCommands, worker},
-		{"version", pageCommands, version},
-		{"help", pageCommands, help},
-	}
-}
-
 // A usageError says what is wrong with the command line.
 type usageError struct{ message string }
 
@@ -74,30 +39,25 @@ func Main(args []string) int {
 }
 
 func dispatch(s streams, args []string) int {
-	run, named := repl, command{}
+	c := commands()[0]
 	if len(args) > 0 {
-		name := strings.TrimPrefix(args[0], "--")
-		switch args[0] {
+		name := args[0]
+		switch name {
 		case "-h", "-help", "--help":
 			name = "help"
 		case "-version", "--version", "-V":
 			name = "version"
-		case name: // as it is
-		default:
-			name = ""
 		}
-		if i := slices.IndexFunc(commands(), func(c command) bool { return c.name == name }); i >= 0 {
-			named, args = commands()[i], args[1:]
-			run = named.run
+		if named, ok := commandNamed(name); ok {
+			c, args = named, args[1:]
 		}
 	}
+	_, run := c.flags()
 	status, err := run(s, args)
 	var usage *usageError
 	switch {
-	case errors.Is(err, flag.ErrHelp) && named.name == "":
-		status, err = showPage(s, pageRepl)
 	case errors.Is(err, flag.ErrHelp):
-		status, err = showPart(s, named)
+		status, err = showPage(s, c)
 	case errors.As(err, &usage):
 		status = statusUsage
 	case err != nil && status == statusDone:
@@ -107,6 +67,16 @@ func dispatch(s streams, args []string) int {
 		fmt.Fprintf(s.err, "repl: %s\n", oneLine(err))
 	}
 	return status
+}
+
+// commandNamed finds a command by its word.
+func commandNamed(name string) (command, bool) {
+	all := commands()[1:]
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if i < 0 {
+		return command{}, false
+	}
+	return all[i], true
 }
 
 // oneLine is an error's text without what repeats the program's name.
@@ -168,7 +138,7 @@ func inOurWords(f *flag.FlagSet, err error) string {
 
 // dashed is an option as people type it.
 func dashed(name string) string {
-	if len(name) == 1 {
+	if len(name) == 1 && name != "r" { // that is a whole word, as python is
 		return "-" + name
 	}
 	return "--" + name

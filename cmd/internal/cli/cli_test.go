@@ -3,10 +3,8 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -122,30 +120,11 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 		}
 	}
 	for line, shown := range map[string]string{
-		"worker --help": "repl worker check [", "mcp --help": "repl mcp [--lang", "help mcp": "repl mcp [--lang",
-		"attach --help": "repl attach NAME [--watch", "help attach": "repl attach NAME [--watch",
-		"exec --help": "\n  [--socket PATH]",
+		"worker --help": "repl worker [FLAG ...] check COMMAND", "mcp --help": "  --daemon[=auto]", "help mcp": "  --daemon[=auto]",
+		"attach --help": "  --watch ", "help attach": "  --watch ", "exec --help": "\n  --socket PATH",
 	} {
-		status, out, _ := runLine(t, strings.Fields(line)...)
-		if status != 0 || !strings.Contains(out, shown) {
-			t.Errorf("repl %s: got status %d, want its part with %q", line, status, shown)
-		}
-		for entry := range strings.Lines(out) {
-			if command := strings.Fields(strings.Replace(line, "help ", "", 1))[0]; strings.HasPrefix(entry, "  repl ") && !strings.HasPrefix(entry, "  repl "+command+" ") {
-				t.Errorf("repl %s shows another command: %q", line, entry)
-			}
-		}
-	}
-}
-
-func TestMain_HelpQuotesTheCodesOwnFigures(t *testing.T) {
-	_, page, _ := runLine(t, "help", "commands")
-	if text := strings.Join(strings.Fields(page), " "); daemonIdle != 24*time.Hour || !strings.Contains(text, "it ends after 24 hours without use") {
-		t.Errorf("the daemon ends after %s: %s", daemonIdle, page)
-	}
-	for _, topic := range []string{"repl", "commands", "sessions"} {
-		if _, page, _ := runLine(t, "help", topic); regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {
-			t.Errorf("%s has a figure that nobody filled in:\n%s", topic, page)
+		if status, out, _ := runLine(t, strings.Fields(line)...); status != 0 || !strings.Contains(out, shown) {
+			t.Errorf("repl %s: got status %d and no %q", line, status, shown)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -14,40 +15,43 @@ import (
 )
 
 // listClients shows who is connected to the daemon, and what they do there.
-func listClients(s streams, args []string) (int, error) {
-	r := newDaemonCommand("clients")
-	given, err := parseAnywhere(r.flags, args)
-	if err != nil {
-		return statusUsage, err
-	}
-	if len(given) > 1 {
-		return statusUsage, misuse("%q is one argument too many for repl clients", given[1])
-	}
-	session := strings.Join(given, "")
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		all, err := c.Clients(ctx, session)
+func listClients(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	return func(s streams, args []string) (int, error) {
+		given, err := parseAnywhere(r.flags, args)
 		if err != nil {
-			return statusFailed, err
+			return statusUsage, err
 		}
-		if r.json {
-			return statusDone, printJSON(s.out, all)
+		if len(given) > 1 {
+			return statusUsage, misuse("%q is one argument too many for repl clients", given[1])
 		}
-		shown := 0
-		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		for _, a := range all {
-			if a.Self {
-				continue
+		session := strings.Join(given, "")
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			all, err := c.Clients(ctx, session)
+			if err != nil {
+				return statusFailed, err
 			}
-			if shown++; shown == 1 {
-				fmt.Fprintln(w, "CLIENT\tPROCESS\tWHO\tSINCE\tSESSIONS")
+			if r.json {
+				return statusDone, printJSON(s.out, all)
 			}
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(plainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachments(a))
-		}
-		if shown == 0 {
-			fmt.Fprintln(s.err, "nobody else is connected")
-		}
-		return statusDone, w.Flush()
-	})
+			shown := 0
+			w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+			for _, a := range all {
+				if a.Self {
+					continue
+				}
+				if shown++; shown == 1 {
+					fmt.Fprintln(w, "CLIENT\tPROCESS\tWHO\tSINCE\tSESSIONS")
+				}
+				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(plainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachments(a))
+			}
+			if shown == 0 {
+				fmt.Fprintln(s.err, "nobody else is connected")
+			}
+			return statusDone, w.Flush()
+		})
+	}
+
 }
 
 // attachments says what a client has to do with sessions.
@@ -76,81 +80,87 @@ func attachments(a client.Attached) string {
 }
 
 // detachClient ends somebody else's connection.
-func detachClient(_ streams, args []string) (int, error) {
-	r := newDaemonCommand("detach")
-	keyboard := r.flags.String("keyboard", "", "")
-	given, err := parseAnywhere(r.flags, args)
-	if err != nil {
-		return statusUsage, err
-	}
-	if len(given) != 1 && *keyboard == "" || len(given) > 0 && *keyboard != "" {
-		return statusUsage, misuse("repl detach wants one CLIENT, as repl clients names it, or --keyboard NAME for whoever has that session's keyboard")
-	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		id := strings.Join(given, "")
-		if *keyboard != "" {
-			all, err := c.Clients(ctx, *keyboard)
-			if err != nil {
-				return statusFailed, err
-			}
-			for _, a := range all {
-				for _, one := range a.Sessions {
-					if one.Keyboard {
-						id = a.Client
+func detachClient(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	keyboard := r.flags.String("keyboard", "", "`SESSION` whoever has the keyboard of that session, in place of CLIENT")
+	return func(_ streams, args []string) (int, error) {
+		given, err := parseAnywhere(r.flags, args)
+		if err != nil {
+			return statusUsage, err
+		}
+		if len(given) != 1 && *keyboard == "" || len(given) > 0 && *keyboard != "" {
+			return statusUsage, misuse("repl detach wants one CLIENT, as repl clients names it, or --keyboard NAME for whoever has that session's keyboard")
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			id := strings.Join(given, "")
+			if *keyboard != "" {
+				all, err := c.Clients(ctx, *keyboard)
+				if err != nil {
+					return statusFailed, err
+				}
+				for _, a := range all {
+					for _, one := range a.Sessions {
+						if one.Keyboard {
+							id = a.Client
+						}
 					}
 				}
+				if id == "" {
+					return statusFailed, fmt.Errorf("nobody has the keyboard of %s", *keyboard)
+				}
 			}
-			if id == "" {
-				return statusFailed, fmt.Errorf("nobody has the keyboard of %s", *keyboard)
+			if err := c.Detach(ctx, client.DetachParams{Client: id, Author: author()}); err != nil {
+				return statusFailed, err
 			}
-		}
-		if err := c.Detach(ctx, client.DetachParams{Client: id, Author: author()}); err != nil {
-			return statusFailed, err
-		}
-		return statusDone, nil
-	})
+			return statusDone, nil
+		})
+	}
+
 }
 
 // waitFor waits until a session has nothing to do.
-func waitFor(s streams, args []string) (int, error) {
-	r := newDaemonCommand("wait")
-	limit := r.flags.Duration("timeout", 0, "")
-	given, err := r.parse(args, "NAME")
-	if err != nil {
-		return statusUsage, err
-	}
-	if *limit < 0 {
-		return statusUsage, misuse("--timeout %s: want a time, or 0 for as long as it takes", *limit)
-	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		now, err := c.Get(ctx, given[0])
+func waitFor(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after so long; 0 waits as long as it takes")
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "SESSION")
 		if err != nil {
-			return statusFailed, err
+			return statusUsage, err
 		}
-		begun, pause := time.Now(), time.Hour
-		for {
-			if *limit > 0 {
-				pause = min(pause, max(*limit-time.Since(begun), time.Millisecond))
-			}
-			reply, err := c.Wait(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
+		if *limit < 0 {
+			return statusUsage, misuse("--timeout %s: want a time, or 0 for as long as it takes", *limit)
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			now, err := c.Get(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
-			switch {
-			case reply.Wait != nil:
-				fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
-				return statusWaiting, nil
-			case reply.State == session.StateIdle || reply.State == session.StateEnded:
-				if r.json {
-					return replyStatus(reply), printJSON(s.out, reply)
+			begun, pause := time.Now(), time.Hour
+			for {
+				if *limit > 0 {
+					pause = min(pause, max(*limit-time.Since(begun), time.Millisecond))
 				}
-				return replyStatus(reply), nil
-			case *limit > 0 && time.Since(begun) >= *limit:
-				fmt.Fprintf(s.err, "repl: %s is still %s after %s\n", reply.Session, reply.State, *limit)
-				return statusRunning, nil
+				reply, err := c.Wait(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
+				if err != nil {
+					return statusFailed, err
+				}
+				switch {
+				case reply.Wait != nil:
+					fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
+					return statusWaiting, nil
+				case reply.State == session.StateIdle || reply.State == session.StateEnded:
+					if r.json {
+						return replyStatus(reply), printJSON(s.out, reply)
+					}
+					return replyStatus(reply), nil
+				case *limit > 0 && time.Since(begun) >= *limit:
+					fmt.Fprintf(s.err, "repl: %s is still %s after %s\n", reply.Session, reply.State, *limit)
+					return statusRunning, nil
+				}
 			}
-		}
-	})
+		})
+	}
+
 }
 
 // lingering says whether what a person started may outlive their last login, in the

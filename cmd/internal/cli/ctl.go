@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,60 +20,63 @@ import (
 const stopLimit = 30 * time.Second
 
 // ctl sends a line to the daemon's control plane and prints the answer.
-func ctl(s streams, args []string) (int, error) {
-	r := newDaemonCommand("ctl")
-	given, err := r.parse(args, "status|pause|resume|drain|stop")
-	if err != nil {
-		return statusUsage, err
-	}
-	conn, err := client.Connect(context.Background(), r.socket)
-	if err != nil {
-		return statusUnreachable, err
-	}
-	defer conn.Close()
-	line, err := json.Marshal(map[string]string{"type": given[0]})
-	if err != nil {
-		return statusFailed, err
-	}
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := conn.Write(append(line, '\n')); err != nil {
-		return statusFailed, err
-	}
-	answers := bufio.NewReader(conn)
-	answer, err := answers.ReadBytes('\n')
-	if err != nil {
-		return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
-	}
-	var reply struct {
-		OK    bool            `json:"ok"`
-		Error string          `json:"error"`
-		Data  json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(answer, &reply); err != nil {
-		return statusFailed, err
-	}
-	if !reply.OK {
-		return statusFailed, errors.New(reply.Error)
-	}
-	if given[0] == "stop" {
-		// The daemon hangs up last: then its sessions are gone, and another can start.
-		_ = conn.SetDeadline(time.Now().Add(stopLimit))
-		if _, err := answers.ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
-			return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
+func ctl(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "status|pause|resume|drain|stop")
+		if err != nil {
+			return statusUsage, err
 		}
-	}
-	switch {
-	case r.json:
-		return statusDone, printJSON(s.out, reply.Data)
-	case given[0] == "status":
-		var i daemonStatus
-		if err := json.Unmarshal(reply.Data, &i); err != nil {
+		conn, err := client.Connect(context.Background(), r.socket)
+		if err != nil {
+			return statusUnreachable, err
+		}
+		defer conn.Close()
+		line, err := json.Marshal(map[string]string{"type": given[0]})
+		if err != nil {
 			return statusFailed, err
 		}
-		_, err = io.WriteString(s.out, i.text(r.socket))
-		return statusDone, err
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := conn.Write(append(line, '\n')); err != nil {
+			return statusFailed, err
+		}
+		answers := bufio.NewReader(conn)
+		answer, err := answers.ReadBytes('\n')
+		if err != nil {
+			return statusFailed, fmt.Errorf("the daemon did not answer: %w", err)
+		}
+		var reply struct {
+			OK    bool            `json:"ok"`
+			Error string          `json:"error"`
+			Data  json.RawMessage `json:"data"`
+		}
+		if err := json.Unmarshal(answer, &reply); err != nil {
+			return statusFailed, err
+		}
+		if !reply.OK {
+			return statusFailed, errors.New(reply.Error)
+		}
+		if given[0] == "stop" {
+			// The daemon hangs up last: then its sessions are gone, and another can start.
+			_ = conn.SetDeadline(time.Now().Add(stopLimit))
+			if _, err := answers.ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
+				return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
+			}
+		}
+		switch {
+		case r.json:
+			return statusDone, printJSON(s.out, reply.Data)
+		case given[0] == "status":
+			var i daemonStatus
+			if err := json.Unmarshal(reply.Data, &i); err != nil {
+				return statusFailed, err
+			}
+			_, err = io.WriteString(s.out, i.text(r.socket))
+			return statusDone, err
+		}
+		return statusDone, nil
 	}
-	return statusDone, nil
+
 }
 
 // daemonStatus is what the control plane says of the daemon.

@@ -17,6 +17,9 @@ import (
 // statusUnreachable is the exit status when no daemon answers.
 const statusUnreachable = 3
 
+// socketWords are those of --socket, wherever it is.
+const socketWords = "`PATH` where the daemon listens; REPL_SOCKET without it, else turnstone/daemon.sock in XDG_RUNTIME_DIR"
+
 // A daemonCommand is what the commands that speak with a daemon have in common.
 type daemonCommand struct {
 	flags  *flag.FlagSet
@@ -24,10 +27,10 @@ type daemonCommand struct {
 	json   bool
 }
 
-func newDaemonCommand(name string) *daemonCommand {
-	r := &daemonCommand{flags: newFlags(name)}
-	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), "")
-	r.flags.BoolVar(&r.json, "json", false, "")
+func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
+	r := &daemonCommand{flags: f}
+	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
+	r.flags.BoolVar(&r.json, "json", false, "print what there is to print as JSON, for programs")
 	return r
 }
 
@@ -39,7 +42,7 @@ func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) 
 	case err != nil:
 		return nil, err
 	case len(given) < len(names):
-		if names[0] == "NAME" {
+		if names[0] == "SESSION" {
 			return nil, misuse("%s needs the name of a session; repl list shows them", r.flags.Name())
 		}
 		return nil, misuse("%s needs one of %s", r.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))

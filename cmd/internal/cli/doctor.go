@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -42,56 +43,58 @@ type fact struct {
 
 // doctor says which runtimes are used and why, tries what matters with them, and
 // looks at the clients and the system around.
-func doctor(s streams, args []string) (int, error) {
-	f := newFlags("doctor")
+func doctor(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
-	asJSON := f.Bool("json", false, "")
-	if err := parse(f, args); err != nil {
-		return statusUsage, err
-	}
-	if err := nothingAfter(f); err != nil {
-		return statusUsage, err
-	}
-	asked, named, err := c.languages()
-	if err != nil {
-		return statusUsage, err
-	}
-	given, err := c.serverArgs(f)
-	if err != nil {
-		return statusUsage, err
-	}
-	ctx, stop := catchSignals(os.Interrupt)
-	defer stop()
-	d := diagnosis{Version: programVersion(), Build: buildSettings()}
-	for _, l := range asked {
-		if ctx.Err() == nil {
-			d.Languages = append(d.Languages, newCheckup(ctx, c, l))
+	asJSON := f.Bool("json", false, "print JSON, for programs")
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
 		}
+		if err := nothingAfter(f); err != nil {
+			return statusUsage, err
+		}
+		asked, named, err := c.languages()
+		if err != nil {
+			return statusUsage, err
+		}
+		given, err := c.serverArgs(f)
+		if err != nil {
+			return statusUsage, err
+		}
+		ctx, stop := catchSignals(os.Interrupt)
+		defer stop()
+		d := diagnosis{Version: programVersion(), Build: buildSettings()}
+		for _, l := range asked {
+			if ctx.Err() == nil {
+				d.Languages = append(d.Languages, newCheckup(ctx, c, l))
+			}
+		}
+		if i := slices.IndexFunc(d.Languages, func(c *checkup) bool { return c.Missing == "" }); i >= 0 && ctx.Err() == nil {
+			d.MCP = examineMCP(ctx, d.Languages[i].Language, given)
+		}
+		if ctx.Err() == nil {
+			d.Clients = examineClients(ctx)
+			d.System = examineSystem(ctx)
+			d.Logout = examineLogout(ctx)
+		}
+		if status, ok := statusOf(ctx); ok {
+			return status, nil
+		}
+		if *asJSON {
+			out := json.NewEncoder(s.out)
+			out.SetIndent("", "  ")
+			out.SetEscapeHTML(false)
+			err = out.Encode(d)
+		} else {
+			err = d.print(s.out)
+		}
+		if err == nil && d.faults(named) {
+			return statusFailed, nil
+		}
+		return statusDone, err
 	}
-	if i := slices.IndexFunc(d.Languages, func(c *checkup) bool { return c.Missing == "" }); i >= 0 && ctx.Err() == nil {
-		d.MCP = examineMCP(ctx, d.Languages[i].Language, given)
-	}
-	if ctx.Err() == nil {
-		d.Clients = examineClients(ctx)
-		d.System = examineSystem(ctx)
-		d.Logout = examineLogout(ctx)
-	}
-	if status, ok := statusOf(ctx); ok {
-		return status, nil
-	}
-	if *asJSON {
-		out := json.NewEncoder(s.out)
-		out.SetIndent("", "  ")
-		out.SetEscapeHTML(false)
-		err = out.Encode(d)
-	} else {
-		err = d.print(s.out)
-	}
-	if err == nil && d.faults(named) {
-		return statusFailed, nil
-	}
-	return statusDone, err
+
 }
 
 // languages are those that are chosen, and all when none is.

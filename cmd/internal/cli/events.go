@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -14,21 +15,24 @@ import (
 )
 
 // showEvents prints a session's events as JSON lines, or its text.
-func showEvents(s streams, args []string) (int, error) {
-	r := newDaemonCommand("events")
-	after := r.flags.Uint64("after", 0, "")
-	live := r.flags.Bool("follow", false, "")
-	given, err := r.parse(args, "NAME")
-	if err != nil {
-		return statusUsage, err
-	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		show := newEventPrinter()
-		if r.json {
-			show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
+func showEvents(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	after := r.flags.Uint64("after", 0, "`N` only what came behind the event of this number")
+	live := r.flags.Bool("follow", false, "go on with what comes, until Ctrl-C")
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "SESSION")
+		if err != nil {
+			return statusUsage, err
 		}
-		return follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
-	})
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			show := newEventPrinter()
+			if r.json {
+				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
+			}
+			return follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
+		})
+	}
+
 }
 
 // An eventPrinter shows an event.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -15,58 +16,61 @@ import (
 )
 
 // execIn runs code in a session of the daemon's, which is made when it is not there.
-func execIn(s streams, args []string) (int, error) {
-	r := newDaemonCommand("exec")
+func execIn(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
 	var code code
-	r.flags.Var(&code, "e", "")
-	wait := r.flags.Duration("wait", 24*time.Hour, "")
+	r.flags.Var(&code, "e", codeWords)
+	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
 	var lang string
-	r.flags.Var(langFlag{&lang}, "lang", "")
-	dir := r.flags.String("dir", "", "")
-	cull := r.flags.Duration("cull-idle", 0, "")
+	r.flags.Var(langFlag{&lang}, "lang", langWords())
+	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes")
+	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes when it was unused for so long; 0 is as of repl serve")
 	var with wanted
-	r.flags.Var(&with, "with", "")
-	given, err := r.parse(args, "NAME")
-	if err != nil {
-		return statusUsage, err
-	}
-	if *wait < 0 || *wait > 24*time.Hour {
-		return statusUsage, misuse("--wait %s: want 0 to 24h", *wait)
-	}
-	if *cull < 0 || *cull > 0 && *cull < time.Second {
-		return statusUsage, misuse("--cull-idle %s: want at least 1s, or 0 for what the daemon has", *cull)
-	}
-	c := choice{dir: *dir}
-	if err := c.settleDir(); err != nil {
-		return statusUsage, err
-	}
-	if !isSet(r.flags, "e") {
-		text, err := io.ReadAll(s.in)
+	r.flags.Var(&with, "with", withWords)
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "SESSION")
 		if err != nil {
-			return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
+			return statusUsage, err
 		}
-		code = append(code, string(text))
-	}
-	return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
-		p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
-		var reply session.Reply
-		err := session.ErrClosed
-		if len(with) == 0 { // else the session must have them
-			reply, err = conn.Start(ctx, p)
+		if *wait < 0 || *wait > 24*time.Hour {
+			return statusUsage, misuse("--wait %s: want 0 to 24h", *wait)
 		}
-		if session.KindOf(err) == session.KindClosed {
-			var created func()
-			created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
-			if err == nil {
+		if *cull < 0 || *cull > 0 && *cull < time.Second {
+			return statusUsage, misuse("--cull-idle %s: want at least 1s, or 0 for what the daemon has", *cull)
+		}
+		c := choice{dir: *dir}
+		if err := c.settleDir(); err != nil {
+			return statusUsage, err
+		}
+		if !isSet(r.flags, "e") {
+			text, err := io.ReadAll(s.in)
+			if err != nil {
+				return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
+			}
+			code = append(code, string(text))
+		}
+		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
+			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
+			var reply session.Reply
+			err := session.ErrClosed
+			if len(with) == 0 { // else the session must have them
 				reply, err = conn.Start(ctx, p)
 			}
-			created()
-		}
-		if err != nil {
-			return statusFailed, err
-		}
-		return showReply(s, r, reply)
-	})
+			if session.KindOf(err) == session.KindClosed {
+				var created func()
+				created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
+				if err == nil {
+					reply, err = conn.Start(ctx, p)
+				}
+				created()
+			}
+			if err != nil {
+				return statusFailed, err
+			}
+			return showReply(s, r, reply)
+		})
+	}
+
 }
 
 // showReply prints what a turn printed, and says on standard error what else
@@ -116,42 +120,45 @@ func replyStatus(reply session.Reply) int {
 }
 
 // inputTo answers what a session waits for.
-func inputTo(s streams, args []string) (int, error) {
-	r := newDaemonCommand("input")
+func inputTo(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
 	var lines code
-	r.flags.Var(&lines, "e", "")
-	eof := r.flags.Bool("eof", false, "")
-	wait := r.flags.Duration("wait", 24*time.Hour, "")
-	given, err := r.parse(args, "NAME")
-	if err != nil {
-		return statusUsage, err
-	}
-	if !isSet(r.flags, "e") && !*eof {
-		line, err := bufio.NewReader(s.in).ReadString('\n')
-		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
-			return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
-		}
-		lines = append(lines, strings.TrimSuffix(line, "\n"))
-	}
-	text := lines.String()
-	if text != "" || isSet(r.flags, "e") || !*eof {
-		text += "\n"
-	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		now, err := c.Get(ctx, given[0])
+	r.flags.Var(&lines, "e", "`TEXT` the answer, in place of a line of standard input; several are lines")
+	eof := r.flags.Bool("eof", false, "the end of the input; behind the text, if there is one")
+	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "SESSION")
 		if err != nil {
-			return statusFailed, err
+			return statusUsage, err
 		}
-		if now.Wait == nil {
-			return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], now.State)
+		if !isSet(r.flags, "e") && !*eof {
+			line, err := bufio.NewReader(s.in).ReadString('\n')
+			if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+				return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
+			}
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
-		reply, err := c.Input(ctx, client.InputParams{
-			Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
-			WaitMS: wait.Milliseconds(), After: now.LastSeq,
+		text := lines.String()
+		if text != "" || isSet(r.flags, "e") || !*eof {
+			text += "\n"
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			now, err := c.Get(ctx, given[0])
+			if err != nil {
+				return statusFailed, err
+			}
+			if now.Wait == nil {
+				return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], now.State)
+			}
+			reply, err := c.Input(ctx, client.InputParams{
+				Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
+				WaitMS: wait.Milliseconds(), After: now.LastSeq,
+			})
+			if err != nil {
+				return statusFailed, err
+			}
+			return showReply(s, r, reply)
 		})
-		if err != nil {
-			return statusFailed, err
-		}
-		return showReply(s, r, reply)
-	})
+	}
+
 }

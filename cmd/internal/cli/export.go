@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"iter"
 	"os"
@@ -15,38 +16,41 @@ import (
 )
 
 // exportFrom writes what happened in a session as a file of another program's.
-func exportFrom(s streams, args []string) (int, error) {
-	r := newDaemonCommand("export")
-	format := r.flags.String("format", "", "")
-	path := r.flags.String("output", "", "")
-	given, err := r.parse(args, "NAME")
-	if err != nil {
-		return statusUsage, err
+func exportFrom(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	format := r.flags.String("format", "", formatWords())
+	path := r.flags.String("output", "", outputWords)
+	return func(s streams, args []string) (int, error) {
+		given, err := r.parse(args, "SESSION")
+		if err != nil {
+			return statusUsage, err
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			session, err := c.Get(ctx, given[0])
+			if err != nil {
+				return statusFailed, err
+			}
+			l, err := languageNamed(session.Language)
+			if err != nil {
+				return statusFailed, err
+			}
+			from := export.Session{Name: session.Name, Runtime: session.Runtime, Language: l.export}
+			if *format == "" {
+				*format = l.export.Formats()[0]
+			}
+			write := func(w io.Writer) error {
+				w, flush := buffered(w)
+				var lost error
+				err := export.Write(w, *format, from, past(ctx, c, session.Name, &lost))
+				return errors.Join(err, lost, flush())
+			}
+			if *path == "" {
+				return statusDone, write(s.out)
+			}
+			return statusDone, writeNew(*path, write)
+		})
 	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		session, err := c.Get(ctx, given[0])
-		if err != nil {
-			return statusFailed, err
-		}
-		l, err := languageNamed(session.Language)
-		if err != nil {
-			return statusFailed, err
-		}
-		from := export.Session{Name: session.Name, Runtime: session.Runtime, Language: l.export}
-		if *format == "" {
-			*format = l.export.Formats()[0]
-		}
-		write := func(w io.Writer) error {
-			w, flush := buffered(w)
-			var lost error
-			err := export.Write(w, *format, from, past(ctx, c, session.Name, &lost))
-			return errors.Join(err, lost, flush())
-		}
-		if *path == "" {
-			return statusDone, write(s.out)
-		}
-		return statusDone, writeNew(*path, write)
-	})
+
 }
 
 // past is what has happened in a session so far. lost is why it ended early.

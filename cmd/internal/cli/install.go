@@ -25,95 +25,101 @@ type installation struct {
 }
 
 // installInto puts this program into the configuration of agents and editors.
-func installInto(s streams, args []string) (int, error) {
-	i, err := parseInstallation(args)
-	if err != nil {
-		return statusUsage, err
-	}
-	if i.server.Command, err = install.Self(os.Args[0]); err != nil {
-		return statusFailed, err
-	}
-	if i.options.Project { // the file goes where this machine's paths are not
-		name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // nor its system is
-		if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
-			i.server.Command = name
+func installInto(f *flag.FlagSet) action {
+	read := installationFlags(f)
+	return func(s streams, args []string) (int, error) {
+		i, err := read(args)
+		if err != nil {
+			return statusUsage, err
 		}
+		if i.server.Command, err = install.Self(os.Args[0]); err != nil {
+			return statusFailed, err
+		}
+		if i.options.Project { // the file goes where this machine's paths are not
+			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // nor its system is
+			if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
+				i.server.Command = name
+			}
+		}
+		ctx, stop := catchSignals(os.Interrupt)
+		defer stop()
+		status, err := i.run(ctx, s.out)
+		if signalled, ok := statusOf(ctx); ok {
+			return signalled, nil
+		}
+		return status, err
 	}
-	ctx, stop := catchSignals(os.Interrupt)
-	defer stop()
-	status, err := i.run(ctx, s.out)
-	if signalled, ok := statusOf(ctx); ok {
-		return signalled, nil
-	}
-	return status, err
 }
 
-func parseInstallation(args []string) (*installation, error) {
-	f := newFlags("install")
+// installationFlags defines the flags of repl install, and returns what reads a command
+// line with them.
+func installationFlags(f *flag.FlagSet) func(args []string) (*installation, error) {
 	var c choice
 	c.define(f)
 	i := &installation{}
-	f.BoolVar(&i.all, "all", false, "")
-	f.BoolVar(&i.uninstall, "uninstall", false, "")
-	f.BoolVar(&i.options.DryRun, "dry-run", false, "")
-	f.BoolVar(&i.server.Approve, "approve", false, "")
-	f.StringVar(&i.server.Name, "name", "turnstone", "")
+	f.BoolVar(&i.all, "all", false, "every client that is found on this machine")
+	f.BoolVar(&i.uninstall, "uninstall", false, "take it out again")
+	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show what would change")
+	f.BoolVar(&i.server.Approve, "approve", false, "the tools run unasked, where the client has a setting for that")
+	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` what the server is called there")
 	var with wanted
-	f.Var(&with, "with", "")
+	f.Var(&with, "with", withWords)
 	var env wanted
-	f.Var(&env, "env", "")
-	scope := f.String("scope", "user", "")
-	names, err := parseAnywhere(f, args)
-	if err != nil {
-		return nil, err
-	}
-	if err := i.choose(names); err != nil {
-		return nil, err
-	}
-	switch *scope {
-	case "user":
-	case "project":
-		i.options.Project = true
-	default:
-		return nil, misuse("--scope %s: it is user or project", *scope)
-	}
-	if !install.ValidName(i.server.Name) {
-		return nil, misuse("--name %q: clients accept letters, digits, - and _, at most 64", i.server.Name)
-	}
-	if i.places, err = install.Here(); err != nil {
-		return nil, err
-	}
-	for _, client := range i.clients {
-		if i.server.Approve && !client.Approves() && !i.all {
-			return nil, misuse("--approve: %s has no such setting; it asks as you tell it to", client.Title)
+	f.Var(&env, "env", "`NAME` the client hands this variable of its own on; may be repeated")
+	scope := f.String("scope", "user", "`user|project` whose configuration is changed")
+	return func(args []string) (*installation, error) {
+		names, err := parseAnywhere(f, args)
+		if err != nil {
+			return nil, err
 		}
-	}
-	i.server.Env = env
-	for _, name := range env {
-		if !variableName.MatchString(name) {
-			return nil, misuse("--env %q: name a variable, whose value stays with the client", name)
+		if err := i.choose(names); err != nil {
+			return nil, err
 		}
-	}
-	for _, client := range i.clients {
-		if len(env) > 0 && !client.HandsOver() && !i.all {
-			return nil, misuse("--env: %s has no setting for that; use --env-file", client.Title)
+		switch *scope {
+		case "user":
+		case "project":
+			i.options.Project = true
+		default:
+			return nil, misuse("--scope %s: it is user or project", *scope)
 		}
+		if !install.ValidName(i.server.Name) {
+			return nil, misuse("--name %q: clients accept letters, digits, - and _, at most 64", i.server.Name)
+		}
+		if i.places, err = install.Here(); err != nil {
+			return nil, err
+		}
+		for _, client := range i.clients {
+			if i.server.Approve && !client.Approves() && !i.all {
+				return nil, misuse("--approve: %s has no such setting; it asks as you tell it to", client.Title)
+			}
+		}
+		i.server.Env = env
+		for _, name := range env {
+			if !variableName.MatchString(name) {
+				return nil, misuse("--env %q: name a variable, whose value stays with the client", name)
+			}
+		}
+		for _, client := range i.clients {
+			if len(env) > 0 && !client.HandsOver() && !i.all {
+				return nil, misuse("--env: %s has no setting for that; use --env-file", client.Title)
+			}
+		}
+		if i.server.Args, err = c.serverArgs(f); err != nil {
+			return nil, err
+		}
+		asked, _, err := c.languages()
+		if err != nil {
+			return nil, err
+		}
+		if len(with) > 0 && c.lang == "" { // an interpreter that is named leaves the server its choice
+			asked = languages()
+		}
+		wants, err := with.canonical(asked)
+		for _, name := range wants {
+			i.server.Args = append(i.server.Args, "--with", name)
+		}
+		return i, err
 	}
-	if i.server.Args, err = c.serverArgs(f); err != nil {
-		return nil, err
-	}
-	asked, _, err := c.languages()
-	if err != nil {
-		return nil, err
-	}
-	if len(with) > 0 && c.lang == "" { // an interpreter that is named leaves the server its choice
-		asked = languages()
-	}
-	wants, err := with.canonical(asked)
-	for _, name := range wants {
-		i.server.Args = append(i.server.Args, "--with", name)
-	}
-	return i, err
 }
 
 // choose finds the clients by their names.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -11,31 +12,34 @@ import (
 )
 
 // listSessions shows the daemon's sessions.
-func listSessions(s streams, args []string) (int, error) {
-	r := newDaemonCommand("list")
-	if _, err := r.parse(args); err != nil {
-		return statusUsage, err
+func listSessions(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	return func(s streams, args []string) (int, error) {
+		if _, err := r.parse(args); err != nil {
+			return statusUsage, err
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			sessions, err := c.List(ctx)
+			if err != nil {
+				return statusFailed, err
+			}
+			if r.json {
+				return statusDone, printJSON(s.out, sessions)
+			}
+			if len(sessions) == 0 {
+				fmt.Fprintln(s.err, "no session is open")
+				return statusDone, nil
+			}
+			w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tWATCHERS\tKEYBOARD")
+			for _, one := range sessions {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
+					time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, plainLine(one.Writer))
+			}
+			return statusDone, w.Flush()
+		})
 	}
-	return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-		sessions, err := c.List(ctx)
-		if err != nil {
-			return statusFailed, err
-		}
-		if r.json {
-			return statusDone, printJSON(s.out, sessions)
-		}
-		if len(sessions) == 0 {
-			fmt.Fprintln(s.err, "no session is open")
-			return statusDone, nil
-		}
-		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tWATCHERS\tKEYBOARD")
-		for _, one := range sessions {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
-				time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, plainLine(one.Writer))
-		}
-		return statusDone, w.Flush()
-	})
+
 }
 
 // stateOf is a session's state with what there is to know about it.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,119 +43,121 @@ func projectDir() string {
 const minImageSize = 64
 
 // mcp serves agents, on standard input and output or over HTTP.
-func mcp(s streams, args []string) (int, error) {
-	f := newFlags("mcp")
+func mcp(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
-	sessionDir := f.String("session-dir", "", "")
-	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "")
-	stdin := f.String("stdin", string(mcpserver.StdinAuto), "")
+	sessionDir := f.String("session-dir", "", sessionDirWords)
+	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "`N` shrink pictures to so many pixels a side; 0 is never")
+	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinWords())
 	var away daemonChoice
 	away.define(f)
 	var web webChoice
 	web.define(f)
 	var with wanted
-	f.Var(&with, "with", "")
+	f.Var(&with, "with", withWords+"; needs --lang")
 	var notes logChoice
 	notes.define(f)
-	if err := parse(f, args); err != nil {
-		return statusUsage, err
-	}
-	if err := nothingAfter(f); err != nil {
-		return statusUsage, err
-	}
-	switch {
-	case *imageSize == 0:
-		*imageSize = -1
-	case *imageSize < minImageSize:
-		return statusUsage, misuse("--image-size %d: want at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
-	}
-	policy := mcpserver.StdinPolicy(*stdin)
-	if !slices.Contains(mcpserver.StdinPolicies(), policy) {
-		return statusUsage, misuse("--stdin %s: want one of %v", *stdin, mcpserver.StdinPolicies())
-	}
-	offered := languages()
-	if c.lang != "" {
-		l, err := languageNamed(c.lang)
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
+		}
+		if err := nothingAfter(f); err != nil {
+			return statusUsage, err
+		}
+		switch {
+		case *imageSize == 0:
+			*imageSize = -1
+		case *imageSize < minImageSize:
+			return statusUsage, misuse("--image-size %d: want at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
+		}
+		policy := mcpserver.StdinPolicy(*stdin)
+		if !slices.Contains(mcpserver.StdinPolicies(), policy) {
+			return statusUsage, misuse("--stdin %s: want one of %v", *stdin, mcpserver.StdinPolicies())
+		}
+		offered := languages()
+		if c.lang != "" {
+			l, err := languageNamed(c.lang)
+			if err != nil {
+				return statusUsage, err
+			}
+			if err := c.settleExecutable(l); err != nil {
+				return statusUsage, err
+			}
+			offered = []language{l}
+		}
+		names, err := with.canonical(offered)
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := c.settleExecutable(l); err != nil {
+		if err := errors.Join(c.settleDir(), web.settle(f), away.settle(web)); err != nil {
 			return statusUsage, err
 		}
-		offered = []language{l}
-	}
-	names, err := with.canonical(offered)
-	if err != nil {
-		return statusUsage, err
-	}
-	if err := errors.Join(c.settleDir(), web.settle(f), away.settle(web)); err != nil {
-		return statusUsage, err
-	}
-	if c.init != "" && c.lang == "" {
-		return statusUsage, misuse("--init: a file is of one language; say which with --lang")
-	}
-	if away.use && (c.init != "" || c.envFile != "") {
-		return statusUsage, misuse("--init and --env-file are for sessions of the server's own, not for those of a daemon")
-	}
-	specs := make(map[string]func(dir string) workers.Spec)
-	for _, l := range offered {
-		if c.executable(l) != "" { // a search has time until a session is opened
-			if _, err := c.specOf(l); err != nil {
-				return statusUsage, err
+		if c.init != "" && c.lang == "" {
+			return statusUsage, misuse("--init: a file is of one language; say which with --lang")
+		}
+		if away.use && (c.init != "" || c.envFile != "") {
+			return statusUsage, misuse("--init and --env-file are for sessions of the server's own, not for those of a daemon")
+		}
+		specs := make(map[string]func(dir string) workers.Spec)
+		for _, l := range offered {
+			if c.executable(l) != "" { // a search has time until a session is opened
+				if _, err := c.specOf(l); err != nil {
+					return statusUsage, err
+				}
 			}
+			specs[l.name] = func(dir string) workers.Spec { return l.spec(c.executable(l), dir, c.surroundings()) }
 		}
-		specs[l.name] = func(dir string) workers.Spec { return l.spec(c.executable(l), dir, c.surroundings()) }
-	}
-	if c.dir == "" {
-		c.dir = projectDir()
-	}
-	logger, err := notes.logger(s.err)
-	if err != nil {
-		return statusUsage, err
-	}
-	logger.Info("repl mcp begins", "version", programVersion(), "pid", os.Getpid())
-	defer logger.Info("repl mcp ends", "pid", os.Getpid())
-	ctx, stop := catchSignals(os.Interrupt)
-	defer stop()
-	options := &mcpserver.Options{
-		Specs:     specs,
-		Dir:       c.dir,
-		Stdin:     policy,
-		ImageSide: *imageSize,
-		Default:   c.lang,
-		With:      names,
-		In:        s.in,
-		Out:       s.out,
-		Version:   programVersion(),
-		Logger:    logger,
-	}
-	if away.use {
-		status, err := away.serve(ctx, options, c, s.err)
-		if signalled, ok := statusOf(ctx); ok {
-			status = signalled
+		if c.dir == "" {
+			c.dir = projectDir()
 		}
-		return status, err
+		logger, err := notes.logger(s.err)
+		if err != nil {
+			return statusUsage, err
+		}
+		logger.Info("repl mcp begins", "version", programVersion(), "pid", os.Getpid())
+		defer logger.Info("repl mcp ends", "pid", os.Getpid())
+		ctx, stop := catchSignals(os.Interrupt)
+		defer stop()
+		options := &mcpserver.Options{
+			Specs:     specs,
+			Dir:       c.dir,
+			Stdin:     policy,
+			ImageSide: *imageSize,
+			Default:   c.lang,
+			With:      names,
+			In:        s.in,
+			Out:       s.out,
+			Version:   programVersion(),
+			Logger:    logger,
+		}
+		if away.use {
+			status, err := away.serve(ctx, options, c, s.err)
+			if signalled, ok := statusOf(ctx); ok {
+				status = signalled
+			}
+			return status, err
+		}
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand,
+			OnEnd: func(session string, end timeline.GenerationEnded) {
+				logger.Info("a session's runtime ended", "session", session, "why", end.Reason)
+			}})
+		if err != nil {
+			return statusFailed, err
+		}
+		defer sup.Close()
+		options.Supervisor = sup
+		if len(names) > 0 {
+			options.Prepare = newPreparer(offered[0], names).prepare
+		}
+		if web.address != "" {
+			err = web.serve(ctx, options, s.err)
+		} else {
+			err = mcpserver.Run(ctx, options)
+		}
+		if status, ok := statusOf(ctx); ok {
+			return status, nil
+		}
+		return statusDone, err
 	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand,
-		OnEnd: func(session string, end timeline.GenerationEnded) {
-			logger.Info("a session's runtime ended", "session", session, "why", end.Reason)
-		}})
-	if err != nil {
-		return statusFailed, err
-	}
-	defer sup.Close()
-	options.Supervisor = sup
-	if len(names) > 0 {
-		options.Prepare = newPreparer(offered[0], names).prepare
-	}
-	if web.address != "" {
-		err = web.serve(ctx, options, s.err)
-	} else {
-		err = mcpserver.Run(ctx, options)
-	}
-	if status, ok := statusOf(ctx); ok {
-		return status, nil
-	}
-	return statusDone, err
+
 }

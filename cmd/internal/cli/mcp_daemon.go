@@ -95,15 +95,15 @@ type daemonChoice struct {
 
 // define adds the flags that make the choice. --daemon needs no value.
 func (d *daemonChoice) define(f *flag.FlagSet) {
-	f.BoolFunc("daemon", "", func(how string) error {
+	f.BoolFunc("daemon", "`auto` sessions are those of repl serve and outlive the client; auto starts it if needed, and it ends after "+hours(daemonIdle)+" without use", func(how string) error {
 		d.use, d.auto = how != "false", how == "auto"
 		if !slices.Contains([]string{"true", "false", "auto"}, how) {
 			return errors.New("want --daemon or --daemon=auto")
 		}
 		return nil
 	})
-	f.StringVar(&d.socket, "socket", "", "")
-	f.StringVar(&d.name, "name", "", "")
+	f.StringVar(&d.socket, "socket", "", socketWords)
+	f.StringVar(&d.name, "name", "", "`NAME` what the names of the sessions in the daemon begin with; the client's and the directory's without it")
 }
 
 // settle refuses what does not go together.

@@ -33,10 +33,10 @@ func (n *names) Set(name string) error {
 }
 
 func (w *webChoice) define(f *flag.FlagSet) {
-	f.StringVar(&w.address, "http", "", "")
-	f.StringVar(&w.tokenFile, "token-file", "", "")
-	f.Var(&w.hosts, "allow-host", "")
-	f.DurationVar(&w.idle, "idle", mcpserver.DefaultIdle, "")
+	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token that the file keeps")
+	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file that keeps the token; it is made once")
+	f.Var(&w.hosts, "allow-host", "`NAME` another name by which clients call this host; with one, an address of the network is taken too")
+	f.DurationVar(&w.idle, "idle", mcpserver.DefaultIdle, "`DURATION` sessions end that nobody has used for so long; at least "+hours(mcpserver.MinIdle))
 }
 
 // settle checks the choice, as far as that needs no network.

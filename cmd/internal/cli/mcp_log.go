@@ -2,6 +2,7 @@ package cli
 
 import (
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 )
@@ -11,8 +12,8 @@ type logChoice struct{ file, level string }
 
 // define adds the flags that make the choice.
 func (c *logChoice) define(f *flag.FlagSet) {
-	f.StringVar(&c.file, "log", "", "")
-	f.StringVar(&c.level, "log-level", "info", "")
+	f.StringVar(&c.file, "log", "", fmt.Sprintf("`FILE` note requests, refusals, sessions and crashes there, never code, output or secrets; %d MiB, and as much of before", maxLogBytes>>20))
+	f.StringVar(&c.level, "log-level", "info", "`info|warn|error` how much is noted")
 }
 
 // logger is the log that was chosen. Warnings are on standard error, too: clients keep

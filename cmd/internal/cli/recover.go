@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"slices"
@@ -18,41 +19,43 @@ const recoverCommand = "repl recover"
 
 // recoverLost lists the sessions that were lost because the program that had them was
 // killed, or writes down what happened in one.
-func recoverLost(s streams, args []string) (int, error) {
-	f := newFlags("recover")
-	to := f.String("to", "script", "")
-	path := f.String("output", "", "")
-	f.StringVar(path, "o", "", "")
-	dir := f.String("session-dir", "", "")
-	words, err := parseAnywhere(f, args)
-	if err != nil {
-		return statusUsage, err
+func recoverLost(f *flag.FlagSet) action {
+	to := f.String("to", "script", "`script|notebook|text` what to write")
+	path := f.String("output", "", outputWords)
+	f.StringVar(path, "o", "", "`FILE` the same as --output")
+	dir := f.String("session-dir", "", "`DIR` the --session-dir of the daemon or server that was killed")
+	return func(s streams, args []string) (int, error) {
+		words, err := parseAnywhere(f, args)
+		if err != nil {
+			return statusUsage, err
+		}
+		if len(words) > 1 {
+			return statusUsage, misuse("%q is one argument too many for repl recover", words[1])
+		}
+		if !slices.Contains([]string{"script", "notebook", "text"}, *to) {
+			return statusUsage, misuse("--to %s: want script, notebook or text", *to)
+		}
+		lost, err := supervisor.LostSessions(*dir)
+		if err != nil {
+			return statusFailed, err
+		}
+		if len(words) == 0 {
+			return statusDone, listLost(s, lost)
+		}
+		at := slices.IndexFunc(lost, func(l supervisor.LostSession) bool { return l.Name == words[0] || l.ID == words[0] })
+		if at < 0 {
+			return statusFailed, fmt.Errorf("no session %q was lost in the last day (repl recover lists those that were)", words[0])
+		}
+		write := func(w io.Writer) error {
+			w, flush := buffered(w)
+			return errors.Join(writeLost(w, lost[at], *to), flush())
+		}
+		if *path == "" {
+			return statusDone, write(s.out)
+		}
+		return statusDone, writeNew(*path, write)
 	}
-	if len(words) > 1 {
-		return statusUsage, misuse("%q is one argument too many for repl recover", words[1])
-	}
-	if !slices.Contains([]string{"script", "notebook", "text"}, *to) {
-		return statusUsage, misuse("--to %s: want script, notebook or text", *to)
-	}
-	lost, err := supervisor.LostSessions(*dir)
-	if err != nil {
-		return statusFailed, err
-	}
-	if len(words) == 0 {
-		return statusDone, listLost(s, lost)
-	}
-	at := slices.IndexFunc(lost, func(l supervisor.LostSession) bool { return l.Name == words[0] || l.ID == words[0] })
-	if at < 0 {
-		return statusFailed, fmt.Errorf("no session %q was lost in the last day (repl recover lists those that were)", words[0])
-	}
-	write := func(w io.Writer) error {
-		w, flush := buffered(w)
-		return errors.Join(writeLost(w, lost[at], *to), flush())
-	}
-	if *path == "" {
-		return statusDone, write(s.out)
-	}
-	return statusDone, writeNew(*path, write)
+
 }
 
 func listLost(s streams, lost []supervisor.LostSession) error {

@@ -100,12 +100,12 @@ func (c choice) surroundings() surroundings { return surroundings{env: c.env, in
 
 // define adds the flags that make the choice.
 func (c *choice) define(f *flag.FlagSet) {
-	f.Var(langFlag{&c.lang}, "lang", "")
-	f.StringVar(&c.python, "python", "", "")
-	f.StringVar(&c.r, "r", "", "")
-	f.StringVar(&c.dir, "dir", "", "")
-	f.StringVar(&c.init, "init", "", "")
-	f.StringVar(&c.envFile, "env-file", "", "")
+	f.Var(langFlag{&c.lang}, "lang", langWords())
+	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
+	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
+	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")
+	f.StringVar(&c.init, "init", "", "`FILE` run this file whenever the session starts")
+	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
 }
 
 // code is the value of -e, which may be given several times: one program, of which
@@ -120,59 +120,61 @@ func (c *code) Set(part string) error {
 }
 
 // repl is the command without a subcommand: a session for a person, or one program.
-func repl(s streams, args []string) (int, error) {
-	f := newFlags("repl")
+func repl(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
 	var code code
-	f.Var(&code, "e", "")
+	f.Var(&code, "e", codeWords)
 	var with wanted
-	f.Var(&with, "with", "")
-	if err := parse(f, args); err != nil {
-		return statusUsage, err
-	}
-	given := false
-	f.Visit(func(f *flag.Flag) { given = given || f.Name == "e" })
-	if given && f.NArg() > 0 {
-		return statusUsage, misuse("-e and the file %q exclude each other", f.Arg(0))
-	}
-	if !given && f.NArg() > 0 {
-		if err := isFile(f.Arg(0)); err != nil {
+	f.Var(&with, "with", withWords)
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
 			return statusUsage, err
 		}
-	}
-	lang, spec, err := c.spec()
-	if err != nil {
-		return statusFailed, err
-	}
-	spec, status, err := lang.with(s, spec, with)
-	if err != nil || status != statusDone {
-		return status, err
-	}
-	switch {
-	case given:
-		return runProgram(s, lang, spec, program{code: code.String(), stdin: s.in})
-	case f.NArg() > 0:
-		path, err := filepath.Abs(f.Arg(0))
+		given := false
+		f.Visit(func(f *flag.Flag) { given = given || f.Name == "e" })
+		if given && f.NArg() > 0 {
+			return statusUsage, misuse("-e and the file %q exclude each other", f.Arg(0))
+		}
+		if !given && f.NArg() > 0 {
+			if err := isFile(f.Arg(0)); err != nil {
+				return statusUsage, err
+			}
+		}
+		lang, spec, err := c.spec()
 		if err != nil {
 			return statusFailed, err
 		}
-		code, err := lang.file(&spec, path, f.Arg(0), f.Args()[1:])
-		if err != nil {
-			return statusFailed, fmt.Errorf("cannot run the file: %w", err)
+		spec, status, err := lang.with(s, spec, with)
+		if err != nil || status != statusDone {
+			return status, err
 		}
-		return runProgram(s, lang, spec, program{code: code, stdin: s.in})
-	case terminal.Usable():
-		return interact(lang, spec)
+		switch {
+		case given:
+			return runProgram(s, lang, spec, program{code: code.String(), stdin: s.in})
+		case f.NArg() > 0:
+			path, err := filepath.Abs(f.Arg(0))
+			if err != nil {
+				return statusFailed, err
+			}
+			code, err := lang.file(&spec, path, f.Arg(0), f.Args()[1:])
+			if err != nil {
+				return statusFailed, fmt.Errorf("cannot run the file: %w", err)
+			}
+			return runProgram(s, lang, spec, program{code: code, stdin: s.in})
+		case terminal.Usable():
+			return interact(lang, spec)
+		}
+		if term.IsTerminal(int(s.in.Fd())) {
+			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
+		}
+		text, err := io.ReadAll(io.LimitReader(s.in, supervisor.MaxInputBytes+1))
+		if err != nil {
+			return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
+		}
+		return runProgram(s, lang, spec, program{code: string(text)})
 	}
-	if term.IsTerminal(int(s.in.Fd())) {
-		fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
-	}
-	text, err := io.ReadAll(io.LimitReader(s.in, supervisor.MaxInputBytes+1))
-	if err != nil {
-		return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
-	}
-	return runProgram(s, lang, spec, program{code: string(text)})
+
 }
 
 // isFile says what is wrong with a word that is neither a command nor a file.
@@ -187,7 +189,7 @@ func isFile(name string) error {
 		return misuse("cannot run %s: %v", name, errors.Unwrap(err))
 	}
 	var names []string
-	for _, c := range commands() {
+	for _, c := range commands()[1:] {
 		names = append(names, c.name)
 	}
 	if n := nearest(name, names); n != "" {

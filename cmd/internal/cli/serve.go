@@ -31,37 +31,39 @@ type serveOptions struct {
 }
 
 // serve keeps sessions alive for clients, at a socket.
-func serve(s streams, args []string) (int, error) {
+func serve(f *flag.FlagSet) action {
 	var o serveOptions
-	f := newFlags("serve")
-	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), "")
-	f.StringVar(&o.sessionDir, "session-dir", "", "")
-	f.StringVar(&o.log, "log", "", "")
-	f.DurationVar(&o.idleExit, "idle-exit", 0, "")
-	f.DurationVar(&o.cullIdle, "cull-idle", 0, "")
-	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, "")
-	f.BoolVar(&o.quiet, "quiet", false, "")
-	f.BoolVar(&o.detach, "detach", false, "")
-	if err := parse(f, args); err != nil {
-		return statusUsage, err
-	}
-	if err := nothingAfter(f); err != nil {
-		return statusUsage, err
-	}
-	for name, d := range map[string]time.Duration{"idle-exit": o.idleExit, "cull-idle": o.cullIdle} {
-		if d < 0 || d > 0 && d < time.Second {
-			return statusUsage, misuse("--%s %s: want at least 1s, or 0 for never", name, d)
+	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
+	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirWords)
+	f.StringVar(&o.log, "log", "", "`FILE` say there what there is to say, not on standard error")
+	f.DurationVar(&o.idleExit, "idle-exit", 0, "`DURATION` end when nobody has used the daemon for so long; 0 is never")
+	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions that nobody has used for so long; 0 is never")
+	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
+	f.BoolVar(&o.quiet, "quiet", false, "do not say what happens")
+	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
 		}
+		if err := nothingAfter(f); err != nil {
+			return statusUsage, err
+		}
+		for name, d := range map[string]time.Duration{"idle-exit": o.idleExit, "cull-idle": o.cullIdle} {
+			if d < 0 || d > 0 && d < time.Second {
+				return statusUsage, misuse("--%s %s: want at least 1s, or 0 for never", name, d)
+			}
+		}
+		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
+			return statusUsage, misuse("--max-sessions %d: want 1 to %d", o.maxSessions, daemon.MaxSessions)
+		}
+		ctx, stop := catchSignals(os.Interrupt)
+		defer stop()
+		if o.detach {
+			return serveDetached(ctx, s, f)
+		}
+		return o.serve(ctx, s)
 	}
-	if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
-		return statusUsage, misuse("--max-sessions %d: want 1 to %d", o.maxSessions, daemon.MaxSessions)
-	}
-	ctx, stop := catchSignals(os.Interrupt)
-	defer stop()
-	if o.detach {
-		return serveDetached(ctx, s, f)
-	}
-	return o.serve(ctx, s)
+
 }
 
 // serveDetached starts the daemon anew as a process of its own, and returns once it

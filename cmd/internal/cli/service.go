@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,71 +21,73 @@ import (
 const serviceIdleExit = 24 * time.Hour
 
 // serviceCommand has a service manager start repl serve.
-func serviceCommand(s streams, args []string) (int, error) {
-	f := newFlags("service")
-	socket := f.String("socket", "", "")
-	idleExit := f.Duration("idle-exit", serviceIdleExit, "")
-	dryRun := f.Bool("dry-run", false, "")
-	words, err := parseAnywhere(f, args)
-	if err != nil {
-		return statusUsage, err
-	}
-	if len(words) == 0 || !slices.Contains([]string{"print", "install", "uninstall"}, words[0]) {
-		return statusUsage, misuse("service needs one of install, uninstall, print")
-	}
-	if len(words) > 2 || len(words) == 2 && words[0] != "print" {
-		return statusUsage, misuse("service %s takes no argument %q", words[0], words[len(words)-1])
-	}
-	if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
-		return statusUsage, misuse("--idle-exit %s: want at least 1s, or 0 for never", *idleExit)
-	}
-	o := service.Options{IdleExit: *idleExit, Path: os.Getenv("PATH")}
-	if *socket != "" {
-		if o.Socket, err = filepath.Abs(*socket); err != nil {
+func serviceCommand(f *flag.FlagSet) action {
+	socket := f.String("socket", "", "`PATH` where the daemon listens; the usual place without it")
+	idleExit := f.Duration("idle-exit", serviceIdleExit, "`DURATION` the daemon ends when nobody has used it for so long; 0 is never")
+	dryRun := f.Bool("dry-run", false, "only say what would be done")
+	return func(s streams, args []string) (int, error) {
+		words, err := parseAnywhere(f, args)
+		if err != nil {
+			return statusUsage, err
+		}
+		if len(words) == 0 || !slices.Contains([]string{"print", "install", "uninstall"}, words[0]) {
+			return statusUsage, misuse("service needs one of install, uninstall, print")
+		}
+		if len(words) > 2 || len(words) == 2 && words[0] != "print" {
+			return statusUsage, misuse("service %s takes no argument %q", words[0], words[len(words)-1])
+		}
+		if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
+			return statusUsage, misuse("--idle-exit %s: want at least 1s, or 0 for never", *idleExit)
+		}
+		o := service.Options{IdleExit: *idleExit, Path: os.Getenv("PATH")}
+		if *socket != "" {
+			if o.Socket, err = filepath.Abs(*socket); err != nil {
+				return statusFailed, err
+			}
+		}
+		if o.Executable, err = install.Self(os.Args[0]); err != nil {
 			return statusFailed, err
 		}
-	}
-	if o.Executable, err = install.Self(os.Args[0]); err != nil {
-		return statusFailed, err
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return statusFailed, err
-	}
-	places := service.Places{Home: home, UID: os.Getuid()}
-	if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
-		places.Config = config
-	}
-	if len(words) == 2 {
-		return printService(s, words[1], places, o)
-	}
-	manager, err := service.Find()
-	if err != nil {
-		return statusFailed, err
-	}
-	if words[0] == "print" {
-		return printService(s, manager.Name, places, o)
-	}
-	var steps []service.Step
-	if words[0] == "install" {
-		steps, err = manager.Install(places, o)
-	} else {
-		steps, err = manager.Uninstall(places)
-	}
-	if err != nil {
-		return statusFailed, err
-	}
-	if len(steps) == 0 {
-		fmt.Fprintln(s.err, "repl: no service of repl's is installed")
-		return statusDone, nil
-	}
-	status, err := doSteps(s, steps, *dryRun)
-	if words[0] == "install" {
-		if on, known := lingering(context.Background(), strconv.Itoa(places.UID)); known && !on {
-			fmt.Fprintf(s.err, "repl: %s\n", notLingering)
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return statusFailed, err
 		}
+		places := service.Places{Home: home, UID: os.Getuid()}
+		if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
+			places.Config = config
+		}
+		if len(words) == 2 {
+			return printService(s, words[1], places, o)
+		}
+		manager, err := service.Find()
+		if err != nil {
+			return statusFailed, err
+		}
+		if words[0] == "print" {
+			return printService(s, manager.Name, places, o)
+		}
+		var steps []service.Step
+		if words[0] == "install" {
+			steps, err = manager.Install(places, o)
+		} else {
+			steps, err = manager.Uninstall(places)
+		}
+		if err != nil {
+			return statusFailed, err
+		}
+		if len(steps) == 0 {
+			fmt.Fprintln(s.err, "repl: no service of repl's is installed")
+			return statusDone, nil
+		}
+		status, err := doSteps(s, steps, *dryRun)
+		if words[0] == "install" {
+			if on, known := lingering(context.Background(), strconv.Itoa(places.UID)); known && !on {
+				fmt.Fprintf(s.err, "repl: %s\n", notLingering)
+			}
+		}
+		return status, err
 	}
-	return status, err
+
 }
 
 // doSteps carries steps out, or only says them. After a command that failed no other

@@ -1,21 +1,24 @@
 package cli
 
 import (
+	"flag"
 	"fmt"
 	"runtime/debug"
 )
 
 // version says what this is, for reports.
-func version(s streams, args []string) (int, error) {
-	f := newFlags("version")
-	if err := parse(f, args); err != nil {
-		return statusUsage, err
+func version(f *flag.FlagSet) action {
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
+		}
+		if err := nothingAfter(f); err != nil {
+			return statusUsage, err
+		}
+		fmt.Fprintf(s.out, "repl %s (%s)\n", programVersion(), buildSettings())
+		return statusDone, nil
 	}
-	if err := nothingAfter(f); err != nil {
-		return statusUsage, err
-	}
-	fmt.Fprintf(s.out, "repl %s (%s)\n", programVersion(), buildSettings())
-	return statusDone, nil
+
 }
 
 // programVersion is the module's, as the go command recorded it.

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestComplete_OffersWhatCanStandThere(t *testing.T) {
+	t.Setenv("REPL_SOCKET", t.TempDir()+"/none")
+	for _, test := range []struct{ before, word, want string }{
+		{"", "in", ":files input interrupt install"},
+		{"", "--la", "--lang"},
+		{"", "zzz", ":files"},
+		{"--lang", "", "python r"},
+		{"--lang", "p", "python"},
+		{"--lang", "--dir", ""}, // it is a value
+		{"", "--lang=p", "--lang=python"},
+		{"--lang =", "p", "python"}, // as bash says it
+		{"--dir", "x", ":dirs"},
+		{"--lang r script.R", "--l", ":files"}, // the program's own
+		{"--lang r --", "--l", ":files"},
+		{"mcp", "--s", "--session-dir --socket --stdin"},
+		{"mcp --stdin", "", "auto model ask deny"},
+		{"mcp --daemon", "--na", "--name"}, // it needs no value
+		{"mcp --daemon =", "", "auto"},
+		{"mcp", "", ""},
+		{"install", "c", "claude codex copilot cline continue cursor claude-desktop"},
+		{"install codex --scope", "", "user project"},
+		{"install --scope project codex", "z", "zed"},
+		{"service", "", "install uninstall print"},
+		{"service print", "", "systemd launchd"},
+		{"service print launchd", "", ""},
+		{"ctl", "s", "status stop"},
+		{"ctl status", "", ""},
+		{"worker", "", "check"},
+		{"worker check", "x", ":files"},
+		{"worker check ./w", "--t", ":files"},
+		{"worker check --dialect", "", "python r"},
+		{"export --format", "", "py ipynb txt R"},
+		{"recover --to", "n", "notebook"},
+		{"completion", "", "bash zsh fish powershell"},
+		{"help", "se", "sessions serve service"},
+		{"attach", "", ""}, // no daemon runs
+		{"attach --keyboard", "x", ""},
+	} {
+		var got []string
+		for _, o := range complete(strings.Fields(test.before), test.word) {
+			got = append(got, o.word)
+		}
+		if !slices.Equal(got, strings.Fields(test.want)) && strings.Join(got, " ") != test.want {
+			t.Errorf("repl %s %q: got %q, want %q", test.before, test.word, got, test.want)
+		}
+	}
+}
+
+func TestCompletion_HasAScriptForEachShell(t *testing.T) {
+	for _, shell := range shellNames() {
+		if status, out, err := runLine(t, "completion", shell); status != 0 || !strings.Contains(out, "completion") || err != "" {
+			t.Errorf("%s: got status %d and %q", shell, status, err)
+		}
+	}
+	for _, args := range [][]string{{"completion"}, {"completion", "tcsh"}, {"completion", "../cli.go"}} {
+		if status, out, err := runLine(t, args...); status != statusUsage || out != "" || !strings.Contains(err, "bash, zsh") {
+			t.Errorf("%q: got status %d, %q and %q", args, status, out, err)
+		}
+	}
+}

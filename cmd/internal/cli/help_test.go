@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+func TestCommands_LackNoWords(t *testing.T) {
+	placeholder := regexp.MustCompile(`^([A-Z]+(:[A-Z]+)?|[A-Za-z]+(\|[A-Za-z]+)+|auto)$`)
+	for _, c := range commands() {
+		if c.says == "" || strings.Contains(c.says, "\n") || !slices.Contains(groups(), c.group) {
+			t.Errorf("%s: got %q in group %q", c.fullName(), c.says, c.group)
+		}
+		for i, line := range strings.Split(c.page(), "\n") {
+			if len(line) > 80 {
+				t.Errorf("%s: line %d has %d characters: %q", c.fullName(), i+1, len(line), line)
+			}
+		}
+		f, _ := c.flags()
+		for _, o := range c.options() {
+			takesValue := true
+			if b, ok := f.Lookup(o.name).Value.(interface{ IsBoolFlag() bool }); ok {
+				takesValue = !b.IsBoolFlag() || o.name == "daemon"
+			}
+			if o.words == "" || strings.Contains(o.words, "`") || takesValue != (o.value != "") {
+				t.Errorf("%s %s: placeholder %q and words %q", c.fullName(), dashed(o.name), o.value, o.words)
+			}
+			if o.value != "" && !placeholder.MatchString(o.value) {
+				t.Errorf("%s %s: %q is no placeholder", c.fullName(), dashed(o.name), o.value)
+			}
+		}
+	}
+}
+
+// A command reads its line with the flags that it defines, wherever they stand: what is
+// behind one that it takes is refused.
+func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
+	values := map[string]string{"N": "1", "DURATION": "1h", "CODE": "1", "DIR": t.TempDir()}
+	for _, c := range commands() {
+		for _, o := range c.options() {
+			form := strings.Fields(o.form())
+			if len(form) == 2 {
+				form[1], _, _ = strings.Cut(form[1], "|")
+				if v := values[form[1]]; v != "" {
+					form[1] = v
+				}
+			}
+			form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
+			args := append(strings.Fields(c.name), append(form, "--no-such-flag")...)
+			if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
+				t.Errorf("repl %q: got status %d and %q", args, status, err)
+			}
+		}
+	}
+}
+
+func TestHelp_DocsCommandsIsTheTable(t *testing.T) {
+	kept, err := os.ReadFile("../../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(kept), "\r\n", "\n") != commandsMarkdown() {
+		t.Error("docs/commands.md is not what the table gives: go run ./cmd/repl help --markdown > docs/commands.md")
+	}
+}
+
+func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
+	if daemonIdle != 24*time.Hour || hours(daemonIdle) != "24 hours" || hours(15*time.Minute) != "15 minutes" || hours(time.Hour) != "1 hour" {
+		t.Errorf("hours: %s", hours(daemonIdle))
+	}
+	for topic, figures := range map[string][]string{
+		"mcp": {
+			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdle), hours(mcpserver.DefaultIdle) + " without it",
+			fmt.Sprintf("0 is never; %d without it", mcpserver.DefaultImageSide),
+		},
+		"serve":    {fmt.Sprintf("at most %d; %d without it", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
+		"service":  {hours(serviceIdleExit) + " without it"},
+		"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
+		"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
+		"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},
+	} {
+		_, page, _ := runLine(t, "help", topic)
+		text := strings.Join(strings.Fields(page), " ")
+		for _, figure := range figures {
+			if !strings.Contains(text, figure) {
+				t.Errorf("repl help %s does not say %q:\n%s", topic, figure, page)
+			}
+		}
+		if regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {
+			t.Errorf("%s has a figure that nobody filled in:\n%s", topic, page)
+		}
+	}
+}
+
+// The pages that a person wrote name only what there is, and the first all flags of
+// repl alone.
+func TestHelp_WhatAPersonWroteIsInTheTable(t *testing.T) {
+	var flags []string
+	for _, c := range commands() {
+		for _, o := range c.options() {
+			flags = append(flags, dashed(o.name))
+		}
+	}
+	for _, topic := range []string{pageRepl, pageSessions} {
+		text, err := pageText(topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range commands() {
+			text += c.text
+		}
+		for _, named := range regexp.MustCompile(`(?m)^  repl ([a-z]+)( |$)`).FindAllStringSubmatch(text, -1) {
+			if _, ok := commandNamed(named[1]); !ok {
+				t.Errorf("%s: there is no repl %s", topic, named[1])
+			}
+		}
+		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(text, -1) {
+			if !slices.Contains(flags, flag) {
+				t.Errorf("%s: no command has %s", topic, flag)
+			}
+		}
+	}
+	text, err := pageText(pageRepl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range commands()[0].options() {
+		if !strings.Contains(text, dashed(o.name)+" ") {
+			t.Errorf("repl help does not name %s", dashed(o.name))
+		}
+	}
+	for _, client := range clientNames() {
+		if client != "claude" && !regexp.MustCompile(`\b`+client+`\b`).MatchString(text) {
+			t.Errorf("repl help does not name the client %s", client)
+		}
+	}
+}
+
+func TestHelp_TheManualIsRoffWithoutStrayRequests(t *testing.T) {
+	status, text, _ := runLine(t, "help", "--man")
+	if status != 0 || !strings.HasPrefix(text, ".TH REPL 1 ") {
+		t.Fatalf("got status %d and %.40q", status, text)
+	}
+	request := regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|B|br|nf|fi)\b`)
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !request.MatchString(line) {
+			t.Errorf("line %d is a request that nobody meant: %q", i+1, line)
+		}
+	}
+	for _, c := range commands() {
+		if !strings.Contains(text, "\n.SS "+roff(c.usage())) {
+			t.Errorf("the manual lacks %s", c.fullName())
+		}
+		for _, o := range c.options() {
+			if !strings.Contains(text, "\n.B "+roff(o.form())+roff(o.words)) {
+				t.Errorf("the manual lacks %s %s", c.fullName(), o.form())
+			}
+		}
+	}
+	if got := roff(".x 'y' \\ -z\n"); got != "\\&.x \\(aqy\\(aq \\e \\-z\n" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+)
+
+// An action runs a command with the arguments behind its name. Its error is printed; a
+// *usageError among them makes the exit status 2.
+type action func(s streams, args []string) (status int, err error)
+
+// A command is one word of the command line. All help, the completion of the shells,
+// the manual page and docs/commands.md are made of this.
+type command struct {
+	name  string // "" is repl alone
+	args  string // behind the flags: see placeholder
+	says  string // one line
+	text  string // what the flags do not say; "" where that is nothing
+	group string
+
+	// define adds the flags, with their words, and returns what runs the command when
+	// they are parsed. It has no other effect.
+	define func(f *flag.FlagSet) action
+
+	// words are the values of CLIENT or TOPIC.
+	words func() []string
+}
+
+// The groups of commands, in the order of the help.
+const (
+	groupCode     = "Run code"
+	groupSessions = "Sessions that outlive whoever uses them"
+	groupAgents   = "Agents and editors"
+	groupMore     = "More"
+)
+
+func groups() []string { return []string{groupCode, groupSessions, groupAgents, groupMore} }
+
+// commands are all there are; repl alone is the first.
+func commands() []command {
+	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
+	return []command{
+		{group: code, args: "[FILE [ARG ...]]", says: "Python or R at this terminal, or run a program", text: replText, define: repl},
+		{group: ours, name: "serve", says: "keep sessions alive at a socket of your own, until Ctrl-C or repl ctl stop", define: serve},
+		{group: ours, name: "list", says: "the sessions and what they do", define: listSessions},
+		{group: ours, name: "exec", args: "SESSION", says: "run code in a session, which is made if needed", text: execText(), define: execIn},
+		{group: ours, name: "input", args: "SESSION", says: "answer what a session waits for", define: inputTo},
+		{group: ours, name: "attach", args: "SESSION", says: "see what happened in a session, and type into it", text: attachText, define: attach},
+		{group: ours, name: "events", args: "SESSION", says: "everything that happened in a session; with --json one object a line", define: showEvents},
+		{group: ours, name: "export", args: "SESSION", says: "the inputs that succeeded in a session, as a script or a notebook", define: exportFrom},
+		{group: ours, name: "recover", args: "[NAME]", says: "sessions that were lost in the last day, or what was run in one", text: recoverText, define: recoverLost},
+		{group: ours, name: "wait", args: "SESSION", says: "wait until a session has nothing to do", text: waitText(), define: waitFor},
+		{group: ours, name: "interrupt", args: "SESSION", says: "stop what a session runs; its variables stay", define: interruptIn},
+		{group: ours, name: "reset", args: "SESSION", says: "start the runtime of a session anew", define: resetIn},
+		{group: ours, name: "close", args: "SESSION", says: "end a session", define: closeIn},
+		{group: ours, name: "clients", args: "[SESSION]", says: "who is connected, since when, and what they do", define: listClients},
+		{group: ours, name: "detach", args: "[CLIENT]", says: "end somebody's connection; their turns go on", text: "repl clients names the CLIENTs.", define: detachClient},
+		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", says: "the daemon itself", text: ctlText, define: ctl},
+		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", says: "have systemd or launchd start repl serve", text: "print takes the name of a manager that need not be here.", define: serviceCommand},
+		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang there are all languages.", define: mcp},
+		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
+		{group: more, name: "doctor", says: "the runtimes that are used and why, and what works here", text: "Without --lang these are all languages.", define: doctor},
+		{group: more, name: "worker", args: "check COMMAND [ARG ...]", says: "does a program keep the promises of the worker protocol?", define: worker},
+		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "have a shell complete this command", text: completionText, define: completion},
+		{group: more, name: "version", says: "the version of this program", define: version},
+		{group: more, name: "help", args: "[TOPIC]", says: "this help; a TOPIC is repl, commands, sessions or a command", define: help, words: topics},
+	}
+}
+
+const (
+	replText = `Without FILE and -e, and at a terminal, this is a session for you. Else it is a
+program: FILE, what -e says, or what comes through the pipe. It ends with the
+status of the code.
+
+Without --lang it is Python. Without --python: the active virtual or conda
+environment, else the nearest .venv, else .python-version, else python3 on PATH.
+Without --r: R_HOME, the active conda environment, else R on PATH.`
+
+	attachText = `Ctrl-C interrupts, Ctrl-D detaches. --watch needs no terminal. One writer at a
+time: while a turn of yours runs, nobody else can answer for it. What others
+typed is shown with their names, and their readers see yours.`
+
+	recoverText = `A session is lost when the daemon or the server that had it was killed. With its
+NAME this writes down what was run in it, to do it again.`
+
+	ctlText = `status   what the daemon is and does
+pause    no new work until resume
+resume   the end of a pause
+drain    finish the work that there is, then end
+stop     end, and all sessions with it`
+
+	completionText = `bash:        source <(repl completion bash)       in ~/.bashrc
+zsh:         source <(repl completion zsh)        in ~/.zshrc, behind compinit
+fish:        repl completion fish | source        in ~/.config/fish/config.fish
+PowerShell:  repl completion powershell | Out-String | Invoke-Expression
+             in the file that $PROFILE names
+
+Names of sessions come from the daemon, if one runs.`
+)
+
+func execText() string {
+	return filled(fmt.Sprintf("The code is that of -e, else that of standard input. --lang, --dir, --with and "+
+		"--cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
+		"status is %d when the code is still running after --wait, %d when it waits for input.", statusRunning, statusWaiting), 80)
+}
+
+func waitText() string {
+	return filled(fmt.Sprintf("The exit status is %d when it is still running after --timeout, %d when it waits for input.", statusRunning, statusWaiting), 80)
+}
+
+func installText() string {
+	return filled("A CLIENT is one of "+strings.Join(clientNames(), ", ")+". The rest of its file stays as it is.", 80)
+}
+
+// Words of flags that several commands have.
+const (
+	codeWords       = "`CODE` run this; several are the lines of one program"
+	withWords       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
+	sessionDirWords = "`DIR` where transcripts are, while sessions live"
+	outputWords     = "`FILE` write to this file, not to standard output"
+)
+
+func langWords() string {
+	return "`" + languageChoices() + "` the language"
+}
+
+func languageChoices() string {
+	var names []string
+	for _, l := range languages() {
+		names = append(names, l.name)
+	}
+	return strings.Join(names, "|")
+}
+
+func formatWords() string {
+	var all []string
+	for _, l := range languages() {
+		for _, f := range l.export.Formats() {
+			if !slices.Contains(all, f) {
+				all = append(all, f)
+			}
+		}
+	}
+	return "`" + strings.Join(all, "|") + "` the form; a script without it"
+}
+
+func stdinWords() string {
+	var all []string
+	for _, p := range mcpserver.StdinPolicies() {
+		all = append(all, string(p))
+	}
+	return "`" + strings.Join(all, "|") + "` who answers code that reads its input: the model, but you where it is a secret (auto); the model; you (ask); or nobody, so that it gets end of file (deny)"
+}
+
+func clientNames() []string {
+	var names []string
+	for _, c := range install.Clients() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// topics are what repl help takes.
+func topics() []string {
+	all := []string{pageRepl, pageCommands, pageSessions}
+	for _, c := range commands()[1:] {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// flags is a new set of the command's flags, and what runs it with them.
+func (c command) flags() (*flag.FlagSet, action) {
+	f := newFlags(c.fullName())
+	if c.name != "" {
+		f = newFlags(c.name)
+	}
+	return f, c.define(f)
+}
+
+func (c command) fullName() string { return strings.TrimSpace("repl " + c.name) }
+
+// usage is the command with its arguments.
+func (c command) usage() string {
+	text := c.fullName()
+	if len(c.options()) > 0 {
+		text += " [FLAG ...]"
+	}
+	return strings.TrimSpace(text + " " + c.args)
+}
+
+// An option is a flag as the help shows it.
+type option struct {
+	name     string
+	value    string // the placeholder; "" for a flag that has no value
+	optional bool   // the value
+	words    string
+}
+
+// options are a command's, by name.
+func (c command) options() []option {
+	f, _ := c.flags()
+	var all []option
+	f.VisitAll(func(one *flag.Flag) { all = append(all, optionOf(one)) })
+	return all
+}
+
+// optionOf reads the words of a flag: the placeholder in back quotes, then what it
+// does. A default is added, unless the words say it ("without it").
+func optionOf(f *flag.Flag) option {
+	o := option{name: f.Name, words: f.Usage}
+	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
+		o.value, o.words, _ = strings.Cut(rest, "` ")
+	}
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	o.optional = ok && b.IsBoolFlag()
+	value := f.DefValue
+	if d, err := time.ParseDuration(value); err == nil && d >= time.Minute {
+		value = hours(d)
+	}
+	if !o.optional && !slices.Contains([]string{"", "0", "0s"}, value) && !strings.Contains(o.words, "without it") {
+		o.words += "; " + value + " without it"
+	}
+	return o
+}
+
+// form is the option as it is typed.
+func (o option) form() string {
+	switch {
+	case o.value == "":
+		return dashed(o.name)
+	case o.optional:
+		return dashed(o.name) + "[=" + o.value + "]"
+	}
+	return dashed(o.name) + " " + o.value
+}
