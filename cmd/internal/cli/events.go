@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -83,6 +84,11 @@ func printEvent(w io.Writer, e timeline.Event) error {
 // follow shows a session's events behind a cursor: those that there are, and with
 // live all that come.
 func follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+	ctx, unread := context.WithCancel(ctx)
+	defer unread()
+	if out, ok := s.out.(*os.File); ok && live {
+		whenUnread(out, unread) // there may be no next event for long
+	}
 	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: author()})
 	if err != nil {
 		return statusFailed, err
