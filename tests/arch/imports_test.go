@@ -126,6 +126,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
 		"github.com/vmihailenco/msgpack":         "ipc",
 		"golang.org/x/image":                     "cmd/internal/mcpserver",
+		"golang.org/x/text":                      "cmd/internal/terminal",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
 		"github.com/pelletier/go-toml":           "cmd/internal/install",
 	}
