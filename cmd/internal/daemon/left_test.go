@@ -71,6 +71,13 @@ func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
 func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 	r := start(t, func(o *daemon.Options) { o.IdleExit = 50 * time.Millisecond })
 	c := r.dial()
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
+		t.Fatal(err)
+	}
+	kept := r.dial() // between two rounds nothing else keeps the daemon from its idle exit
+	if _, err := kept.Subscribe(t.Context(), client.SubscribeParams{Session: "kept"}); err != nil {
+		t.Fatal(err)
+	}
 	for range 70 {
 		r.session(c)
 		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
@@ -86,6 +93,9 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 		if err != session.ErrClosed {
 			t.Fatal(err)
 		}
+	}
+	if err := kept.Close(); err != nil {
+		t.Fatal(err)
 	}
 	if err := <-r.served; err != nil { // though the connection is there
 		t.Errorf("it ended with %v", err)
