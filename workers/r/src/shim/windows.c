@@ -246,6 +246,26 @@ void own_path(char *to, size_t room, const char *home) {
 
 uint64_t own_number(void) { return GetCurrentProcessId(); }
 
+/* R ends by exit() of its own C library. The reader thread still runs then: what it is in
+ * the middle of is waited for, and nothing follows. */
+static int __cdecl at_exit(void) {
+	console_end();
+	take(&sending);
+	out = INVALID_HANDLE_VALUE;
+	leave(&sending);
+	return 0;
+}
+
+static void watch_exit(void) {
+	HMODULE library = GetModuleHandleW(L"ucrtbase.dll");
+	FARPROC found = library != NULL ? GetProcAddress(library, "_crt_atexit") : NULL;
+	int(__cdecl * with)(int(__cdecl *)(void));
+	memcpy(&with, &found, sizeof found);
+	if (found != NULL)
+		with(at_exit);
+}
+
+/* For an end that is not by exit(). */
 BOOL WINAPI DllMain(HINSTANCE self, DWORD why, void *ends) {
 	(void)self;
 	/* All other threads are gone. If one was in the middle of a frame, no other may follow. */
@@ -335,6 +355,7 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 	uintptr_t limit = *stack_limit; /* R has taken something off */
 	R_SetParams(&s);
 	*stack_limit = limit;
+	watch_exit();
 	*output_file = *console_file = NULL; /* while they are set, R writes there itself */
 	return NULL;
 }
