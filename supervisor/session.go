@@ -150,7 +150,7 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 		return 0, err
 	}
 	if len(code) > MaxInputBytes {
-		return 0, refuse(session.KindTooLarge, "the input has %d bytes; at most %d fit", len(code), MaxInputBytes)
+		return 0, refuse(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
 	}
 	t := &turn{s: s, done: make(chan struct{}), input: []byte(code), author: author}
 	t.lastLine = lastLineOf(code)
