@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,24 +180,25 @@ os.register_at_fork(after_in_child=forked)
 		goOn := filepath.Join(dir, "go")
 		w.Begin(fmt.Sprintf("import os; print('up', flush=True)\nwhile not os.path.exists(%q): pass\npid = os.fork()\nif pid == 0: os._exit(7)\nos.waitpid(pid, 0)[1] >> 8", goOn))
 		w.Await("up")
-		w.Tell(ipc.Query{ID: 5, Kind: ipc.QueryParse, Text: "1"}) // in the pipe when it forks
+		w.Tell(ipc.Query{ID: 5, Kind: ipc.QueryVariables}) // in the pipe when it forks
 		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.Finish().Wants(t, "7\n")
-		// The shutdown is behind the query: its end comes behind the answer.
-		w.Tell(ipc.Shutdown{GraceMS: 1000})
-		answered := false
+		r := w.Finish()
+		r.Wants(t, "7\n")
+		w.Tell(ipc.Query{ID: 6, Kind: ipc.QueryParse, Text: "1"}) // is answered behind the one before
 		for over := false; !over; {
-			switch w.Next().(type) {
-			case ipc.QueryResult:
-				answered = true
-			case ipc.SessionEnd:
-				over = true
-			}
+			e := w.Next()
+			r.Events = append(r.Events, e)
+			last, ok := e.(ipc.QueryResult)
+			over = ok && last.ID == 6
 		}
-		if !answered {
-			t.Error("the fork has taken the query")
+		// Whoever answers behind the fork's end knows the variable pid, and the fork does not.
+		if !slices.ContainsFunc(r.Events, func(e any) bool {
+			answer, ok := e.(ipc.QueryResult)
+			return ok && answer.ID == 5 && slices.ContainsFunc(answer.Variables, func(v ipc.Variable) bool { return v.Name == "pid" })
+		}) {
+			t.Errorf("the fork has taken the query: %+v", r.Events)
 		}
 	})
 }
