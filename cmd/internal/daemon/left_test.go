@@ -238,7 +238,7 @@ func TestCull_OnlyWhatNobodyUses(t *testing.T) {
 	const unused = 100 * time.Millisecond
 	r := start(t, func(o *daemon.Options) { o.CullIdle = unused })
 	c := r.dial()
-	for name, input := range map[string]string{"idle": "print x", "running": "sleep", "waiting": "wait name? ", "watched": "print x"} {
+	for name, input := range map[string]string{"idle": "print x", "running": "sleep", "waiting": "wait name? ", "watched": "sleep"} {
 		if _, err := c.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
@@ -250,6 +250,9 @@ func TestCull_OnlyWhatNobodyUses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it has run until somebody watched
 		t.Fatal(err)
 	}
 	r.until("the idle one is closed", func() bool { return r.names(c) == "kept running waiting watched" })
