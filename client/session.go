@@ -244,10 +244,3 @@ func (s *Session) Release(ctx context.Context) error {
 	})
 	return err
 }
-
-// IsGone reports whether err says that the daemon cannot be reached, or that the
-// session is not there any more.
-func IsGone(err error) bool {
-	kind := session.KindOf(err)
-	return kind == KindUnreachable || kind == KindDetached || kind == session.KindClosed
-}

@@ -80,6 +80,11 @@ var (
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "there is no output file"}
 )
 
+// Errorf is an error of a kind, in these words.
+func Errorf(kind Kind, format string, args ...any) error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
 // KindOf is the kind of err; "" when it has none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -10,8 +10,3 @@ import (
 func startError(name string, cause error) error {
 	return &session.Error{Kind: session.KindStart, Message: fmt.Sprintf("session %q did not start: %v", name, cause), Cause: cause}
 }
-
-// refuse is an error of the same kind as sentinel, in these words.
-func refuse(kind session.Kind, format string, args ...any) error {
-	return &session.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
-}

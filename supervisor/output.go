@@ -17,13 +17,13 @@ func (s *Session) Output(_ context.Context, q session.OutputQuery) (session.Outp
 	case q.Grep != "":
 		re, err := regexp.Compile(q.Grep)
 		if err != nil {
-			return out, refuse(session.KindInvalid, "grep: %v", err)
+			return out, session.Errorf(session.KindInvalid, "grep: %v", err)
 		}
 		if q.Max == 0 {
 			q.Max = session.DefaultMatches
 		}
 		if q.Max < 0 || q.Max > session.MaxMatches {
-			return out, refuse(session.KindInvalid, "max is %d: use 1 to %d", q.Max, session.MaxMatches)
+			return out, session.Errorf(session.KindInvalid, "max is %d: use 1 to %d", q.Max, session.MaxMatches)
 		}
 		lines, err := s.log.Grep(re, q.Max)
 		out.Lines = append(out.Lines, lines...)
@@ -31,7 +31,7 @@ func (s *Session) Output(_ context.Context, q session.OutputQuery) (session.Outp
 	case q.From == 0 && q.To == 0:
 		return out, nil
 	case q.From < 1 || q.To < q.From:
-		return out, refuse(session.KindInvalid, "lines %d to %d: give 1 <= from <= to", q.From, q.To)
+		return out, session.Errorf(session.KindInvalid, "lines %d to %d: give 1 <= from <= to", q.From, q.To)
 	}
 	lines, err := s.log.Lines(q.From, q.To)
 	for i, text := range lines {

@@ -150,9 +150,9 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 		return 0, err
 	}
 	if len(code) > MaxInputBytes {
-		return 0, refuse(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
+		return 0, session.Errorf(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
 	}
-	t := &turn{s: s, done: make(chan struct{}), input: []byte(code), author: author}
+	t := &turn{s: s, input: []byte(code), author: author}
 	t.lastLine = lastLineOf(code)
 	known := s.terminalReaders()
 	s.missFiles()
@@ -291,7 +291,6 @@ func (s *Session) endLocked(outcome timeline.Outcome, e *ipc.RuntimeError, promp
 
 func (t *turn) finishLocked(outcome timeline.Outcome) {
 	t.outcome, t.input = outcome, nil
-	close(t.done)
 	t.s.signalLocked()
 }
 
@@ -456,7 +455,7 @@ func (s *Session) start(ctx context.Context) error {
 	}
 	s.generation++
 	s.rung = ""
-	s.turn = &turn{s: s, done: make(chan struct{}), before: s.log.Last(), started: time.Now()}
+	s.turn = &turn{s: s, before: s.log.Last(), started: time.Now()}
 	s.appendLocked(timeline.GenerationStarted{Worker: s.spec.Name + " " + s.spec.Path})
 	generation, size := s.generation, s.o.Size
 	if generation == 1 && s.lost != nil {

@@ -221,7 +221,7 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // The error is session.ErrExists, session.ErrLimit, session.ErrClosed or ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !sessionName.MatchString(name) {
-		return nil, refuse(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+		return nil, session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -256,10 +256,10 @@ func (v *Supervisor) reserve(name string) error {
 		return session.ErrClosed
 	}
 	if _, ok := v.sessions[name]; ok {
-		return refuse(session.KindExists, "a session named %q is open", name)
+		return session.Errorf(session.KindExists, "a session named %q is open", name)
 	}
 	if len(v.sessions) >= v.o.MaxSessions {
-		return refuse(session.KindLimit, "too many sessions: %d are open, close one first", v.o.MaxSessions)
+		return session.Errorf(session.KindLimit, "too many sessions: %d are open, close one first", v.o.MaxSessions)
 	}
 	v.sessions[name] = nil
 	v.opening.Add(1)

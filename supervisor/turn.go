@@ -14,8 +14,7 @@ import (
 // A turn is one input and everything up to the worker's idle. Its number is what
 // callers know it by.
 type turn struct {
-	s    *Session
-	done chan struct{} // closed when the turn has ended
+	s *Session
 
 	// The rest is guarded by s.mu.
 	id       uint64

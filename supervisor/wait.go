@@ -171,7 +171,7 @@ func (s *Session) answerAs(ctx context.Context, author string, id timeline.Seq, 
 	case s.state != session.StateWaiting || s.shown.ID != id:
 		return 0, session.ErrStale
 	case len(in.Data)+len(s.queue.data) > MaxInputBytes:
-		return 0, refuse(session.KindTooLarge, "the answer is too large: at most %d bytes fit", MaxInputBytes)
+		return 0, session.Errorf(session.KindTooLarge, "the answer is too large: at most %d bytes fit", MaxInputBytes)
 	}
 	turn := s.turn.id
 	if len(in.Data) == 0 && !in.EOF {

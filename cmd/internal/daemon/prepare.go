@@ -67,7 +67,7 @@ func (d *Daemon) jobs(p client.CreateParams, spec workers.Spec) ([]*Job, error) 
 	}
 	if len(p.With) > 0 {
 		if d.o.Packages == nil {
-			return nil, refuse(session.KindUnsupported, "this daemon prepares no packages")
+			return nil, session.Errorf(session.KindUnsupported, "this daemon prepares no packages")
 		}
 		job, err := d.o.Packages(p, spec)
 		if err != nil {

@@ -166,7 +166,7 @@ func (e *entry) mayRead(name string, conn *rpc.Conn) error {
 		}
 	}
 	if names >= maxMarks {
-		return refuse(session.KindLimit, "%d readers are the most of one connection in a session", maxMarks)
+		return session.Errorf(session.KindLimit, "%d readers are the most of one connection in a session", maxMarks)
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		p.Language = d.o.Languages[0]
 	}
 	if !slices.Contains(d.o.Languages, p.Language) {
-		return nil, refuse(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages, ", "))
+		return nil, session.Errorf(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages, ", "))
 	}
 	if err := d.admits(); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		err = spec.Err
 	}
 	if err != nil {
-		return nil, refuse(session.KindStart, "%v", err)
+		return nil, session.Errorf(session.KindStart, "%v", err)
 	}
 	jobs, err := d.jobs(p, spec)
 	if err != nil {
@@ -299,9 +299,9 @@ func (d *Daemon) admits() error {
 	defer d.mu.Unlock()
 	switch {
 	case d.draining:
-		return refuse(client.KindDraining, "the daemon is about to end and takes no new work")
+		return session.Errorf(client.KindDraining, "the daemon is about to end and takes no new work")
 	case d.paused:
-		return refuse(client.KindDraining, "the daemon is paused: resume it first")
+		return session.Errorf(client.KindDraining, "the daemon is paused: resume it first")
 	}
 	return nil
 }
@@ -320,7 +320,7 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 		}
 	}
 	if provisional >= maxProvisional {
-		return nil, nil, refuse(session.KindLimit, "%d sessions are being prepared: wait for one, or close one", provisional)
+		return nil, nil, session.Errorf(session.KindLimit, "%d sessions are being prepared: wait for one, or close one", provisional)
 	}
 	name := p.Name
 	for name == "" {
@@ -330,7 +330,7 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 		}
 	}
 	if d.entries[name] != nil {
-		return nil, nil, refuse(session.KindExists, "a session %q is open already", name)
+		return nil, nil, session.Errorf(session.KindExists, "a session %q is open already", name)
 	}
 	e := &entry{
 		name: name, language: p.Language, with: p.With, made: time.Now(), used: time.Now(), cullAfter: d.o.CullIdle,
@@ -353,7 +353,7 @@ func (d *Daemon) openEntry(ctx context.Context, e *entry, spec workers.Spec, job
 	err := d.prepare(ctx, jobs, in, &spec)
 	switch {
 	case errors.Is(err, errForsaken):
-		e.err = refuse(session.KindClosed, "%v", err)
+		e.err = session.Errorf(session.KindClosed, "%v", err)
 	case err != nil:
 		e.err = &rpc.Error{Code: rpc.CodeFailed, Kind: string(session.KindStart), Message: err.Error(), Data: map[string]any{"with": e.with}}
 	default:
@@ -431,7 +431,7 @@ func (d *Daemon) known(name string) (*entry, error) {
 	e := d.entries[name]
 	d.mu.Unlock()
 	if e == nil {
-		return nil, refuse(session.KindClosed, "there is no session %q: %s", name, d.names())
+		return nil, session.Errorf(session.KindClosed, "there is no session %q: %s", name, d.names())
 	}
 	return e, nil
 }
@@ -512,7 +512,7 @@ func (e *entry) touch() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
-		return refuse(session.KindClosed, "the session %q was just closed: nobody had used it for %s", e.name, e.cullAfter)
+		return session.Errorf(session.KindClosed, "the session %q was just closed: nobody had used it for %s", e.name, e.cullAfter)
 	}
 	e.used = time.Now()
 	return nil
@@ -617,11 +617,6 @@ func (d *Daemon) describe(e *entry) session.Info {
 		i.Writer = b.author
 	}
 	return i
-}
-
-// refuse is an error of a kind, in these words.
-func refuse(kind session.Kind, format string, args ...any) error {
-	return &session.Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
 // failure is an error as a client gets it: a session's, by its kind and with its data.

@@ -59,7 +59,7 @@ func (d *Daemon) ready(name string) (*entry, error) {
 		return nil, d.outcome(e)
 	}
 	if !e.isSettled() {
-		return nil, refuse(session.KindBusy, "the session %q is being prepared: try again", name)
+		return nil, session.Errorf(session.KindBusy, "the session %q is being prepared: try again", name)
 	}
 	return e, e.touch()
 }
@@ -85,7 +85,7 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 	}
 	if len(l.watches) >= maxWatches {
 		d.mu.Unlock()
-		return client.Subscribed{}, refuse(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
+		return client.Subscribed{}, session.Errorf(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
 	}
 	d.counter++
 	w := &watch{id: fmt.Sprintf("watch-%d", d.counter), made: d.counter, entry: e, conn: r.Conn}
@@ -118,7 +118,7 @@ func (d *Daemon) ownWatch(conn *rpc.Conn, id string) (*watch, error) {
 	if l := d.lines[conn]; l != nil && l.watches[id] != nil {
 		return l.watches[id], nil
 	}
-	return nil, refuse(client.KindSubscribed, "this connection has no subscription %q", id)
+	return nil, session.Errorf(client.KindSubscribed, "this connection has no subscription %q", id)
 }
 
 func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.Subscribed, error) {
