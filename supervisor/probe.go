@@ -68,11 +68,11 @@ func (s *Session) terminalReaders() map[string]bool {
 	w := s.worker
 	idle := s.state == session.StateIdle
 	s.mu.Unlock()
-	if !idle || w.watching == nil || w.proc.Alone() {
+	if !idle || w.watching == nil || w.proc.readers.Alone() {
 		return nil
 	}
 	known := make(map[string]bool)
-	for _, r := range w.proc.Readers() {
+	for _, r := range w.proc.readers.Readers() {
 		known[r.Key] = true
 	}
 	return known
@@ -96,7 +96,7 @@ func (w *worker) look() {
 	}
 	s.mu.Unlock()
 
-	readers := w.proc.Readers()
+	readers := w.proc.readers.Readers()
 	if len(readers) > 0 {
 		w.fence.catchUp(w.deaf) // their prompts come before their waits
 	}

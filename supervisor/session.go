@@ -24,17 +24,18 @@ import (
 // Supervisor.Open and safe for concurrent use. No method waits for a running
 // turn but Wait, Reset and Close, and Interrupt for a second.
 type Session struct {
-	name   string
-	spec   workers.Spec
-	o      Options
-	dir    string   // private; removed by Close
-	lock   *os.File // says that dir is in use
-	log    *timeline.Log
-	opened time.Time
-	lost   *LostSession   // that this one comes after; nil when nothing was lost
-	forget func()         // takes the session out of its supervisor
-	wg     sync.WaitGroup // every goroutine of every worker
-	starts sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
+	name     string
+	spec     workers.Spec
+	o        Options
+	launcher launcher
+	dir      string   // private; removed by Close
+	lock     *os.File // says that dir is in use
+	log      *timeline.Log
+	opened   time.Time
+	lost     *LostSession   // that this one comes after; nil when nothing was lost
+	forget   func()         // takes the session out of its supervisor
+	wg       sync.WaitGroup // every goroutine of every worker
+	starts   sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
 
 	// lifecycle holds one token, taken by whoever starts or ends a worker.
 	lifecycle chan struct{}
@@ -118,7 +119,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Unlock()
 	i.OutputPath = s.log.OutputPath()
 	if w != nil {
-		i.PID = w.proc.PID()
+		i.PID = w.proc.pid
 		i.MemoryBytes = w.proc.MemoryBytes()
 	}
 	return i, nil
@@ -358,7 +359,7 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 	if w == nil {
 		return nil
 	}
-	return w.proc.Terminal().Resize(host.Size(size))
+	return w.proc.terminal.Resize(host.Size(size))
 }
 
 // Reset ends the worker, whatever it does, and starts a new generation. It

@@ -90,7 +90,8 @@ type Options struct {
 
 // A Supervisor opens sessions and ends them all. It is safe for concurrent use.
 type Supervisor struct {
-	o Options
+	o        Options
+	launcher launcher
 
 	mu       sync.Mutex
 	sessions map[string]*Session // guarded by mu; a nil value reserves a name
@@ -130,7 +131,7 @@ func New(opts *Options) (*Supervisor, error) {
 	}
 	removeAbandoned(o.Dir)
 	lostIn(o.Dir) // of which some may be too old
-	return &Supervisor{o: o, sessions: make(map[string]*Session)}, nil
+	return &Supervisor{o: o, launcher: launchHere, sessions: make(map[string]*Session)}, nil
 }
 
 func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateName()) }
@@ -291,6 +292,7 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 		name:      name,
 		spec:      spec,
 		o:         v.o,
+		launcher:  v.launcher,
 		dir:       dir,
 		lock:      lock,
 		log:       log,

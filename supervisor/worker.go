@@ -39,7 +39,7 @@ type worker struct {
 	s          *Session
 	generation uint64
 	files      string // its private directory
-	proc       *host.Process
+	proc       *launched
 	conn       *ipc.Conn
 	fence      *fence
 	readers    sync.WaitGroup // frames and terminal
@@ -88,7 +88,7 @@ func (s *Session) launch(ctx context.Context, generation uint64, size session.Si
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(s.spec.PlainEnv)...)
 	}
-	proc, err := host.Start(&host.Command{
+	proc, err := s.launcher(&host.Command{
 		Path: s.spec.Path,
 		Args: expand(s.spec.Args),
 		Env:  workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv),
@@ -106,12 +106,12 @@ func (s *Session) launch(ctx context.Context, generation uint64, size session.Si
 		generation: generation,
 		files:      files,
 		proc:       proc,
-		conn:       ipc.NewConn(proc.Channel(), ipc.FromWorker),
+		conn:       ipc.NewConn(proc.channel, ipc.FromWorker),
 		deaf:       make(chan struct{}),
 		done:       make(chan struct{}),
 	}
-	w.fence = newFence(proc.Nonce(), proc.Terminal().TryRead, w.text, w.frame)
-	w.fence.settle = proc.Terminal().Settle
+	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
+	w.fence.settle = proc.terminal.Settle
 	return w, nil
 }
 
@@ -133,7 +133,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 // begin starts the worker's goroutines; s.mu is held.
 func (w *worker) begin() {
 	s := w.s
-	if !w.proc.Staged() {
+	if !w.proc.staged {
 		s.appendLocked(timeline.Notice{Message: "the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)"})
 	}
 	w.startTimer = time.AfterFunc(s.o.StartTimeout, func() {
@@ -146,7 +146,7 @@ func (w *worker) begin() {
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
 	s.wg.Go(w.watch)
-	if w.proc.CanSeeReaders() {
+	if w.proc.readers != nil {
 		w.armed, w.pause = true, quiet
 		w.watching = time.AfterFunc(quiet, w.look)
 	}
@@ -193,7 +193,7 @@ func (w *worker) lost(err error) {
 func (w *worker) terminal() {
 	for {
 		var end error
-		err := w.proc.Terminal().Await(func() bool {
+		err := w.proc.terminal.Await(func() bool {
 			any, err := w.fence.text(w.deaf)
 			if any {
 				w.heard()
@@ -235,7 +235,7 @@ func (w *worker) frame(m ipc.Message) {
 	s := w.s
 	if _, ok := m.(ipc.Idle); ok {
 		// Before anybody can start the next turn on it.
-		_ = w.proc.Terminal().Restore()
+		_ = w.proc.terminal.Restore()
 	}
 	s.mu.Lock()
 	output, err := w.handleLocked(m)
@@ -491,7 +491,7 @@ func (w *worker) feed() {
 	for len(w.meals) > 0 {
 		meal := w.meals[0]
 		s.mu.Unlock()
-		err := w.proc.Terminal().Feed(meal.Data, meal.EOF)
+		err := w.proc.terminal.Feed(meal.Data, meal.EOF)
 		w.active.Store(time.Now().UnixNano())
 		s.mu.Lock()
 		if err != nil {

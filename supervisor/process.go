@@ -1,0 +1,73 @@
+package supervisor
+
+import (
+	"io"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// A launcher starts a worker's process and returns once it exists.
+type launcher func(*host.Command) (*launched, error)
+
+// launched is what a launcher hands over: a process with the two ways to it.
+type launched struct {
+	process
+	channel  io.ReadWriteCloser // frames; closing it ends a Read and a Write
+	terminal terminal
+	readers  readerFinder // nil where nobody can see who reads the terminal
+	pid      int
+	nonce    string // of the markers in the terminal
+	staged   bool   // started by the stage: nothing outlives the session
+}
+
+// A process is a worker's process with everything that it started, wherever it
+// runs. Its methods may be used by any goroutine; [host.Process] documents them.
+type process interface {
+	Signal(host.Signal, host.Target) error
+	SignalsUnderWay() <-chan struct{}
+	Kill()
+	Exited() <-chan struct{}
+	Exit() host.Exit
+	Gone() <-chan struct{}
+	Remains() []int
+	Notices() <-chan string
+	MemoryBytes() int64
+	Close() error
+}
+
+// A terminal is what a worker and its children write to and read from;
+// [host.Terminal] documents it.
+type terminal interface {
+	TryRead([]byte) (int, error)
+	Await(take func() bool) error
+	Feed(b []byte, eof bool) error
+	Settle()
+	Restore() error
+	Resize(host.Size) error
+}
+
+// A readerFinder sees who is blocked in reading the terminal.
+type readerFinder interface {
+	Readers() []host.Reader
+	Alone() bool
+}
+
+// launchHere starts a process of this system.
+func launchHere(c *host.Command) (*launched, error) {
+	p, err := host.Start(c)
+	if err != nil {
+		return nil, err
+	}
+	l := &launched{
+		process:  p,
+		channel:  p.Channel(),
+		terminal: p.Terminal(),
+		pid:      p.PID(),
+		nonce:    p.Nonce(),
+		staged:   p.Staged(),
+	}
+	if p.CanSeeReaders() {
+		l.readers = p
+	}
+	return l, nil
+}
