@@ -110,7 +110,7 @@ func (s *Session) interruptLocked(w *worker, t *turn, author string) timeline.Se
 		if s.interrupts != timer { // stopped in the meantime
 			return
 		}
-		if w.proc.SignalsUnderWay() == nil { // so that at most one is on its way to a worker that has read a frame
+		if w.proc.SignalsSent() == nil { // so that at most one is on its way to a worker that has read a frame
 			w.interrupt(m, false)
 		}
 		if tries++; tries < maxRetries {

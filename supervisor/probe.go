@@ -68,7 +68,7 @@ func (s *Session) terminalReaders() map[string]bool {
 	w := s.worker
 	idle := s.state == session.StateIdle
 	s.mu.Unlock()
-	if !idle || w.watching == nil || w.proc.readers.Alone() {
+	if !idle || w.watching == nil || w.proc.readers.NoOtherReader() {
 		return nil
 	}
 	known := make(map[string]bool)

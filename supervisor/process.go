@@ -24,7 +24,7 @@ type launched struct {
 // runs. Its methods may be used by any goroutine; [host.Process] documents them.
 type process interface {
 	Signal(host.Signal, host.Target) error
-	SignalsUnderWay() <-chan struct{}
+	SignalsSent() <-chan struct{}
 	Kill()
 	Exited() <-chan struct{}
 	Exit() host.Exit
@@ -41,7 +41,7 @@ type terminal interface {
 	TryRead([]byte) (int, error)
 	Await(take func() bool) error
 	Feed(b []byte, eof bool) error
-	Settle()
+	Sync()
 	Restore() error
 	Resize(host.Size) error
 }
@@ -49,7 +49,7 @@ type terminal interface {
 // A readerFinder sees who is blocked in reading the terminal.
 type readerFinder interface {
 	Readers() []host.Reader
-	Alone() bool
+	NoOtherReader() bool
 }
 
 // launchHere starts a process of this system.

@@ -255,7 +255,7 @@ func (s *Session) beginLocked(t *turn) {
 	s.appendLocked(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
 	s.moveLocked(session.StateRunning)
 	w.watchTerminal()
-	if signals := w.proc.SignalsUnderWay(); signals != nil {
+	if signals := w.proc.SignalsSent(); signals != nil {
 		t.unsent = true
 		s.wg.Go(func() { w.sendBehind(t, signals) })
 		return

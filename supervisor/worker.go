@@ -111,7 +111,7 @@ func (s *Session) launch(ctx context.Context, generation uint64, size session.Si
 		done:       make(chan struct{}),
 	}
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
-	w.fence.settle = proc.terminal.Settle
+	w.fence.settle = proc.terminal.Sync
 	return w, nil
 }
 

@@ -17,7 +17,7 @@ type Channel struct {
 	closed  error
 }
 
-// newChannel takes over both files.
+// newChannel owns both files from now on.
 func newChannel(in, out *os.File) (*Channel, error) {
 	raw, err := out.SyscallConn()
 	if err != nil {

@@ -6,22 +6,21 @@ import (
 	"strconv"
 )
 
-// prelude is what a pseudo console says before anything is shown: it empties its
-// screen, names its program in the title, and asks for keys and focus to be
-// reported in its way.
+// prelude matches the first output of a pseudo console: it clears the screen, sets the
+// title to the name of its program, and asks for reports of keys and focus.
 var prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*$`)
 
-// toggles are what it says later without showing anything: that the cursor is
-// hidden while it draws, and shown again.
+// toggles matches its later output that shows nothing: the cursor is hidden while it
+// draws, and shown again.
 var toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
 
-// A quieter takes off what a pseudo console says of its own accord, which tells
-// nobody anything. It does so only where that stands alone in what was written at
-// once: among other text it may be a program's own.
-type quieter struct{ begun bool }
+// A noiseFilter removes the sequences that a pseudo console writes on its own. It does
+// so only where nothing else was written at once: among other text, they may be a
+// program's own.
+type noiseFilter struct{ begun bool }
 
-// text is b, or nothing.
-func (q *quieter) text(b []byte) []byte {
+// text returns b, or nothing.
+func (q *noiseFilter) text(b []byte) []byte {
 	if toggles.Match(b) || !q.begun && prelude.Match(b) {
 		return nil
 	}
@@ -29,31 +28,31 @@ func (q *quieter) text(b []byte) []byte {
 	return b
 }
 
-// keys is text as a person would type it: Enter is a carriage return there.
-func keys(b []byte) []byte {
+// typed returns text as a person would type it: Enter is a carriage return.
+func typed(b []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r"))
 }
 
-// A pseudo console draws what is written to it when it likes. It passes on its
-// title, too, and that behind everything that was written before the title was
-// set: so the stage sets one to mark a place.
+// A pseudo console draws its text with a delay. It also passes on its title, after all
+// text that was written before the title was set. So the stage sets a title to mark a
+// place in the output.
 
-// titlePrefix is what the titles of one worker's stage begin with.
+// titlePrefix begins the titles that one worker's stage sets.
 func titlePrefix(tag string) string { return "turnstone " + tag + " " }
 
-// maxMark bounds a title of ours with what ends it, in bytes.
+// maxMark bounds, in bytes, the number in such a title with the terminator.
 const maxMark = 24
 
-// marks takes the marks off what a pseudo console shows.
+// marks removes the marks from the output of a pseudo console.
 type marks struct {
 	prefix []byte
-	held   []byte // the beginning of one, perhaps
-	last   uint64 // the highest that was met
+	held   []byte // may be the beginning of a mark
+	last   uint64 // the highest mark so far
 }
 
 func newMarks(tag string) *marks { return &marks{prefix: []byte("\x1b]0;" + titlePrefix(tag))} }
 
-// cut returns what is shown, as far as it is certain.
+// cut returns the text without marks. It holds back an end that may begin a mark.
 func (m *marks) cut(b []byte) []byte {
 	rest := append(m.held, b...)
 	m.held = nil
@@ -77,7 +76,7 @@ func (m *marks) cut(b []byte) []byte {
 		case end < 0 && len(body) < maxMark, end == len(body)-1 && body[end] == '\x1b':
 			m.held = bytes.Clone(rest[i:])
 			return text
-		case end < 0: // somebody else's title
+		case end < 0: // not a mark
 			text = append(text, m.prefix...)
 			rest = body
 			continue

@@ -23,7 +23,7 @@ func TestQuieter_DropsWhatStandsAloneOnly(t *testing.T) {
 		"nothing":                         {[]string{""}, []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var q quieter
+			var q noiseFilter
 			for i, write := range c.writes {
 				if got := string(q.text([]byte(write))); got != c.want[i] {
 					t.Errorf("%q: got %q, want %q", write, got, c.want[i])
@@ -35,7 +35,7 @@ func TestQuieter_DropsWhatStandsAloneOnly(t *testing.T) {
 
 func TestKeys_NewlineIsEnter(t *testing.T) {
 	for in, want := range map[string]string{"a\nb\n": "a\rb\r", "a\r\n": "a\r", "ä": "ä", "": ""} {
-		if got := string(keys([]byte(in))); got != want {
+		if got := string(typed([]byte(in))); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}

@@ -16,34 +16,34 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// consoleHeld bounds, in bytes, what is read ahead of a pseudo console. Beyond
-// it nothing is read, so whoever writes blocks.
+// consoleHeld bounds, in bytes, the output of a pseudo console that is read ahead. When
+// it is reached, reading stops and the writers block.
 const consoleHeld = 1 << 20
 
-// drainLimit bounds the end of a pseudo console.
+// drainLimit bounds the time that a pseudo console may take to end.
 const drainLimit = time.Second
 
-// endMark is the mark behind everything that a worker has written.
+// endMark is the mark after everything that a worker has written.
 const endMark = math.MaxUint64
 
-// settleLimit bounds the wait for a mark, which a machine at rest shows within
-// milliseconds. A console that has let it pass is not waited for again until it
-// shows one.
-const settleLimit = time.Second
+// markLimit bounds the wait for a mark, which an idle machine shows within
+// milliseconds. After a console has missed it once, nothing waits for a mark of that
+// console until it shows one.
+const markLimit = time.Second
 
-// A console is the supervisor's side of a pseudo console. Its pipes know only
-// blocking reads, so a goroutine reads ahead, from the start to the end.
+// A console is the supervisor's side of a pseudo console. Its pipes have only blocking
+// reads, so a goroutine reads ahead, from the start to the end.
 //
-// The library closes its handles in one call, whoever may be using them, and the
-// number of a closed handle soon belongs to something else, such as the pipe of
-// another session. So its pipes are read and written through handles of ours.
+// The library closes its handles in one call, even while they are in use, and Windows
+// soon gives the number of a closed handle to something else, such as the pipe of
+// another session. So the pipes are read and written through our own copies.
 type console struct {
 	pty    *conpty.ConPty
-	in     *os.File // what the worker's side reads; ours, closed behind pty
-	out    *os.File // what it writes; likewise
+	in     *os.File // input for the worker's side; our copy, closed after pty
+	out    *os.File // its output; likewise
 	outRaw syscall.RawConn
 	reset  func() error       // puts modes and unread input back; set once the stage is there
-	mark   func(uint64) error // has the stage leave a mark; set with reset
+	mark   func(uint64) error // orders a mark from the stage; set with reset
 	marks  *marks             // pump only
 	pumped chan struct{}      // closed when pump has ended
 	ending sync.Once
@@ -52,15 +52,15 @@ type console struct {
 	using sync.Mutex
 	freed bool // pty is being closed; guarded by using
 
-	mu      sync.Mutex
-	text    []byte        // guarded by mu
-	marked  uint64        // the highest mark that was met; guarded by mu
-	asked   uint64        // the highest that settle has asked for; guarded by mu
-	unclear bool          // marks do not come through now; guarded by mu
-	last    bool          // nobody is left to write, so that little can come; guarded by mu
-	over    bool          // pump has ended; guarded by mu
-	quit    bool          // nobody wants text any more; guarded by mu
-	changed chan struct{} // replaced, and the old one closed, when any of these changes; guarded by mu
+	mu        sync.Mutex
+	text      []byte        // guarded by mu
+	marked    uint64        // the highest mark that was shown; guarded by mu
+	asked     uint64        // the highest mark that sync has ordered; guarded by mu
+	marksLost bool          // the last wait for a mark timed out; guarded by mu
+	last      bool          // all writers are gone, so little can come; guarded by mu
+	over      bool          // pump has ended; guarded by mu
+	quit      bool          // text is no longer wanted; guarded by mu
+	changed   chan struct{} // replaced, and the old one closed, when any of these changes; guarded by mu
 }
 
 // openConsole starts a program in a pseudo console of its own.
@@ -82,15 +82,15 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 				_ = f.Close()
 			}
 		}
-		go pty.Close() // nobody reads what it shows, for which it may wait
+		go pty.Close() // may wait for a reader of its output, and there is none
 		return nil, err
 	}
 	go c.pump()
 	return c, nil
 }
 
-// ownEnd is a handle of our own for the library's end of one of its pipes, a
-// field that it does not give out.
+// ownEnd returns our own copy of the library's end of one of its pipes. The library
+// keeps it in an unexported field.
 func ownEnd(pty *conpty.ConPty, field string) (*os.File, error) {
 	end := reflect.ValueOf(pty).Elem().FieldByName(field)
 	if !end.IsValid() || end.Kind() != reflect.Pointer || end.IsNil() || end.Elem().Kind() != reflect.Struct {
@@ -113,7 +113,7 @@ var errOtherLibrary = errors.New("this program was built with another conpty tha
 func (c *console) pump() {
 	defer close(c.pumped)
 	b := make([]byte, 32<<10)
-	var quiet quieter
+	var quiet noiseFilter
 	for {
 		n, err := c.read(b)
 		text := quiet.text(c.marks.cut(b[:n]))
@@ -131,7 +131,7 @@ func (c *console) pump() {
 			c.text = append(c.text, text...)
 		}
 		if c.marks.last > c.marked {
-			c.marked, c.unclear = c.marks.last, false
+			c.marked, c.marksLost = c.marks.last, false
 		}
 		c.changedLocked()
 		c.mu.Unlock()
@@ -141,8 +141,8 @@ func (c *console) pump() {
 	}
 }
 
-// read waits for output. It may be 0 bytes, which whoever wrote them meant; to
-// os.File.Read that would be the end.
+// read waits for output. A program may write 0 bytes on purpose, which os.File.Read
+// would take for the end.
 func (c *console) read(b []byte) (n int, err error) {
 	closed := c.outRaw.Read(func(handle uintptr) bool {
 		var got uint32
@@ -192,7 +192,7 @@ func (c *console) await(take func() bool) error {
 }
 
 func (c *console) feed(b []byte, eof bool) error {
-	b = keys(b)
+	b = typed(b)
 	if eof {
 		b = append(b, "\x1a\r"...)
 	}
@@ -205,7 +205,7 @@ func (c *console) feed(b []byte, eof bool) error {
 	return nil
 }
 
-// queued is not known here; restore discards what was not read.
+// queued is unknown here; restore discards unread input all the same.
 func (c *console) queued() int { return 0 }
 
 func (c *console) restore() error {
@@ -215,24 +215,24 @@ func (c *console) restore() error {
 	return nil
 }
 
-func (c *console) settle() {
+func (c *console) sync() {
 	c.mu.Lock()
 	c.asked++
 	mark := c.asked
 	c.mu.Unlock()
 	if c.mark(mark) == nil {
-		c.reach(mark)
+		c.awaitMark(mark)
 	}
 }
 
-// reach waits until the console has shown a mark, and what stands before it.
-func (c *console) reach(mark uint64) {
-	limit := time.NewTimer(settleLimit)
+// awaitMark waits until the console has shown a mark, and so all text before it.
+func (c *console) awaitMark(mark uint64) {
+	limit := time.NewTimer(markLimit)
 	defer limit.Stop()
 	for {
 		c.mu.Lock()
 		changed := c.changed
-		done := c.marked >= mark || c.unclear || c.over || c.quit || len(c.text) > consoleHeld/2
+		done := c.marked >= mark || c.marksLost || c.over || c.quit || len(c.text) > consoleHeld/2
 		c.mu.Unlock()
 		if done {
 			return
@@ -241,7 +241,7 @@ func (c *console) reach(mark uint64) {
 		case <-changed:
 		case <-limit.C:
 			c.mu.Lock()
-			c.unclear = true
+			c.marksLost = true
 			c.mu.Unlock()
 			return
 		}
@@ -257,9 +257,9 @@ func (c *console) resize(s Size) error {
 	return c.pty.Resize(int(s.Cols), int(s.Rows))
 }
 
-// finish ends the pseudo console; what was read of it stays. pump goes on
-// meanwhile, because before Windows 11 24H2 a pseudo console does not end before
-// its output is read. The library's Close must be called once.
+// finish ends the pseudo console; text that was read stays. pump goes on meanwhile,
+// because before Windows 11 24H2 a pseudo console ends only once its output is read.
+// The library's Close must be called only once.
 func (c *console) finish() error {
 	c.ending.Do(func() {
 		c.mu.Lock()
@@ -277,9 +277,9 @@ func (c *console) finish() error {
 	return c.ended
 }
 
-// free closes everything. The library closes its ends for the worker's side, so
-// that a read and a write in progress end; it may take as long as the console
-// likes, and takes its handles and ours with it whenever it is done.
+// free closes everything. The library closes its ends for the worker's side, which ends
+// a read and a write in progress. That may take any time; afterwards its handles and our
+// copies are closed.
 func (c *console) free() error {
 	c.using.Lock()
 	c.freed = true
@@ -289,7 +289,7 @@ func (c *console) free() error {
 	return errors.Join(err, c.in.Close(), c.out.Close())
 }
 
-// close gives up what is left.
+// close discards the remaining text and ends the console.
 func (c *console) close() error {
 	c.mu.Lock()
 	c.quit, c.text = true, nil

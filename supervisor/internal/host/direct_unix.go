@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direct carries a worker that this process started itself, as the leader of
-// its session. It is for programs that did not call StageMain, and promises
-// less: see Process.Staged.
+// direct is the backend of a worker that this process started itself, as the leader of
+// its session. It serves programs that did not call StageMain, and promises less: see
+// Process.Staged.
 type direct struct {
 	command *exec.Cmd
-	pseudo  *pseudo
+	pty     *ptyMaster
 	tree    tree
 	killing sync.Once
 	killed  chan struct{}
 }
 
-func (l *launch) direct() (carrier, int, error) {
+func (l *launch) direct() (backend, int, error) {
 	c := l.command
 	if c.Dir != "" {
 		if st, err := os.Stat(c.Dir); err != nil {
@@ -44,15 +44,15 @@ func (l *launch) direct() (carrier, int, error) {
 		return nil, 0, &StartError{Step: "exec", Path: c.Path, Err: errnoOf(err)}
 	}
 	pid := cmd.Process.Pid
-	l.pseudo.group = pid
+	l.pty.group = pid
 	return &direct{
-		command: cmd, pseudo: l.pseudo,
+		command: cmd, pty: l.pty,
 		tree:   tree{root: pid, session: pid, tag: l.tag},
 		killed: make(chan struct{}),
 	}, pid, nil
 }
 
-// errnoOf drops what a StartError says itself.
+// errnoOf removes the path from err, because a StartError has it already.
 func errnoOf(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -70,7 +70,7 @@ func (d *direct) signal(sig Signal, to Target) error {
 		err = unix.Kill(-d.tree.root, s)
 	case Foreground:
 		group := 0
-		err = d.pseudo.control(func(fd int) (err error) {
+		err = d.pty.control(func(fd int) (err error) {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 			return err
 		})
@@ -84,8 +84,8 @@ func (d *direct) signal(sig Signal, to Target) error {
 	return err
 }
 
-// underWay has nothing to wait for: signal returns when kill does.
-func (d *direct) underWay() <-chan struct{} { return nil }
+// signalsSent is nil: signal returns only when the signal was sent.
+func (d *direct) signalsSent() <-chan struct{} { return nil }
 
 func (d *direct) kill() { d.killing.Do(func() { close(d.killed) }) }
 
@@ -129,9 +129,9 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 	default:
 		ended(Exit{Code: -1, Signal: "SIGKILL"})
 	}
-	return outlast(remains, dyingLimit)
+	return awaitGone(remains, dyingLimit)
 }
 
 func (d *direct) memoryBytes() int64 { return d.tree.memory() }
-func (d *direct) readers() []Reader  { return d.pseudo.readers(d.tree.root, false) }
+func (d *direct) readers() []Reader  { return d.pty.readers(d.tree.root, false) }
 func (d *direct) seesReaders() bool  { return seesReaders(d.tree.root) }

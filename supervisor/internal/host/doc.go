@@ -22,10 +22,9 @@
 // The stage is the program itself, started again under the name
 // "turnstone-stage"; stage_unix.go has its steps in order. It exists because
 // only a parent can say how a worker ended, signal it without mistaking its
-// pid, continue it when it stopped, and collect what it left behind, and
-// because it outlives a supervisor that was killed, for the moment it takes to
-// end everything. Without a stage (see Process.Staged) the supervisor is the
-// parent and promises less.
+// pid, continue it after a stop and collect its orphans. It also outlives a
+// killed supervisor just long enough to end everything. Without a stage (see
+// Process.Staged) the supervisor is the parent and promises less.
 //
 // # What a system can promise
 //
@@ -40,11 +39,11 @@
 //	memory of the tree        yes              unknown                yes
 //	memory limit              no               no                     yes: job
 //
-// On Windows the terminal is a pseudo console, and the private channel two named
-// pipes, to which the worker connects. The stage shares the console, through
-// which it interrupts, and waits for a go-ahead before it starts anything; by
-// then the supervisor has put it into a job, which ends with its last handle.
-// staged_windows.go and stage_windows.go have the steps in order.
+// On Windows the terminal is a pseudo console, and the private channel is two named
+// pipes, to which the worker connects. The stage shares the console and interrupts
+// through it. It starts nothing before the supervisor has put it into a job, whose
+// processes end with its last handle. staged_windows.go and stage_windows.go have the
+// steps in order.
 //
 // # Goroutines
 //
@@ -56,13 +55,13 @@
 //	listen  Start        the job is closed                  its completion port; Windows only
 //	free    run          the pseudo console has ended       its end; Windows only
 //
-// Close waits for them, but for a pseudo console that does not end: that is a
-// notice, and pump and free end when it does. In the stage: one that serves, and one that reads
-// orders until the supervisor is gone.
+// Close waits for all of them. If a pseudo console does not end, Close gives a notice
+// instead, and pump and free end later, with the console. The stage has two: one
+// serves, one reads orders until the supervisor is gone.
 //
 // # Handles on Windows
 //
-// None is inherited by anything but the worker's three standard ones.
+// Only the worker's three standard handles are inherited.
 //
 //	handle                    opened          closed by, once
 //	job                       newJob          job.close: release, in run or abandon
@@ -78,7 +77,8 @@
 //
 // # Bounds
 //
-// Start Command.Timeout, 60 s; the stage ends a tree within 1 s, then the supervisor does it
-// without the stage within another; Close 4 s; Feed waits 1 s for a reader.
+// Start takes Command.Timeout, 60 s by default. The stage ends a tree within 1 s; after
+// that the supervisor does it without the stage, within another second. Close takes 7 s
+// at most; Feed waits 1 s for a reader.
 // Times are time.Duration, sizes are bytes or, of terminals, character cells.
 package host

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// windowsEnvironment is env in the form that Windows asks for: each name once,
-// compared without case, with the value and the spelling of its last writer,
-// and sorted by name. SystemRoot, without which sockets and random numbers do
-// not work, is added when it is missing and systemRoot is known.
+// windowsEnvironment returns env in the form that Windows needs: sorted by name, each
+// name once. Names are compared without case, and the last entry of a name counts.
+// SystemRoot is added if it is missing and known, because sockets and random numbers
+// need it.
 //
 // It is the same on every system, so that it can be tested on every system.
 func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
@@ -17,7 +17,7 @@ func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
 	for _, entry := range env {
 		name, ok := variableName(entry)
 		if !ok {
-			continue // no variable, and nothing could read it
+			continue // not a variable: nothing could read it
 		}
 		if strings.IndexByte(entry, 0) >= 0 {
 			return nil, fmt.Errorf("the environment variable %q has a zero byte in it: remove that", name)
@@ -39,8 +39,8 @@ func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
 	return sorted, nil
 }
 
-// variableName is what stands before the "=" of an entry. Windows keeps the
-// directory of each drive under a name that begins with "=".
+// variableName returns the name in an entry NAME=VALUE. The name may begin with "=":
+// Windows keeps the current directory of each drive that way.
 func variableName(entry string) (string, bool) {
 	if entry == "" {
 		return "", false

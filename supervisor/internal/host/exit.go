@@ -10,21 +10,21 @@ type Exit struct {
 	Code   int    // exit status; -1 when a signal ended it
 	Signal string // "SIGKILL"; "" when it exited
 	OOM    bool   // the kernel's out-of-memory killer ended it
-	// Lost means that the stage was killed under the worker, which the kernel
-	// then killed as well; Code, Signal and usage are inferred, not reported.
+	// Lost means that the stage was killed, and the kernel then killed the worker.
+	// Code, Signal and usage are inferred, not reported.
 	Lost               bool
-	MemoryLimit        int64 // bytes; what Command.MemoryLimit allowed, if that was met; else 0
+	MemoryLimit        int64 // bytes; Command.MemoryLimit if it was reached, otherwise 0
 	PeakRSS            int64 // bytes; the worker or a child it waited for, whichever was larger
 	UserCPU, SystemCPU time.Duration
 }
 
-// String says it as a shell user would: "exit status 3", "killed by SIGKILL",
-// "killed by SIGKILL (out of memory)", "exit status 1 (after its memory limit of
-// 512 MiB was met)".
+// String describes it in the words of a shell: "exit status 3", "killed by SIGKILL",
+// "killed by SIGKILL (out of memory)", "exit status 1 (after reaching its memory limit
+// of 512 MiB)".
 func (e Exit) String() string {
 	s := e.status()
 	if e.MemoryLimit > 0 && e.Code != 0 {
-		s += fmt.Sprintf(" (after its memory limit of %d MiB was met)", e.MemoryLimit>>20)
+		s += fmt.Sprintf(" (after reaching its memory limit of %d MiB)", e.MemoryLimit>>20)
 	}
 	return s
 }
@@ -43,11 +43,11 @@ func (e Exit) status() string {
 	return "killed by " + e.Signal
 }
 
-// maxStatus is the largest exit status that a program would choose; on Windows
-// a crash leaves the number of the error, which is above.
+// maxStatus is the largest exit status that a program would choose. On Windows, the
+// status of a crash is the number of the error, which is larger.
 const maxStatus = 0x3fffffff
 
-// statusName says what the usual ones of them mean.
+// statusName explains the usual codes of crashes.
 func statusName(code int) string {
 	switch uint32(code) {
 	case 0xC0000005:

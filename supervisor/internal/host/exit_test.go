@@ -11,8 +11,8 @@ func TestExit_MemoryLimitIsNamedWhereItCanBeTheCause(t *testing.T) {
 		exit host.Exit
 		want string
 	}{
-		{host.Exit{Code: 1, MemoryLimit: 512 << 20}, "exit status 1 (after its memory limit of 512 MiB was met)"},
-		{host.Exit{Code: -1, Signal: "SIGKILL", MemoryLimit: 1 << 30}, "killed by SIGKILL (after its memory limit of 1024 MiB was met)"},
+		{host.Exit{Code: 1, MemoryLimit: 512 << 20}, "exit status 1 (after reaching its memory limit of 512 MiB)"},
+		{host.Exit{Code: -1, Signal: "SIGKILL", MemoryLimit: 1 << 30}, "killed by SIGKILL (after reaching its memory limit of 1024 MiB)"},
 		{host.Exit{MemoryLimit: 512 << 20}, "exit status 0"},
 		{host.Exit{Code: 1}, "exit status 1"},
 	} {

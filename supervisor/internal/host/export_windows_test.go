@@ -12,7 +12,7 @@ import (
 )
 
 // StagePID is the process id of a worker's stage.
-func StagePID(p *Process) int { return p.carrier.(*staged).pid }
+func StagePID(p *Process) int { return p.backend.(*staged).pid }
 
 // HandleCount is how many handles this process has, of the first 2048 that it can
 // have. GetProcessHandleCount says 0 under Wine.
@@ -85,7 +85,7 @@ func StartHanging(step, path string) (err error) {
 		return err
 	}
 	defer up.Close()
-	if err := s.meet(time.Time{}); err != nil {
+	if err := s.awaitStage(time.Time{}); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(up).Encode(report{What: whatStep, Step: step, Path: []byte(path)}); err != nil {
@@ -96,7 +96,7 @@ func StartHanging(step, path string) (err error) {
 
 // JobLimits is what the system says of the limits of a worker's job.
 func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
-	p.carrier.(*staged).job.query(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
+	p.backend.(*staged).job.query(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
 	return l
 }
 
@@ -104,7 +104,7 @@ func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 func LimitsFor(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(memory) }
 
 // PipeHandle is the supervisor's end of a pipe of a worker's stage.
-func PipeHandle(p *Process) windows.Handle { return p.carrier.(*staged).orders.handle }
+func PipeHandle(p *Process) windows.Handle { return p.backend.(*staged).orders.handle }
 
 // ReadConsole reads what a pseudo console writes to a pipe.
 func ReadConsole(out *os.File, b []byte) (int, error) {

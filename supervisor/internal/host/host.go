@@ -19,7 +19,7 @@ func (s Size) orDefault() Size {
 	return s
 }
 
-// A Command says what to start.
+// A Command describes the process to start.
 type Command struct {
 	Path string   // the executable, absolute; not looked up in PATH
 	Args []string // without argv[0], which is Path
@@ -27,9 +27,9 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
-	// MemoryLimit bounds, in bytes, what the worker and everything that it starts
-	// may commit together; 0 is no limit. Only Windows has it: elsewhere a start
-	// with a limit fails with errors.ErrUnsupported at the step "limits".
+	// MemoryLimit bounds the memory, in bytes, that the worker and everything it
+	// starts may commit together; 0 is no limit. Only Windows enforces it: on other
+	// systems a start with a limit fails with errors.ErrUnsupported at the step "limits".
 	MemoryLimit int64
 
 	// Timeout bounds Start; 0 means 60 s.
@@ -51,11 +51,11 @@ func (c *Command) timeout() time.Duration {
 // Otherwise it is started directly, with weaker promises: see Process.Staged.
 func Start(c *Command) (*Process, error) { return start(c) }
 
-// channelName is the variable that tells a worker its channel and nonce.
+// channelName is the variable that gives a worker its channel and nonce.
 const channelName = "REPL_IPC"
 
-// stageCalled is the one variable of this package: whether main called
-// StageMain cannot be known in any other way.
+// stageCalled records that main called StageMain. It is the only package variable:
+// there is no other way to know.
 var stageCalled atomic.Bool
 
 // StageMain makes the stage available. It must be the first line of main (and
@@ -71,15 +71,14 @@ func StageMain() {
 // StageAvailable reports whether this program called StageMain.
 func StageAvailable() bool { return stageCalled.Load() }
 
-// randomName is 16 hexadecimal digits.
+// randomName returns 16 random hexadecimal digits.
 func randomName() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// coverage is the variable that says where a program writes what it covers, if env
-// has it.
+// coverage returns GOCOVERDIR, the directory for coverage data, if env has it.
 func coverage(env []string) []string {
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "GOCOVERDIR=") {

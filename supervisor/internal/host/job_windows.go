@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A job holds everything of one session and ends it: when told to, and when its
-// last handle closes, which the kernel does for a supervisor that was killed.
-// Nothing breaks away from it.
+// A job holds all processes of one session. It ends them when terminate is called, and
+// when its last handle closes, which the kernel does for a supervisor that was killed.
+// No process can leave it.
 type job struct {
-	port    windows.Handle // where the kernel tells of the job; closed by listen
-	empty   chan struct{}  // holds one; it may be empty now
-	unheard chan struct{}  // closed when listen has ended; nil before it began
-	limit   int64          // of memory, in bytes; 0 is none
-	limited atomic.Bool    // the limit was met
+	port     windows.Handle // gets messages about the job; closed by listen
+	empty    chan struct{}  // holds one message: the job may be empty now
+	listened chan struct{}  // closed when listen has ended; nil before it began
+	limit    int64          // of memory, in bytes; 0 is none
+	limited  atomic.Bool    // the limit was reached
 
 	mu     sync.Mutex
 	handle windows.Handle // never inherited, never duplicated; 0 once closed; guarded by mu
 }
 
-// Of <winnt.h>; x/sys has neither.
+// From <winnt.h>; x/sys has neither.
 type jobPort struct {
 	key  uintptr
 	port windows.Handle
@@ -36,18 +36,17 @@ type jobAccounting struct {
 	pageFaults, total, active, terminated                  uint32
 }
 
-// What the kernel tells of a job, of <winnt.h>, and what we tell listen.
+// Messages about a job: two of the kernel, from <winnt.h>, and our own to listen.
 const (
 	jobEmpty  = 4  // JOB_OBJECT_MSG_ACTIVE_PROCESS_ZERO
 	jobMemory = 10 // JOB_OBJECT_MSG_JOB_MEMORY_LIMIT
 	jobClosed = 1 << 16
 )
 
-// terminatedCode is the exit status of what a job ends.
+// terminatedCode is the exit status of processes that the job ends.
 const terminatedCode = 1
 
-// newJob makes a job whose processes may commit memory bytes together; 0 is any
-// number.
+// newJob makes a job whose processes may commit memory bytes together; 0 is no limit.
 func newJob(memory int64) (_ *job, err error) {
 	j := &job{limit: memory, empty: make(chan struct{}, 1)}
 	defer func() {
@@ -71,16 +70,16 @@ func newJob(memory int64) (_ *job, err error) {
 		uintptr(unsafe.Pointer(&port)), uint32(unsafe.Sizeof(port))); err != nil {
 		return nil, err
 	}
-	j.unheard = make(chan struct{})
+	j.listened = make(chan struct{})
 	go j.listen()
 	return j, nil
 }
 
-// jobLimits is what a job does to its processes: it ends them with its last handle,
-// lets none leave, and, if memory is not 0, lets them commit that many bytes.
+// jobLimits returns the limits of a job: it ends its processes with its last handle,
+// lets none leave, and bounds the bytes that they commit unless memory is 0.
 func jobLimits(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	// A crash ends a process at once: nobody is there to answer a dialog.
+	// A crash ends a process at once: there is no person to answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 	if memory > 0 {
 		l.BasicLimitInformation.LimitFlags |= windows.JOB_OBJECT_LIMIT_JOB_MEMORY
@@ -89,13 +88,13 @@ func jobLimits(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	return l
 }
 
-// listen takes what the kernel tells, which would pile up otherwise: every
-// process of the job comes and goes with a message. It ends with close.
+// listen reads the messages of the kernel, which would pile up otherwise: there is one
+// for each process that begins or ends. It ends with close.
 func (j *job) listen() {
-	defer close(j.unheard)
+	defer close(j.listened)
 	for {
 		var message uint32
-		var key, about uintptr // about is a process id: no pointer, whatever its type says
+		var key, about uintptr // about is a process id, not the pointer of its type
 		err := windows.GetQueuedCompletionStatus(j.port, &message, &key,
 			(**windows.Overlapped)(unsafe.Pointer(&about)), windows.INFINITE)
 		switch {
@@ -113,9 +112,9 @@ func (j *job) listen() {
 	}
 }
 
-// take puts a process into the job and returns a handle to wait for it. The
-// caller keeps the process from being forgotten meanwhile. What fails to be
-// taken is ended; errStopped says that it had ended before.
+// take puts a process into the job and returns a handle to wait for it. The caller must
+// hold the process, so that its id stays valid. If take fails, it ends the process;
+// errStopped means that the process had ended before.
 func (j *job) take(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
@@ -140,8 +139,8 @@ func (j *job) terminate() {
 	}
 }
 
-// query asks the job; false when there is no answer. Of a list that is longer
-// than there is room, it is the beginning.
+// query fills info with facts about the job; false if there are none. A list that is too
+// long for info is cut off.
 func (j *job) query(class int32, info unsafe.Pointer, size uintptr) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -152,8 +151,8 @@ func (j *job) query(class int32, info unsafe.Pointer, size uintptr) bool {
 	return err == nil || errors.Is(err, windows.ERROR_MORE_DATA)
 }
 
-// awaitEmpty waits until no process is left, at most for limit. A message wakes
-// it; what counts is what the job says.
+// awaitEmpty waits until no process is left, at most for limit. It asks the job again
+// after each message.
 func (j *job) awaitEmpty(limit time.Duration) bool {
 	over := time.NewTimer(limit)
 	defer over.Stop()
@@ -170,10 +169,10 @@ func (j *job) awaitEmpty(limit time.Duration) bool {
 	}
 }
 
-// maxMembers bounds the processes that are listed of a job.
+// maxMembers bounds the list of a job's processes.
 const maxMembers = 4096
 
-// members is the pids of the job.
+// members returns the pids of the job.
 func (j *job) members() []int {
 	var list struct {
 		assigned, listed uint32
@@ -206,7 +205,7 @@ func (j *job) has(pid int) bool {
 	return ok != 0 && belongs != 0
 }
 
-// peak is the most memory that one process of the job has used, in bytes; 0 when
+// peak returns the most memory that one process of the job has used, in bytes; 0 when
 // the system did not count.
 func (j *job) peak() int64 {
 	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
@@ -216,7 +215,7 @@ func (j *job) peak() int64 {
 	return int64(limits.PeakProcessMemoryUsed)
 }
 
-// memory is the sum of the working sets of all members but one, in bytes.
+// memory returns the sum of the working sets of all members but one, in bytes.
 func (j *job) memory(but int) int64 {
 	var sum int64
 	for _, pid := range j.members() {
@@ -242,16 +241,16 @@ func (j *job) close() {
 	}
 	j.mu.Unlock()
 	switch {
-	case j.unheard != nil:
+	case j.listened != nil:
 		_ = windows.PostQueuedCompletionStatus(j.port, jobClosed, 0, nil)
-		<-j.unheard
+		<-j.listened
 	case j.port != 0:
 		_ = windows.CloseHandle(j.port)
 	}
 }
 
-// workingSet is what a process has of the memory now, in bytes; 0 when it cannot
-// be known.
+// workingSet returns the bytes of physical memory that a process uses now; 0 when
+// unknown.
 func workingSet(process windows.Handle) int64 {
 	counters := struct { // PROCESS_MEMORY_COUNTERS
 		size, faults  uint32
@@ -266,7 +265,7 @@ func workingSet(process windows.Handle) int64 {
 	return int64(counters.current)
 }
 
-// What x/sys does not have.
+// Functions that x/sys lacks.
 var (
 	kernel32                  = windows.NewLazySystemDLL("kernel32.dll")
 	procGetProcessMemoryInfo  = kernel32.NewProc("K32GetProcessMemoryInfo")

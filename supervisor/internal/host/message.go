@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// The supervisor and the stage speak JSON lines over two pipes. What a system
-// has no use for it does not say.
+// The supervisor and the stage speak JSON lines over two pipes. Each system uses only
+// the messages that it needs.
 
-// An order goes down, to the stage. End of file on that pipe is an order, too:
-// the supervisor is gone, end everything.
+// An order goes to the stage. End of file on that pipe is an order, too: the supervisor
+// is gone, so end everything.
 type order struct {
 	Do     string // one of the constants below
 	Plan   *plan  `json:",omitempty"` // of start
@@ -22,8 +22,8 @@ const (
 	doStart      = "start"      // the first order, once: start the worker
 	doSignal     = "signal"     // send Signal to To; answered when it was sent
 	doForeground = "foreground" // give the terminal to the worker's group; answered
-	doRestore    = "restore"    // of a console: its modes and no unread input; answered
-	doMark       = "mark"       // of a console: leave Mark in what it shows
+	doRestore    = "restore"    // restore the console's modes, discard unread input; answered
+	doMark       = "mark"       // leave Mark in the output of the console
 	doKill       = "kill"       // end everything
 )
 
@@ -34,15 +34,15 @@ type plan struct {
 	Args [][]byte // with argv[0]
 	Env  [][]byte
 	Dir  []byte // "" is where the stage is
-	Tag  string // of this worker: finds processes where ancestry is lost, and marks
+	Tag  string // of this worker: finds processes whose ancestry is lost, and begins marks
 }
 
-// A report comes up, from the stage.
+// A report comes from the stage.
 type report struct {
 	What    string
 	PID     int    `json:",omitempty"` // of started
 	Step    string `json:",omitempty"` // of step, failed
-	Path    []byte `json:",omitempty"` // of step, failed: what the step was about
+	Path    []byte `json:",omitempty"` // of step, failed: the program or directory
 	Errno   int    `json:",omitempty"` // of failed, foreground; 0 when the cause has none
 	Text    string `json:",omitempty"` // of failed without Errno
 	Signal  string `json:",omitempty"` // of stopped: its name
@@ -55,14 +55,14 @@ const (
 	whatStarted    = "started"    // the worker exists
 	whatFailed     = "failed"     // it does not, and the stage has ended
 	whatStopped    = "stopped"    // a signal stopped it; the stage continued it
-	whatSent       = "sent"       // the answer to a signal: to whoever it was for, it is pending
+	whatSent       = "sent"       // the answer to a signal: it is pending in its target
 	whatForeground = "foreground" // the answer to that order
 	whatRestored   = "restored"   // the answer to that order
 	whatExited     = "exited"     // the worker was reaped
 	whatEmpty      = "empty"      // nothing is left but Remains; the stage has ended
 )
 
-// failed reports that a step failed, and why.
+// failed makes the report of a step that failed.
 func failed(step, path string, err error) report {
 	r := report{What: whatFailed, Step: step, Path: []byte(path)}
 	if no, ok := errors.AsType[syscall.Errno](err); ok {
@@ -73,7 +73,7 @@ func failed(step, path string, err error) report {
 	return r
 }
 
-// failure is the step that failed, as failed was told of it.
+// failure turns a report that failed made back into its error.
 func (r *report) failure() *StartError {
 	cause := errors.New(r.Text)
 	if r.Errno != 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// An oomCounter tells whether the kernel's out-of-memory killer has acted in
-// this process's memory cgroup (v1 or v2) since it was made.
+// An oomCounter finds out whether the kernel's out-of-memory killer has acted in this
+// process's memory cgroup (v1 or v2) since the counter was made.
 type oomCounter struct {
 	file   string // memory.events or memory.oom_control; "" when there is none
 	before int
@@ -25,12 +25,12 @@ func newOOMCounter() oomCounter {
 	return oomCounter{}
 }
 
-func (c oomCounter) moved() bool {
+func (c oomCounter) increased() bool {
 	n, ok := oomKills(c.file)
 	return ok && n > c.before
 }
 
-// oomKills is the counter in one of the two files.
+// oomKills reads the counter from one of the two files.
 func oomKills(file string) (n int, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -45,9 +45,9 @@ func oomKills(file string) (n int, ok bool) {
 	return 0, false
 }
 
-// oomFiles is where the counter may be, the likelier first: the group's own
-// directory, then the top of the mount, where a container without a cgroup
-// namespace finds itself.
+// oomFiles returns the files that may hold the counter, likelier ones first: in the
+// group's own directory, then at the top of the mount, which is the own directory of a
+// container without a cgroup namespace.
 func oomFiles(groups, mounts string) []string {
 	var files []string
 	for line := range strings.Lines(mounts) {
@@ -75,7 +75,7 @@ func oomFiles(groups, mounts string) []string {
 	return files
 }
 
-// groupOf is the path of a controller in /proc/self/cgroup; "" names v2.
+// groupOf returns the path of a controller in /proc/self/cgroup; "" names v2.
 func groupOf(groups, controller string) string {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// pipeBytes is the room of each pipe.
+// pipeBytes is the size of the buffer of each pipe.
 const pipeBytes = 64 << 10
 
-// errStopped ends an accept that is no longer wanted.
+// errStopped is returned by an accept that was stopped.
 var errStopped = errors.New("nobody connected")
 
-// A pipe is the supervisor's end of a one-way named pipe that exactly one
-// process may connect to. Only the user's own processes on this machine can, and
-// accept turns away those that are not meant.
+// A pipe is the supervisor's end of a one-way named pipe for exactly one process. Only
+// the user's own processes on this machine can connect, and accept turns away all but
+// the right one.
 type pipe struct {
 	name   string
 	handle windows.Handle     // owned until file is set
@@ -49,7 +49,7 @@ func listen(access uint32) (*pipe, error) {
 	return p, nil
 }
 
-// ownerOnly lets nobody but the user of this process open a thing.
+// ownerOnly allows access to the user of this process only.
 func ownerOnly() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -64,8 +64,8 @@ func ownerOnly() (*windows.SecurityAttributes, error) {
 	return sa, nil
 }
 
-// accept waits until a process that belongs has connected. It gives up at the
-// deadline (zero: none) and when one of stops is signalled.
+// accept waits until a process for which belongs is true has connected. It gives up at
+// the deadline (zero: none), or when one of stops is signalled.
 func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...windows.Handle) error {
 	event, err := windows.CreateEvent(nil, 1, 0, nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...w
 			if err := p.await(event, deadline, stops); err != nil {
 				return err
 			}
-		case errors.Is(err, windows.ERROR_NO_DATA): // somebody came and went
+		case errors.Is(err, windows.ERROR_NO_DATA): // a client connected and left again
 			_ = windows.DisconnectNamedPipe(p.handle)
 			continue
 		default:
@@ -109,7 +109,7 @@ func (p *pipe) await(event windows.Handle, deadline time.Time, stops []windows.H
 	}
 	_ = windows.CancelIoEx(p.handle, &p.begun)
 	if windows.GetOverlappedResult(p.handle, &p.begun, &n, true) == nil {
-		return nil // it came in the last moment
+		return nil // connected at the last moment
 	}
 	switch {
 	case got == uint32(windows.WAIT_TIMEOUT):
@@ -127,8 +127,8 @@ func (p *pipe) close() error {
 	return windows.CloseHandle(p.handle)
 }
 
-// Channel is the supervisor's end of the worker's private channel. The worker
-// connects to it when it likes; until then reads and writes wait.
+// Channel is the supervisor's end of the worker's private channel. Reads and writes wait
+// until the worker connects.
 type Channel struct {
 	in, out *pipe
 	opened  chan struct{} // closed when the worker has connected, or never will
@@ -140,7 +140,7 @@ type Channel struct {
 	stop windows.Handle // ends accept; 0 once closed; written under mu, by Close alone
 }
 
-// openChannel makes both pipes. Nobody is waited for before accept.
+// openChannel makes both pipes; accept then waits for the worker.
 func openChannel() (_ *Channel, err error) {
 	c := &Channel{opened: make(chan struct{})}
 	if c.stop, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
@@ -170,7 +170,7 @@ func (c *Channel) accept(belongs func(pid int) bool) {
 	}
 }
 
-// giveUp ends accept: there is nobody left who could connect. The channel may be
+// giveUp ends accept, once no process is left that could connect. The channel may be
 // closed already.
 func (c *Channel) giveUp() {
 	c.mu.Lock()

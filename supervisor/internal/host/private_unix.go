@@ -12,7 +12,7 @@ import (
 // without case.
 const FoldEnv = false
 
-// What a start may fail of.
+// Causes of a failed start.
 const (
 	errNotDirectory = syscall.ENOTDIR
 	errNoProgram    = syscall.ENOEXEC
@@ -28,11 +28,11 @@ func OwnedByUs(info os.FileInfo) bool {
 // WritableByOthers reports whether other users may write to the file.
 func WritableByOthers(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
 
-// PrivateName is the name of this user's directory among the temporary ones.
+// PrivateName returns the name of this user's directory in the temporary directory.
 func PrivateName() string { return "turnstone-" + strconv.Itoa(os.Getuid()) }
 
-// Lock takes the lock of a file, which it makes, unless another process or
-// holder has it. Closing the file, or the end of this process, gives it back.
+// Lock creates the file if needed and locks it. It fails if another process or holder
+// has the lock. Closing the file, or the end of this process, releases it.
 func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

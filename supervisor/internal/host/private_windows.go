@@ -10,28 +10,28 @@ import (
 // without case.
 const FoldEnv = true
 
-// What a start may fail of.
+// Causes of a failed start.
 const (
 	errNotDirectory = windows.ERROR_DIRECTORY
 	errNoProgram    = windows.ERROR_BAD_EXE_FORMAT
 	errTooLong      = windows.ERROR_FILENAME_EXCED_RANGE
 )
 
-// OwnedByUs reports whether the file belongs to the user of this process. The
-// temporary directory of Windows is the user's own.
+// OwnedByUs reports whether the file belongs to the user of this process. It is true on
+// Windows, where the temporary directory is the user's own.
 func OwnedByUs(os.FileInfo) bool { return true }
 
-// WritableByOthers reports whether other users may write to the file. The mode
-// of a file does not tell on Windows, where the directory decides: see OwnedByUs.
+// WritableByOthers reports whether other users may write to the file. On Windows the
+// mode of a file does not show that; the directory decides: see OwnedByUs.
 func WritableByOthers(os.FileInfo) bool { return false }
 
-// PrivateName is the name of this user's directory among the temporary ones,
-// which are the user's own.
+// PrivateName returns the name of our directory in the temporary directory, which is
+// the user's own.
 func PrivateName() string { return "turnstone" }
 
-// Lock takes the lock of a file, which it makes, unless another process or
-// holder has it. Closing the file, or the end of this process, gives it back.
-// The file may be removed meanwhile.
+// Lock creates the file if needed and locks it. It fails if another process or holder
+// has the lock. Closing the file, or the end of this process, releases it. The file may
+// be removed meanwhile.
 func Lock(path string) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {

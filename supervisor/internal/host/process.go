@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// ErrEnded is returned by Signal when the worker is no more.
+// ErrEnded is returned by Signal when the worker has ended.
 var ErrEnded = errors.New("host: the worker has ended")
 
-// closeLimit bounds Close, and with it how long the end of a tree may take.
+// closeLimit bounds the time that the end of a tree may take.
 const closeLimit = 2 * time.Second
 
 // A Process is a worker with its terminal, its private channel and everything
 // it started. Its methods may be used by any goroutine.
 type Process struct {
-	pid     int
-	nonce   string
-	staged  bool
-	carrier carrier
-	channel *Channel
-	term    *Terminal
-	company company
+	pid        int
+	nonce      string
+	staged     bool
+	backend    backend
+	channel    *Channel
+	term       *Terminal
+	childWatch childWatch
 
 	exited  chan struct{} // closed once exit is set
 	exit    Exit          // written once, before exited closes
@@ -34,16 +34,16 @@ type Process struct {
 	closed  error
 }
 
-// A carrier is how one operating system keeps a worker: Process asks, it does.
-type carrier interface {
+// A backend does for a Process what differs by system, and by whether there is a stage.
+type backend interface {
 	signal(Signal, Target) error
-	// underWay is closed when every signal until now was sent; nil when that is so.
-	underWay() <-chan struct{}
+	// signalsSent is closed when every signal ordered so far was sent; nil when that is so.
+	signalsSent() <-chan struct{}
 	// kill begins to end the whole tree and returns; it may be repeated.
 	kill()
 	// run serves the worker until nothing of it is left, within closeLimit of
-	// its end or of kill, and dyingLimit for what dies slowly. It calls ended
-	// once, and returns what is still there.
+	// its end or of kill, plus dyingLimit for processes that die slowly. It calls
+	// ended once, and returns the pids that are still there.
 	run(ended func(Exit), notice func(string)) (remains []int)
 	// readers is nil where they cannot be seen.
 	readers() []Reader
@@ -51,9 +51,9 @@ type carrier interface {
 	memoryBytes() int64
 }
 
-func newProcess(pid int, nonce string, staged bool, c carrier, ch *Channel, t *Terminal) *Process {
+func newProcess(pid int, nonce string, staged bool, c backend, ch *Channel, t *Terminal) *Process {
 	p := &Process{
-		pid: pid, nonce: nonce, staged: staged, carrier: c, channel: ch, term: t,
+		pid: pid, nonce: nonce, staged: staged, backend: c, channel: ch, term: t,
 		exited:  make(chan struct{}),
 		gone:    make(chan struct{}),
 		notices: make(chan string, 16),
@@ -64,7 +64,7 @@ func newProcess(pid int, nonce string, staged bool, c carrier, ch *Channel, t *T
 			func(s string) {
 				select {
 				case p.notices <- s:
-				default: // nobody listens; 16 are enough to know
+				default: // nobody reads them; 16 are enough
 				}
 			})
 		close(p.notices)
@@ -73,7 +73,7 @@ func newProcess(pid int, nonce string, staged bool, c carrier, ch *Channel, t *T
 	return p
 }
 
-// PID is the worker's process id.
+// PID returns the worker's process id.
 func (p *Process) PID() int { return p.pid }
 
 // Staged reports whether the worker was started by the stage. Without it, the
@@ -83,36 +83,36 @@ func (p *Process) PID() int { return p.pid }
 // may survive.
 func (p *Process) Staged() bool { return p.staged }
 
-// Nonce is the third part of REPL_IPC: 16 hexadecimal digits.
+// Nonce returns the third part of REPL_IPC: 16 hexadecimal digits.
 func (p *Process) Nonce() string { return p.nonce }
 
-// Channel is the supervisor's end of the private channel, a *Channel.
+// Channel returns the supervisor's end of the private channel, a *Channel.
 func (p *Process) Channel() io.ReadWriteCloser { return p.channel }
 
-// Terminal is the supervisor's side of the worker's terminal.
+// Terminal returns the supervisor's side of the worker's terminal.
 func (p *Process) Terminal() *Terminal { return p.term }
 
-// Signal sends sig; ErrEnded when there is nobody left to get it.
+// Signal sends sig. It returns ErrEnded if the target has ended.
 func (p *Process) Signal(sig Signal, to Target) error {
 	select {
 	case <-p.exited:
 		return ErrEnded
 	default:
 	}
-	return p.carrier.signal(sig, to)
+	return p.backend.signal(sig, to)
 }
 
-// SignalsUnderWay is closed when every signal that was ordered until now has been
-// sent, and nil when that is so already. From then on a process that is sent something
-// else finds them pending before it can take that: on Unix, where kill returns only
-// then. On Windows a CTRL_C is a thread that begins in each process some time later.
-func (p *Process) SignalsUnderWay() <-chan struct{} { return p.carrier.underWay() }
+// SignalsSent returns a channel that is closed when every signal ordered so far has
+// been sent, or nil if that is so already. On Unix, a signal that was sent is pending in
+// its process before the process can read anything that is sent to it afterwards. On
+// Windows it need not be: a CTRL_C is a thread that starts in each process a little later.
+func (p *Process) SignalsSent() <-chan struct{} { return p.backend.signalsSent() }
 
 // Exited is closed when the worker's process has ended. Its children may
 // still be there, and output may still be in the terminal: see Gone.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Exit is how the worker ended; the zero Exit before Exited is closed.
+// Exit returns how the worker ended; the zero Exit before Exited is closed.
 func (p *Process) Exit() Exit {
 	select {
 	case <-p.exited:
@@ -123,14 +123,14 @@ func (p *Process) Exit() Exit {
 }
 
 // Kill begins to end the worker and everything it started, and returns.
-func (p *Process) Kill() { p.carrier.kill() }
+func (p *Process) Kill() { p.backend.kill() }
 
-// Gone is closed when nothing of the tree is left, or when two seconds were
-// not enough to end it, and three more not for what dies slowly: see Remains.
+// Gone is closed when nothing of the tree is left, or when time is up: two seconds to
+// kill the tree and three more for processes that die slowly. See Remains.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
-// Remains is the pids that were killed and are still there; valid after Gone, normally
-// empty.
+// Remains returns the pids that were killed and are still there, normally none. It is
+// valid after Gone.
 func (p *Process) Remains() []int {
 	select {
 	case <-p.gone:
@@ -140,26 +140,25 @@ func (p *Process) Remains() []int {
 	}
 }
 
-// Notices tells what a user should know, in a sentence each. It is closed with
-// Gone; it holds 16 and drops what nobody reads.
+// Notices carries sentences for the user. It is closed with Gone. It holds 16; more
+// are dropped while nobody reads.
 func (p *Process) Notices() <-chan string { return p.notices }
 
-// Readers is the threads of the tree that are blocked in reading the terminal
-// now, while its input queue is empty. It is a look, not a watch: about 100 µs.
-func (p *Process) Readers() []Reader { return p.carrier.readers() }
+// Readers returns the threads of the tree that are blocked now in reading the terminal
+// while its input queue is empty. It looks once and takes about 100 µs.
+func (p *Process) Readers() []Reader { return p.backend.readers() }
 
-// Alone reports whether the worker certainly has no children, and no second
-// thread that waits for the terminal, so that Readers would find nobody but the
-// worker's main thread. It takes a few microseconds, and one for each thread; a
-// worker with more than 16 threads is never alone.
-func (p *Process) Alone() bool { return p.company.alone(p.pid, p.term.tty) }
+// NoOtherReader reports whether Readers could find only the worker's main thread: the
+// worker certainly has no children, and no second thread that waits for the terminal.
+// It takes a few microseconds, plus one for each thread. For a worker with more than 16
+// threads it is always false.
+func (p *Process) NoOtherReader() bool { return p.childWatch.noOtherReader(p.pid, p.term.tty) }
 
-// CanSeeReaders reports whether Readers can work: on this system, and for a
-// worker that is alive.
-func (p *Process) CanSeeReaders() bool { return p.carrier.seesReaders() }
+// CanSeeReaders reports whether Readers works on this system. The worker must be alive.
+func (p *Process) CanSeeReaders() bool { return p.backend.seesReaders() }
 
-// MemoryBytes is the resident set of the worker's tree; 0 means unknown.
-func (p *Process) MemoryBytes() int64 { return p.carrier.memoryBytes() }
+// MemoryBytes returns the resident set of the worker's tree; 0 means unknown.
+func (p *Process) MemoryBytes() int64 { return p.backend.memoryBytes() }
 
 // Close ends everything that is left, waits for it, and releases the terminal
 // and the channel. It returns within seven seconds.
@@ -167,7 +166,7 @@ func (p *Process) Close() error {
 	p.closing.Do(func() {
 		p.Kill()
 		p.wg.Wait()
-		p.company.close()
+		p.childWatch.close()
 		p.closed = errors.Join(p.channel.Close(), p.term.tty.close())
 	})
 	return p.closed

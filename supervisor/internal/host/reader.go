@@ -5,10 +5,10 @@ package host
 type Reader struct {
 	PID, TID int
 	Command  string // the name of its program, as the kernel keeps it (15 bytes)
-	// Secret means that the terminal does not echo lines now: a password.
+	// Secret means that the terminal does not echo lines now: a password is expected.
 	Secret bool
-	// Key names this very wait: it changes when the thread moved on, even if
-	// it is back in the same call. A thread that the kernel woke for input that
-	// another reader took has moved on, too.
+	// Key identifies this one wait. It changes once the thread has run, even if the
+	// thread is back in the same call, and even if the kernel woke it for input that
+	// another reader took.
 	Key string
 }

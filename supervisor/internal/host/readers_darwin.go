@@ -1,6 +1,6 @@
 package host
 
-// What a thread waits for cannot be seen from outside on this system.
+// macOS does not show what a thread of another process waits for.
 func seesReaders(int) bool { return false }
 
-func (p *pseudo) readers(root int, stage bool) []Reader { return nil }
+func (p *ptyMaster) readers(root int, stage bool) []Reader { return nil }

@@ -9,24 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seesReaders reports whether the kernel tells, in /proc/<pid>/syscall, the
-// call a thread is blocked in and its arguments. Some sandboxes do not have the
-// file, and some security settings keep it from the user of the process.
+// seesReaders reports whether /proc/<pid>/syscall, which shows the call that a thread is
+// blocked in and its arguments, can be read. Some sandboxes lack the file, and some
+// security settings deny it even to the owner of the process.
 func seesReaders(worker int) bool { return readProc(worker, "syscall") != "" }
 
-// readers looks at the descendants of root, and at root itself unless that is
-// a stage.
+// readers looks at the descendants of root, and at root itself unless root is a stage.
 //
-// Waiting without end counts: a read, or a poll, select or epoll_wait without
-// a timeout. A finite timeout means that the program has other things to do.
-func (p *pseudo) readers(root int, stage bool) []Reader {
+// Only a wait without end counts: a read, or a poll, select or epoll_wait without a
+// timeout. With a timeout, the program has other things to do.
+func (p *ptyMaster) readers(root int, stage bool) []Reader {
 	var found []Reader
 	walk(root, func(pid int, tid string) {
 		if pid == root && stage {
 			return
 		}
 		call, ok := parseCall(readProc(pid, "task/"+tid+"/syscall"))
-		if ok && p.waitsHere(pid, call) {
+		if ok && p.waitsForInput(pid, call) {
 			found = append(found, Reader{PID: pid, TID: atoi(tid)})
 		}
 	})
@@ -40,21 +39,21 @@ func (p *pseudo) readers(root int, stage bool) []Reader {
 		r.Secret = secret
 		r.Command = strings.TrimSuffix(readProc(r.PID, dir+"/comm"), "\n")
 		r.Key = waitKey(r.PID, r.TID)
-		// The key must be of the very call that was seen: one that was woken
-		// meanwhile is asked again another time.
+		// The key must belong to the call that was seen above. A thread that was
+		// woken in between is left to the next search.
 		call, ok := parseCall(readProc(r.PID, dir+"/syscall"))
-		if ok && p.waitsHere(r.PID, call) && waitKey(r.PID, r.TID) == r.Key {
+		if ok && p.waitsForInput(r.PID, call) && waitKey(r.PID, r.TID) == r.Key {
 			blocked = append(blocked, r)
 		}
 	}
 	if p.queued() > 0 {
-		return nil // with input in the queue they are about to read that
+		return nil // they are about to read the input in the queue
 	}
 	return blocked
 }
 
-// waitKey changes when the thread has run: the kernel counts how often it was
-// switched away from.
+// waitKey identifies one wait of a thread. It changes once the thread has run, because
+// the kernel counts how often it was switched out.
 func waitKey(pid, tid int) string {
 	dir := "task/" + strconv.Itoa(tid)
 	start := "gone"
@@ -76,8 +75,8 @@ type call struct {
 	args   [6]uint64
 }
 
-// parseCall reads "0 0x3 0x7ffc… …"; a thread that is not blocked in a call
-// says "running" or "-1 …".
+// parseCall reads "0 0x3 0x7ffc… …". A thread that is not blocked in a call shows
+// "running" or "-1 …".
 func parseCall(text string) (c call, ok bool) {
 	f := strings.Fields(text)
 	if len(f) < 7 {
@@ -90,13 +89,13 @@ func parseCall(text string) (c call, ok bool) {
 	return c, c.number >= 0
 }
 
-// waitsHere reports whether the call waits for input from this terminal, and
-// for as long as it takes.
-func (p *pseudo) waitsHere(pid int, c call) bool {
+// waitsForInput reports whether the call waits for input from this terminal, without a
+// timeout.
+func (p *ptyMaster) waitsForInput(pid int, c call) bool {
 	a := c.args
 	switch calls[c.number] {
 	case callRead: // fd, …
-		return p.isThis(pid, int(int32(a[0])))
+		return p.isThisTerminal(pid, int(int32(a[0])))
 	case callPoll: // fds, n, timeout in ms
 		return int32(a[2]) < 0 && p.inPoll(pid, a[0], a[1])
 	case callPpoll: // fds, n, *timeout
@@ -111,8 +110,8 @@ func (p *pseudo) waitsHere(pid int, c call) bool {
 	return false
 }
 
-// The calls that wait for input, by their arguments. Their numbers are in
-// calls, one table for each architecture.
+// The kinds of calls that wait for input, by the form of their arguments. The table
+// calls has their numbers on each architecture.
 type callKind uint8
 
 const (
@@ -124,10 +123,10 @@ const (
 	callEpollWait2
 )
 
-// maxWatched bounds the descriptors of one call that are looked at.
+// maxWatched bounds the descriptors of one call that are examined.
 const maxWatched = 1024
 
-func (p *pseudo) inPoll(pid int, fds, n uint64) bool {
+func (p *ptyMaster) inPoll(pid int, fds, n uint64) bool {
 	const size = 8 // struct pollfd: fd int32, events int16, revents int16
 	b := make([]byte, size*min(n, maxWatched))
 	if len(b) == 0 || !peek(pid, fds, b) {
@@ -135,14 +134,14 @@ func (p *pseudo) inPoll(pid int, fds, n uint64) bool {
 	}
 	for ; len(b) > 0; b = b[size:] {
 		events := binary.NativeEndian.Uint16(b[4:])
-		if events&unix.POLLIN != 0 && p.isThis(pid, int(int32(binary.NativeEndian.Uint32(b)))) {
+		if events&unix.POLLIN != 0 && p.isThisTerminal(pid, int(int32(binary.NativeEndian.Uint32(b)))) {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *pseudo) inSelect(pid int, n, set uint64) bool {
+func (p *ptyMaster) inSelect(pid int, n, set uint64) bool {
 	n = min(n, maxWatched)
 	b := make([]byte, (n+63)/64*8)
 	if len(b) == 0 || set == 0 || !peek(pid, set, b) {
@@ -150,7 +149,7 @@ func (p *pseudo) inSelect(pid int, n, set uint64) bool {
 	}
 	for fd := range int(n) {
 		word := binary.NativeEndian.Uint64(b[fd/64*8:])
-		if word>>(fd%64)&1 != 0 && p.isThis(pid, fd) {
+		if word>>(fd%64)&1 != 0 && p.isThisTerminal(pid, fd) {
 			return true
 		}
 	}
@@ -158,14 +157,14 @@ func (p *pseudo) inSelect(pid int, n, set uint64) bool {
 }
 
 // inEpoll reads "tfd: 0 events: 19 data: …" lines.
-func (p *pseudo) inEpoll(pid, epfd int) bool {
+func (p *ptyMaster) inEpoll(pid, epfd int) bool {
 	for line := range strings.Lines(readProc(pid, "fdinfo/"+strconv.Itoa(epfd))) {
 		f := strings.Fields(line)
 		if len(f) < 4 || f[0] != "tfd:" {
 			continue
 		}
 		events, _ := strconv.ParseUint(f[3], 16, 64)
-		if events&unix.EPOLLIN != 0 && p.isThis(pid, atoi(f[1])) {
+		if events&unix.EPOLLIN != 0 && p.isThisTerminal(pid, atoi(f[1])) {
 			return true
 		}
 	}
@@ -181,9 +180,9 @@ func peek(pid int, address uint64, b []byte) bool {
 	return err == nil && n == len(b)
 }
 
-// isThis reports whether a descriptor of a process is this terminal: the very
-// slave, or /dev/tty in a process whose controlling terminal it is.
-func (p *pseudo) isThis(pid, fd int) bool {
+// isThisTerminal reports whether a descriptor of a process is this terminal: its slave,
+// or /dev/tty in a process whose controlling terminal it is.
+func (p *ptyMaster) isThisTerminal(pid, fd int) bool {
 	if fd < 0 {
 		return false
 	}
@@ -198,7 +197,7 @@ func (p *pseudo) isThis(pid, fd int) bool {
 	return st.Rdev == p.slave.Rdev && st.Ino == p.slave.Ino && st.Dev == p.slave.Dev
 }
 
-// statDevice is a device number as /proc/<pid>/stat writes it.
+// statDevice converts a device number to the form that /proc/<pid>/stat uses.
 func statDevice(dev uint64) uint64 {
 	major, minor := uint64(unix.Major(dev)), uint64(unix.Minor(dev))
 	return minor&0xff | major<<8 | minor&^0xff<<12

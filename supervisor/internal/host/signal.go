@@ -2,7 +2,7 @@ package host
 
 import "sync"
 
-// Signal is what can be sent to a worker.
+// Signal is a signal that can be sent to a worker.
 type Signal uint8
 
 const (
@@ -16,7 +16,7 @@ func (s Signal) String() string {
 	return [...]string{"SIGINT", "SIGHUP", "SIGTERM", "SIGKILL"}[s]
 }
 
-// Target is who gets a signal.
+// Target selects the processes that get a signal.
 type Target uint8
 
 const (
@@ -29,15 +29,15 @@ func (t Target) String() string {
 	return [...]string{"worker", "group", "foreground"}[t]
 }
 
-// sending counts the signals that the stage was told to send and has not yet confirmed.
+// sending counts signals that were ordered from the stage and not confirmed yet.
 type sending struct {
 	mu    sync.Mutex
 	count int
-	done  chan struct{} // closed at 0; nil when nobody asked
+	done  chan struct{} // closed at 0; nil when nobody waits
 }
 
-// tell counts the signal that order asks for, and takes it back when that fails.
-func (s *sending) tell(order func() error) error {
+// counted runs order, which orders a signal, and counts the signal unless order fails.
+func (s *sending) counted(order func() error) error {
 	s.mu.Lock()
 	s.count++
 	s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *sending) confirmed() {
 	}
 }
 
-func (s *sending) underWay() <-chan struct{} {
+func (s *sending) signalsSent() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count > 0 && s.done == nil {

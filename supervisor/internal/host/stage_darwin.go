@@ -10,7 +10,7 @@ func stageExecutable() (string, error) { return os.Executable() }
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1
 
-// ignoredSignals is all that can be ignored: which are cannot be asked here.
+// ignoredSignals returns every signal that can be ignored: macOS does not say which are.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
 	for s := syscall.Signal(1); s < 32; s++ {
@@ -19,8 +19,8 @@ func ignoredSignals() []os.Signal {
 	return signals
 }
 
-// clearSignalMask does nothing: the mask of a thread cannot be set here
-// without C. A worker inherits what was blocked when this program started.
+// clearSignalMask does nothing: without C, macOS cannot set the mask of a thread. A
+// worker inherits the signals that were blocked when this program started.
 func clearSignalMask() error { return nil }
 
 // adoptOrphans does nothing: orphans go to launchd, and tree.scan finds them.
@@ -33,8 +33,8 @@ func workerAttributes() *syscall.SysProcAttr {
 // oomCounter has nothing to count here.
 type oomCounter struct{}
 
-func newOOMCounter() oomCounter { return oomCounter{} }
-func (oomCounter) moved() bool  { return false }
+func newOOMCounter() oomCounter    { return oomCounter{} }
+func (oomCounter) increased() bool { return false }
 
-// forgetImage leaves it to the system, which does it under pressure.
+// forgetImage does nothing: the system does it when memory is short.
 func forgetImage() {}

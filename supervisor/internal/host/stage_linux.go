@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageExecutable starts this very program again, even when its file was
-// replaced or deleted meanwhile.
+// stageExecutable returns a path to this very program, which works even after its file
+// was replaced or deleted.
 func stageExecutable() (string, error) { return "/proc/self/exe", nil }
 
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1024
 
-// ignoredSignals is what this process ignores, so far as the runtime has not
-// put a handler there already.
+// ignoredSignals returns the signals that this process ignores. A signal for which the
+// runtime has set a handler is not among them.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
 	for line := range strings.Lines(readProc(os.Getpid(), "status")) {
@@ -43,16 +43,16 @@ func adoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// workerAttributes: a process group of its own, and no life without the stage.
+// workerAttributes gives the worker a process group of its own, and ends it with the
+// stage.
 func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// forgetImage gives back the pages of the program that the start touched: most
-// of a stage's resident set, and of no use while it waits. They are mapped from
-// the file and come back when they are needed. Only mappings without a single
-// page of their own are touched: code, and constants unless a loader has
-// relocated them.
+// forgetImage gives back the pages of the program that the start has read. They are
+// most of a stage's resident set and of no use while it waits; the kernel reads them
+// from the file again when they are needed. Only mappings without any private page
+// are given back: code, and constants unless a loader has relocated them.
 func forgetImage() {
 	var start, end uint64
 	readOnly := false

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageName is argv[0] of a stage. With stageEnv it is all that the stage
-// gets from its command line and environment: the worker's come over a pipe,
-// so that what users set for their Go programs does not reach the stage.
+// stageName is argv[0] of a stage. The stage gets no other argument, and only stageEnv
+// as its environment. The worker's come over a pipe, so that settings of users for
+// their Go programs do not reach the stage.
 const stageName = "turnstone-stage"
 
-// stageEnv keeps a stage small and quiet: no collection every two minutes, one only
-// if it should ever have handled tens of thousands of orders. worker is the worker's
-// environment: a program that is built to measure coverage measures its stage, too.
+// stageEnv keeps a stage small and quiet: instead of every two minutes, it collects
+// garbage only after tens of thousands of orders. worker is the worker's environment; it
+// names the directory for coverage data, if the program was built to measure coverage.
 func stageEnv(worker []string) []string {
 	return append([]string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=24MiB"}, coverage(worker)...)
 }
@@ -40,9 +40,9 @@ const sweepLimit = time.Second
 
 func isStage() bool { return len(os.Args) == 1 && os.Args[0] == stageName }
 
-// A stage is the parent of one worker: it starts it, forwards signals to it,
-// notices how it ends, and leaves nothing of it behind. Everything happens in
-// one goroutine, which alone reaps, so a pid that it signals is never stale.
+// A stage is the parent of one worker: it starts the worker, forwards signals to it,
+// sees how it ends, and leaves nothing of it behind. One goroutine does all of this. It
+// alone reaps, so a pid that it signals is never stale.
 type stage struct {
 	up       *json.Encoder
 	orders   <-chan order   // closes when the supervisor is gone
@@ -71,10 +71,10 @@ func runStage() {
 	// 1. Nothing but 0, 1 and 2 survives into the worker by accident.
 	s.must("descriptors", "", closeOnExec())
 
-	// 2. Signals: the stage survives what is meant for the worker, and the
+	// 2. Signals: the stage survives signals that are meant for the worker, and the
 	// worker starts with default dispositions even if our parent ignored some.
-	// Both by handlers, because exec resets a handler and keeps SIG_IGN. Only
-	// those that need one: each costs a tenth of a millisecond.
+	// Handlers do both, because exec resets a handler but keeps SIG_IGN. Only the
+	// signals that need a handler get one: each costs a tenth of a millisecond.
 	survived := append(ignoredSignals(), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Notify(make(chan os.Signal, 1), survived...) // nobody listens
 	signal.Notify(s.children, syscall.SIGCHLD)
@@ -86,7 +86,7 @@ func runStage() {
 	// 3. The worker inherits this thread's mask: none.
 	s.must("signals", "", clearSignalMask())
 
-	// 4. Orphans of the tree become ours, where the system can do that.
+	// 4. The stage adopts orphans of the tree, if the system can do that.
 	s.must("subreaper", "", adoptOrphans())
 
 	// 5. The plan.
@@ -97,7 +97,8 @@ func runStage() {
 	}
 	plan := first.Plan
 
-	// 6. The directory: here and not in the fork, to tell it from exec.
+	// 6. The directory: changed here and not in the fork, so that a failure is
+	// not taken for one of exec.
 	if len(plan.Dir) > 0 {
 		s.must("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
 	}
@@ -114,18 +115,18 @@ func runStage() {
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 
-	// 8. The terminal belongs to the worker. A worker that was faster and has
-	// touched it was stopped by SIGTTIN or SIGTTOU: halted continues it.
-	// Setting the group from the background needs SIGTTOU ignored, which
-	// nobody can inherit any more.
+	// 8. The terminal is given to the worker. If the worker was faster and has
+	// touched it, SIGTTIN or SIGTTOU has stopped it, and workerStopped continues it.
+	// Setting the group from the background needs SIGTTOU ignored. No process is
+	// started after this that could inherit that.
 	signal.Ignore(syscall.SIGTTOU)
 	if err := s.foreground(); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		unix.Kill(-s.worker, unix.SIGKILL)
 		s.must("foreground", "", err)
 	} // ESRCH and EPERM: its group is gone, it has ended already
 
-	// 9. Said, and served.
-	s.tell(report{What: whatStarted, PID: pid})
+	// 9. Report the start, then serve.
+	s.report(report{What: whatStarted, PID: pid})
 	os.Chdir("/") // do not keep the user's directory busy after the worker left it
 	s.memory = newOOMCounter()
 	forgetImage()
@@ -138,18 +139,17 @@ func (s *stage) must(step, path string, err error) {
 	if err == nil {
 		return
 	}
-	s.tell(failed(step, path, err))
+	s.report(failed(step, path, err))
 	exit(1)
 }
 
-// exit ends the process without what a program does at its end: here that
-// would only be tools (coverage, the race detector) that write to the worker's
-// terminal or take their time.
+// exit skips the usual work at the end of a program. Here that would only be tools
+// (coverage, the race detector), which are slow or write to the worker's terminal.
 func exit(code int) { syscall.Exit(code) }
 
-// tell ignores errors: without a supervisor, end of file on the other pipe
-// ends the stage.
-func (s *stage) tell(r report) { _ = s.up.Encode(r) }
+// report ignores errors: if the supervisor is gone, end of file on the other pipe ends
+// the stage.
+func (s *stage) report(r report) { _ = s.up.Encode(r) }
 
 // receive forwards orders until the pipe ends. The goroutine ends with the
 // process.
@@ -183,7 +183,7 @@ func (s *stage) serve() {
 			}
 			s.obey(o)
 		case <-s.resume.C:
-			s.proceed()
+			s.resumeWorker()
 		}
 	}
 }
@@ -192,19 +192,19 @@ func (s *stage) obey(o order) {
 	switch o.Do {
 	case doSignal:
 		s.send(syscall.Signal(o.Signal), o.To)
-		s.tell(report{What: whatSent})
+		s.report(report{What: whatSent})
 	case doForeground:
 		r := report{What: whatForeground}
 		if no, ok := errors.AsType[syscall.Errno](s.foreground()); ok {
 			r.Errno = int(no)
 		}
-		s.tell(r)
+		s.report(r)
 	case doKill:
 		s.end()
 	}
 }
 
-// send fails only when the target is gone, which is no error here.
+// send ignores errors: it fails only when the target is gone.
 func (s *stage) send(sig syscall.Signal, to Target) {
 	switch to {
 	case Worker:
@@ -234,22 +234,22 @@ func (s *stage) reap() {
 		case err == syscall.EINTR:
 		case err != nil || pid == 0: // no children, or none with news
 			return
-		case pid != s.worker: // an orphan that came to us
+		case pid != s.worker: // an orphan that the stage had adopted
 		case status.Stopped():
-			s.halted(status.StopSignal())
+			s.workerStopped(status.StopSignal())
 		default:
 			e := exitOf(status, &usage)
-			e.OOM = e.Signal == "SIGKILL" && !s.ending && s.memory.moved()
+			e.OOM = e.Signal == "SIGKILL" && !s.ending && s.memory.increased()
 			s.worker = 0
-			s.tell(report{What: whatExited, Exit: &e})
+			s.report(report{What: whatExited, Exit: &e})
 		}
 	}
 }
 
-// halted continues a stopped worker: there is no shell here that a person
-// would use for it. One that stops again and again is continued after 1, 2,
-// 4, … ms, up to 1 s, so that it cannot keep the stage busy.
-func (s *stage) halted(sig syscall.Signal) {
+// workerStopped continues a stopped worker, because there is no shell in which a person
+// could do it. A worker that stops again and again is continued after 1, 2, 4, … ms, up
+// to 1 s, so that it cannot keep the stage busy.
+func (s *stage) workerStopped(sig syscall.Signal) {
 	if s.ending {
 		return
 	}
@@ -258,14 +258,14 @@ func (s *stage) halted(sig syscall.Signal) {
 	if wantsTerminal && group != s.worker {
 		_ = s.foreground()
 	}
-	if !wantsTerminal || group != s.worker { // else it was faster than step 8
-		s.tell(report{What: whatStopped, Signal: unix.SignalName(sig)})
+	if !wantsTerminal || group != s.worker { // otherwise it was just faster than step 8
+		s.report(report{What: whatStopped, Signal: unix.SignalName(sig)})
 	}
 	if time.Since(s.stopped) > 2*time.Second {
 		s.stops = 0
 	}
 	if s.stops == 0 {
-		s.proceed()
+		s.resumeWorker()
 	} else {
 		s.resume.Reset(time.Millisecond << min(s.stops-1, 10))
 	}
@@ -273,8 +273,8 @@ func (s *stage) halted(sig syscall.Signal) {
 	s.stopped = time.Now()
 }
 
-// proceed continues the whole group, since terminals and shells stop groups.
-func (s *stage) proceed() {
+// resumeWorker continues the whole group, since terminals and shells stop groups.
+func (s *stage) resumeWorker() {
 	if s.worker != 0 {
 		unix.Kill(-s.worker, unix.SIGCONT)
 		unix.Kill(s.worker, unix.SIGCONT) // in case it has left its group
@@ -291,7 +291,7 @@ func (s *stage) end() {
 		}
 		s.reap()
 	})
-	s.tell(report{What: whatEmpty, Remains: remains})
+	s.report(report{What: whatEmpty, Remains: remains})
 	exit(0)
 }
 

@@ -13,31 +13,31 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// stageName is the first argument of a stage; the names of its two pipes follow.
-// The worker comes over the first of them.
+// stageName is the first argument of a stage; the names of its two pipes follow. The
+// plan of the worker comes over the first of them.
 const stageName = "turnstone-stage"
 
-// stageEnv keeps a stage small and quiet, and free of what users set for their own Go
-// programs. worker is the worker's environment: a program that is built to measure
-// coverage measures its stage, too.
+// stageEnv keeps a stage small and quiet, and free of settings of users for their own Go
+// programs. worker is the worker's environment; it names the directory for coverage data,
+// if the program was built to measure coverage.
 func stageEnv(worker []string) []string {
 	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverage(worker)...)
 }
 
-// systemRoot is the directory of Windows; "" when it does not say.
+// systemRoot returns the directory of Windows; "" when it is unknown.
 func systemRoot() string {
 	dir, _ := windows.GetSystemWindowsDirectory()
 	return dir
 }
 
-// wakeName is the name of the event that interrupts a worker and nobody else.
+// wakeName returns the name of the event that interrupts the worker alone.
 func wakeName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
 
 func isStage() bool { return len(os.Args) == 4 && os.Args[1] == stageName }
 
-// A stage is the parent of one worker. It shares the worker's console, which is
-// the only way to interrupt what runs there, and says how the worker ended. The
-// end of everything is the job's.
+// A stage is the parent of one worker. It shares the worker's console, which is the
+// only way to interrupt a program there, and reports how the worker ended. The job ends
+// everything else.
 type stage struct {
 	up      *json.Encoder
 	in, out *os.File // the console
@@ -54,8 +54,9 @@ type stage struct {
 func runStage() {
 	s := &stage{exited: make(chan Exit, 1)}
 
-	// 1. The stage survives what is meant for the worker. A handler and not
-	// ignoring: that would be inherited, and it may have been, by us.
+	// 1. The stage survives a CTRL_C that is meant for the worker. It handles the
+	// event instead of ignoring it, because children inherit that; we may have
+	// inherited it ourselves.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // nobody listens
 	procSetConsoleCtrlHandler.Call(0, 0)
 
@@ -77,13 +78,14 @@ func runStage() {
 	plan := first.Plan
 	s.tag = plan.Tag
 
-	// 3. The console: what programs write and read is UTF-8, and is not echoed.
+	// 3. The console: programs write and read UTF-8, and input is not echoed.
 	s.step("terminal", "", s.openConsole)
 
-	// 4. The event that a worker may wait for. Before the worker, which opens it.
+	// 4. The event that a worker may wait for. It must exist before the worker opens it.
 	s.step("event", "", s.makeEvent)
 
-	// 5. The directory: here, to tell it from the program.
+	// 5. The directory: checked here, so that a failure is not taken for one of the
+	// program.
 	dir := string(plan.Dir)
 	if dir != "" {
 		s.step("chdir", dir, func() error {
@@ -104,31 +106,31 @@ func runStage() {
 	s.step("exec", path, s.worker.Start)
 	pid := s.worker.Process.Pid
 
-	// 7. Said, and served.
-	s.tell(report{What: whatStarted, PID: pid})
+	// 7. Report the start, then serve.
+	s.report(report{What: whatStarted, PID: pid})
 	go s.wait() // ends with the worker
 	s.orders = receive(decoder)
 	s.serve()
 }
 
-// step says what comes next, does it, and ends the stage with a report if it fails.
+// step reports that a step begins, does it, and ends the stage with a report if it fails.
 func (s *stage) step(name, path string, do func() error) {
-	s.tell(report{What: whatStep, Step: name, Path: []byte(path)})
+	s.report(report{What: whatStep, Step: name, Path: []byte(path)})
 	if err := do(); err != nil {
-		s.tell(failed(name, path, err))
+		s.report(failed(name, path, err))
 		exit(1)
 	}
 }
 
-// exit ends the process without what a program does at its end: here that would
-// only be tools that write to the worker's console.
+// exit skips the usual work at the end of a program. Here that would only be tools that
+// write to the worker's console.
 func exit(code uint32) { windows.ExitProcess(code) }
 
-// tell ignores errors: without a supervisor, the job ends the stage.
-func (s *stage) tell(r report) { _ = s.up.Encode(r) }
+// report ignores errors: if the supervisor is gone, the job ends the stage.
+func (s *stage) report(r report) { _ = s.up.Encode(r) }
 
-// openConsole opens the console by name: Wine gives a program in a pseudo
-// console no standard handles, and Windows gives what these names mean.
+// openConsole opens the console by name. On Windows the names mean the standard handles;
+// Wine gives a program in a pseudo console none.
 func (s *stage) openConsole() (err error) {
 	if s.in, err = os.OpenFile("CONIN$", os.O_RDWR, 0); err != nil {
 		return err
@@ -149,7 +151,7 @@ func (s *stage) openConsole() (err error) {
 	return s.restore()
 }
 
-// restore puts the console back to what a worker finds at its start.
+// restore sets the console to the state in which a worker starts.
 func (s *stage) restore() error {
 	in, out := windows.Handle(s.in.Fd()), windows.Handle(s.out.Fd())
 	return errors.Join(
@@ -175,22 +177,22 @@ func (s *stage) makeEvent() error {
 	return err
 }
 
-// wait sees how the worker ends.
+// wait waits for the end of the worker.
 func (s *stage) wait() {
 	_ = s.worker.Wait()
 	state := s.worker.ProcessState
 	s.exited <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
 }
 
-// serve ends the process when the supervisor is gone, whose end of the job is
-// about to end everything anyway. It stays when the worker is gone: there is
-// nothing left to do, and the supervisor ends it with the job.
+// serve ends the process when the supervisor is gone; the job, closed by then, ends
+// everything anyway. It stays when the worker is gone: the supervisor ends it with the
+// job.
 func (s *stage) serve() {
 	for {
 		select {
 		case e := <-s.exited:
 			s.mark(endMark)
-			s.tell(report{What: whatExited, Exit: &e})
+			s.report(report{What: whatExited, Exit: &e})
 		case o, ok := <-s.orders:
 			if !ok {
 				exit(0)
@@ -202,32 +204,32 @@ func (s *stage) serve() {
 
 func (s *stage) obey(o order) {
 	if o.Do == doSignal {
-		defer s.tell(report{What: whatSent})
+		defer s.report(report{What: whatSent})
 	}
 	switch {
 	case o.Do == doMark:
 		s.mark(o.Mark)
 	case o.Do == doRestore:
 		_ = s.restore() // a console that is gone has nothing to restore
-		s.tell(report{What: whatRestored})
+		s.report(report{What: whatRestored})
 	case Signal(o.Signal) == Kill:
 		_ = s.worker.Process.Kill()
-	case o.To == Worker && s.woken():
+	case o.To == Worker && s.wakeWorker():
 	default:
-		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to everybody on this console
+		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to all processes on this console
 	}
 }
 
-// mark leaves a mark behind what was written to the console until now.
+// mark leaves a mark after all text that was written to the console so far.
 func (s *stage) mark(n uint64) {
 	if title, err := windows.UTF16PtrFromString(titlePrefix(s.tag) + strconv.FormatUint(n, 10)); err == nil {
 		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(title)))
 	}
 }
 
-// woken interrupts the worker alone, if it waits for that now: an event that
-// nobody waited for is still set, and is taken back.
-func (s *stage) woken() bool {
+// wakeWorker interrupts the worker alone and reports whether it waited for that. An
+// event that is still set was not waited for, and is taken back.
+func (s *stage) wakeWorker() bool {
 	if windows.SetEvent(s.wake) != nil {
 		return false
 	}

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// stageLimit is how long a stage may take to end a tree before it is ended
-// itself: a little more than the stage allows itself. What then is left gets
-// the rest of closeLimit.
+// stageLimit bounds the time that a stage may take to end a tree, a little more than the
+// stage allows itself. Then the stage is killed, and the rest of closeLimit goes to the
+// processes that are left.
 const stageLimit = sweepLimit + sweepLimit/2
 
-// staged carries a worker through its stage.
+// staged is the backend of a worker that its stage started.
 type staged struct {
 	command *exec.Cmd
 	down    *Channel // orders to the stage, reports from it
 	reports *json.Decoder
-	pseudo  *pseudo
+	pty     *ptyMaster
 	tree    tree
 
 	sending
@@ -34,7 +34,7 @@ type staged struct {
 }
 
 // staged starts the stage, and through it the worker.
-func (l *launch) staged() (carrier, int, error) {
+func (l *launch) staged() (backend, int, error) {
 	s, err := l.startStage()
 	if err != nil {
 		return nil, 0, err
@@ -44,8 +44,8 @@ func (l *launch) staged() (carrier, int, error) {
 		s.abandon()
 		return nil, 0, err
 	}
-	l.pseudo.group = pid
-	l.pseudo.toFore = s.foreground
+	l.pty.group = pid
+	l.pty.toForeground = s.foreground
 	return s, pid, nil
 }
 
@@ -84,7 +84,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 	}
 	pid := cmd.Process.Pid
 	return &staged{
-		command: cmd, down: down, reports: json.NewDecoder(down), pseudo: l.pseudo,
+		command: cmd, down: down, reports: json.NewDecoder(down), pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
 		foregrounded: make(chan error, 1),
 	}, nil
@@ -123,12 +123,12 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 
 // abandon ends a stage that did not start its worker, or not in time.
 func (s *staged) abandon() {
-	s.down.out.Close() // which it takes as an order to end everything
+	s.down.out.Close() // to the stage this is an order to end everything
 	s.expectEnd()
 	s.finish(false)
 }
 
-// expectEnd begins the time that the stage has for ending.
+// expectEnd starts the watchdog that kills a stage which does not end in time.
 func (s *staged) expectEnd() {
 	s.ending.Do(func() {
 		s.watchdog = time.AfterFunc(stageLimit, func() { s.command.Process.Kill() })
@@ -140,7 +140,7 @@ func (s *staged) order(o order) error {
 	if err != nil {
 		return err
 	}
-	// An order is far smaller than what a pipe takes at once or not at all.
+	// An order is small enough that a pipe takes all of it or nothing.
 	line = append(line, '\n')
 	n, err := s.down.TryWrite(line)
 	switch {
@@ -153,7 +153,7 @@ func (s *staged) order(o order) error {
 }
 
 func (s *staged) signal(sig Signal, to Target) error {
-	return s.tell(func() error { return s.order(order{Do: doSignal, Signal: int(systemSignal(sig)), To: to}) })
+	return s.counted(func() error { return s.order(order{Do: doSignal, Signal: int(systemSignal(sig)), To: to}) })
 }
 
 func (s *staged) kill() {
@@ -163,8 +163,8 @@ func (s *staged) kill() {
 	s.expectEnd()
 }
 
-// foreground asks for the terminal and waits for the answer: what runs next
-// must find it done.
+// foreground asks the stage to give the terminal to the worker's group and waits for
+// the answer, because the next turn must find it done.
 func (s *staged) foreground() error {
 	select {
 	case <-s.foregrounded: // of a question that was given up
@@ -218,12 +218,11 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 	if !exited {
 		ended(Exit{Code: -1, Signal: "SIGKILL", Lost: true})
 	}
-	return outlast(remains, dyingLimit)
+	return awaitGone(remains, dyingLimit)
 }
 
-// finish reaps the stage and releases what belongs to it. If the stage was
-// lost, the kernel has killed the worker with it, and what is left of the tree
-// is found by its session and its tag.
+// finish reaps the stage and releases its resources. If the stage was lost, the kernel
+// has killed the worker with it, and the rest of the tree is found by session and tag.
 func (s *staged) finish(lost bool) (remains []int) {
 	if lost {
 		s.command.Process.Kill()
@@ -239,8 +238,8 @@ func (s *staged) finish(lost bool) (remains []int) {
 }
 
 func (s *staged) memoryBytes() int64 { return s.tree.memory() }
-func (s *staged) readers() []Reader  { return s.pseudo.readers(s.tree.root, true) }
-func (s *staged) seesReaders() bool  { return seesReaders(s.pseudo.group) }
+func (s *staged) readers() []Reader  { return s.pty.readers(s.tree.root, true) }
+func (s *staged) seesReaders() bool  { return seesReaders(s.pty.group) }
 
 func systemSignal(s Signal) syscall.Signal {
 	return [...]syscall.Signal{
@@ -248,8 +247,8 @@ func systemSignal(s Signal) syscall.Signal {
 	}[s]
 }
 
-// TryWrite writes what fits into the pipe now, without waiting; 0 and no error
-// when it is full. It must not be used beside a Write in progress.
+// TryWrite writes as much as fits into the pipe now, without waiting; 0 and no error
+// when it is full. It must not be called during a Write.
 func (c *Channel) TryWrite(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil

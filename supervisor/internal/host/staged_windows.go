@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// orderLimit bounds the writing of an order, for which a pipe always has room.
+// orderLimit bounds the time that writing an order takes. The pipe should have room.
 const orderLimit = time.Second
 
-// hungLimit is how long a worker's stage may take to end once it is told to, until
-// nothing is expected of it any more.
+// hungLimit bounds the time that the stage of a killed worker may take to end.
 const hungLimit = closeLimit / 2
 
-// staged carries a worker through its stage.
+// staged is the backend of a worker that its stage started.
 type staged struct {
 	job     *job
 	console *console
@@ -35,11 +34,10 @@ type staged struct {
 
 	sending
 	restored chan struct{} // answers to doRestore; holds one
-	killed   atomic.Bool   // by us
+	killed   atomic.Bool   // kill was called
 }
 
-// A step is a part of a start that can fail. What it made until then is known to
-// abandon.
+// A step is a part of a start that can fail. abandon undoes the steps so far.
 type step struct {
 	name string
 	do   func() error
@@ -60,7 +58,7 @@ func newStaged() *staged {
 	return &staged{nonce: randomName(), restored: make(chan struct{}, 1)}
 }
 
-// begin goes through the steps in order, and undoes all of them when one fails.
+// begin does the steps in order, and undoes all of them when one fails.
 func (s *staged) begin(steps []step) error {
 	for _, step := range steps {
 		if err := step.do(); err != nil {
@@ -74,9 +72,8 @@ func (s *staged) begin(steps []step) error {
 	return nil
 }
 
-// steps is the start of a worker. The stage does nothing before it is told to, and
-// that is after it was put into the job: so nothing that a user wrote ever runs
-// outside of it.
+// steps returns the steps of a start. The stage is put into the job before it gets its
+// first order, so no user's code ever runs outside the job.
 func (s *staged) steps(c *Command) []step {
 	deadline := time.Now().Add(c.timeout())
 	return []step{
@@ -120,15 +117,15 @@ func (s *staged) steps(c *Command) []step {
 		}},
 		{"job", func() (err error) {
 			s.stage, err = s.job.take(uint32(s.pid))
-			return tooEarly(err)
+			return endedEarly(err)
 		}},
-		{"stage", func() error { return tooEarly(s.meet(deadline)) }},
+		{"stage", func() error { return endedEarly(s.awaitStage(deadline)) }},
 		{"stage", func() error { return s.startWorker(c, deadline) }},
 	}
 }
 
-// tooEarly says what an end of the stage before it was told anything means.
-func tooEarly(err error) error {
+// endedEarly explains an end of the stage before it got its first order.
+func endedEarly(err error) error {
 	switch {
 	case errors.Is(err, errStopped):
 		err = errors.New("it ended before it could be told what to start; does anything run before StageMain in main?")
@@ -140,8 +137,8 @@ func tooEarly(err error) error {
 	return &StartError{Step: "stage", Err: err}
 }
 
-// meet waits for the stage to connect.
-func (s *staged) meet(deadline time.Time) error {
+// awaitStage waits for the stage to connect.
+func (s *staged) awaitStage(deadline time.Time) error {
 	for _, p := range []*pipe{s.orders, s.reports} {
 		if err := p.accept(func(pid int) bool { return pid == s.pid }, deadline, s.stage); err != nil {
 			return err
@@ -151,8 +148,8 @@ func (s *staged) meet(deadline time.Time) error {
 	return nil
 }
 
-// startWorker gives the stage the go-ahead and waits for its answer. Until then
-// the stage says what it is about to do.
+// startWorker sends the plan and waits for the answer. Before it answers, the stage
+// reports each step that it begins.
 func (s *staged) startWorker(c *Command, deadline time.Time) error {
 	s.orders.file.SetWriteDeadline(deadline)
 	s.reports.file.SetReadDeadline(deadline)
@@ -184,7 +181,7 @@ func (s *staged) startWorker(c *Command, deadline time.Time) error {
 	return &StartError{Step: at.Step, Path: string(at.Path), Err: err}
 }
 
-// abandon ends and releases what a start has made so far.
+// abandon ends and releases everything that a start has made so far.
 func (s *staged) abandon() {
 	if s.job != nil {
 		s.job.terminate()
@@ -200,7 +197,7 @@ func (s *staged) abandon() {
 	s.release()
 }
 
-// release closes what belongs to the carrier alone.
+// release closes the handles that only this backend uses.
 func (s *staged) release() {
 	for _, p := range []*pipe{s.orders, s.reports} {
 		if p != nil {
@@ -231,16 +228,16 @@ func (s *staged) order(o order) error {
 	return nil
 }
 
-// signal knows what Windows has: an interrupt and an end.
+// signal can only do what Windows can: interrupt and kill.
 func (s *staged) signal(sig Signal, to Target) error {
 	switch {
 	case sig == Kill && to == Group:
 		s.kill()
 		return nil
-	case to == Foreground: // a console has no groups: Group reaches everybody on it
+	case to == Foreground: // a console has no groups: Group reaches all its processes
 		return nil
 	case sig == Interrupt, sig == Kill:
-		return s.tell(func() error { return s.order(order{Do: doSignal, Signal: int(sig), To: to}) })
+		return s.counted(func() error { return s.order(order{Do: doSignal, Signal: int(sig), To: to}) })
 	}
 	return fmt.Errorf("host: %s: %w", sig, errors.ErrUnsupported)
 }
@@ -251,8 +248,8 @@ func (s *staged) kill() {
 	s.reports.file.SetReadDeadline(time.Now().Add(hungLimit)) // a process in a driver may not end
 }
 
-// reset asks for the console's modes and waits for the answer: what runs next
-// must find it done.
+// reset asks the stage to restore the console and waits for the answer, because the
+// next turn must find it done.
 func (s *staged) reset() error {
 	select {
 	case <-s.restored: // of a question that was given up
@@ -289,8 +286,8 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			}
 		case whatExited:
 			exited = true
-			ended(s.accounted(*r.Exit))
-			s.console.reach(endMark)
+			ended(s.withAccounting(*r.Exit))
+			s.console.awaitMark(endMark)
 		}
 	}
 	lost := !s.killed.Load()
@@ -299,10 +296,10 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 		remains = s.job.members()
 	}
 	if !exited {
-		ended(s.accounted(Exit{Code: -1, Signal: "SIGKILL", Lost: lost}))
+		ended(s.withAccounting(Exit{Code: -1, Signal: "SIGKILL", Lost: lost}))
 	}
 	s.channel.giveUp()
-	// Whoever wrote to the console is gone: it ends, and with it the terminal.
+	// All writers to the console are gone: it ends, and with it the terminal.
 	if err := s.console.finish(); err != nil {
 		notice(err.Error())
 	}
@@ -310,8 +307,8 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 	return remains
 }
 
-// accounted is e with what the job knows.
-func (s *staged) accounted(e Exit) Exit {
+// withAccounting returns e with the figures of the job.
+func (s *staged) withAccounting(e Exit) Exit {
 	e.PeakRSS = s.job.peak()
 	if s.job.limited.Load() {
 		e.MemoryLimit = s.job.limit

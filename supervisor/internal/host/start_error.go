@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// A StartError says at which step a start failed.
+// A StartError names the step at which a start failed.
 type StartError struct {
 	Step string // "terminal", "channel", "stage", "chdir", "exec", "foreground", …
-	Path string // what the step was about: a program or a directory; may be ""
+	Path string // the program or directory of that step; may be ""
 	Err  error
 }
 
@@ -29,7 +29,7 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// hint is what a person can do about it, or "".
+// hint says what a person can do about it; it may be "".
 func (e *StartError) hint() string {
 	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
 	switch {

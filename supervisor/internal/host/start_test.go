@@ -135,7 +135,7 @@ while os.read(3, 1):
 		if err := w.Signal(host.Interrupt, host.Group); err != nil {
 			t.Fatal(err)
 		}
-		if sent := w.SignalsUnderWay(); sent != nil {
+		if sent := w.SignalsSent(); sent != nil {
 			within(t, "answer", sent)
 		}
 		got := make([]byte, 1)

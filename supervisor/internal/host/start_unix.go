@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A launch is what both ways to start a worker begin with.
+// A launch holds what a start needs, with or without a stage.
 type launch struct {
 	command             *Command
 	env                 []string
 	tag, nonce          string
-	pseudo              *pseudo
+	pty                 *ptyMaster
 	channel             *Channel
 	slave               *os.File // the worker's ends,
 	workerIn, workerOut *os.File // closed here once it has them
@@ -33,13 +33,13 @@ func start(c *Command) (*Process, error) {
 	if StageAvailable() {
 		begin = l.staged
 	}
-	carrier, pid, err := begin()
+	backend, pid, err := begin()
 	if err != nil {
 		l.channel.Close()
-		l.pseudo.close()
+		l.pty.close()
 		return nil, err
 	}
-	return newProcess(pid, l.nonce, StageAvailable(), carrier, l.channel, &Terminal{l.pseudo}), nil
+	return newProcess(pid, l.nonce, StageAvailable(), backend, l.channel, &Terminal{l.pty}), nil
 }
 
 // prepare makes the terminal and the channel.
@@ -48,11 +48,11 @@ func prepare(c *Command) (*launch, error) {
 	l.env = append(without(c.Env, channelName, tagName),
 		channelName+"=3,4,"+l.nonce, tagName+"="+l.tag)
 	var err error
-	if l.pseudo, l.slave, err = openPseudo(c.Size.orDefault()); err != nil {
+	if l.pty, l.slave, err = openPTY(c.Size.orDefault()); err != nil {
 		return nil, &StartError{Step: "terminal", Err: err}
 	}
 	if err := l.openChannel(); err != nil {
-		l.pseudo.close()
+		l.pty.close()
 		l.slave.Close()
 		return nil, &StartError{Step: "channel", Err: err}
 	}
@@ -84,7 +84,7 @@ func (l *launch) closeWorkerEnds() {
 	l.workerOut.Close()
 }
 
-// without is env less these names, as a fresh slice.
+// without returns a copy of env without these names.
 func without(env []string, names ...string) []string {
 	kept := make([]string, 0, len(env)+len(names))
 next:

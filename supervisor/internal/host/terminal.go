@@ -1,7 +1,8 @@
 package host
 
-// A Terminal is the supervisor's side of the worker's terminal. Its methods may
-// be used side by side; Feed is for one goroutine at a time, and a Restore ends one.
+// A Terminal is the supervisor's side of the worker's terminal. Its methods may be
+// called concurrently, except that only one Feed may run at a time. Restore ends a Feed
+// in progress.
 type Terminal struct{ tty tty }
 
 // tty is a terminal as one operating system implements it.
@@ -10,7 +11,7 @@ type tty interface {
 	await(take func() bool) error
 	feed(b []byte, eof bool) error
 	queued() int
-	settle()
+	sync()
 	restore() error
 	resize(Size) error
 	close() error
@@ -26,21 +27,21 @@ func (t *Terminal) TryRead(b []byte) (int, error) { return t.tty.tryRead(b) }
 // terminal. It is for one goroutine at a time.
 func (t *Terminal) Await(take func() bool) error { return t.tty.await(take) }
 
-// Feed hands b to whoever reads the terminal, then, if eof, one end of file.
-// It fails when nobody takes anything for a second. Bytes that it wrote and
-// nobody read stay queued until Restore.
+// Feed writes b as input of the terminal, followed by one end of file if eof is set. It
+// fails when no reader takes anything for a second. Unread bytes stay queued until
+// Restore.
 func (t *Terminal) Feed(b []byte, eof bool) error { return t.tty.feed(b, eof) }
 
-// Queued is the number of input bytes that were fed and not read yet.
+// Queued returns the number of input bytes that were fed and not read yet.
 func (t *Terminal) Queued() int { return t.tty.queued() }
 
-// Settle waits until what was written to the terminal before can be read: not at
-// all on Unix, at most 1 s on Windows, where a pseudo console draws it first.
-func (t *Terminal) Settle() { t.tty.settle() }
+// Sync waits until everything that was written to the terminal can be read. On Unix
+// that is at once. On Windows a pseudo console draws it first; Sync waits at most 1 s.
+func (t *Terminal) Sync() { t.tty.sync() }
 
-// Restore puts foreground group, modes and unread input back to what they
-// were at the start. It costs two system calls when nothing changed.
+// Restore restores the terminal's first foreground group and modes, and discards unread
+// input. It costs two system calls when nothing has changed.
 func (t *Terminal) Restore() error { return t.tty.restore() }
 
-// Resize tells the terminal and the programs on it a new size.
+// Resize sets the terminal's size. The programs on it are notified.
 func (t *Terminal) Resize(s Size) error { return t.tty.resize(s.orDefault()) }

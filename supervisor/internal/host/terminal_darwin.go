@@ -9,8 +9,8 @@ const (
 	queuedInput = 0x4004667f // FIONREAD of <sys/filio.h>: bytes of complete lines
 )
 
-// textNeedsPush: a reader of lines gets text without a newline only after a
-// VEOF, which then is not an end of file.
+// textNeedsPush is true: a reader of lines gets text without a newline only after a
+// VEOF. After text, a VEOF is not an end of file.
 const textNeedsPush = true
 
 func discardInput(fd int) error {

@@ -9,7 +9,7 @@ const (
 	queuedInput = unix.TIOCINQ
 )
 
-// textNeedsPush is false: with EXTPROC, readers get what is there.
+// textNeedsPush is false: with EXTPROC, readers get text without a newline at once.
 const textNeedsPush = false
 
 func discardInput(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }

@@ -330,7 +330,7 @@ func TestProcess_AloneUntilItHasChildrenOrOrphansOrThreads(t *testing.T) {
 	defer p.Close()
 	for i, want := range []bool{true, false, true, false} {
 		eventually(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
-		eventually(t, "state", func() bool { return p.Alone() == want })
+		eventually(t, "state", func() bool { return p.NoOtherReader() == want })
 		if err := p.Terminal().Feed([]byte("\n"), false); err != nil {
 			t.Fatal(i, err)
 		}
@@ -360,7 +360,7 @@ step(lock.acquire)                                     # and it is gone
 step(lambda: select.select([0], [], []))               # a thread that waits for the terminal
 `)
 	for i, want := range []bool{true, true, false, true, false} {
-		eventually(t, fmt.Sprintf("state of step %d", i), func() bool { return w.Alone() == want })
+		eventually(t, fmt.Sprintf("state of step %d", i), func() bool { return w.NoOtherReader() == want })
 		if readers := w.Readers(); (i == 4) != (len(readers) > 0) {
 			t.Errorf("step %d: got readers %+v", i, readers)
 		}

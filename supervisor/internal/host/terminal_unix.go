@@ -16,38 +16,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// feedLimit is how long Feed waits for a reader to take something.
+// feedLimit bounds the time that Feed waits for a reader to take something.
 const feedLimit = time.Second
 
-// feedAhead is how much may be fed before a reader has taken all of it. The
-// kernel keeps 4095 bytes and silently spoils a longer line.
+// feedAhead bounds the bytes that may be unread at once. The kernel keeps 4095 and
+// silently spoils a longer line.
 const feedAhead = 4000
 
-// pseudo is the master of a pseudo terminal.
+// ptyMaster is the master of a pseudo terminal.
 //
-// Its modes are unusual: EXTPROC says that this side does what a terminal
-// driver does to input. So the kernel neither echoes nor interprets what is
-// fed, control characters included; a reader gets what is there, as from a
-// pipe, and a lone VEOF is end of file. ECHO and ICANON are on nevertheless,
-// for one reason: a program that asks for a password clears ECHO, and that can
-// be seen. OPOST is off, so output is the bytes that were written.
-type pseudo struct {
-	master *os.File // nonblocking, in the poller
-	raw    syscall.RawConn
-	name   string       // of the slave
-	slave  unix.Stat_t  // of the slave: who has it open?
-	modes  unix.Termios // at the start
-	fed    atomic.Bool  // input may be unread
-	toFore func() error // gives the terminal to the worker's group; nil: cannot
+// Its modes are unusual. EXTPROC tells the kernel that this side does the work of a
+// terminal driver on input. So the kernel neither echoes nor interprets input, control
+// characters included: a reader gets the bytes that are there, as from a pipe, and a
+// lone VEOF is end of file. ECHO and ICANON are on for one reason only: a program that
+// asks for a password clears ECHO, and that can be seen. OPOST is off, so output
+// arrives as it was written.
+type ptyMaster struct {
+	master       *os.File // nonblocking, in the poller
+	raw          syscall.RawConn
+	name         string       // of the slave
+	slave        unix.Stat_t  // of the slave: finds the processes that have it open
+	modes        unix.Termios // at the start
+	fed          atomic.Bool  // input may be unread
+	toForeground func() error // gives the terminal to the worker's group; nil: cannot
 
-	feeding sync.Mutex // held over one piece, never while waiting for a reader
-	round   int        // counts Restores: what is fed belongs to one of them
+	feeding sync.Mutex // held while one piece is written, never while waiting for a reader
+	round   int        // counts Restores; a Feed ends when it changes
 	ahead   int        // bytes fed since the queue was last seen empty
 	group   int        // the worker's process group
 }
 
-// openPseudo returns a terminal and its slave, which belongs to the caller.
-func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
+// openPTY returns a terminal and its slave, which belongs to the caller.
+func openPTY(size Size) (_ *ptyMaster, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
 			slave.Close()
 		}
 	}()
-	p := &pseudo{name: slave.Name()}
+	p := &ptyMaster{name: slave.Name()}
 	fd := int(slave.Fd())
 	if err := unix.Fstat(fd, &p.slave); err != nil {
 		return nil, nil, err
@@ -74,13 +74,13 @@ func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
 	if err := unix.IoctlSetTermios(fd, setModes, modes); err != nil {
 		return nil, nil, err
 	}
-	// What the kernel made of it is what Restore compares with.
+	// Restore compares with the modes as the kernel has set them.
 	if modes, err = unix.IoctlGetTermios(fd, getModes); err != nil {
 		return nil, nil, err
 	}
 	p.modes = *modes
 
-	// The library's file is in blocking mode, whose Read Close cannot end.
+	// The library's file is in blocking mode, where Close cannot end a Read.
 	master, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
@@ -100,12 +100,12 @@ func openPseudo(size Size) (_ *pseudo, slave *os.File, err error) {
 	return p, slave, nil
 }
 
-func (p *pseudo) settle() {}
+func (p *ptyMaster) sync() {}
 
-func (p *pseudo) close() error { return p.master.Close() }
+func (p *ptyMaster) close() error { return p.master.Close() }
 
-// control runs f on the master's descriptor, which stays open meanwhile.
-func (p *pseudo) control(f func(fd int) error) error {
+// control runs f on the master's descriptor and keeps it open meanwhile.
+func (p *ptyMaster) control(f func(fd int) error) error {
 	var err error
 	if closed := p.raw.Control(func(fd uintptr) {
 		err = again(func() error { return f(int(fd)) })
@@ -115,7 +115,7 @@ func (p *pseudo) control(f func(fd int) error) error {
 	return err
 }
 
-// again repeats what a signal interrupted; the runtime sends itself many.
+// again repeats a call that a signal interrupted; the Go runtime sends itself many.
 func again(f func() error) error {
 	for {
 		if err := f(); err != unix.EINTR {
@@ -124,7 +124,7 @@ func again(f func() error) error {
 	}
 }
 
-func (p *pseudo) tryRead(b []byte) (n int, err error) {
+func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
 	err = p.control(func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
 		return err
@@ -140,20 +140,20 @@ func (p *pseudo) tryRead(b []byte) (n int, err error) {
 	return 0, err
 }
 
-func (p *pseudo) await(take func() bool) error {
+func (p *ptyMaster) await(take func() bool) error {
 	if p.raw.Read(func(uintptr) bool { return take() }) != nil {
 		return io.EOF
 	}
 	return nil
 }
 
-func (p *pseudo) resize(s Size) error {
+func (p *ptyMaster) resize(s Size) error {
 	return p.control(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
 	})
 }
 
-func (p *pseudo) feed(b []byte, eof bool) error {
+func (p *ptyMaster) feed(b []byte, eof bool) error {
 	p.feeding.Lock()
 	round, ahead := p.round, p.ahead
 	p.feeding.Unlock()
@@ -178,13 +178,13 @@ func (p *pseudo) feed(b []byte, eof bool) error {
 	if !eof {
 		return nil
 	}
-	if !p.awaitEmpty(round) { // a reader must find the character alone
+	if !p.awaitEmpty(round) { // a reader must get the VEOF character alone
 		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", feedLimit)
 	}
 	return p.writeEOF(round)
 }
 
-func (p *pseudo) writeEOF(round int) error {
+func (p *ptyMaster) writeEOF(round int) error {
 	modes, err := p.currentModes()
 	if err == nil {
 		_, err = p.write([]byte{modes.Cc[unix.VEOF]}, round)
@@ -198,8 +198,8 @@ func (p *pseudo) writeEOF(round int) error {
 // errRestored ends a feed that a Restore made pointless.
 var errRestored = errors.New("the terminal was restored meanwhile")
 
-// write does not wait: there is room, or it is an error.
-func (p *pseudo) write(b []byte, round int) (int, error) {
+// write does not wait: it is an error if there is no room.
+func (p *ptyMaster) write(b []byte, round int) (int, error) {
 	p.feeding.Lock()
 	defer p.feeding.Unlock()
 	if p.round != round {
@@ -213,9 +213,9 @@ func (p *pseudo) write(b []byte, round int) (int, error) {
 	return n, err
 }
 
-// awaitEmpty waits until everything was read. It gives up when the queue has
-// not moved for feedLimit.
-func (p *pseudo) awaitEmpty(round int) bool {
+// awaitEmpty waits until all input was read. It gives up when nothing was read for
+// feedLimit.
+func (p *ptyMaster) awaitEmpty(round int) bool {
 	queued := p.queued()
 	wait := 20 * time.Microsecond
 	for moved := time.Now(); queued > 0; {
@@ -236,7 +236,7 @@ func (p *pseudo) awaitEmpty(round int) bool {
 	return true
 }
 
-func (p *pseudo) queued() int {
+func (p *ptyMaster) queued() int {
 	if !p.fed.Load() {
 		return 0
 	}
@@ -248,17 +248,17 @@ func (p *pseudo) queued() int {
 	return max(n, 0)
 }
 
-// unread counts the input of a slave. What was written to the master arrives
-// there a moment later; poll of an empty queue waits for that, the count alone
-// does not. So 0 is exact, and more may be more.
+// unread counts the unread input bytes of a slave. Bytes that were written to the master
+// arrive there a moment later. Polling an empty queue waits for them; counting does not.
+// So 0 is exact, and any other count may be too low.
 func unread(fd int) (int, error) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return unix.IoctlGetInt(fd, queuedInput)
 }
 
-// onSlave opens the slave for a moment: kept open, it would hide the moment
-// when the worker's side has closed.
-func (p *pseudo) onSlave(f func(fd int) error) error {
+// onSlave opens the slave for one call of f only: a slave kept open here would hide
+// that the worker's side has closed.
+func (p *ptyMaster) onSlave(f func(fd int) error) error {
 	var fd int
 	err := again(func() (err error) {
 		fd, err = unix.Open(p.name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -271,7 +271,7 @@ func (p *pseudo) onSlave(f func(fd int) error) error {
 	return again(func() error { return f(fd) })
 }
 
-func (p *pseudo) currentModes() (*unix.Termios, error) {
+func (p *ptyMaster) currentModes() (*unix.Termios, error) {
 	var modes *unix.Termios
 	err := p.control(func(fd int) (err error) {
 		modes, err = unix.IoctlGetTermios(fd, getModes)
@@ -280,22 +280,22 @@ func (p *pseudo) currentModes() (*unix.Termios, error) {
 	return modes, err
 }
 
-// secret: a reader of lines that does not want them seen.
-func (p *pseudo) secret() bool {
+// secret reports whether the reader wants a line that is not shown.
+func (p *ptyMaster) secret() bool {
 	m, err := p.currentModes()
 	return err == nil && m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON != 0
 }
 
-func (p *pseudo) restore() error {
+func (p *ptyMaster) restore() error {
 	group := p.group
 	err := p.control(func(fd int) (err error) {
-		if p.toFore != nil {
+		if p.toForeground != nil {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		}
 		return err
 	})
 	if err == nil && group != p.group {
-		err = p.toFore()
+		err = p.toForeground()
 	}
 	modes, merr := p.currentModes()
 	if merr == nil && *modes != p.modes {
@@ -307,9 +307,9 @@ func (p *pseudo) restore() error {
 	return nil
 }
 
-// flush discards unread input. It must go through the slave: on the master it
-// would discard output.
-func (p *pseudo) flush() error {
+// flush discards unread input. It uses the slave, because on the master it would
+// discard output.
+func (p *ptyMaster) flush() error {
 	if !p.fed.Load() {
 		return nil
 	}

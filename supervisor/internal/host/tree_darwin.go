@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members is what the process table shows of the tree: best effort, since
+// members visits what the process table shows of the tree. That is best effort, since
 // orphans go to launchd.
 func (t tree) members(visit func(pid, group int)) { t.scan(visit) }
 
@@ -38,8 +38,8 @@ func processTable() []process {
 	return table
 }
 
-// hasEnvironment reports whether a process was started with this variable. The
-// system shows that for processes of the same user which it does not protect.
+// hasEnvironment reports whether a process was started with this variable. The system
+// shows it only for unprotected processes of the same user.
 func hasEnvironment(pid int, variable string) bool {
 	args, err := unix.SysctlRaw("kern.procargs2", pid)
 	return err == nil && bytes.Contains(args, []byte("\x00"+variable+"\x00"))

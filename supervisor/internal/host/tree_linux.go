@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// members visits every descendant of root, parents first, zombies included;
-// root adopts orphans, so nothing escapes from there.
+// members visits every descendant of root, parents first, zombies included. Nothing
+// escapes, because root adopts orphans.
 func (t tree) members(visit func(pid, group int)) {
 	last := t.root
 	walk(t.root, func(pid int, _ string) {
@@ -43,13 +43,13 @@ func residentPages(pid int) int64 {
 	return n
 }
 
-// maxWalk bounds the processes of one walk, which otherwise might follow
-// processes that do nothing but fork.
+// maxWalk bounds the processes of one walk. Without it, a walk could follow processes
+// that do nothing but fork for ever.
 const maxWalk = 10_000
 
-// walk visits every thread of root and of its descendants, each process's
-// threads in a row. A kernel without /proc/<pid>/task/<tid>/children shows
-// them in the process table only.
+// walk visits every thread of root and of its descendants, all threads of one process
+// in a row. On a kernel without /proc/<pid>/task/<tid>/children it uses the process
+// table.
 func walk(root int, visit func(pid int, tid string)) {
 	if unix.Access("/proc/thread-self/children", unix.F_OK) != nil {
 		walkTable(root, visit)
@@ -84,7 +84,7 @@ func walkTable(root int, visit func(pid int, tid string)) {
 	}
 }
 
-// threads is the names of the threads of a process; none when it is gone.
+// threads returns the names of the threads of a process; none when it is gone.
 func threads(pid int) []string {
 	d, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
@@ -121,7 +121,7 @@ func processTable() []process {
 	return table
 }
 
-// Fields of /proc/<pid>/stat behind the name, which may contain anything.
+// Fields of /proc/<pid>/stat after the name, which may contain anything.
 const (
 	statState    = 0
 	statParent   = 1
@@ -148,8 +148,8 @@ func hasEnvironment(pid int, variable string) bool {
 	return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+variable+"\x00"))
 }
 
-// readProc is the text of a file of a process, "" when it cannot be read. It
-// bypasses os.File, which would offer every file to the poller first.
+// readProc returns the text of a file in /proc/<pid>, "" when it cannot be read. It
+// does not use os.File, which would first register every file with the poller.
 func readProc(pid int, name string) string {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -17,8 +17,8 @@ type tree struct {
 	tag     string // the value of REPL_TAG in the environment of the tree
 }
 
-// tagName is the variable that marks the processes of a tree, for systems and
-// moments where ancestry does not tell.
+// tagName is the variable that marks the processes of a tree. It finds them when their
+// ancestry is lost.
 const tagName = "REPL_TAG"
 
 // process is one row of the system's process table.
@@ -27,10 +27,9 @@ type process struct {
 	zombie                      bool
 }
 
-// scan visits the tree as the process table shows it: what is in its session,
-// carries its tag, or descends from either or from root. Without root and
-// zombies. It is for systems and moments where the stage does not collect
-// orphans.
+// scan visits the tree as the process table shows it: all processes that are in its
+// session or carry its tag, and all descendants of these and of root; but neither root
+// nor zombies. It is used where no stage adopts orphans.
 func (t tree) scan(visit func(pid, group int)) {
 	table := processTable()
 	in := map[int]bool{t.root: true}
@@ -54,13 +53,13 @@ func (t tree) scan(visit func(pid, group int)) {
 	}
 }
 
-// sweep kills what each visits, again and again, until it visits nothing or
-// limit is over; it returns what was visited last. pause waits for a change,
-// at most as long as it is told.
+// sweep kills the processes that each visits, again and again, until there are none or
+// limit has passed. It returns those of the last visit. pause waits for a change, at
+// most for the given time.
 //
-// Groups are killed as well as processes, and at once: the kernel signals all
-// members of a group together, so processes that only fork cannot keep ahead,
-// even though each is gone by the time its pid is read.
+// Whole groups are killed as well: the kernel signals all members of a group together.
+// Otherwise processes that only fork would stay ahead, each gone by the time its pid is
+// read.
 func sweep(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
 	own := unix.Getpgrp()
 	for deadline := time.Now().Add(limit); ; {
@@ -79,13 +78,13 @@ func sweep(limit time.Duration, each func(visit func(pid, group int)), pause fun
 	}
 }
 
-// dyingLimit is how long the end of what SIGKILL has reached is waited for after a
-// sweep. It cannot be refused, but gigabytes take seconds to be given back.
+// dyingLimit bounds the wait after a sweep for processes that SIGKILL has reached. They
+// cannot refuse it, but giving back gigabytes takes seconds.
 const dyingLimit = 3 * time.Second
 
-// outlast waits until none of these processes is there any more, for limit at most, and
-// returns those that still are.
-func outlast(pids []int, limit time.Duration) []int {
+// awaitGone waits, for limit at most, until these processes are gone. It returns those
+// that are still there.
+func awaitGone(pids []int, limit time.Duration) []int {
 	for deadline := time.Now().Add(limit); len(pids) > 0; time.Sleep(5 * time.Millisecond) {
 		var left []int
 		for _, p := range processTable() {

@@ -12,36 +12,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxThreads bounds the threads of a worker that company knows, each by two
-// descriptors. One that has more is looked at as any program is.
+// maxThreads bounds the threads of a worker that childWatch keeps open, two descriptors
+// each. A worker with more threads always needs the full search of Readers.
 const maxThreads = 16
 
-// company tells, in a few microseconds, whether a worker has children, its stage has
-// taken in orphans, or a second thread of it waits for the terminal. Its files stay
-// open; they are about these processes and threads for ever, whoever gets their
-// numbers later. They are bare descriptors: it is asked before each turn, and each
-// look is one system call.
-type company struct {
-	mu     sync.Mutex // held over a look, so that nothing is closed meanwhile
-	opened bool       // guarded by mu, as all that follows; true as well once closed
+// childWatch answers, in a few microseconds, whether anything but the worker's main
+// thread could be reading the terminal: a child of the worker, an orphan that the stage
+// adopted, or another thread of the worker. It keeps files of /proc open. An open file
+// stays bound to its process or thread, even when the number is used again. They are
+// bare descriptors because each is read before every turn, in one system call.
+type childWatch struct {
+	mu     sync.Mutex // held while files are read, so that none is closed meanwhile
+	opened bool       // stays true after close; guarded by mu, like all that follows
 	known  bool       // all files are open
 
 	tasks   int // a directory with a link for each thread of the worker
 	threads []thread
 
-	// The children of the stage: of the thread that started the worker, which has
-	// no other, and of its main thread, which the kernel gives orphans to.
+	// The children of the stage. siblings lists those of the thread that started the
+	// worker: the worker alone. orphans lists those of its main thread, to which the
+	// kernel gives orphans.
 	siblings, orphans int
-	same              bool // that is one thread
+	same              bool // both are the same thread
 }
 
 // A thread of the worker, as files.
 type thread struct {
 	children int
-	call     int // the system call that it is in; -1 for the main thread, which waits for us
+	call     int // its current system call; -1 for the main thread, which waits for frames
 }
 
-func (c *company) openLocked(pid int) {
+func (c *childWatch) openLocked(pid int) {
 	c.opened = true
 	c.tasks, c.siblings, c.orphans = -1, -1, -1
 	stage := parentOf(pid)
@@ -57,9 +58,9 @@ func (c *company) openLocked(pid int) {
 	c.known = c.tasks >= 0 && c.siblings >= 0 && c.orphans >= 0
 }
 
-// meetLocked opens the files of the threads that there are now.
-func (c *company) meetLocked(pid int) (ok bool) {
-	c.leaveLocked()
+// openThreadsLocked opens the files of all threads that exist now.
+func (c *childWatch) openThreadsLocked(pid int) (ok bool) {
+	c.closeThreadsLocked()
 	tids := threads(pid)
 	if len(tids) > maxThreads {
 		return false
@@ -77,7 +78,7 @@ func (c *company) meetLocked(pid int) (ok bool) {
 	return ok
 }
 
-func (c *company) leaveLocked() {
+func (c *childWatch) closeThreadsLocked() {
 	for _, t := range c.threads {
 		closeProc(t.children)
 		closeProc(t.call)
@@ -104,15 +105,15 @@ func childrenFile(pid int, tid string) string {
 	return fmt.Sprintf("/proc/%d/task/%s/children", pid, tid)
 }
 
-// children is how many processes a file of them names; two stand for more. A
-// thread that is no more has none.
+// children counts the processes in a "children" file; 2 means two or more. A thread
+// that has ended has none.
 func children(fd int) int {
 	var b [24]byte
 	n, _ := unix.Pread(fd, b[:], 0)
 	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one behind each number
 }
 
-// parentOf is 0 when it cannot be known.
+// parentOf returns 0 for an unknown process.
 func parentOf(pid int) int {
 	_, rest, _ := strings.Cut(readProc(pid, "stat"), ") ") // the name in parentheses may hold anything
 	if fields := strings.Fields(rest); len(fields) > 1 {
@@ -122,7 +123,7 @@ func parentOf(pid int) int {
 	return 0
 }
 
-func (c *company) alone(pid int, terminal tty) bool {
+func (c *childWatch) noOtherReader(pid int, terminal tty) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.opened {
@@ -135,14 +136,14 @@ func (c *company) alone(pid int, terminal tty) bool {
 	if unix.Fstat(c.tasks, &st) != nil {
 		return false
 	}
-	if int(st.Nlink) != len(c.threads)+2 && !c.meetLocked(pid) { // with "." and ".."
-		c.leaveLocked()
+	if int(st.Nlink) != len(c.threads)+2 && !c.openThreadsLocked(pid) { // with "." and ".."
+		c.closeThreadsLocked()
 		return false
 	}
 	for _, t := range c.threads {
 		quiet, alive := t.look(pid, terminal)
 		if !alive {
-			c.leaveLocked() // another may have come in its place
+			c.closeThreadsLocked() // a new thread may have replaced it
 		}
 		if !quiet {
 			return false
@@ -151,8 +152,9 @@ func (c *company) alone(pid int, terminal tty) bool {
 	return true
 }
 
-// look reports whether a thread certainly has no children and does not wait for the
-// terminal. It is neither known of one that is gone.
+// look reports whether the thread is quiet, which means that it certainly has no
+// children and does not wait for the terminal. A thread that has ended is neither quiet
+// nor alive.
 func (t thread) look(pid int, terminal tty) (quiet, alive bool) {
 	if children(t.children) > 0 {
 		return false, true
@@ -162,19 +164,19 @@ func (t thread) look(pid int, terminal tty) (quiet, alive bool) {
 	}
 	var b [192]byte // a number and eight addresses
 	n, err := unix.Pread(t.call, b[:], 0)
-	p, ok := terminal.(*pseudo)
+	p, ok := terminal.(*ptyMaster)
 	if err != nil || !ok {
 		return false, false
 	}
 	call, blocked := parseCall(string(b[:n]))
-	return !blocked || !p.waitsHere(pid, call), true
+	return !blocked || !p.waitsForInput(pid, call), true
 }
 
-func (c *company) close() {
+func (c *childWatch) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened {
-		c.leaveLocked()
+		c.closeThreadsLocked()
 		closeProc(c.tasks)
 		closeProc(c.siblings)
 		closeProc(c.orphans)
