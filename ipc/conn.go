@@ -21,6 +21,8 @@ type Conn struct {
 	peer Side
 	in   frameReader // Receive only
 
+	trace func(from Side, m Message, bytes int) // nil when nobody wants to know; set before use
+
 	handOver  chan struct{} // tells the writer that it is its turn; at most one signal is under way
 	closing   chan struct{} // closed by Close
 	closeOnce sync.Once
@@ -57,6 +59,11 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	return c
 }
 
+// Trace has f called for each message: before it is sent, and when it has arrived, with
+// the size of its frame. It is called before the first Send and Receive. f must not
+// wait; it may be called by several goroutines at a time.
+func (c *Conn) Trace(f func(from Side, m Message, bytes int)) { c.trace = f }
+
 // Send sends m, or queues it when the peer is slow; it never waits for the peer.
 // Messages arrive in the order of the calls. A message that breaks the protocol
 // is refused ([ErrTooLarge] when it is for its size), as is one beyond
@@ -69,6 +76,9 @@ func (c *Conn) Send(m Message) error {
 	}
 	if messageTypes[m.Type()].from == c.peer {
 		return fmt.Errorf("ipc: cannot send %s: it is for the other direction", m.Type())
+	}
+	if c.trace != nil {
+		c.trace(messageTypes[m.Type()].from, m, len(frame))
 	}
 	direct, err := c.submit(frame)
 	if !direct || err != nil {
@@ -180,6 +190,9 @@ func (c *Conn) Receive() (Message, error) {
 	if err == nil {
 		var m Message
 		if m, err = Decode(payload, c.peer); err == nil {
+			if c.trace != nil {
+				c.trace(c.peer, m, headerBytes+len(payload))
+			}
 			return m, nil
 		}
 		c.in.err = err

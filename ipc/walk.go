@@ -3,6 +3,7 @@ package ipc
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ type walk struct {
 	enc     *msgpack.Encoder // where fields are written to
 	in      *input           // where fields are read from
 	err     error            // the first; it names the field
+	told    *[]slog.Attr     // where fields are described
 	list                     // where the walk is
 }
 
@@ -39,6 +41,7 @@ const (
 	writing                   // append each of them
 	reading                   // take the one called key
 	completing                // all were read: are they the right ones?
+	describing                // tell what a log may have of each
 )
 
 // A need says when a field is there.
@@ -62,8 +65,12 @@ var (
 	errFields    = fmt.Errorf("more than %d fields", MaxFields)
 )
 
-// write writes m as a map.
+// write writes m as a map, or describes it.
 func (w *walk) write(m fielded) {
+	if w.purpose == describing {
+		m.fields(w)
+		return
+	}
 	w.purpose = counting
 	m.fields(w)
 	w.enc.EncodeMapLen(w.count)
@@ -128,6 +135,8 @@ func (w *walk) visit(name string, need need, present bool) bool {
 		}
 		w.enc.EncodeString(name)
 		return true
+	case describing:
+		return need == required || present
 	case reading:
 		if string(w.key) != name {
 			return false
@@ -151,11 +160,15 @@ func (w *walk) visit(name string, need need, present bool) bool {
 	panic("unreachable")
 }
 
-// transfer reads or writes the value of the field that was just visited.
+// transfer reads, writes or describes the value of the field that was just visited.
 func transfer[T any](w *walk, name string, p *T, check func(T) error,
 	read func(*input) (T, error), write func(*msgpack.Encoder, T) error,
 ) {
-	if w.purpose == reading {
+	switch w.purpose {
+	case describing:
+		w.describe(name, *p)
+		return
+	case reading:
 		v, err := read(w.in)
 		if err == nil {
 			err = check(v)
@@ -301,12 +314,19 @@ func enum[T ~string](w *walk, name string, p *T, allowed ...T) {
 			*p = v
 			return
 		}
+		if w.purpose == describing && *p == v {
+			*w.told = append(*w.told, slog.String(w.path+name, string(v)))
+			return
+		}
 		if w.purpose == writing && *p == v {
 			w.enc.EncodeString(string(v))
 			return
 		}
 	}
-	if w.purpose == writing {
+	switch w.purpose {
+	case describing:
+		return
+	case writing:
 		b = []byte(*p)
 	}
 	w.check(name, fmt.Errorf("unknown value %q", printable(b)))
@@ -350,6 +370,10 @@ func objects[T any, P interface {
 	fielded
 }](w *walk, name string, p *[]T, most int) {
 	if !w.visit(name, optional, len(*p) > 0) {
+		return
+	}
+	if w.purpose == describing {
+		w.describe(name, len(*p))
 		return
 	}
 	n, err := len(*p), error(nil)

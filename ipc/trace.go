@@ -1,0 +1,29 @@
+package ipc
+
+import "log/slog"
+
+// Attrs are what a log may have of a message: its numbers, and how long its texts and
+// bytes are. Text and bytes themselves are the user's, and may be secret.
+func Attrs(m Message) []slog.Attr {
+	var told []slog.Attr
+	w := walk{purpose: describing, told: &told}
+	if kind, ok := messageTypes[m.Type()]; ok {
+		kind.write(&w, m)
+	}
+	return told
+}
+
+// describe adds the attribute for a field.
+func (w *walk) describe(name string, value any) {
+	name = w.path + name
+	a := slog.Any(name, value)
+	switch v := value.(type) {
+	case string:
+		a = slog.Int(name+"_bytes", len(v))
+	case []byte:
+		a = slog.Int(name+"_bytes", len(v))
+	case []string:
+		a = slog.Int(name, len(v))
+	}
+	*w.told = append(*w.told, a)
+}
