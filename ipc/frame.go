@@ -61,10 +61,7 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 // side from has sent. The message shares no memory with payload. The error is a
 // [*ProtocolError].
 func Decode(payload []byte, from Side) (Message, error) {
-	in := &input{dec: msgpack.GetDecoder()}
-	defer msgpack.PutDecoder(in.dec)
-	in.reset(payload)
-
+	in := &input{payload: payload}
 	name, err := in.messageType()
 	if err != nil {
 		return nil, &ProtocolError{Reason: err.Error(), Offender: printable(payload)}
@@ -77,12 +74,12 @@ func Decode(payload []byte, from Side) (Message, error) {
 		}
 		return nil, &ProtocolError{Reason: reason, Offender: printable(payload)}
 	}
-	in.reset(payload)
+	in.at = 0
 	w := walk{in: in}
 	m := kind.read(&w)
-	if w.err == nil && in.rest.Len() > 0 {
-		w.err = fmt.Errorf("%d bytes behind the message", in.rest.Len())
-		in.item = in.offset()
+	if rest := len(payload) - in.at; w.err == nil && rest > 0 {
+		w.err = fmt.Errorf("%d bytes behind the message", rest)
+		in.item = in.at
 	}
 	if w.err == nil {
 		return m, nil

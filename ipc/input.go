@@ -1,25 +1,20 @@
 package ipc
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"unicode/utf8"
-
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// An input reads one payload, value by value. It is stricter than the decoder
-// that it drives, which turns one kind of value into another, believes lengths,
-// and recurses as deep as the sender wants.
+// An input reads one payload, value by value. It takes what the protocol allows and
+// nothing else: a value of another kind, a length that the payload does not have, and
+// what is nested too deep are errors. ADR 50 says why no library does this.
 type input struct {
 	payload []byte
-	rest    bytes.Reader // of payload
-	dec     *msgpack.Decoder
-	item    int // where in payload the last key began, for messages
+	at      int // where the next value begins
+	item    int // where the last key began, for messages
 }
 
 var (
@@ -44,145 +39,136 @@ const (
 	kindInvalid   kind = "an invalid byte"
 )
 
-func kindOf(code byte) kind {
+// A head is how a value begins: all of it, or its size.
+type head struct {
+	kind kind
+
+	// n is the number itself, a signed one as int64 and a floating-point one by its
+	// bits; 1 for true; or how many bytes, values or pairs follow.
+	n uint64
+}
+
+// codes are the kinds of the first bytes from 0xc0 to 0xdf, and how many bytes of n
+// follow.
+var codes = [32]struct {
+	kind  kind
+	width int
+}{
+	{kindNil, 0}, {kindInvalid, 0}, {kindBool, 0}, {kindBool, 0},
+	{kindBytes, 1}, {kindBytes, 2}, {kindBytes, 4},
+	{kindExtension, 0}, {kindExtension, 0}, {kindExtension, 0},
+	{kindFloat, 4}, {kindFloat, 8},
+	{kindUint, 1}, {kindUint, 2}, {kindUint, 4}, {kindUint, 8},
+	{kindInt, 1}, {kindInt, 2}, {kindInt, 4}, {kindInt, 8},
+	{kindExtension, 0}, {kindExtension, 0}, {kindExtension, 0}, {kindExtension, 0}, {kindExtension, 0},
+	{kindText, 1}, {kindText, 2}, {kindText, 4},
+	{kindArray, 2}, {kindArray, 4},
+	{kindMap, 2}, {kindMap, 4},
+}
+
+// head takes the head of the next value.
+func (in *input) head() (head, error) {
+	rest := in.payload[in.at:]
+	if len(rest) == 0 {
+		return head{}, errTruncated
+	}
+	in.at++
+	switch code := rest[0]; {
+	case code < 0x80:
+		return head{kindUint, uint64(code)}, nil
+	case code < 0x90:
+		return head{kindMap, uint64(code & 0x0f)}, nil
+	case code < 0xa0:
+		return head{kindArray, uint64(code & 0x0f)}, nil
+	case code < 0xc0:
+		return head{kindText, uint64(code & 0x1f)}, nil
+	case code >= 0xe0:
+		return head{kindInt, uint64(int8(code))}, nil
+	}
+	c := codes[rest[0]-0xc0]
+	if len(rest) <= c.width {
+		return head{}, errTruncated
+	}
+	in.at += c.width
+	h := head{kind: c.kind}
+	switch rest = rest[1:]; c.width {
+	case 0:
+		h.n = uint64(in.payload[in.at-1] & 1) // of a boolean
+	case 1:
+		h.n = uint64(rest[0])
+	case 2:
+		h.n = uint64(binary.BigEndian.Uint16(rest))
+	case 4:
+		h.n = uint64(binary.BigEndian.Uint32(rest))
+	case 8:
+		h.n = binary.BigEndian.Uint64(rest)
+	}
 	switch {
-	case code <= msgpcode.PosFixedNumHigh:
-		return kindUint
-	case code >= msgpcode.NegFixedNumLow:
-		return kindInt
-	case msgpcode.IsFixedMap(code):
-		return kindMap
-	case msgpcode.IsFixedArray(code):
-		return kindArray
-	case msgpcode.IsFixedString(code):
-		return kindText
+	case c.kind == kindInt:
+		unused := 64 - 8*c.width
+		h.n = uint64(int64(h.n<<unused) >> unused)
+	case c.kind == kindFloat && c.width == 4:
+		h.n = math.Float64bits(float64(math.Float32frombits(uint32(h.n))))
 	}
-	switch code {
-	case msgpcode.Nil:
-		return kindNil
-	case msgpcode.False, msgpcode.True:
-		return kindBool
-	case msgpcode.Uint8, msgpcode.Uint16, msgpcode.Uint32, msgpcode.Uint64:
-		return kindUint
-	case msgpcode.Int8, msgpcode.Int16, msgpcode.Int32, msgpcode.Int64:
-		return kindInt
-	case msgpcode.Float, msgpcode.Double:
-		return kindFloat
-	case msgpcode.Str8, msgpcode.Str16, msgpcode.Str32:
-		return kindText
-	case msgpcode.Bin8, msgpcode.Bin16, msgpcode.Bin32:
-		return kindBytes
-	case msgpcode.Array16, msgpcode.Array32:
-		return kindArray
-	case msgpcode.Map16, msgpcode.Map32:
-		return kindMap
-	}
-	if msgpcode.IsExt(code) {
-		return kindExtension
-	}
-	return kindInvalid
+	return h, nil
 }
 
-func (in *input) reset(payload []byte) {
-	in.payload = payload
-	in.rest.Reset(payload)
-	in.dec.Reset(&in.rest)
-}
-
-// offset is where the next value begins.
-func (in *input) offset() int { return len(in.payload) - in.rest.Len() }
-
-// peek is the kind of the next value; it stays where it is.
-func (in *input) peek() (kind, error) {
-	code, err := in.dec.PeekCode()
-	if err != nil {
-		return kindInvalid, errTruncated
+// want takes the head of the next value, which must be of kind k.
+func (in *input) want(k kind) (n uint64, err error) {
+	h, err := in.head()
+	if err == nil && h.kind != k {
+		err = wrong(h.kind, k)
 	}
-	return kindOf(code), nil
+	return h.n, err
 }
 
-// want makes sure that the next value is of kind k.
-func (in *input) want(k kind) error {
-	switch got, err := in.peek(); {
-	case err != nil:
-		return err
-	case got != k:
-		return fmt.Errorf("%s where %s must be", got, k)
-	}
-	return nil
-}
-
-// value reads one value that needs no bound.
-func value[T any](v T, err error) (T, error) {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errTruncated
-	}
-	return v, err
-}
+func wrong(got, want kind) error { return fmt.Errorf("%s where %s must be", got, want) }
 
 func (in *input) bool() (bool, error) {
-	if err := in.want(kindBool); err != nil {
-		return false, err
-	}
-	return value(in.dec.DecodeBool())
+	n, err := in.want(kindBool)
+	return n == 1, err
 }
 
 // uint takes an integer of any encoding that is not negative.
 func (in *input) uint() (uint64, error) {
-	k, err := in.peek()
-	if err != nil {
-		return 0, err
+	h, err := in.head()
+	switch {
+	case err != nil:
+	case h.kind != kindUint && h.kind != kindInt:
+		err = wrong(h.kind, kindUint)
+	case h.kind == kindInt && int64(h.n) < 0:
+		err = fmt.Errorf("%d is less than 0", int64(h.n))
 	}
-	if k == kindInt {
-		n, err := value(in.dec.DecodeInt64())
-		if err == nil && n < 0 {
-			err = fmt.Errorf("%d is less than 0", n)
-		}
-		return uint64(n), err
-	}
-	if err := in.want(kindUint); err != nil {
-		return 0, err
-	}
-	return value(in.dec.DecodeUint64())
+	return h.n, err
 }
 
 // int takes an integer of any encoding.
 func (in *input) int() (int64, error) {
-	k, err := in.peek()
-	if err != nil {
-		return 0, err
+	h, err := in.head()
+	switch {
+	case err != nil:
+	case h.kind != kindUint && h.kind != kindInt:
+		err = wrong(h.kind, kindInt)
+	case h.kind == kindUint && h.n > math.MaxInt64:
+		err = fmt.Errorf("%d is more than %d", h.n, int64(math.MaxInt64))
 	}
-	if k == kindUint {
-		n, err := value(in.dec.DecodeUint64())
-		if err == nil && n > math.MaxInt64 {
-			err = fmt.Errorf("%d is more than %d", n, math.MaxInt64)
-		}
-		return int64(n), err
-	}
-	if err := in.want(kindInt); err != nil {
-		return 0, err
-	}
-	return value(in.dec.DecodeInt64())
+	return int64(h.n), err
 }
 
 // number takes an integer or a floating-point number.
 func (in *input) number() (float64, error) {
-	k, err := in.peek()
-	if err != nil {
+	h, err := in.head()
+	switch {
+	case err != nil:
 		return 0, err
+	case h.kind == kindUint:
+		return float64(h.n), nil
+	case h.kind == kindInt:
+		return float64(int64(h.n)), nil
+	case h.kind == kindFloat:
+		return math.Float64frombits(h.n), nil
 	}
-	switch k {
-	case kindUint:
-		n, err := value(in.dec.DecodeUint64())
-		return float64(n), err
-	case kindInt:
-		n, err := value(in.dec.DecodeInt64())
-		return float64(n), err
-	}
-	if err := in.want(kindFloat); err != nil {
-		return 0, err
-	}
-	return value(in.dec.DecodeFloat64())
+	return 0, wrong(h.kind, kindFloat)
 }
 
 // text takes text; its bytes are copied. The caller checks that it is UTF-8.
@@ -193,33 +179,32 @@ func (in *input) text() (string, error) {
 
 // textBytes is text without the copy: a part of the payload.
 func (in *input) textBytes() ([]byte, error) {
-	if err := in.want(kindText); err != nil {
-		return nil, err
-	}
-	return in.sized()
+	return in.sized(kindText)
 }
 
 // bytes takes binary; it is copied. None at all is nil.
 func (in *input) bytes() ([]byte, error) {
-	if err := in.want(kindBytes); err != nil {
-		return nil, err
-	}
-	b, err := in.sized()
+	b, err := in.sized(kindBytes)
 	return append([]byte(nil), b...), err
 }
 
-// sized is the content of the text or binary that comes next.
-func (in *input) sized() ([]byte, error) {
-	n, err := value(in.dec.DecodeBytesLen())
-	if err == nil && (n < 0 || n > in.rest.Len()) {
-		err = errTruncated
-	}
+// sized is the content of text or binary: a part of the payload.
+func (in *input) sized(k kind) ([]byte, error) {
+	n, err := in.want(k)
 	if err != nil {
 		return nil, err
 	}
-	at := in.offset()
-	in.rest.Reset(in.payload[at+n:])
-	return in.payload[at : at+n : at+n], nil
+	return in.take(n)
+}
+
+// take is the next n bytes.
+func (in *input) take(n uint64) ([]byte, error) {
+	if n > uint64(len(in.payload)-in.at) {
+		return nil, errTruncated
+	}
+	begin := in.at
+	in.at += int(n)
+	return in.payload[begin:in.at:in.at], nil
 }
 
 // texts takes an array of at most most texts.
@@ -237,29 +222,27 @@ func (in *input) texts(most int) ([]string, error) {
 	return list, nil
 }
 
-// arrayLen takes the header of an array of at most most values.
+// arrayLen takes the head of an array of at most most values.
 func (in *input) arrayLen(most int) (int, error) {
-	if err := in.want(kindArray); err != nil {
-		return 0, err
-	}
-	n, err := value(in.dec.DecodeArrayLen())
+	n, err := in.want(kindArray)
 	if err == nil {
-		err = checkSize(n, most, "entries")
+		err = checkSize(count(n), most, "entries")
 	}
-	return n, err
+	return count(n), err
 }
 
-// mapLen takes the header of a map: how many keys and values follow.
+// mapLen takes the head of a map: how many keys and values follow.
 func (in *input) mapLen() (int, error) {
-	if err := in.want(kindMap); err != nil {
-		return 0, err
-	}
-	return value(in.dec.DecodeMapLen())
+	n, err := in.want(kindMap)
+	return count(n), err
 }
+
+// count is n as an int, which may have 32 bits; no frame holds so many values.
+func count(n uint64) int { return int(min(n, math.MaxInt32)) }
 
 // key takes the name of a field: a part of the payload.
 func (in *input) key() ([]byte, error) {
-	in.item = in.offset()
+	in.item = in.at
 	b, err := in.textBytes()
 	if err != nil {
 		return nil, fmt.Errorf("the name of a field: %w", err)
@@ -272,28 +255,27 @@ func (in *input) key() ([]byte, error) {
 
 // skip passes over one value that depth arrays and maps are around.
 func (in *input) skip(depth int) error {
-	k, err := in.peek()
+	h, err := in.head()
 	if err != nil {
 		return err
 	}
-	var n int // values inside
-	switch k {
+	inside := h.n // values
+	switch h.kind {
 	case kindText, kindBytes:
-		_, err = in.sized()
-	case kindArray:
-		n, err = value(in.dec.DecodeArrayLen())
-	case kindMap:
-		n, err = value(in.dec.DecodeMapLen())
-		n *= 2
-	case kindNil, kindBool, kindUint, kindInt, kindFloat:
-		_, err = value(0, in.dec.Skip())
+		_, err = in.take(h.n)
+		return err
 	case kindExtension, kindInvalid:
-		err = fmt.Errorf("%s is not allowed", k)
+		return fmt.Errorf("%s is not allowed", h.kind)
+	case kindMap:
+		inside *= 2
+	case kindArray:
+	default:
+		return nil
 	}
-	if (k == kindArray || k == kindMap) && depth >= MaxDepth {
-		err = errDepth
+	if depth >= MaxDepth {
+		return errDepth
 	}
-	for ; n > 0 && err == nil; n-- {
+	for ; inside > 0 && err == nil; inside-- {
 		err = in.skip(depth + 1)
 	}
 	return err
