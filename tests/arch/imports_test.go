@@ -30,7 +30,8 @@ var mayImport = map[string]string{
 	"cmd/internal/daemon":    "session supervisor timeline workers client cmd/internal/rpc internal/pipe",
 	"cmd/internal/rpc":       "",
 	"cmd/internal/terminal":  "session timeline",
-	"cmd/internal/mcpserver": "session supervisor timeline workers cmd/internal/askpage",
+	"cmd/internal/mcpserver": "session supervisor timeline workers cmd/internal/askpage cmd/internal/mcpwire",
+	"cmd/internal/mcpwire":   "",
 	"cmd/internal/askpage":   "",
 	"cmd/internal/install":   "",
 	"cmd/internal/packages":  "",
@@ -38,7 +39,7 @@ var mayImport = map[string]string{
 	"cmd/internal/private":   "",
 	"cmd/internal/export":    "timeline",
 	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance " +
-		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon " +
+		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
 		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
@@ -58,6 +59,7 @@ var reasons = []struct{ from, to, because string }{
 	{"supervisor", "workers/", "behaviour differs by a worker's capability, never by its language"},
 	{"cmd/internal/terminal", "workers/", "only cli knows the languages; front ends are handed a Spec"},
 	{"cmd/internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
+	{"cmd/internal/mcpwire", "", "it carries messages, and knows nothing of what they are about"},
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
 	{"internal/pipe", "", "a pipe knows bytes, and nothing of who speaks"},
 	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
@@ -120,7 +122,7 @@ func TestImports_EveryListedPackageExists(t *testing.T) {
 // without a supervisor. Tests may use any.
 func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 	owners := map[string]string{
-		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver",
+		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcpwire",
 		"github.com/ergochat/readline":           "cmd/internal/terminal",
 		"github.com/UserExistsError/conpty":      "supervisor/internal/host",
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",

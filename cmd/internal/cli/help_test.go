@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
@@ -79,7 +80,7 @@ func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
 	}
 	for topic, figures := range map[string][]string{
 		"mcp": {
-			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdle), hours(mcpserver.DefaultIdle) + " without it",
+			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdle), hours(mcpwire.DefaultIdle) + " without it",
 			fmt.Sprintf("0 is never; %d without it", mcpserver.DefaultImageSide),
 		},
 		"serve":    {fmt.Sprintf("at most %d; %d without it", daemon.MaxSessions, supervisor.DefaultMaxSessions)},

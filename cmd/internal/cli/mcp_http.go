@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
 // A webChoice is what the user says about serving over HTTP.
@@ -36,7 +37,7 @@ func (w *webChoice) define(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token that the file keeps")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file that keeps the token; it is made once")
 	f.Var(&w.hosts, "allow-host", "`NAME` another name by which clients call this host; with one, an address of the network is taken too")
-	f.DurationVar(&w.idle, "idle", mcpserver.DefaultIdle, "`DURATION` sessions end that nobody has used for so long; at least "+hours(mcpserver.MinIdle))
+	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdle, "`DURATION` sessions end that nobody has used for so long; at least "+hours(mcpserver.MinIdle))
 }
 
 // settle checks the choice, as far as that needs no network.
@@ -88,8 +89,8 @@ func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stder
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.called(listener.Addr()), mcpserver.HTTPPath, path)
-	return mcpserver.RunHTTP(ctx, options, &mcpserver.HTTPOptions{
+	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.called(listener.Addr()), mcpwire.Path, path)
+	return mcpserver.RunHTTP(ctx, options, &mcpwire.HTTPOptions{
 		Listener: listener,
 		Token:    secret,
 		Hosts:    w.hosts,

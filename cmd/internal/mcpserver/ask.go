@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -20,10 +21,6 @@ import (
 // personTime is how long a call waits for a person, on top of its own timeout:
 // less than the 300 s after which Codex gives a call up.
 const personTime = 4 * time.Minute
-
-// statelessVersion is the first version of the protocol in which a server sends no
-// requests: it returns its questions, and the client calls again with the answers.
-const statelessVersion = "2026-07-28"
 
 // answerKey names the one question of a result, and the field of its answer.
 const answerKey = "answer"
@@ -75,7 +72,7 @@ func (a *asker) attend(ctx context.Context, wait waiter, w *session.Wait, beat *
 		return a.hear(ctx, wait, w, beat, &asking{allowed: true, until: a.deadline, remove: func() {}})
 	case a.stdin == StdinDeny, asks == askNothing, !time.Now().Before(a.deadline):
 		return false, a.report(ctx, wait)
-	case a.call.sdk.ProtocolVersion() >= statelessVersion:
+	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
 		return a.park(w)
 	}
 	q, err := a.elicitation(w)
@@ -168,7 +165,7 @@ func (a *asker) ask(ctx context.Context, w *session.Wait, beat *heartbeat, q *as
 				return nil, errNoAnswer
 			}
 			if elapsed, due := beat.due(); due {
-				a.call.progress(elapsed.Seconds(), "the user is being asked")
+				a.call.Progress(elapsed.Seconds(), "the user is being asked")
 			}
 		}
 	}
@@ -386,7 +383,7 @@ func (a *asker) park(w *session.Wait) (bool, *mcp.CallToolResult) {
 // resume goes on with a call that the client makes again with a person's answer.
 // Its arguments have been used already.
 func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mcp.CallToolResult {
-	r.begun() // its session is known
+	r.letNextPass() // its session is known
 	p, ok := s.parked.take(r.sdk.Params.RequestState)
 	if !ok {
 		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
@@ -403,7 +400,7 @@ func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mc
 	if now := opened.info(ctx); !now.State.Active() || now.Turn != p.turn {
 		return a.report(ctx, a.now)
 	}
-	a.owner = a.view.own(r.call)
+	a.owner = a.view.own(r.Call)
 	defer a.letGo()
 	return a.follow(ctx, p.turn)
 }

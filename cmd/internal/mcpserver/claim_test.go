@@ -1,15 +1,19 @@
 package mcpserver
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+)
 
 // claims has four calls claim the turn of a view. The first has it, the others are held.
-func claims() (v *view, held []*holding) {
+func claims() (v *view, arrivals *mcpwire.Queue, held []*holding) {
 	v = newView("main", "fake", "")
-	var arrivals queue
+	arrivals = new(mcpwire.Queue)
 	for range 4 {
-		held = append(held, v.claim(&call{arrival: arrivals.join()}))
+		held = append(held, v.claim(&mcpwire.Call{Arrival: arrivals.Join()}))
 	}
-	return v, held
+	return v, arrivals, held
 }
 
 // refusals is what was decided of each: "held", "runs" or why not.
@@ -28,7 +32,7 @@ func refusals(held []*holding) (all [4]string) {
 }
 
 func TestClaim_EachRunsWhenTheOneBeforeIsDone(t *testing.T) {
-	v, held := claims()
+	v, _, held := claims()
 	for i := range held {
 		want := [4]string{"held", "held", "held", "held"}
 		for j := range i + 1 {
@@ -42,7 +46,7 @@ func TestClaim_EachRunsWhenTheOneBeforeIsDone(t *testing.T) {
 }
 
 func TestClaim_OneThatIsGivenUpForTimeTakesThoseBehindItAlong(t *testing.T) {
-	v, held := claims()
+	v, _, held := claims()
 	if !v.drop(held[2]) || v.drop(held[2]) {
 		t.Error("it was not dropped once")
 	}
@@ -52,8 +56,8 @@ func TestClaim_OneThatIsGivenUpForTimeTakesThoseBehindItAlong(t *testing.T) {
 }
 
 func TestClaim_OneThatIsCancelledLeavesTheOthers(t *testing.T) {
-	v, held := claims()
-	held[2].call.cancel()
+	v, _, held := claims()
+	held[2].call.Cancel()
 	v.drop(held[2])
 	v.release(held[0].owner, "")
 	v.release(held[1].owner, "")
@@ -63,9 +67,9 @@ func TestClaim_OneThatIsCancelledLeavesTheOthers(t *testing.T) {
 }
 
 func TestClaim_WhatComesAfterTheAnswerIsNotRefusedForIt(t *testing.T) {
-	v, held := claims()
-	held[0].call.settle(true)
-	after := v.claim(&call{arrival: held[0].call.arrival.queue.join()})
+	v, arrivals, held := claims()
+	held[0].call.Deliver(true)
+	after := v.claim(&mcpwire.Call{Arrival: arrivals.Join()})
 	v.release(held[0].owner, "failed")
 	why := "an earlier call, which was not answered yet, failed"
 	if got, want := refusals(held), [4]string{"runs", why, why, why}; got != want {

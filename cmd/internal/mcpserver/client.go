@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
 // sandboxState is a capability of Codex. A server that declares it gets with each
@@ -16,12 +18,34 @@ const sandboxState = "codex/sandbox-state-meta"
 
 // A request is a call of a tool and what its client says about itself.
 type request struct {
-	*call
+	*mcpwire.Call
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
 
-	unknown []string // arguments that the tool does not have
-	lane    *place   // among the calls about the same session, until this one has begun; nil when it is about none
+	unknown []string       // arguments that the tool does not have
+	lane    *mcpwire.Place // among the calls about the same session, until this one has begun; nil when it is about none
+}
+
+// named finds the session that a call is about, and the call's place among those that
+// are about it: both in the order in which the calls came.
+func (r *request) named(ctx context.Context, find func() (*view, error)) (*view, error) {
+	defer r.Arrival.Leave()
+	select {
+	case <-r.Arrival.First():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	v, err := find()
+	if err == nil {
+		r.lane = v.lane.Join()
+	}
+	return v, err
+}
+
+// letNextPass lets the calls behind this one pass.
+func (r *request) letNextPass() {
+	r.Arrival.Leave()
+	r.lane.Leave()
 }
 
 // A budget bounds the text of one result.

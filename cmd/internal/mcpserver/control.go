@@ -25,7 +25,7 @@ func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMe
 	if a == nil {
 		return result
 	}
-	a.view.cutOff(ctx, r.call)
+	a.view.cutOff(ctx, r.Call)
 	if err := a.interruptNow(ctx); err != nil {
 		return failure(err)
 	}
@@ -51,7 +51,7 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 	if args.Close {
 		return a.end(ctx)
 	}
-	a.view.cutOff(ctx, r.call)
+	a.view.cutOff(ctx, r.Call)
 	if err := a.session.Reset(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -105,7 +105,7 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 	if args.Session != "" {
 		return s.variables(ctx, r, args.Session)
 	}
-	r.begun() // it is about no session
+	r.letNextPass() // it is about no session
 	all, opening, err := s.sessions.describe(ctx)
 	if err != nil {
 		return failure(err)

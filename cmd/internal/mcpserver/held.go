@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -15,7 +16,7 @@ const maxHeld = 16
 // An owner is the call that has a session's turn: from before its input is submitted
 // until it is certain whether the client is given the answer.
 type owner struct {
-	call  *call
+	call  *mcpwire.Call
 	begun chan struct{} // closed when the input is submitted, or was refused
 	over  chan struct{} // closed when the call owns the turn no more, and has interrupted it if it was cancelled
 	slow  bool          // guarded by view.mu; an input was held for it in vain, and the client told so
@@ -32,7 +33,7 @@ type holding struct {
 // claim makes a call the owner, or has it held. What a client sends before it has the
 // answer to an earlier call was meant to follow that: it runs when the earlier one is
 // done, and is refused when that came to anything else.
-func (v *view) claim(c *call) *holding {
+func (v *view) claim(c *mcpwire.Call) *holding {
 	h := &holding{
 		owner:   &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})},
 		decided: make(chan struct{}),
@@ -40,7 +41,7 @@ func (v *view) claim(c *call) *holding {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case c.number() <= v.spoiled:
+	case c.Number() <= v.spoiled:
 		h.decide(v.spoiledBy)
 	case v.owner == nil:
 		v.owner = h.owner
@@ -61,7 +62,7 @@ func (h *holding) decide(refusal string) {
 }
 
 // own makes a call the owner that has fed a turn, or goes on with one.
-func (v *view) own(c *call) *owner {
+func (v *view) own(c *mcpwire.Call) *owner {
 	o := &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
 	close(o.begun)
 	v.mu.Lock()
@@ -81,7 +82,7 @@ func (v *view) release(o *owner, fate string) {
 	}
 	v.owner = nil
 	if fate != "" {
-		last := o.call.outlived()
+		last := o.call.Outlived()
 		if o.spare > 0 {
 			last = min(last, o.spare-1)
 		}
@@ -97,7 +98,7 @@ func (v *view) spoilLocked(last uint64, why string) {
 	}
 	var left []*holding
 	for _, h := range v.held {
-		if h.call.number() <= last {
+		if h.call.Number() <= last {
 			h.decide(why)
 		} else {
 			left = append(left, h)
@@ -127,7 +128,7 @@ func (v *view) drop(h *holding) (dropped bool) {
 			continue
 		}
 		v.held = append(v.held[:i:i], v.held[i+1:]...)
-		if !h.call.isCancelled() {
+		if !h.call.IsCancelled() {
 			if v.owner != nil {
 				v.owner.slow = true
 			}
@@ -145,9 +146,9 @@ func (v *view) drop(h *holding) (dropped bool) {
 // cutOff is called by a call that is about to end what runs. It waits until an input
 // that is being submitted is, and refuses those that are held: they came before. What
 // comes behind the call has nothing to do with what it ends.
-func (v *view) cutOff(ctx context.Context, c *call) {
+func (v *view) cutOff(ctx context.Context, c *mcpwire.Call) {
 	v.mu.Lock()
-	o, number := v.owner, c.number()
+	o, number := v.owner, c.Number()
 	if o != nil && number > 0 && (o.spare == 0 || number < o.spare) {
 		o.spare = number
 	}
@@ -173,7 +174,7 @@ func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 	v.mu.Lock()
 	o := v.owner
 	v.mu.Unlock()
-	if o == nil || o == mine || !o.call.isCancelled() {
+	if o == nil || o == mine || !o.call.IsCancelled() {
 		return true
 	}
 	select {
@@ -187,7 +188,7 @@ func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 // pass waits until the calls about the same session that came before have begun. When
 // it returns false, ctx has ended or the deadline passed.
 func (a *asker) pass(ctx context.Context) bool {
-	return a.awaitOther(ctx, a.call.lane.first, a.deadline)
+	return a.awaitOther(ctx, a.call.lane.First(), a.deadline)
 }
 
 // notAnswered is why an input is refused that was held for long enough.
@@ -196,11 +197,11 @@ const notAnswered = "an earlier call is not answered yet"
 // takeTurn makes the call the owner of the session's next turn. When it returns false,
 // there is a result, which is nil when ctx ended.
 func (a *asker) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
-	h := a.view.claim(a.call.call)
+	h := a.view.claim(a.call.Call)
 	select {
 	case <-h.decided:
 	default:
-		a.call.lane.leave()
+		a.call.lane.Leave()
 		until := a.deadline
 		if holds := a.call.manner().holds; holds > 0 {
 			until = earlier(until, time.Now().Add(holds))
@@ -250,7 +251,7 @@ func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}, deadline 
 			return false
 		}
 		if elapsed, due := beat.due(); due {
-			a.call.progress(elapsed.Seconds(), "an earlier call comes first")
+			a.call.Progress(elapsed.Seconds(), "an earlier call comes first")
 		}
 	}
 }
@@ -275,7 +276,7 @@ func (a *asker) letGo() {
 
 // fateNow is what became of the call, for those that wait for it.
 func (a *asker) fateNow() string {
-	if a.call.isCancelled() {
+	if a.call.IsCancelled() {
 		return "was cancelled"
 	}
 	return a.fate

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -38,28 +37,3 @@ func logRequests(log *slog.Logger) mcp.Middleware {
 
 // maxLogged bounds what the log has of a client's own words, in bytes.
 const maxLogged = 64
-
-// logRefusals has requests noted that a handler does not let pass.
-func logRefusals(log *slog.Logger, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&judged{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
-	})
-}
-
-// A judged response is one whose refusal is noted.
-type judged struct {
-	http.ResponseWriter
-	log  *slog.Logger
-	from string
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *judged) WriteHeader(status int) {
-	if status >= http.StatusBadRequest {
-		w.log.Info("refused", "status", status, "from", w.from)
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap implements what http.ResponseController looks for.
-func (w *judged) Unwrap() http.ResponseWriter { return w.ResponseWriter }

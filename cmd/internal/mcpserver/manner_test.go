@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
 // A call is answered before its client gives it up.
@@ -18,7 +19,7 @@ func TestManner_WaitsNoLongerThanTheClient(t *testing.T) {
 		"":                      50 * time.Second,
 	} {
 		r := &request{sdk: &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Meta: mcp.Meta{
-			"io.modelcontextprotocol/protocolVersion": statelessVersion,
+			"io.modelcontextprotocol/protocolVersion": mcpwire.StatelessVersion,
 			"io.modelcontextprotocol/clientInfo":      map[string]any{"name": name, "version": "1"},
 		}}}}
 		asked := 600_000.0

@@ -102,7 +102,7 @@ func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.
 			return nil, plain(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.text(), later))
 		}
 		if elapsed, due := r.beat.due(); due {
-			r.progress(elapsed.Seconds(), v.preparing.text())
+			r.Progress(elapsed.Seconds(), v.preparing.text())
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (a *asker) note(format string, args ...any) {
 // control does what leading control characters ask for, and returns the rest.
 func (a *asker) control(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
-		a.view.cutOff(ctx, a.call.call)
+		a.view.cutOff(ctx, a.call.Call)
 		if input[0] == interruptKey {
 			err = a.interruptNow(ctx)
 		} else {
@@ -189,7 +189,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	turn, owner, err := a.view.feed(a.call.call, wait, func() (uint64, error) { return a.session.Answer(ctx, wait, in) })
+	turn, owner, err := a.view.feed(a.call.Call, wait, func() (uint64, error) { return a.session.Answer(ctx, wait, in) })
 	switch {
 	case errors.Is(err, errAnswered) && text != "": // so this is code
 		return a.submit(ctx, text, eof)
@@ -206,7 +206,7 @@ func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof 
 // follow waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
 func (a *asker) follow(ctx context.Context, turn uint64) *mcp.CallToolResult {
-	a.call.lane.leave()
+	a.call.lane.Leave()
 	a.ran = true
 	start := time.Now()
 	result := a.await(ctx, a.until(turn))
@@ -236,7 +236,7 @@ func (a *asker) giveUp(ctx context.Context, turn uint64, after time.Duration) {
 
 // poll waits for whatever is active, without owning it.
 func (a *asker) poll(ctx context.Context) *mcp.CallToolResult {
-	a.call.lane.leave()
+	a.call.lane.Leave()
 	return a.await(ctx, a.until(0))
 }
 
@@ -283,7 +283,7 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 			return a.tell(ctx, wait, r, o.After)
 		}
 		if elapsed, due := beat.due(); due {
-			a.call.progress(elapsed.Seconds(), progressText(r)+lastWords(r))
+			a.call.Progress(elapsed.Seconds(), progressText(r)+lastWords(r))
 		}
 	}
 }
@@ -332,8 +332,8 @@ func (a *asker) tell(ctx context.Context, wait waiter, r session.Reply, after ti
 			a.view.release(a.owner, a.fateNow())
 		}
 	})
-	a.call.whenSettled(func(given bool) {
-		if given {
+	a.call.OnDelivery(func(delivered bool) {
+		if delivered {
 			a.view.told(r, a.fullScreen)
 			a.view.passedOn(a.opening)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -70,7 +71,8 @@ const defaultAuthor = "mcp"
 
 // A server is what one client sees: tools over its own sessions.
 type server struct {
-	transport transport
+	options   *Options
+	calls     mcpwire.Calls
 	sessions  *sessions
 	stdin     StdinPolicy
 	imageSide int
@@ -82,13 +84,9 @@ type server struct {
 }
 
 // newServer is what one client sees, with options that are complete.
-func newServer(o *Options, t transport) *server {
-	return &server{transport: t, sessions: newSessions(o), stdin: o.Stdin, imageSide: o.ImageSide}
+func newServer(o *Options, c mcpwire.Client) *server {
+	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide}
 }
-
-// lastWrites is how long Run waits, once its sessions are closed, for the client
-// to read what is being written to it.
-const lastWrites = 500 * time.Millisecond
 
 // Run serves the client until its input ends, which is no error, or ctx does.
 // Then it closes the sessions that it opened, whatever they run and whether or not
@@ -97,34 +95,50 @@ const lastWrites = 500 * time.Millisecond
 // that is still blocked.
 func Run(ctx context.Context, opts *Options) error {
 	o, err := opts.complete()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if o.In == nil || o.Out == nil {
+	case o.In == nil || o.Out == nil:
 		return errors.New("mcpserver: In and Out are required")
 	}
-	w := newWire(o.In, o.Out)
-	w.logger = o.Logger
-	s := newServer(o, w)
-
-	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
-	// for them.
-	connected, err := s.sdk(o, nil).Connect(context.WithoutCancel(ctx), w, nil)
-	if err != nil {
-		return fmt.Errorf("mcpserver: %w", err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = w.Close() })()
-	s.sessions.openAhead()
-	<-w.closed
-	s.close()
-	if err := w.lastWritten(connected); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("mcpserver: %w", err)
-	}
-	return ctx.Err()
+	return mcpwire.Serve(ctx, o.In, o.Out, o.Logger, o.newTools)
 }
 
-// close ends everything that belongs to the client.
-func (s *server) close() {
+// MinIdle is the least that mcpwire.HTTPOptions.Idle may be for people: longer than
+// any call takes.
+const MinIdle = maxTimeout + 5*time.Minute
+
+// RunHTTP serves any number of clients over streamable HTTP until ctx ends, or the
+// listener fails. In and Out of opts are not used.
+//
+// A client of the versions up to 2025-11-25 has an MCP session, and the sessions
+// that it opens are its own. From 2026-07-28 on a call stands for itself: all such
+// calls share their sessions, and must name them.
+//
+// In the end it closes the sessions that it opened, whatever they run, and waits
+// for that: about supervisor.Options.StopGrace.
+func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
+	o, err := opts.complete()
+	switch {
+	case err != nil:
+		return err
+	case o.Supervisor == nil:
+		return errors.New("mcpserver: over HTTP sessions are the server's own: a Supervisor is required")
+	}
+	return mcpwire.ServeHTTP(ctx, h, o.Logger, o.newTools)
+}
+
+// newTools is newServer, for mcpwire.
+func (o *Options) newTools(c mcpwire.Client) mcpwire.Tools { return newServer(o, c) }
+
+// OpenAhead implements mcpwire.Tools.
+func (s *server) OpenAhead() { s.sessions.openAhead() }
+
+// Used implements mcpwire.Tools.
+func (s *server) Used() bool { return s.sessions.areUsed() }
+
+// Close implements mcpwire.Tools.
+func (s *server) Close() {
 	s.pages.Close()
 	s.sessions.close()
 }
@@ -161,9 +175,9 @@ func (opts *Options) complete() (*Options, error) {
 	return &o, nil
 }
 
-// sdk is the SDK's side of the server. sessionID names the next MCP session, on a
-// transport that has them.
-func (s *server) sdk(o *Options, sessionID func() string) *mcp.Server {
+// SDK implements mcpwire.Tools.
+func (s *server) SDK(sessionID func() string) *mcp.Server {
+	o := s.options
 	sdk := mcp.NewServer(&mcp.Implementation{Name: "turnstone", Title: "Turnstone REPL", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
 		Logger:       o.Logger,
@@ -177,23 +191,4 @@ func (s *server) sdk(o *Options, sessionID func() string) *mcp.Server {
 	s.addTools(sdk)
 	sdk.AddReceivingMiddleware(logRequests(o.Logger))
 	return sdk
-}
-
-// lastWritten waits until the closed connection is done with its calls and
-// everything is written, for lastWrites at most, and returns what broke it.
-func (w *wire) lastWritten(connected *mcp.ServerSession) error {
-	done := make(chan error, 1)
-	go func() {
-		err := connected.Wait()
-		w.asides.Wait()
-		done <- err
-	}()
-	timeout := time.NewTimer(lastWrites)
-	defer timeout.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timeout.C:
-		return nil
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -58,7 +59,7 @@ type sessions struct {
 // is gone. A caller whose name is forgotten learns that its session is new.
 const maxEnded = 256
 
-func newSessions(o *Options) *sessions {
+func newSessions(o *Options, c mcpwire.Client) *sessions {
 	s := &sessions{
 		supervisor: o.Supervisor,
 		host:       o.Host,
@@ -70,7 +71,13 @@ func newSessions(o *Options) *sessions {
 		languages:  slices.Sorted(maps.Keys(o.Specs)),
 		main:       o.Default,
 		logger:     o.Logger,
+		shared:     c.Shared,
+		idle:       c.Idle,
 		views:      make(map[string]*view),
+		ended:      make(map[string]bool),
+	}
+	if c.Number > 0 {
+		s.prefix = fmt.Sprintf("c%d-", c.Number) // all clients are in one supervisor
 	}
 	if len(s.languages) == 1 {
 		s.main = s.languages[0]
@@ -78,12 +85,6 @@ func newSessions(o *Options) *sessions {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.here, _ = os.Getwd() // "" is no directory that a client names
 	return s
-}
-
-// share makes the sessions those of all callers that no connection identifies.
-// One that no call has named for the time idle is ended.
-func (s *sessions) share(idle time.Duration) {
-	s.shared, s.idle, s.ended = true, idle, make(map[string]bool)
 }
 
 var errUnnamed = errors.New(`session is required, because nothing else tells your calls from others: pass "new" to make a session, then the name that the reply gives in every call`)

@@ -39,9 +39,9 @@ func (s *server) addTools(to *mcp.Server) {
 			InputSchema: schema,
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if c, ok := s.transport.callOf(ctx, req); ok {
-				r := &request{call: c, sdk: req, beat: newHeartbeat(c.token != nil)}
-				defer r.begun()
+			if c, ok := s.calls.Call(ctx, req); ok {
+				r := &request{Call: c, sdk: req, beat: newHeartbeat(c.WantsProgress())}
+				defer r.letNextPass()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.sayIgnored(r, result)
 					r.keepText(result)

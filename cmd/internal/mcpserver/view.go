@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -40,7 +41,7 @@ type view struct {
 	asking chan struct{}
 
 	// lane is where the calls about the session pass, in order, until each has begun.
-	lane queue
+	lane mcpwire.Queue
 
 	// answering makes an answer one step with what is remembered of it. It is held
 	// while the answer is handed over; nobody else takes it.
@@ -231,7 +232,7 @@ func (v *view) endReport() { <-v.reporting }
 var errAnswered = errors.New("an earlier call has answered the wait")
 
 // feed answers a wait: with it the next input is code again, and c owns the turn.
-func (v *view) feed(c *call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
+func (v *view) feed(c *mcpwire.Call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
 	v.answering.Lock()
 	defer v.answering.Unlock()
 	if v.answered == wait {

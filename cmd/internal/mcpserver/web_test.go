@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -50,10 +51,10 @@ func serveWeb(t *testing.T, s *setup, idle time.Duration) *web {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &web{t: t, sup: sup, url: "http://" + listener.Addr().String() + mcpserver.HTTPPath, stop: stop, ended: make(chan struct{})}
+	w := &web{t: t, sup: sup, url: "http://" + listener.Addr().String() + mcpwire.Path, stop: stop, ended: make(chan struct{})}
 	go func() {
 		w.runErr = mcpserver.RunHTTP(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main},
-			&mcpserver.HTTPOptions{Listener: listener, Token: webToken, Idle: idle})
+			&mcpwire.HTTPOptions{Listener: listener, Token: webToken, Idle: idle})
 		close(w.ended)
 	}()
 	t.Cleanup(func() {

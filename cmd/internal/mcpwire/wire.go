@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"bufio"
@@ -53,7 +53,7 @@ type wire struct {
 	// writing holds one token, taken by whoever writes a line.
 	writing chan struct{}
 
-	arrivals queue // of calls of tools
+	arrivals Queue // of calls of tools
 
 	pending []jsonrpc.Message // decoded and not read yet; of the reader alone
 
@@ -72,7 +72,7 @@ type wire struct {
 
 // A wireCall is a request of the client that is not answered yet, for a tool or not.
 type wireCall struct {
-	call
+	Call
 	number int64
 	id     json.RawMessage
 	method string
@@ -95,12 +95,12 @@ type line struct {
 
 var errTooLong = fmt.Errorf("a message may have %d MiB", maxLine>>20)
 
-func newWire(in io.Reader, out io.Writer) *wire {
+func newWire(in io.Reader, out io.Writer, logger *slog.Logger) *wire {
 	return &wire{
 		in:      in,
 		out:     out,
 		lines:   make(chan line),
-		logger:  slog.New(slog.DiscardHandler),
+		logger:  logger,
 		writing: make(chan struct{}, 1),
 		closed:  make(chan struct{}),
 		open:    make(map[int64]*wireCall),
@@ -219,7 +219,7 @@ func (w *wire) accept(text []byte) {
 	for _, part := range parts {
 		w.acceptOne(part, b)
 	}
-	if text := w.settle(b, nil); text != nil {
+	if text := w.partDone(b, nil); text != nil {
 		w.writeAside(text)
 	}
 }
@@ -277,7 +277,7 @@ func (w *wire) acceptAnswer(text []byte) {
 // begin hands a call to the SDK.
 func (w *wire) begin(m message, b *batch) {
 	r := &wireCall{
-		call:   call{token: progressToken(m.Params), notify: w.notify},
+		Call:   Call{token: progressToken(m.Params), notify: w.notify},
 		id:     m.ID,
 		method: *m.Method,
 		size:   len(m.Params),
@@ -298,7 +298,7 @@ func (w *wire) begin(m message, b *batch) {
 	w.last++
 	r.number = w.last
 	if m.isA(methodCallTool) {
-		r.arrival = w.arrivals.join()
+		r.Arrival = w.arrivals.Join()
 	}
 	w.open[r.number] = r
 	w.numbers[string(r.id)] = r.number
@@ -352,7 +352,7 @@ func (w *wire) cancel(params json.RawMessage) {
 	r := w.open[w.numbers[string(p.ID)]]
 	w.mu.Unlock()
 	if r != nil && r.method != methodInitialize {
-		r.cancel()
+		r.Cancel()
 		number := strconv.AppendInt([]byte(`{"requestId":`), r.number, 10)
 		w.pending = append(w.pending, &jsonrpc.Request{Method: methodCancelled, Params: append(number, '}')})
 	}
@@ -367,7 +367,7 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 		text, err := jsonrpc.EncodeMessage(m)
 		if err != nil {
-			return fmt.Errorf("mcpserver: %w", err)
+			return fmt.Errorf("mcpwire: %w", err)
 		}
 		return w.writeLine(text)
 	}
@@ -386,11 +386,11 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	// A client that has the answer may ask on at once: what the answer changes
 	// must have changed before.
 	var text []byte
-	if r.settle(true) {
+	if r.Deliver(true) {
 		text = encode(r.id, answer)
 	}
 	if r.batch != nil {
-		text = w.settle(r.batch, text)
+		text = w.partDone(r.batch, text)
 	}
 	if text == nil {
 		return nil
@@ -398,9 +398,9 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	return w.writeLine(text)
 }
 
-// settle counts one part of a batch as done, with its answer, if there is one.
+// partDone counts one part of a batch as done, with its answer, if there is one.
 // When that was the last, it returns the line with the answers, if there are any.
-func (w *wire) settle(b *batch, answer []byte) []byte {
+func (w *wire) partDone(b *batch, answer []byte) []byte {
 	w.mu.Lock()
 	if answer != nil {
 		b.answers = append(b.answers, answer)
@@ -489,13 +489,13 @@ func (w *wire) writeLine(text []byte) error {
 	w.writing <- struct{}{}
 	defer func() { <-w.writing }()
 	if _, err := w.out.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("mcpserver: cannot write to the client: %w", err)
+		return fmt.Errorf("mcpwire: cannot write to the client: %w", err)
 	}
 	return nil
 }
 
-// callOf implements transport.
-func (w *wire) callOf(_ context.Context, req *mcp.CallToolRequest) (c *call, ok bool) {
+// Call implements Calls.
+func (w *wire) Call(_ context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
 	w.mu.Lock()
 	r := w.open[number]
@@ -503,7 +503,7 @@ func (w *wire) callOf(_ context.Context, req *mcp.CallToolRequest) (c *call, ok 
 	if r == nil {
 		return nil, false
 	}
-	return &r.call, !r.isCancelled()
+	return &r.Call, !r.IsCancelled()
 }
 
 // notify writes a message about progress.

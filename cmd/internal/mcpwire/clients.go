@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"crypto/rand"
@@ -12,12 +12,12 @@ import (
 
 // A client is one MCP session over HTTP. It sees its own sessions and no others.
 type client struct {
-	front  *front
-	id     string // of the MCP session
-	server *server
-	sdk    *mcp.Server
+	front *front
+	id    string // of the MCP session
+	tools Tools
+	sdk   *mcp.Server
 
-	arrivals queue // of its calls
+	arrivals Queue // of its calls
 
 	requests int              // guarded by front.mu; that are being served
 	since    time.Time        // guarded by front.mu; when there were none any more
@@ -39,9 +39,8 @@ func (f *front) admit() (*client, error) {
 	}
 	f.made++
 	c := &client{front: f, id: rand.Text(), requests: 1, numbers: make(map[string]int64), answered: make(chan struct{})}
-	c.server = newServer(f.options, f)
-	c.server.sessions.prefix = fmt.Sprintf("c%d-", f.made) // all are in one supervisor
-	c.sdk = c.server.sdk(f.options, func() string { return c.id })
+	c.tools = f.newTools(Client{Calls: f, Number: f.made})
+	c.sdk = c.tools.SDK(func() string { return c.id })
 	c.leave = time.AfterFunc(f.idle, func() { f.endIfGone(c) })
 	c.leave.Stop()
 	f.clients[c.id] = c
@@ -60,7 +59,7 @@ func (f *front) makeRoomLocked() bool {
 	if oldest == nil {
 		return false
 	}
-	f.options.Logger.Warn("a client without a connection was ended, to make room for another", "bound", maxClients)
+	f.logger.Warn("a client without a connection was ended, to make room for another", "bound", maxClients)
 	f.endLocked(oldest)
 	return true
 }
@@ -94,7 +93,7 @@ func (c *client) release() {
 func (c *client) begun() {
 	for range c.sdk.Sessions() {
 		if c.front.opensAhead(c) {
-			c.server.sessions.openAhead()
+			c.tools.OpenAhead()
 		}
 		return
 	}
@@ -106,7 +105,7 @@ func (c *client) begun() {
 func (f *front) opensAhead(c *client) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.spare != nil && !f.spare.ended && !f.spare.server.sessions.areUsed() {
+	if f.spare != nil && !f.spare.ended && !f.spare.tools.Used() {
 		return false
 	}
 	f.spare = c
@@ -142,14 +141,14 @@ func (f *front) endLocked(c *client) {
 // close closes what the client has. Its calls are answered first, since the end of
 // the sessions is also theirs; a connection that takes no answer is not waited for.
 func (c *client) close() {
-	c.server.close()
+	c.tools.Close()
 	timeout := time.NewTimer(lastWrites)
 	defer timeout.Stop()
 	select {
 	case <-c.answered:
 	case <-timeout.C:
 		for _, call := range c.open() { // somebody may wait to know
-			call.settle(false)
+			call.Deliver(false)
 		}
 	}
 	for session := range c.sdk.Sessions() {
@@ -158,10 +157,10 @@ func (c *client) close() {
 }
 
 // open is the calls that are not answered.
-func (c *client) open() []*call {
+func (c *client) open() []*Call {
 	c.front.mu.Lock()
 	defer c.front.mu.Unlock()
-	var open []*call
+	var open []*Call
 	for _, number := range c.numbers {
 		open = append(open, c.front.calls[number])
 	}
@@ -194,12 +193,12 @@ func (c *client) begin(x *exchange, m message) (number int64, err error) {
 	if c.ended {
 		return 0, errEnding
 	}
-	x.call = &call{token: progressToken(m.Params)}
+	x.call = &Call{token: progressToken(m.Params)}
 	number, err = f.beginLocked(x.call)
 	if err != nil {
 		return 0, err
 	}
-	x.call.arrival = c.arrivals.join()
+	x.call.Arrival = c.arrivals.Join()
 	c.numbers[id] = number
 	x.answered = func() {
 		f.mu.Lock()
@@ -224,6 +223,6 @@ func (c *client) cancel(params json.RawMessage) {
 	call := c.front.calls[c.numbers[string(p.ID)]]
 	c.front.mu.Unlock()
 	if call != nil {
-		call.cancel()
+		call.Cancel()
 	}
 }

@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	sdk      *mcp.Server // what serves the request
-	call     *call       // whose messages are written here; nil when the request is no call
+	call     *Call       // whose messages are written here; nil when the request is no call
 	answered func()      // called by the replay when it sees the answer of call
 	opened   bool        // the replay knows of it
 
@@ -40,9 +40,9 @@ func exchangeOf(ctx context.Context) *exchange {
 func (x *exchange) Write(text []byte) (int, error) {
 	if x.call != nil {
 		if x.alone {
-			x.call.settleResult()
+			x.call.deliverIfReady()
 		}
-		if x.call.isCancelled() {
+		if x.call.IsCancelled() {
 			return len(text), nil
 		}
 	}

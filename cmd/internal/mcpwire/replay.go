@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ type streamKey struct{ session, stream string }
 
 // A stream is what the server sends for one request of a client.
 type stream struct {
-	call     *call  // nil when the request is no call
+	call     *Call  // nil when the request is no call
 	answered func() // called once there is the answer of call
 
 	reader   context.Context // of the last request that the messages go to
@@ -76,10 +76,10 @@ func (r *replay) Append(_ context.Context, session, name string, message []byte)
 		s.complete = true
 		if s.call != nil {
 			s.answered()
-			s.call.settle(s.reader.Err() == nil)
+			s.call.Deliver(s.reader.Err() == nil)
 		}
 	}
-	if s.call != nil && s.call.isCancelled() {
+	if s.call != nil && s.call.IsCancelled() {
 		message = nil
 	}
 	if !s.dropped {
@@ -142,7 +142,7 @@ func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte,
 		x.call = s.call
 	}
 	if s.call != nil && s.complete && from < len(s.messages) { // the last is the answer
-		s.call.settleLate()
+		s.call.deliverLate()
 	}
 	return slices.Clone(s.messages[from:]), nil
 }

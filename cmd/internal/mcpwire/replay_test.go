@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // fill opens a stream of a session and appends messages to it.
-func fill(t *testing.T, r *replay, session, stream string, c *call, messages ...string) {
+func fill(t *testing.T, r *replay, session, stream string, c *Call, messages ...string) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), exchangeKey{}, &exchange{call: c, answered: func() {}})
 	if err := r.Open(ctx, session, stream); err != nil {
@@ -40,8 +40,8 @@ const anAnswer = `{"jsonrpc":"2.0","id":1,"result":{}}`
 
 func TestReplay_KeepsTheOrderAndNothingOfOthers(t *testing.T) {
 	r := newReplay()
-	fill(t, r, "a", "1", &call{}, "", `{"method":"x"}`, anAnswer)
-	fill(t, r, "b", "1", &call{}, `{"error":1}`)
+	fill(t, r, "a", "1", &Call{}, "", `{"method":"x"}`, anAnswer)
+	fill(t, r, "b", "1", &Call{}, `{"error":1}`)
 	for index, want := range map[int]string{-1: " {\"method\":\"x\"} " + anAnswer, 0: `{"method":"x"} ` + anAnswer, 1: anAnswer, 2: ""} {
 		if got, err := rest(r, "a", "1", index); err != nil || got != want {
 			t.Errorf("after %d: got %q, %v, want %q", index, got, err, want)
@@ -64,14 +64,14 @@ func TestReplay_KeepsTheOrderAndNothingOfOthers(t *testing.T) {
 func TestReplay_IsBounded(t *testing.T) {
 	r := newReplay()
 	for i := range 4 * maxReplayStreams {
-		fill(t, r, "s", fmt.Sprint(i), &call{}, anAnswer)
+		fill(t, r, "s", fmt.Sprint(i), &Call{}, anAnswer)
 	}
 	if len(r.streams) > maxReplayStreams || len(r.order) > maxReplayStreams {
 		t.Errorf("%d streams are kept", len(r.streams))
 	}
 	large := `{"result":"` + strings.Repeat("x", maxReplayBytes/4) + `"}`
 	for i := range 10 {
-		fill(t, r, "s", fmt.Sprint("large ", i), &call{}, large)
+		fill(t, r, "s", fmt.Sprint("large ", i), &Call{}, large)
 	}
 	if r.bytes > maxReplayBytes {
 		t.Errorf("%d bytes are kept", r.bytes)
@@ -85,19 +85,19 @@ func TestReplay_IsBounded(t *testing.T) {
 }
 
 // A call whose messages had to go is still told whether it is answered.
-func TestReplay_SettlesCallsWhoseMessagesAreGone(t *testing.T) {
+func TestReplay_TellsOfDeliveryWhenTheMessagesAreGone(t *testing.T) {
 	r := newReplay()
-	settled := make(chan bool, 1)
-	c := &call{}
-	c.whenSettled(func(given bool) { settled <- given })
+	delivery := make(chan bool, 1)
+	c := &Call{}
+	c.OnDelivery(func(delivered bool) { delivery <- delivered })
 	fill(t, r, "s", "old", c)
 	for i := range maxReplayStreams + 1 {
-		fill(t, r, "s", fmt.Sprint(i), &call{}, anAnswer)
+		fill(t, r, "s", fmt.Sprint(i), &Call{}, anAnswer)
 	}
 	if err := r.Append(t.Context(), "s", "old", []byte(anAnswer)); err != nil {
 		t.Fatal(err)
 	}
-	if !<-settled {
+	if !<-delivery {
 		t.Error("the answer counts as not given, though its reader is there")
 	}
 	if _, there := r.streams[streamKey{"s", "old"}]; there {

@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"crypto/sha256"
@@ -31,8 +31,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("the host %q is not this server's: call it by its address, or start it with --allow-host", r.Host), http.StatusForbidden)
 	case !ownOrigin(r):
 		http.Error(w, fmt.Sprintf("requests from pages of %q are not served", r.Header.Get("Origin")), http.StatusForbidden)
-	case r.URL.Path != HTTPPath:
-		http.Error(w, "there is nothing here: this server answers at "+HTTPPath, http.StatusNotFound)
+	case r.URL.Path != Path:
+		http.Error(w, "there is nothing here: this server answers at "+Path, http.StatusNotFound)
 	case !g.admits(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", challenge(r))
 		w.Header().Set("Connection", "close") // a stranger keeps none open

@@ -1,8 +1,9 @@
-package mcpserver
+package mcpwire
 
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 func TestWire_UnansweredRequestsAreBounded(t *testing.T) {
 	reader, writer := io.Pipe()
 	t.Cleanup(func() { _ = reader.Close() })
-	w := newWire(strings.NewReader(""), writer)
+	w := newWire(strings.NewReader(""), writer, slog.New(slog.DiscardHandler))
 	for i := range 3 * maxOpen {
 		w.accept(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i))
 	}
@@ -20,7 +21,7 @@ func TestWire_UnansweredRequestsAreBounded(t *testing.T) {
 		t.Errorf("%d, %d and %d requests are kept, want %d", len(w.open), len(w.numbers), len(w.pending), maxOpen)
 	}
 	w.accept([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`))
-	if last := w.open[8]; last == nil || !last.isCancelled() {
+	if last := w.open[8]; last == nil || !last.IsCancelled() {
 		t.Error("a cancel is not heard any more")
 	}
 	first := make([]byte, 200)
@@ -32,7 +33,7 @@ func TestWire_UnansweredRequestsAreBounded(t *testing.T) {
 }
 
 func TestWire_WhatUnansweredRequestsHoldIsBounded(t *testing.T) {
-	w := newWire(strings.NewReader(""), io.Discard)
+	w := newWire(strings.NewReader(""), io.Discard, slog.New(slog.DiscardHandler))
 	w.open[0], w.size = &wireCall{}, maxOpenBytes
 	w.accept([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1}}`))
 	if len(w.pending) != 0 || len(w.numbers) != 0 {

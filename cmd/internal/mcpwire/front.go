@@ -1,4 +1,4 @@
-package mcpserver
+package mcpwire
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -34,49 +35,50 @@ const (
 // era a request is of and whose it is, and knows the calls, so that a cancel counts
 // from when it has arrived.
 type front struct {
-	options *Options
-	idle    time.Duration
+	newTools func(Client) Tools
+	idle     time.Duration
+	logger   *slog.Logger
 
 	inSessions http.Handler // of the SDK, for the eras with MCP sessions
 	stateless  http.Handler // of the SDK, for the era without
 
-	shared    *server // for what belongs to no MCP session
+	shared    Tools // for what belongs to no MCP session
 	sharedSDK *mcp.Server
 
-	arrivals queue // of calls that belong to no MCP session
+	arrivals Queue // of calls that belong to no MCP session
 
 	ending sync.WaitGroup // one for each client that is being ended
 
 	mu      sync.Mutex
 	last    int64              // guarded by mu; the number of the last call
-	calls   map[int64]*call    // guarded by mu; those that are not answered
+	calls   map[int64]*Call    // guarded by mu; those that are not answered
 	made    int                // guarded by mu; how many clients there have been
 	clients map[string]*client // guarded by mu; by the ids of their MCP sessions
 	spare   *client            // guarded by mu; the last whose session was opened ahead; nil when none was
 	closed  bool               // guarded by mu
 }
 
-func newFront(o *Options, idle time.Duration) *front {
+func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Tools) *front {
 	f := &front{
-		options: o,
-		idle:    idle,
-		calls:   make(map[int64]*call),
-		clients: make(map[string]*client),
+		newTools: newTools,
+		idle:     idle,
+		logger:   logger,
+		calls:    make(map[int64]*Call),
+		clients:  make(map[string]*client),
 	}
-	f.shared = newServer(o, f)
-	f.shared.sessions.share(idle)
-	f.sharedSDK = f.shared.sdk(o, nil)
+	f.shared = newTools(Client{Calls: f, Shared: true, Idle: idle})
+	f.sharedSDK = f.shared.SDK(nil)
 
 	serving := func(r *http.Request) *mcp.Server { return exchangeOf(r.Context()).sdk }
 	// The gate has checked the host, and receive the size.
 	f.inSessions = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
-		Logger:                     o.Logger,
+		Logger:                     logger,
 		EventStore:                 newReplay(),
 		DisableLocalhostProtection: true,
 		MaxRequestBodyBytes:        -1,
 	})
 	f.stateless = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
-		Logger:                       o.Logger,
+		Logger:                       logger,
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
 		DisableLocalhostProtection:   true,
@@ -97,7 +99,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if r.Header.Get(versionHeader) >= statelessVersion {
+	if r.Header.Get(versionHeader) >= StatelessVersion {
 		f.serveAlone(x, r, body)
 	} else {
 		f.serveInSession(x, r, body)
@@ -121,22 +123,22 @@ func read(body []byte) (m message) {
 func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
 	m := read(body)
-	x.call = &call{token: progressToken(m.Params)}
+	x.call = &Call{token: progressToken(m.Params)}
 	if m.isA(methodCallTool) {
-		x.call.arrival = f.arrivals.join()
+		x.call.Arrival = f.arrivals.Join()
 	}
 	number, err := f.begin(x.call)
 	if err != nil {
-		x.call.settle(false)
+		x.call.Deliver(false)
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer f.finish(number)
-	gone := context.AfterFunc(r.Context(), x.call.cancel)
+	gone := context.AfterFunc(r.Context(), x.call.Cancel)
 	r.Header.Set(callHeader, strconv.FormatInt(number, 10))
 	x.handOver(f.stateless, r, body)
 	gone()
-	x.call.settle(false) // if it was not
+	x.call.Deliver(false) // if it was not
 }
 
 // serveInSession serves a request of a client that has an MCP session, or wants one.
@@ -174,7 +176,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 	several := parts(body, r.Header.Get(versionHeader))
 	switch {
 	case r.Method == http.MethodDelete:
-		c.server.close()
+		c.tools.Close()
 		f.end(c)
 		x.WriteHeader(http.StatusNoContent)
 	case len(several) > maxCalls:
@@ -243,18 +245,18 @@ func (f *front) serveTaken(x *exchange, r *http.Request, body []byte) {
 	x.handOver(f.inSessions, r, body)
 	if x.answered != nil && !x.opened { // the SDK has refused the call
 		x.answered()
-		x.call.settle(false)
+		x.call.Deliver(false)
 	}
 }
 
 // begin numbers a call.
-func (f *front) begin(c *call) (number int64, err error) {
+func (f *front) begin(c *Call) (number int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.beginLocked(c)
 }
 
-func (f *front) beginLocked(c *call) (number int64, err error) {
+func (f *front) beginLocked(c *Call) (number int64, err error) {
 	if f.closed {
 		return 0, errEnding
 	}
@@ -270,8 +272,8 @@ func (f *front) finish(number int64) {
 	delete(f.calls, number)
 }
 
-// callOf implements transport.
-func (f *front) callOf(ctx context.Context, req *mcp.CallToolRequest) (c *call, ok bool) {
+// Call implements Calls.
+func (f *front) Call(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callHeader), 10, 64)
 	f.mu.Lock()
 	c = f.calls[number]
@@ -284,19 +286,19 @@ func (f *front) callOf(ctx context.Context, req *mcp.CallToolRequest) (c *call, 
 			ProgressToken: p.Token, Progress: p.Progress, Message: p.Message,
 		})
 	}
-	return c, !c.isCancelled()
+	return c, !c.IsCancelled()
 }
 
-// endSessions closes every session, at the same time, and waits for that.
-func (f *front) endSessions() {
+// closeTools closes the tools of every client, at the same time, and waits for that.
+func (f *front) closeTools() {
 	f.mu.Lock()
 	f.closed = true
 	open := slices.Collect(maps.Values(f.clients))
 	f.mu.Unlock()
 	var closing sync.WaitGroup
-	closing.Go(f.shared.close)
+	closing.Go(f.shared.Close)
 	for _, c := range open {
-		closing.Go(c.server.close)
+		closing.Go(c.tools.Close)
 	}
 	closing.Wait()
 }

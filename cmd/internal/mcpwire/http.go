@@ -1,0 +1,119 @@
+package mcpwire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// Path is where ServeHTTP answers.
+	Path = "/mcp"
+
+	// DefaultIdle is HTTPOptions.Idle when that is 0.
+	DefaultIdle = time.Hour
+
+	// maxConnections bounds the open connections, and with them the requests at
+	// once. Further ones wait in the kernel until one is closed.
+	maxConnections = 128
+
+	// maxBody bounds one message of a client, in bytes.
+	maxBody = 4 << 20
+
+	headerTimeout = 10 * time.Second // from the connection to the end of a request's header
+	bodyTimeout   = 30 * time.Second // for its body
+	writeTimeout  = 30 * time.Second // for each write to a client that does not read
+	keepAlive     = 2 * time.Minute  // for a connection between two requests
+)
+
+// HTTPOptions say where ServeHTTP serves, and whom. Listener and Token are required.
+type HTTPOptions struct {
+	// Listener takes the connections. ServeHTTP closes it.
+	Listener net.Listener
+
+	// Token is what every request must bear.
+	Token string
+
+	// Hosts are names by which clients may call the server, besides those of the
+	// loopback interface. A request for any other name is refused, as a browser's
+	// would be that was led here by a forged name.
+	Hosts []string
+
+	// Idle is how long a client may be without a connection before it is ended, and
+	// what callers share without a call. 0 means DefaultIdle.
+	Idle time.Duration
+}
+
+// ServeHTTP serves any number of clients over streamable HTTP until ctx ends, or the
+// listener fails. A client of the versions up to 2025-11-25 has an MCP session, and
+// tools of its own. From StatelessVersion on all calls share the same tools.
+//
+// In the end it closes the tools and waits for that. Calls that this ends are answered.
+// Clients that do not read the answers make it half a second more.
+func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTools func(Client) Tools) (err error) {
+	switch {
+	case h.Listener == nil || h.Token == "":
+		return errors.New("mcpwire: Listener and Token are required")
+	case h.Idle < 0:
+		return errors.New("mcpwire: Idle is negative")
+	}
+	idle := h.Idle
+	if idle == 0 {
+		idle = DefaultIdle
+	}
+	f := newFront(idle, logger, newTools)
+	web := &http.Server{
+		Handler:           logRefusals(logger, newGate(h.Token, h.Hosts, f)),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       keepAlive,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
+	connections := limitConnections(h.Listener, maxConnections)
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(connections) }()
+	select {
+	case <-ctx.Done():
+		_ = connections.Close()
+		<-served
+		err = ctx.Err()
+	case err = <-served:
+		err = fmt.Errorf("mcpwire: %w", err)
+	}
+	f.closeTools()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	defer cancel()
+	f.endClients(bounded)
+	_ = web.Shutdown(bounded)
+	_ = web.Close() // what Shutdown gave up
+	return err
+}
+
+// logRefusals has requests noted that a handler does not let pass.
+func logRefusals(log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&judged{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
+	})
+}
+
+// A judged response is one whose refusal is noted.
+type judged struct {
+	http.ResponseWriter
+	log  *slog.Logger
+	from string
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *judged) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		w.log.Info("refused", "status", status, "from", w.from)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap implements what http.ResponseController looks for.
+func (w *judged) Unwrap() http.ResponseWriter { return w.ResponseWriter }
