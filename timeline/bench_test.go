@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// lines is n bytes of text in lines of 64 bytes.
+// lines returns n bytes of text in lines of 64 bytes.
 func lines(n int) []byte {
 	line := []byte(strings.Repeat("0123456789abcde ", 4))
 	line[63] = '\n'

@@ -1,15 +1,14 @@
-// Package timeline keeps what happened in a session, in order and within bounds,
-// and makes it readable.
+// Package timeline records the events of a session, in order and within bounds, and
+// renders them as text.
 //
-// A [Log] takes events from any goroutine and numbers them. The newest are in
-// memory; with a directory, all of them go to two files as well: "events", from
-// which readers that are behind are served, and "output.txt", the text as lines
-// for people and their tools. [Log.Follow] yields past and new events in one
-// stream, [Log.Window] the beginning and the end of much output, and [Render]
-// makes text of events.
+// A [Log] takes events from any goroutine and numbers them. It keeps the newest in
+// memory. With a directory, it also writes all of them to two files: "events", which
+// serves readers that fall behind, and "output.txt", the text as lines for people and
+// their tools. [Log.Follow] yields past and new events in one stream, [Log.Window] the
+// beginning and the end of long output, and [Render] turns events into text.
 //
-// What an event means is not decided here: turns, waits and workers are only
-// recorded. [ReadFile] reads what is left of a log whose program was killed.
+// The package gives events no meaning: it only records turns, waits and workers.
+// [ReadFile] reads the log of a program that was killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...
@@ -32,7 +31,7 @@
 //	Render              RenderOptions.MaxChars      one line names what is elided
 //
 // A write error, a full disk above all, turns the files off with one Notice;
-// everything else goes on in memory. Whatever a reader misses is a [Gap].
+// everything else goes on in memory. A reader gets a [Gap] for events that it missed.
 //
 // # Goroutines
 //

@@ -22,8 +22,8 @@ type Event struct {
 // A Body is one of the structs below, by value.
 type Body interface{ isBody() }
 
-// Stream is which of the runtime's streams text was written to. Text that
-// child processes write to the terminal counts as Stdout.
+// Stream is the stream of the runtime to which text was written. Text that child
+// processes write to the terminal counts as Stdout.
 type Stream uint8
 
 const (
@@ -41,7 +41,7 @@ const (
 	OutcomeEnded       Outcome = "ended" // its worker ended
 )
 
-// WaitKind is what a wait is for.
+// WaitKind says what kind of input a wait asks for.
 type WaitKind string
 
 const (
@@ -65,7 +65,7 @@ type (
 		Source string // groups updates; may be empty
 		Update bool
 		Title  string
-		// LeftOut is how large Data was in bytes, where a reader left it out.
+		// LeftOut is the size of Data in bytes, if a reader has left it out.
 		LeftOut int64
 	}
 
@@ -99,7 +99,7 @@ type (
 		Wait Seq
 	}
 
-	// InputLine says that a line of input was handed over here. Text is empty when Secret.
+	// InputLine marks where a line of input was handed over. Text is empty when Secret.
 	InputLine struct {
 		Prompt string
 		Text   string
@@ -113,14 +113,14 @@ type (
 		Author string
 	}
 
-	// Progress is the runtime's own.
+	// Progress is reported by the runtime.
 	Progress struct {
 		Progress float64
 		Total    float64 // 0 when unknown
 		Message  string
 	}
 
-	// Notice is a sentence from the supervisor to whoever reads the session.
+	// Notice is a sentence from the supervisor to the readers of the session.
 	Notice struct {
 		Message string
 	}

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// maxPeriod is how many lines a group has at most that is looked for again behind
-// itself.
+// maxPeriod bounds the lines of a repeated group.
 const maxPeriod = 4
 
-// minGroups is how many equal groups are collapsed.
+// minGroups is the number of equal groups from which on they are collapsed.
 const minGroups = 4
 
 // foldPeriods replaces groups of two to maxPeriod lines that repeat by the first one
@@ -39,8 +38,8 @@ func (r *renderer) foldPeriods(rows []row) []row {
 	return out
 }
 
-// period is the length of the shortest group that rows begin with at least minGroups
-// times, and how often; else 0 and 0.
+// period finds the shortest group that stands at least minGroups times at the start of
+// rows. It returns the group's length and the number of times, or 0 and 0.
 func (r *renderer) period(rows []row) (lines, times int) {
 	for lines = 2; lines <= min(maxPeriod, len(rows)/minGroups); lines++ {
 		n := lines // rows that equal those one group before, and the first group
@@ -59,7 +58,7 @@ func (r *renderer) same(a, b *row) bool {
 		string(r.rowText(a)) == string(r.rowText(b))
 }
 
-// sum is the elision of rows.
+// sum returns the elision of rows.
 func sum(rows []row) (e elision) {
 	for i := len(rows) - 1; i >= 0; i-- {
 		if rows[i].kind == noteRow {
@@ -71,8 +70,8 @@ func sum(rows []row) (e elision) {
 	return e
 }
 
-// What follows knows how CPython writes a stack. It only decides what of a text a
-// reader is spared: nothing else depends on it, and the output file has all of it.
+// The code below knows how CPython prints a stack. It only decides which lines a reader
+// is spared. Nothing else depends on it, and the output file has every line.
 const (
 	tracebackHead = "Traceback (most recent call last):"
 	faultHead     = "(most recent call first):"
@@ -80,17 +79,16 @@ const (
 )
 
 var (
-	callEnd = []byte("):") // which both heads end with
+	callEnd = []byte("):") // the end of both heads
 
 	framePath = regexp.MustCompile(`^  File "([^"]+)", line \d+`)
 
-	// libraryPath is where Python's own modules and installed ones are.
+	// libraryPath matches the paths of Python's own modules and of installed ones.
 	libraryPath = regexp.MustCompile(`^(.*/(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*|Lib|python\d+\.zip)/|<frozen |[^/<].*\.p[yx][xi]$)`)
 )
 
-// foldFrames replaces the frames between the first and the last of a library in a
-// traceback by a note, and drops those of the worker at the bottom of the stack of a
-// fault.
+// foldFrames replaces the inner frames of libraries in a traceback by a note. From the
+// stack of a fault it also drops the worker's own frames at the bottom.
 func (r *renderer) foldFrames(rows []row) []row {
 	var out []row
 	for i := 0; i < len(rows); {
@@ -134,10 +132,10 @@ func (r *renderer) continues(first, w *row, prefix string) bool {
 // A frame is the rows of one frame of a traceback.
 type frame struct {
 	rows    []row
-	library string // the file within the library that it is of; "" for none
+	library string // its file within a library; "" for none
 }
 
-// frames is those of a traceback from row i on, and where they end.
+// frames returns the frames of the traceback that begins at row i, and where it ends.
 func (r *renderer) frames(rows []row, i int, prefix string) (frames []frame, end int) {
 	head := &rows[i-1]
 	for i < len(rows) && r.continues(head, &rows[i], prefix) {
@@ -153,7 +151,7 @@ func (r *renderer) frames(rows []row, i int, prefix string) (frames []frame, end
 	return frames, i
 }
 
-// within is the path of a file within its library; "" when it is in none.
+// within returns the path of a file within its library; "" if it is in none.
 func within(path string) string {
 	if strings.Contains(path, `\`) {
 		path = strings.ReplaceAll(path, `\`, "/")
@@ -169,8 +167,8 @@ func within(path string) string {
 	}
 }
 
-// foldLibraries keeps of each run of frames of libraries the first, through which it
-// was entered, and the last frame of all, in which the error was raised.
+// foldLibraries keeps the first of each run of library frames, which user code called,
+// and the last frame of all, which raised the error.
 func foldLibraries(frames []frame, prefix string) (out []row) {
 	for i := 0; i < len(frames); {
 		out = append(out, frames[i].rows...)
@@ -205,7 +203,7 @@ func foldLibraries(frames []frame, prefix string) (out []row) {
 	return out
 }
 
-// places names one or two files, or the packages that more of them are of.
+// places names one or two files, or the packages of more files.
 func places(files []string) string {
 	const most = 3
 	names := distinct(files)
@@ -222,7 +220,7 @@ func places(files []string) string {
 	return strings.Join(names, ", ")
 }
 
-// distinct is every name once, in order.
+// distinct returns every name once, in order.
 func distinct(names []string) (out []string) {
 	for _, name := range names {
 		if !slices.Contains(out, name) {

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// folded is what a model reads of a turn that printed this.
+// folded returns what a model reads of a turn that printed this.
 func folded(printed string, frames bool) timeline.Rendering {
 	return timeline.Render([]timeline.Event{
 		{Turn: 1, Body: timeline.TurnStarted{}},

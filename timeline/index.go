@@ -2,8 +2,8 @@ package timeline
 
 import "sort"
 
-// A place is where an event stands: among all events, in what was printed, and in
-// the files. The place after the last event is where the next one will stand.
+// A place is the position of an event: among all events, in the printed text, and in the
+// files. The place after the last event is the place of the next one.
 type place struct {
 	seq   Seq
 	bytes int64 // of text and images before it
@@ -13,7 +13,7 @@ type place struct {
 	structural int64 // offset of the newest structural record before it, or -1
 }
 
-// after is the place behind an event, whose record has this size.
+// after returns the place after event e, whose record has this size.
 func (p place) after(e Event, size int64) place {
 	if structural(e.Body) {
 		p.structural = p.offset
@@ -25,13 +25,12 @@ func (p place) after(e Event, size int64) place {
 	return p
 }
 
-// indexStride is how far the places of an index are apart in the events file, in
-// bytes: what is read to find an event. With files of 256 MiB an index takes
-// 200 KiB.
+// indexStride is the distance, in bytes of the events file, between the places in an
+// index. Finding an event reads that much. With files of 256 MiB an index takes 200 KiB.
 const indexStride = 64 << 10
 
-// An index has places of events in the events file, in order. It only grows, so
-// that a copy of the slice stays good while the writer goes on.
+// An index has places of events in the events file, in order. It only grows, so a copy
+// of the slice stays valid while the writer goes on.
 type index []place
 
 // seek returns the last place for which after(place) is false.
@@ -43,7 +42,7 @@ func (x index) seek(after func(place) bool) (place, bool) {
 	return x[i-1], true
 }
 
-// A lineMark is where a line begins in output.txt.
+// A lineMark is the position of a line in output.txt.
 type lineMark struct {
 	line   int
 	offset int64
@@ -52,15 +51,15 @@ type lineMark struct {
 // maxMarks bounds a trail.
 const maxMarks = 256
 
-// A trail remembers roughly how many bytes came before the events that are in no
-// file and no longer in memory, so that the size of what a reader has missed can
-// be told. It is bounded: the longer it gets, the coarser it becomes.
+// A trail remembers roughly how many bytes came before events that are lost: in no file
+// and no longer in memory. So a Gap can state its size. A trail is bounded: the longer it
+// gets, the coarser it becomes.
 type trail struct {
 	marks  []place
 	stride int64 // bytes between two marks
 }
 
-// add notes a place that is about to be forgotten.
+// add notes the place of an event that is about to be lost.
 func (t *trail) add(p place) {
 	if n := len(t.marks); n > 0 && p.bytes-t.marks[n-1].bytes < t.stride {
 		return
@@ -75,19 +74,19 @@ func (t *trail) add(p place) {
 	t.marks = append(t.marks, p)
 }
 
-// bytesBefore is how many bytes came before seq, at least.
+// bytesBefore returns a lower bound of the bytes that came before seq.
 func (t *trail) bytesBefore(seq Seq) int64 {
 	p, _ := index(t.marks).seek(func(p place) bool { return p.seq > seq })
 	return p.bytes
 }
 
-// What an event costs beyond its bytes, in memory and in a Window.
+// The cost of an event beyond its bytes, in memory and in a Window.
 const (
 	memoryOverheadBytes = 200
 	windowOverheadBytes = 16
 )
 
-// contentBytes is the size of text and images.
+// contentBytes returns the size of text and images.
 func contentBytes(b Body) int64 {
 	switch b := b.(type) {
 	case Text:
@@ -98,7 +97,7 @@ func contentBytes(b Body) int64 {
 	return 0
 }
 
-// payloadBytes is the size of everything of variable size.
+// payloadBytes returns the size of everything of variable size.
 func payloadBytes(body Body) int64 {
 	n := 0
 	switch b := body.(type) {
@@ -128,12 +127,12 @@ func payloadBytes(body Body) int64 {
 	return int64(n)
 }
 
-// memoryBytes is what an event takes in memory.
+// memoryBytes returns the memory that an event uses.
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
 
-// cost is what an event takes of a Window. A picture is worth more than its bytes:
-// it counts little, so that it is shown whole beside much text. An input counts
-// nothing: nobody is shown it, and a long one must not stand for the beginning.
+// cost returns the part of a Window's budget that an event uses. A picture counts less
+// than its bytes, so that it is shown whole beside long text. An input counts nothing:
+// it is not shown, so a long one must not use up the budget.
 func cost(b Body) int64 {
 	switch b := b.(type) {
 	case Image:

@@ -74,17 +74,17 @@ const (
 	typeNotice            = "notice"
 	typeGenerationStarted = "generation_started"
 	typeGenerationEnded   = "generation_ended"
-	typeGap               = "gap"    // events that are lost
+	typeGap               = "gap"    // lost events
 	typeElided            = "elided" // events that were left out and can be asked for
 )
 
-// Type is the name of the event's kind, as JSON has it.
+// Type returns the name of the event's kind, as JSON has it.
 func (e Event) Type() string { return e.wire().Type }
 
-// MarshalJSON is the event as docs/daemon.md describes it.
+// MarshalJSON returns the event as docs/daemon.md describes it.
 func (e Event) MarshalJSON() ([]byte, error) { return json.Marshal(e.wire()) }
 
-// UnmarshalJSON is the reverse of MarshalJSON. An event of an unknown type is a notice.
+// UnmarshalJSON reverses MarshalJSON. An event of an unknown type is a notice.
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var w wireEvent
 	if err := json.Unmarshal(b, &w); err != nil {

@@ -11,28 +11,27 @@ import (
 	"time"
 )
 
-// Options are the bounds and the place of a Log.
+// Options set the bounds and the directory of a Log.
 type Options struct {
-	// MemoryBytes bounds what is kept in memory, with 200 bytes for each event
-	// on top of its contents. The newest event is kept whatever its size. 0 means
-	// 4 MiB.
+	// MemoryBytes bounds the events in memory; each counts 200 bytes more than its
+	// contents. The newest event is kept whatever its size. 0 means 4 MiB.
 	MemoryBytes int64
 	// Dir is an existing private directory for the files "events" and
 	// "output.txt", which are made anew. "" means memory only.
 	Dir string
-	// FileBytes bounds each of the two files. When one is full, both begin anew:
-	// what they had is gone, but for what is in memory. 0 means 256 MiB.
+	// FileBytes bounds each of the two files. When one is full, both begin anew, and
+	// only the events in memory remain of the old ones. 0 means 256 MiB.
 	FileBytes int64
 }
 
 const (
-	// spillBytes is how much has to wait before the writer is woken at once, and
-	// spillDelay how long less than that may wait.
+	// The writer is woken at once when spillBytes are waiting to be written, and
+	// after spillDelay when there are fewer.
 	spillBytes = 256 << 10
 	spillDelay = 100 * time.Millisecond
 
-	// maxStall is how long Append waits for a writer that lags by MemoryBytes
-	// before it gives the files up, and how long Sync and Close wait for it.
+	// maxStall bounds how long Append waits for a writer that lags by MemoryBytes,
+	// before it gives up the files. It also bounds the waits of Sync and Close.
 	maxStall = 2 * time.Second
 )
 
@@ -49,20 +48,20 @@ type Log struct {
 	store    []entry       // guarded by mu; memory is its end
 	bytes    int64         // guarded by mu; of memory
 	end      place         // guarded by mu; where the next event will stand
-	lost     trail         // guarded by mu; events that are nowhere any more
+	lost     trail         // guarded by mu; events that are lost
 	more     chan struct{} // guarded by mu; closed by the next event; nil if nobody waits for it
 	closed   bool          // guarded by mu
 	kick     chan struct{} // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
 	files    fileState     // guarded by mu
 	oldest   place         // guarded by mu; of the first event in the events file
-	disk     place         // guarded by mu; behind the last event there
+	disk     place         // guarded by mu; after the last event there
 	index    index         // guarded by mu
 	marks    []lineMark    // guarded by mu
 	lines    int           // guarded by mu; in output.txt
 	backlog  int64         // guarded by mu; bytes of memory that the writer has not written
-	due      Seq           // guarded by mu; to be written up to here without waiting for more
+	due      Seq           // guarded by mu; events up to here are written without waiting for more
 	armed    bool          // guarded by mu; timer runs
-	progress chan struct{} // guarded by mu; closed when the writer has got on; nil if nobody waits for it
+	progress chan struct{} // guarded by mu; closed when the writer has made progress; nil if nobody waits for it
 	veil     *veil         // guarded by mu; nil until there is a secret to hide
 }
 
@@ -130,7 +129,7 @@ func (l *Log) Append(e Event) Event {
 	e.Body = admit(e.Body)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !structural(e.Body) { // the rest is small, and whoever tells it must not wait
+	if !structural(e.Body) { // other events are small, and appending them must not wait
 		l.waitForRoomLocked(memoryBytes(e.Body))
 	}
 	if l.veil == nil {
@@ -138,7 +137,7 @@ func (l *Log) Append(e Event) Event {
 	}
 	t, isText := e.Body.(Text)
 	if !isText {
-		if settles(e.Body) {
+		if endsText(e.Body) {
 			l.showLocked(l.veil.release)
 		}
 		e.Body = l.veil.hideIn(e.Body)
@@ -154,7 +153,7 @@ func (l *Log) Append(e Event) Event {
 	return l.appendLocked(e)
 }
 
-// showLocked appends what is held back of the last text, as far as get says.
+// showLocked appends the part of the held-back text that get returns.
 func (l *Log) showLocked(get func() []byte) {
 	if l.veil == nil || len(l.veil.tail) == 0 {
 		return
@@ -168,10 +167,10 @@ func (l *Log) showLocked(get func() []byte) {
 	}
 }
 
-// Hide has a secret replaced by "[secret]" in whatever is appended from now on,
-// line by line, also where it is cut into pieces, and in the forms in which texts
-// usually reappear: in quotes, JSON, URLs, HTML and base64. A Log only hides lines
-// of 6 bytes to 4 KiB, 16 KiB of them; the error says that there is more.
+// Hide replaces a secret by "[secret]" in everything that is appended from now on. It
+// finds each line of the secret, even in pieces, and also in the forms in which texts
+// usually reappear: in quotes, JSON, URLs, HTML and base64. A Log only hides lines of
+// 6 bytes to 4 KiB, 16 KiB in all; an error means that some are not hidden.
 func (l *Log) Hide(secret string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +180,7 @@ func (l *Log) Hide(secret string) error {
 	return l.veil.add(secret)
 }
 
-// Hidden returns a text as it would be in the log.
+// Hidden returns a text with its secrets hidden, as it would be in the log.
 func (l *Log) Hidden(text string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +190,7 @@ func (l *Log) Hidden(text string) string {
 	return l.veil.hide(text)
 }
 
-// admit takes from a body what no log may have.
+// admit removes from a body what must not be in a log.
 func admit(body Body) Body {
 	switch b := body.(type) {
 	case InputLine:
@@ -262,8 +261,8 @@ func (l *Log) evictLocked() {
 	l.memory = l.memory[n:]
 }
 
-// growLocked makes room for one more entry, where the dropped ones were if they
-// are half of the store.
+// growLocked makes room for one more entry. It reuses the space of dropped entries if
+// they are half of the store.
 func (l *Log) growLocked() {
 	n := len(l.memory)
 	if n < cap(l.memory) {
@@ -279,8 +278,8 @@ func (l *Log) growLocked() {
 	l.store = l.memory
 }
 
-// waitForRoomLocked waits while the events that are not written yet leave no room
-// for another of this size. It releases mu meanwhile.
+// waitForRoomLocked waits until there is room for size bytes beside the events that are
+// not written yet. It releases mu meanwhile.
 func (l *Log) waitForRoomLocked(size int64) {
 	var patience *time.Timer
 	for l.writingLocked() && l.backlog > 0 && l.backlog+size > l.opts.MemoryBytes {
@@ -303,7 +302,7 @@ func (l *Log) waitForRoomLocked(size int64) {
 	}
 }
 
-// waiter returns the channel in *c, made if nobody has waited yet.
+// waiter returns the channel in *c, and makes it for the first that waits.
 func waiter(c *chan struct{}) <-chan struct{} {
 	if *c == nil {
 		*c = make(chan struct{})
@@ -314,7 +313,7 @@ func waiter(c *chan struct{}) <-chan struct{} {
 // filesOffLocked gives up the files, with one notice.
 func (l *Log) filesOffLocked(why error) {
 	l.files = filesOff
-	l.settleLocked()
+	l.clearBacklogLocked()
 	e := Event{Body: Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
 	if n := len(l.memory); n > 0 {
 		last := l.memory[n-1]
@@ -323,15 +322,15 @@ func (l *Log) filesOffLocked(why error) {
 	l.appendLocked(e)
 }
 
-// settleLocked leaves nothing for the writer to do.
-func (l *Log) settleLocked() {
+// clearBacklogLocked leaves nothing for the writer to do.
+func (l *Log) clearBacklogLocked() {
 	l.backlog, l.armed = 0, false
 	l.timer.Stop()
-	l.gotOnLocked()
+	l.writerProgressLocked()
 }
 
-// gotOnLocked wakes those who wait for the writer.
-func (l *Log) gotOnLocked() {
+// writerProgressLocked wakes everything that waits for the writer.
+func (l *Log) writerProgressLocked() {
 	if l.progress != nil {
 		close(l.progress)
 		l.progress = nil
@@ -345,14 +344,14 @@ func (l *Log) kickWriter() {
 	}
 }
 
-// Last is the Seq of the newest event, 0 if there is none.
+// Last returns the Seq of the newest event, 0 if there is none.
 func (l *Log) Last() Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end.seq - 1
 }
 
-// peek makes events of what is held back, for somebody who looks now.
+// peek appends the text that is held back, for a reader that looks now.
 func (l *Log) peek() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -370,16 +369,16 @@ func (l *Log) Since(after Seq) []Event {
 	return v.events()
 }
 
-// followBatch is how many events a follower takes from memory at a time.
+// followBatch bounds the events that a follower takes from memory at a time.
 const followBatch = 256
 
-// Follow yields the events after the cursor, those of the past and then new ones
-// as they come, each once and in order. It ends when ctx ends, or behind the last
-// event of a closed log.
+// Follow yields the events after the cursor, first past ones and then new ones as they
+// come, each once and in order. It ends when ctx ends, or after the last event of a
+// closed log.
 //
-// A reader is never waited for. One that is so slow that events leave memory gets
-// them from the events file; for those that are not there either it gets a Gap,
-// whose Seq is the last one that is missing.
+// The log never waits for a reader. When events have left memory, a slow reader gets them
+// from the events file. If they are not there either, it gets a Gap, whose Seq is that of
+// the last missing event.
 func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for ctx.Err() == nil {
@@ -428,8 +427,8 @@ func (l *Log) sync(patience time.Duration) {
 	}
 }
 
-// OutputPath is the file that has the text as lines; "" when there is none, or
-// when it was given up because the disk was full.
+// OutputPath returns the path of the file that has the text as lines; "" if there is
+// none, or if it was given up because the disk was full.
 func (l *Log) OutputPath() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -443,9 +442,9 @@ func (l *Log) outputPathLocked() string {
 	return ""
 }
 
-// Close writes what is not written yet, stops the writer, at most 2 s, and ends
-// the followers once they have read everything. The files stay and can be read;
-// what is appended later is kept in memory.
+// Close writes the remaining events and stops the writer, for which it waits at most
+// 2 s. Followers end once they have read everything. The files stay and can be read.
+// Events that are appended later are kept in memory.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {

@@ -41,7 +41,7 @@ func logs(t *testing.T, o timeline.Options, f func(t *testing.T, l *timeline.Log
 	})
 }
 
-// content is all text of the events, and their gaps.
+// content returns all text of the events, and their gaps.
 func content(events []timeline.Event) (data []byte, gaps []timeline.Gap) {
 	for _, e := range events {
 		switch b := e.Body.(type) {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxReadBytes = 1 << 20  // what Lines and Grep return at most, about
-	maxCutBytes  = 64 << 10 // of one line in what they return
+	maxReadBytes = 1 << 20  // about the most that Lines and Grep return
+	maxCutBytes  = 64 << 10 // the most of one line
 )
 
 // A Line is a line of the output file.
@@ -24,19 +24,19 @@ type Line struct {
 	Text   string `json:"text"`
 }
 
-// ErrNoOutput says that there is no output file to read.
+// ErrNoOutput means that there is no output file to read.
 var ErrNoOutput = errors.New("timeline: no output file: the log is in memory only, its disk was full, or the file is gone")
 
-// LineCount is the number of finished lines in the output file. The line that is
-// being written is not among them until it is finished or its turn ends.
+// LineCount returns the number of finished lines in the output file. The last line
+// counts once it ends, or its turn does.
 func (l *Log) LineCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lines
 }
 
-// Lines returns these lines of the output file, numbered from 1, both included:
-// those that exist, about 1 MiB at most, each up to 64 KiB.
+// Lines returns the lines from..to of the output file, as far as they exist. They are
+// numbered from 1. It returns about 1 MiB at most, and at most 64 KiB of a line.
 func (l *Log) Lines(from, to int) ([]string, error) {
 	if from < 1 || to < from {
 		return nil, fmt.Errorf("timeline: lines %d-%d: want numbers from 1 on, the smaller first", from, to)
@@ -54,9 +54,9 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 	return lines, err
 }
 
-// Grep returns the lines of the output file that match, the first max of them,
-// about 1 MiB at most. Of a line with more than 64 KiB it returns what stands
-// around the match, behind "…" if that is not its beginning.
+// Grep returns the first max lines of the output file that match, about 1 MiB at most.
+// Of a line with more than 64 KiB it returns the text around the match, after "…" if
+// that is not the beginning.
 func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 	var lines []Line
 	left := maxReadBytes
@@ -80,12 +80,11 @@ func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 }
 
 const (
-	aroundBytes = 4 << 10 // what is shown of a long line, about
+	aroundBytes = 4 << 10 // about how much of a long line is shown
 	beforeBytes = 200     // of them, before the match
 )
 
-// A longLine is a line that is too long to be handed over whole. It reads itself,
-// from its beginning, rune by rune.
+// A longLine is a line that is too long to be returned whole. It is read rune by rune.
 type longLine struct {
 	head   []byte        // what has been read of it from the file
 	file   *bufio.Reader // the rest
@@ -125,7 +124,7 @@ func (r *longLine) next() bool {
 	return true
 }
 
-// around is the text around the first match. The line has not been read before.
+// around returns the text around the first match. The line has not been read before.
 func (r *longLine) around(re *regexp.Regexp) (text []byte, found bool) {
 	at := re.FindReaderIndex(r)
 	if at == nil {
@@ -160,9 +159,9 @@ func (r *longLine) skip() error {
 	return r.err
 }
 
-// scan hands over the finished lines of the output file from one on, each up to
-// maxCutBytes; one that has more comes as rest too. Both are valid during the call
-// only.
+// scan calls line for each finished line of the output file, starting with number from.
+// text has at most maxCutBytes; a longer line also comes as rest. Both are valid only
+// during the call.
 func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) bool) error {
 	l.Sync()
 	l.mu.Lock()
@@ -215,7 +214,7 @@ func (l *Log) scan(from int, line func(number int, text []byte, rest *longLine) 
 	return nil
 }
 
-// A position knows how far a file has been read.
+// A position counts the bytes of a file that were read.
 type position struct {
 	r  io.Reader
 	at int64

@@ -4,19 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	_ "image/gif" // formats whose size is told
+	_ "image/gif" // formats whose size can be shown
 	_ "image/jpeg"
 	_ "image/png"
 	"strconv"
 	"strings"
 )
 
-// A page is the text of a session as lines: what was printed, and one line in
-// brackets for everything else that left a trace. It serves both output.txt and
-// Render.
+// A page is the text of a session as lines: the printed text, and one line in brackets
+// for each other event that is shown. Both output.txt and Render use it.
 type page struct {
 	printer
-	asked bool // something waits for input, so that a line handed over ends the line on the screen
+	asked bool // something waits for input; an answer then ends the line on the screen
 }
 
 // print adds an event.
@@ -45,7 +44,7 @@ func (p *page) print(e Event) {
 	}
 }
 
-// endTurn forgets what a turn has left unfinished.
+// endTurn clears what a turn has left unfinished.
 func (p *page) endTurn() {
 	p.flush()
 	p.asked = false
@@ -109,8 +108,8 @@ func imageLabel(i *Image) string {
 	return fmt.Sprintf("image: %s, %s", what, ByteCount(int64(len(i.Data))))
 }
 
-// deathReport says why a worker ended and what is known about it, after the words
-// that say what that means.
+// deathReport tells why a worker ended, with further facts about it. It begins with the
+// words in what.
 func deathReport(what string, g GenerationEnded) string {
 	if g.Unready {
 		what = "session did not start"
@@ -131,7 +130,7 @@ func deathReport(what string, g GenerationEnded) string {
 	return s
 }
 
-// ByteCount is a number of bytes for people, in decimal units: "117 KB".
+// ByteCount formats a number of bytes for people, in decimal units: "117 KB".
 func ByteCount(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d bytes", n)
@@ -149,7 +148,7 @@ func ByteCount(n int64) string {
 	return fmt.Sprintf("%.0f %s", v, unit)
 }
 
-// count is a number with its noun: "1 line", "48,211 lines".
+// count returns a number with its noun: "1 line", "48,211 lines".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -157,7 +156,7 @@ func count(n int, noun string) string {
 	return grouped(n) + " " + noun + "s"
 }
 
-// grouped is a number with commas.
+// grouped formats a number with commas.
 func grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxLineBytes is how much of an unfinished line can still be rewritten. A
-	// longer line goes on, as on a terminal of that width, but a carriage return
-	// no longer reaches its beginning.
+	// maxLineBytes bounds the part of an unfinished line that can still be rewritten.
+	// A longer line goes on, as on a terminal of that width, but a carriage return no
+	// longer reaches its beginning.
 	maxLineBytes = 64 << 10
 
 	// Escape sequences longer than these are given up and shown as text, so that
@@ -24,20 +24,18 @@ const (
 	maxColumn = 1000 // how far a cursor movement may go to the right
 )
 
-// A printer turns the bytes of both streams into lines, as a terminal would that
-// can rewrite only its last line: UTF-8 is decoded, \r, \b, erase-in-line and
-// horizontal cursor movements are applied, other escape sequences are dropped,
-// and bytes that mean nothing are shown as \xNN.
+// A printer turns the bytes of both streams into lines, like a terminal that can rewrite
+// only its last line. It decodes UTF-8, applies \r, \b, erase-in-line and horizontal
+// cursor movements, drops other escape sequences, and shows meaningless bytes as \xNN.
 //
-// The result does not depend on how the bytes are cut into chunks. Every newline
-// byte finishes exactly one line, whatever stands before it, so that lines can be
-// counted in the raw bytes. Memory is bounded by maxLineBytes as long as the
-// caller takes out.
+// The result does not depend on how the bytes are cut into chunks. Every newline byte
+// finishes exactly one line, so lines can be counted in the raw bytes. Memory is bounded
+// by maxLineBytes as long as the caller takes out.
 type printer struct {
-	out   []byte // what can no longer change; the caller's to take
+	out   []byte // final text, which the caller takes
 	line  []byte // the rest of the unfinished line, in cells: see shown
 	at    int    // byte offset of the cursor in line
-	lines int    // finished since the start
+	lines int    // number of finished lines
 
 	continued bool // out holds the beginning of the unfinished line
 	rewritten bool // something in it was overwritten or erased
@@ -45,7 +43,7 @@ type printer struct {
 	streams [2]decoder // by Stream
 }
 
-// A decoder is what one stream has left unfinished.
+// A decoder holds the unfinished characters and sequences of one stream.
 type decoder struct {
 	state  escapeState
 	params []byte // of a control sequence
@@ -65,7 +63,7 @@ const (
 	strEscaped                        // ESC within such a string
 )
 
-// Plain is text as a terminal would show it in the end, as Render has it.
+// Plain returns text as a terminal would show it in the end, as Render has it.
 func Plain(text string) string {
 	var p printer
 	p.write(Stdout, []byte(text))
@@ -73,16 +71,16 @@ func Plain(text string) string {
 	return string(p.out) + string(shown(nil, p.line))
 }
 
-// A byte that means nothing is one cell of the line, as every character is: what
-// moves the cursor or writes over it takes the whole of it. Such a cell is one of
-// these bytes, which UTF-8 never has, and two hexadecimal digits.
+// A meaningless byte is one cell of the line, like every character: the cursor moves
+// over all of it, and writing replaces all of it. Such a cell is one of these bytes,
+// which never occur in UTF-8, and two hexadecimal digits.
 const (
 	byteCell    = 0xff // becomes \xNN
 	controlCell = 0xfe // becomes \u00NN
 	cellBytes   = 3
 )
 
-// shown appends a line as it is to be read.
+// shown appends a line in the form for readers.
 func shown(out, line []byte) []byte {
 	if bytes.IndexByte(line, byteCell) < 0 && bytes.IndexByte(line, controlCell) < 0 {
 		return append(out, line...)
@@ -100,7 +98,7 @@ func shown(out, line []byte) []byte {
 	return out
 }
 
-// firstCell is the length of the first cell of a line.
+// firstCell returns the length of the first cell of a line.
 func firstCell(line []byte) int {
 	if line[0] >= controlCell {
 		return cellBytes
@@ -109,7 +107,7 @@ func firstCell(line []byte) int {
 	return n
 }
 
-// lastCell is the length of the last cell of a line.
+// lastCell returns the length of the last cell of a line.
 func lastCell(line []byte) int {
 	if i := len(line) - cellBytes; i >= 0 && line[i] >= controlCell {
 		return cellBytes
@@ -118,11 +116,11 @@ func lastCell(line []byte) int {
 	return n
 }
 
-// Lines makes lines of a session's text, as Render and the output file show them. The
-// zero value is ready. It holds 64 KiB of the unfinished line.
+// Lines splits a session's text into lines, as Render and the output file show them. The
+// zero value is ready. It holds at most 64 KiB of the unfinished line.
 type Lines struct{ p printer }
 
-// Add takes in text, and returns the lines that it finished.
+// Add adds text and returns the lines that it finishes.
 func (l *Lines) Add(t Text) []string {
 	before := l.p.lines
 	l.p.write(t.Stream, t.Data)
@@ -135,7 +133,7 @@ func (l *Lines) Add(t Text) []string {
 	return lines[:l.p.lines-before]
 }
 
-// Open is the unfinished line.
+// Open returns the unfinished line.
 func (l *Lines) Open() string { return string(l.p.line) }
 
 // open reports whether the last line has text and is unfinished.
@@ -156,8 +154,7 @@ func (p *printer) write(s Stream, data []byte) {
 	}
 }
 
-// flush shows the characters that were never completed and forgets unfinished
-// escape sequences.
+// flush shows incomplete characters and drops unfinished escape sequences.
 func (p *printer) flush() {
 	for i := range p.streams {
 		d := &p.streams[i]
@@ -171,7 +168,7 @@ func (p *printer) flush() {
 func (p *printer) endLine() {
 	line := p.line
 	if p.rewritten {
-		line = bytes.TrimRight(line, " ") // what a shorter text was padded with
+		line = bytes.TrimRight(line, " ") // the padding after a shorter text
 	}
 	p.out = append(shown(p.out, line), '\n')
 	p.line, p.at = p.line[:0], 0
@@ -207,8 +204,7 @@ func (p *printer) text(d *decoder, data []byte) []byte {
 	return data[1:]
 }
 
-// plain prints text that plainPrefix has approved. Whole lines need no editing
-// and go straight through.
+// plain prints text that plainPrefix has approved. Whole lines need no editing.
 func (p *printer) plain(data []byte) {
 	last := bytes.LastIndexByte(data, '\n')
 	if last < 0 {
@@ -230,7 +226,7 @@ func (p *printer) plain(data []byte) {
 
 var newline = []byte{'\n'}
 
-// plainPrefix is how many bytes at the beginning are printable ASCII, tab or
+// plainPrefix returns how many bytes at the beginning are printable ASCII, tab or
 // newline.
 func plainPrefix(data []byte) int {
 	const (
@@ -258,8 +254,8 @@ func plainPrefix(data []byte) int {
 	}
 }
 
-// characters prints what stands at the beginning beyond ASCII. A character that
-// is not complete is held.
+// characters prints the characters beyond ASCII at the beginning. It holds back an
+// incomplete one.
 func (p *printer) characters(d *decoder, data []byte) []byte {
 	n := 0
 	for n < len(data) && data[n] >= utf8.RuneSelf {
@@ -327,7 +323,7 @@ func (p *printer) putCell(kind, c byte) {
 	p.put([]byte{kind, hex[c>>4], hex[c&15]})
 }
 
-// put writes characters at the cursor, over those that stand there.
+// put writes characters at the cursor, over those already there.
 func (p *printer) put(text []byte) {
 	for len(text) > 0 {
 		if p.at < len(p.line) {
@@ -440,7 +436,7 @@ func (p *printer) escape(d *decoder, data []byte) []byte {
 	return nil
 }
 
-// end leaves a sequence at data[i], which belongs to it or is text again.
+// end ends a sequence at data[i], which belongs to it or is text again.
 func (d *decoder) end(data []byte, i int, belongs bool) []byte {
 	d.state = ground
 	if belongs {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// printed is what a printer makes of chunks.
+// printed returns what a printer makes of chunks.
 func printed(chunks ...string) string {
 	var p printer
 	for _, c := range chunks {

@@ -22,8 +22,8 @@ import (
 //	the fields of the body in the order of bodyFields: numbers as varints,
 //	texts with their length before them
 //
-// There is no version: the file is read by the process that wrote it, and by
-// ReadFile, for one that knows who wrote it.
+// There is no version: the file is read only by the process that wrote it, and by
+// ReadFile, whose caller knows the writer.
 const (
 	kindText byte = iota + 1
 	kindImage
@@ -69,7 +69,7 @@ func kindOf(b Body) byte {
 	return 0
 }
 
-// structural reports whether an event survives where output is left out.
+// structural reports whether an event is kept when output around it is left out.
 func structural(b Body) bool {
 	switch b.(type) {
 	case Text, Image:
@@ -90,8 +90,8 @@ func appendRecord(buf []byte, e Event, previous int64) []byte {
 
 var errRecord = errors.New("timeline: malformed record in the events file")
 
-// readRecord reads one record, of which and of what follows there are at most
-// left bytes. It returns its size in the file too.
+// readRecord reads one record of at most left bytes. It also returns its size in the
+// file.
 func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -137,8 +137,7 @@ func (c *codec) event(e *Event, previous *int64) {
 	}
 }
 
-// body passes the fields of a body through the codec and returns what it is after
-// that.
+// body writes or reads the fields of a body and returns the result.
 func (c *codec) body(kind byte, body Body) Body {
 	switch kind {
 	case kindText:
@@ -271,7 +270,7 @@ func (c *codec) int(v *int) {
 	*v = int(n)
 }
 
-// skip drops what a number took; n <= 0 says that it was not one.
+// skip drops the n bytes of a number; n <= 0 means that there was none.
 func (c *codec) skip(n int) {
 	if n <= 0 {
 		c.bad, c.buf = true, nil

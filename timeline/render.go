@@ -8,28 +8,28 @@ import (
 	"unicode/utf8"
 )
 
-// RenderOptions say how a rendering is bounded and for whom it is made.
+// RenderOptions bound a rendering and adapt it to its reader.
 type RenderOptions struct {
-	// MaxChars bounds the text, in characters. 0 means 20,000. Labels that stand
-	// in elided text are kept on top of it, the newest 20.
+	// MaxChars bounds the text, in characters. 0 means 20,000. The newest 20 labels
+	// in elided text are kept beyond it.
 	MaxChars int
-	// OutputPath is named where text is elided. "" names no file.
+	// OutputPath is the file that is named where text is elided. "" names none.
 	OutputPath string
-	// Self is the author on whose behalf is read: what others did is labelled.
+	// Self is the author who reads: what other authors did is labelled.
 	Self string
-	// FoldFrames leaves out of Python's tracebacks what is of libraries, but for the
-	// frame that entered one and the last, and of the stacks of faults what is of the
-	// worker.
+	// FoldFrames leaves out the frames of libraries in Python's tracebacks, except the
+	// first of each run and the last of all, and the worker's frames in the stacks of
+	// faults.
 	FoldFrames bool
 }
 
-// A Rendering is what a model reads.
+// A Rendering is the text and the images that a model reads.
 type Rendering struct {
 	// Parts are text and images in order; adjacent text is one part. Text ends
 	// with a newline exactly if the runtime's last line did, or if it is a label;
 	// a front end may strip it.
 	Parts  []Part
-	Elided bool // text was left out that a file still has, or has had
+	Elided bool // text was left out; a file has it, or had it
 	Chars  int  // of text
 }
 
@@ -39,7 +39,7 @@ type Part struct {
 	Image *Image
 }
 
-// Text is all text joined, with images as "[image: title, W x H, bytes]".
+// Text returns all text joined, with images as "[image: title, W x H, bytes]".
 func (r Rendering) Text() string {
 	var b strings.Builder
 	for _, p := range r.Parts {
@@ -57,17 +57,16 @@ func (r Rendering) Text() string {
 
 // Render makes events readable for a model. nil means all defaults.
 //
-// Text is shown as a terminal would show it in the end: \r and \b are applied,
-// colours and other escape sequences are dropped, what is not text is shown as
-// \xNN. Ten or more identical lines become the line and "… N times in all"; groups
-// of two to four lines likewise, from four groups on. Where
-// the streams of a turn take turns, lines of standard error are marked, except at the
-// turn's end: an error there speaks for itself. Input is not shown, but for what
-// others than Self typed: one line of it.
+// Text is shown as it would finally look on a terminal: \r and \b are applied, colours
+// and other escape sequences are dropped, and bytes that are not text are shown as \xNN.
+// Ten or more identical lines become the line and "… N times in all". So do four or more
+// identical groups of two to four lines. Where the streams of a turn alternate, lines of
+// standard error are marked, except at the turn's end, where an error speaks for itself.
+// Input is not shown, except one line of each input by another author than Self.
 //
-// When the text is larger than the budget, its beginning and its end stay, a
-// third and two thirds, and one line between them says what is missing and where
-// it is. Everything else worth knowing is one bracketed line.
+// When the text is larger than the budget, a third of the budget goes to its beginning
+// and two thirds to its end. One line between them says what is missing and where it is.
+// Every other event worth knowing is one bracketed line.
 //
 // Of the pictures of one Source, an update replaces all earlier ones.
 func Render(events []Event, opts *RenderOptions) Rendering {
@@ -92,19 +91,19 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 	return r.compose()
 }
 
-// A row is a line of a rendering, with those that are equal to it right after.
+// A row is a line of a rendering, with equal lines that directly follow it.
 type row struct {
 	kind     rowKind
 	stream   Stream
 	open     bool // its newline was not printed by the runtime
 	marked   bool // to be marked as standard error
 	from, to int  // its text in renderer.out
-	times    int  // how often it stands there
+	times    int  // number of equal lines
 	number   int  // in the output file; 0 when unknown
 	image    *Image
-	elided   elision // that an elidedRow or a noteRow stands for
+	elided   elision // of an elidedRow or a noteRow: the lines that it replaces
 	cut      string  // replaces the text of a very long line; the text of a noteRow
-	lost     bool    // of a noteRow: what it stands for is not all in it
+	lost     bool    // of a noteRow: it does not show everything that it replaces
 }
 
 type rowKind uint8
@@ -125,14 +124,14 @@ type renderer struct {
 	rows      []row
 
 	taken      int    // bytes of out that are in rows already
-	lineStream Stream // that was written last: a line is of the stream that finishes it
+	lineStream Stream // written last: a line belongs to the stream that finishes it
 	number     int    // of the unfinished line in the output file; 0 when unknown
 	turnRows   int    // where the rows of this turn begin
 
-	printed  bool // since the last turn's label: output that is not the next turn's
-	between  bool // the label of output between turns has been given
-	midFrame bool // of a line that is redrawn, the rest of one drawing comes next
-	ended    bool // the end of a worker has been told
+	printed  bool // there was output since the last turn's label, before the next turn
+	between  bool // output between turns has its label
+	midFrame bool // the rest of one drawing of a redrawn line comes next
+	ended    bool // the end of a worker has been shown
 }
 
 func (r *renderer) add(i int, e Event) {
@@ -221,10 +220,10 @@ func (r *renderer) add(i int, e Event) {
 	}
 }
 
-// maxQuoted bounds, in characters, what is shown of an input of somebody else's.
+// maxQuoted bounds, in characters, the quotation of another author's input.
 const maxQuoted = 200
 
-// quoted is an input as the end of a label: its first line, and how many follow.
+// quoted shortens an input for a label: its first line, and how many follow.
 func quoted(input string) string {
 	input = strings.TrimRight(input, "\r\n")
 	if input == "" {
@@ -245,8 +244,8 @@ var (
 	eraseLine      = "\r\x1b[2K"
 )
 
-// redraws reports whether what was left out is some of the drawings of one line, such
-// as a progress bar, that is drawn again behind it: a terminal shows nothing of them.
+// redraws reports whether the elided text was only earlier drawings of a line, such as a
+// progress bar, that is drawn again after it. A terminal would no longer show them.
 func (r *renderer) redraws(b Elided, behind []Event) bool {
 	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.open() || !r.rewritten {
 		return false
@@ -268,7 +267,7 @@ func (r *renderer) redraws(b Elided, behind []Event) bool {
 	return false
 }
 
-// lastStart is the index of the last start of a worker, or -1.
+// lastStart returns the index of the last start of a worker, or -1.
 func lastStart(events []Event) int {
 	for i, e := range slices.Backward(events) {
 		if _, ok := e.Body.(GenerationStarted); ok {
@@ -278,7 +277,7 @@ func lastStart(events []Event) int {
 	return -1
 }
 
-// begin prepares for output: what comes between turns is labelled.
+// begin prepares for output, and labels output between turns.
 func (r *renderer) begin(e Event) {
 	if e.Between && !r.between {
 		since := fmt.Sprintf("turn %d", e.Turn)
@@ -299,8 +298,8 @@ func (r *renderer) breakHere() {
 	r.take(textRow)
 }
 
-// closeLine is breakHere where nothing need follow: then the line stays without
-// its newline.
+// closeLine is like breakHere, but if nothing follows, the line stays without its
+// newline.
 func (r *renderer) closeLine() {
 	if !r.open() {
 		return
@@ -310,8 +309,8 @@ func (r *renderer) closeLine() {
 	last.open = last.times == 1
 }
 
-// label adds a bracketed line. number is where its event begins in the output
-// file, 0 if it is not there.
+// label adds a bracketed line. number is its line in the output file, 0 if it is not
+// there.
 func (r *renderer) label(text string, number int) {
 	if r.open() && number > 0 {
 		number++
@@ -359,7 +358,7 @@ func (r *renderer) repeats(next *row) bool {
 
 func (r *renderer) rowText(w *row) []byte { return r.out[w.from:w.to] }
 
-// addImage adds a picture, in place of those that it updates.
+// addImage adds a picture, and drops those that it updates.
 func (r *renderer) addImage(i Image) {
 	if i.Update && i.Source != "" {
 		before := len(r.rows)
@@ -378,12 +377,11 @@ func (r *renderer) finish() {
 	r.closeTurn()
 }
 
-// closeTurn marks standard error in the rows of the turn where that helps: where
-// the streams have taken turns, except for what stands last. Then it folds what
-// repeats, and what nobody reads.
+// closeTurn marks standard error in the rows of the turn if the streams alternate, but
+// not in the last run. Then it folds repeated lines and frames of libraries.
 func (r *renderer) closeTurn() {
 	rows := r.rows[r.turnRows:]
-	runs, last := 0, 0 // runs of one stream, and where the last begins
+	runs, last := 0, 0 // the number of runs of one stream, and where the last begins
 	var stream Stream
 	for i, w := range rows {
 		if w.kind == textRow && (runs == 0 || w.stream != stream) {
@@ -405,11 +403,11 @@ func (r *renderer) closeTurn() {
 
 const stderrMark = "[stderr] "
 
-// minRun is how many equal lines are collapsed: fewer are as soon read, and may be
-// copied by who reads them.
+// minRun is the number of equal lines from which on they are collapsed. Fewer are read
+// as quickly, and a reader may want to copy them.
 const minRun = 10
 
-// content is the text of a row without its newline.
+// content returns the text of a row without its newline.
 func (r *renderer) content(w *row) string {
 	s := w.cut
 	if s == "" {
@@ -421,7 +419,7 @@ func (r *renderer) content(w *row) string {
 	return s
 }
 
-// chars is how many characters a row takes.
+// chars returns the number of characters in a row.
 func (r *renderer) chars(w *row) int {
 	switch w.kind {
 	case noteRow:
@@ -478,11 +476,10 @@ func (r *renderer) fit() {
 	r.elide(head, tail)
 }
 
-// maxKeptLabels is how many labels in elided text are kept.
+// maxKeptLabels bounds the labels that are kept from elided text.
 const maxKeptLabels = 20
 
-// elide replaces rows by one that stands for them, pictures and the newest labels
-// excepted.
+// elide replaces rows by one elidedRow, but keeps pictures and the newest labels.
 func (r *renderer) elide(from, to int) {
 	var e elision
 	var kept []row
@@ -574,14 +571,14 @@ func (r *renderer) compose() Rendering {
 	return out
 }
 
-// An elision is what is missing from a rendering.
+// An elision describes text that was left out of a rendering.
 type elision struct {
 	first, last int // lines of the output file; 0 when unknown
-	uncounted   int // lines, where they have no numbers
+	uncounted   int // number of lines without line numbers
 	bytes       int64
 }
 
-// lines is the elision of a row.
+// lines returns the elision of a row.
 func (w *row) lines() elision {
 	e := elision{bytes: int64((w.to - w.from + 1) * w.times)}
 	if w.number == 0 {
@@ -592,7 +589,7 @@ func (w *row) lines() elision {
 	return e
 }
 
-// extend adds what stands before.
+// extend adds an elision that comes before.
 func (e *elision) extend(b elision) {
 	switch {
 	case e.bytes == 0:
@@ -607,7 +604,7 @@ func (e *elision) extend(b elision) {
 	e.bytes += b.bytes
 }
 
-// count is the number of lines, 0 when unknown.
+// count returns the number of lines, 0 when unknown.
 func (e *elision) count() int {
 	if e.first == 0 {
 		return e.uncounted

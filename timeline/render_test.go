@@ -163,7 +163,7 @@ func words(t *testing.T, line string) (word string, args []string) {
 	return word, args
 }
 
-// picture is a PNG of 3 x 2 pixels.
+// picture returns a PNG of 3 x 2 pixels.
 func picture() []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// minSecretBytes is the shortest line that is hidden. A shorter one, a PIN say,
-	// stands in much text that has nothing to do with it.
+	// minSecretBytes is the length of the shortest line that is hidden. A shorter one,
+	// such as a PIN, also occurs in much unrelated text.
 	minSecretBytes = 6
 
-	// maxSecretBytes bounds one line of a secret, and allSecretBytes those of a log
-	// together. Their forms take up to 25 times as much.
+	// maxSecretBytes bounds one line of a secret, and allSecretBytes all lines in a
+	// log. Their forms take up to 25 times as much memory.
 	maxSecretBytes = 4 << 10
 	allSecretBytes = 16 << 10
 
-	// secretMark stands where a secret was.
+	// secretMark replaces a secret.
 	secretMark = "[secret]"
 )
 
@@ -35,14 +35,14 @@ var (
 	errManySecrets = errors.New("this session has too many secrets")
 )
 
-// secrets are the texts that a log shows to nobody, in the forms in which they
-// usually reappear. No form has a newline in it, so none goes beyond a line.
+// secrets are the texts that a log never shows, in the forms in which they usually
+// reappear. No form contains a newline, so each is within one line.
 type secrets struct {
 	forms [][]byte
-	bytes int // of the lines that they are made of
+	bytes int // of the lines of all secrets
 }
 
-// add takes in a secret, line by line. The error says which part is not hidden.
+// add adds a secret, line by line. The error names the part that is not hidden.
 func (s *secrets) add(secret string) error {
 	var err error
 	hidden := false
@@ -76,25 +76,25 @@ func (s *secrets) add(secret string) error {
 	return err
 }
 
-// formsOf are the ways in which runtimes and libraries write a text.
+// formsOf returns the ways in which runtimes and libraries write a text.
 func formsOf(s string) []string {
 	forms := []string{s, html.EscapeString(s), strings.ReplaceAll(s, `'`, `\'`), strings.ReplaceAll(s, `"`, `\"`)}
-	// In quotes: all escapes, of which languages use some.
+	// In quotes. Each language uses some of these escapes.
 	backslashes := strings.ReplaceAll(s, `\`, `\\`)
 	forms = append(forms, backslashes, strings.ReplaceAll(backslashes, `'`, `\'`), strings.ReplaceAll(backslashes, `"`, `\"`))
 	for _, q := range []string{strconv.Quote(s), strconv.QuoteToASCII(s), inJSON(s)} {
 		q = q[1 : len(q)-1]
 		forms = append(forms, q, strings.ReplaceAll(q, `\"`, `"`), strings.ReplaceAll(strings.ReplaceAll(q, `\"`, `"`), `'`, `\'`))
 	}
-	if forWeb, err := json.Marshal(s); err == nil { // which escapes what HTML does
+	if forWeb, err := json.Marshal(s); err == nil { // with the escapes for HTML
 		forms = append(forms, string(forWeb[1:len(forWeb)-1]))
 	}
 	forms = append(forms, asciiJSON(s), strings.ReplaceAll(asciiJSON(s), `/`, `\/`), asBytes(s), strings.ReplaceAll(asBytes(s), `'`, `\'`), asOctal(s))
 	for _, u := range []string{url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")} {
 		forms = append(forms, u, lowerHex(u), strings.ReplaceAll(u, "%2F", "/"))
 	}
-	// Base64 has a text in one of three ways, by where it begins; the characters at
-	// its edges depend on what stands beside it.
+	// Base64 writes a text in one of three ways, depending on its position. The
+	// characters at its edges also depend on the text around it.
 	for shift := range 3 {
 		coded := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), s...))
 		from, to := (shift*8+5)/6, (shift+len(s))*8/6
@@ -105,7 +105,7 @@ func formsOf(s string) []string {
 	return forms
 }
 
-// inJSON is s in JSON, in quotes, with nothing escaped that need not be.
+// inJSON returns s in JSON, in quotes, with only the necessary escapes.
 func inJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -114,7 +114,7 @@ func inJSON(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// asciiJSON is s in JSON of ASCII, without quotes.
+// asciiJSON returns s in JSON of ASCII, without quotes.
 func asciiJSON(s string) string {
 	q := inJSON(s)
 	var b []byte
@@ -132,12 +132,12 @@ func asciiJSON(s string) string {
 	return string(b)
 }
 
-// asBytes is s as languages write strings of bytes: \xc3\xa9.
+// asBytes returns s as languages write strings of bytes: \xc3\xa9.
 func asBytes(s string) string {
 	return eachByte(s, `\x%02x`)
 }
 
-// asOctal is s as programs in C write bytes: \303\251.
+// asOctal returns s as C programs write bytes: \303\251.
 func asOctal(s string) string {
 	return eachByte(s, `\%03o`)
 }
@@ -174,7 +174,7 @@ func lowerHex(s string) string {
 // A span is a part of a text.
 type span struct{ from, to int }
 
-// find returns where secrets stand in b, in order; those that overlap are one.
+// find returns the spans of secrets in b, in order. Overlapping ones are merged.
 func (s *secrets) find(b []byte) []span {
 	var all []span
 	for _, form := range s.forms {
@@ -199,8 +199,8 @@ func (s *secrets) find(b []byte) []span {
 	return merged
 }
 
-// begun is how many bytes at the end of b may begin a secret. most says that they
-// are more than half of one.
+// begun returns the number of bytes at the end of b that may begin a secret. most means
+// that they are more than half of one.
 func (s *secrets) begun(b []byte) (n int, most bool) {
 	for _, form := range s.forms {
 		end := b[max(0, len(b)-len(form)+1):]
@@ -235,8 +235,8 @@ func (s *secrets) hide(text string) string {
 	return b.String() + text[at:]
 }
 
-// hideIn replaces secrets in everything that a body says, but for Text, which comes
-// in pieces.
+// hideIn replaces secrets in all fields of a body. A Text comes in pieces and is left to
+// the veil.
 func (s *secrets) hideIn(body Body) Body {
 	switch b := body.(type) {
 	case Image:
@@ -269,18 +269,18 @@ func (s *secrets) hideIn(body Body) Body {
 	return body
 }
 
-// A veil hides secrets in text that comes in pieces. It holds back what may be the
-// beginning of one, until it is known.
+// A veil hides secrets in text that comes in pieces. It holds back an end that may begin
+// a secret until more text has come.
 type veil struct {
 	secrets
-	last   Event  // the text that the tail is from
-	tail   []byte // the end of what came, which may begin a secret
-	out    int    // how much of the tail has been shown, or is hidden already
-	masked bool   // what stands before the rest of the tail is hidden
+	last   Event  // the event of the tail
+	tail   []byte // the end of the text so far, which may begin a secret
+	out    int    // number of bytes of the tail that are already shown or hidden
+	masked bool   // the bytes before the rest of the tail are hidden
 	most   bool   // the tail is more than half of a secret
 }
 
-// take adds a text and returns what can be shown.
+// take adds a text and returns the part that can be shown.
 func (v *veil) take(e Event) []byte {
 	b := e.Body.(Text).Data
 	if len(v.tail) > 0 {
@@ -290,7 +290,7 @@ func (v *veil) take(e Event) []byte {
 	spans := v.find(b)
 	n, most := v.begun(b)
 	keep := len(b) - n
-	until := max(keep, v.out) // what is decided
+	until := max(keep, v.out) // decided up to here
 	for _, one := range spans {
 		if one.from < until {
 			until = max(until, one.to)
@@ -301,7 +301,7 @@ func (v *veil) take(e Event) []byte {
 	return shown
 }
 
-// shown is what stands between what has been shown of b and an end.
+// shown returns the part of b that is not shown yet, up to until.
 func (v *veil) shown(b []byte, spans []span, until int) []byte {
 	out := []byte{}
 	at := v.out
@@ -325,15 +325,15 @@ func (v *veil) shown(b []byte, spans []span, until int) []byte {
 	return out
 }
 
-// release returns what is held back, once nothing that follows belongs to it.
+// release returns the text that is held back, once it can no longer begin a secret.
 func (v *veil) release() []byte {
 	rest := v.shown(v.tail, v.find(v.tail), len(v.tail))
 	v.tail, v.out, v.masked, v.most = nil, 0, false, false
 	return rest
 }
 
-// peek returns what is held back for somebody who looks now, unless it is most of a
-// secret. The rest of a secret of which this was the beginning will be hidden.
+// peek returns the text that is held back, for a reader that looks now, unless it is
+// most of a secret. If it did begin a secret, the rest of that will be hidden.
 func (v *veil) peek() []byte {
 	if v.most {
 		return nil
@@ -343,9 +343,9 @@ func (v *veil) peek() []byte {
 	return rest
 }
 
-// settles reports whether text before an event is over there. What a caller or a
-// hook adds at some moment may come in the middle of one write of the runtime's.
-func settles(body Body) bool {
+// endsText reports whether text cannot go on after this event. Events that a caller or a
+// hook adds at any moment may come in the middle of one write of the runtime.
+func endsText(body Body) bool {
 	switch body.(type) {
 	case Interrupt, Notice, Progress, WaitEnded:
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// printed is the text of a log, as bytes.
+// printed returns the text of a log, as bytes.
 func printed(l *timeline.Log) string {
 	data, _ := content(l.Since(0))
 	return string(data)

@@ -15,23 +15,23 @@ const (
 )
 
 const (
-	// What the writer takes at a time.
+	// The most that the writer takes at a time.
 	batchBytes  = spillBytes
 	batchEvents = 1024
 
-	// restBytes is how much of its buffers an idle writer keeps.
+	// restBytes bounds the buffers that an idle writer keeps.
 	restBytes = 16 << 10
 )
 
-// createFunc opens a new file: a seam for disks that fail.
+// createFunc creates a file. Tests replace it to simulate failing disks.
 type createFunc func(path string) (io.WriteCloser, error)
 
 func createFile(path string) (io.WriteCloser, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 }
 
-// spill is the writer: it moves events to the files until the log is closed or
-// the files are given up.
+// spill is the writer. It moves events to the files until the log is closed or the files
+// are given up.
 func (l *Log) spill(kick <-chan struct{}, s *spool) {
 	defer close(l.ended)
 	defer s.close()
@@ -57,7 +57,7 @@ func (l *Log) spill(kick <-chan struct{}, s *spool) {
 	}
 }
 
-// expire makes everything due: it has waited long enough.
+// expire makes all events due, because they have waited long enough.
 func (l *Log) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *Log) expire() {
 	l.due = l.end.seq - 1
 }
 
-// batch returns the next events to be written, none if none are due.
+// batch returns the events to write next; none if none are due.
 func (l *Log) batch() []entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *Log) batch() []entry {
 	return append([]entry(nil), rest[:n]...)
 }
 
-// written takes note of what has been written and reports whether to go on.
+// written records which events were written and reports whether to go on.
 func (l *Log) written(batch []entry, w written, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,10 +107,10 @@ func (l *Log) written(batch []entry, w written, err error) bool {
 	l.disk, l.lines = w.end, w.finished
 	if w.hopeless {
 		l.files = filesFull
-		l.settleLocked()
+		l.clearBacklogLocked()
 		return false
 	}
-	l.gotOnLocked()
+	l.writerProgressLocked()
 	if l.disk.seq == l.end.seq {
 		l.armed = false
 		l.timer.Stop()
@@ -121,7 +121,7 @@ func (l *Log) written(batch []entry, w written, err error) bool {
 	return true
 }
 
-// beginAnew forgets what the files have, which are about to be replaced.
+// beginAnew forgets the contents of the files, which are about to be replaced.
 func (l *Log) beginAnew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,13 +129,13 @@ func (l *Log) beginAnew() {
 		l.lost.add(p)
 	}
 	for i := range l.memory {
-		l.memory[i].Line = 0 // of the file that goes
+		l.memory[i].Line = 0 // a line of the old file
 	}
 	l.disk.offset, l.disk.structural = 0, -1
 	l.oldest, l.index, l.marks, l.lines = l.disk, nil, nil, 0
 }
 
-// begun takes note of the new files, and reports whether to go on.
+// begun records the start of the new files and reports whether to go on.
 func (l *Log) begun(lines int, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ type spool struct {
 	events, output io.WriteCloser
 	limit          int64 // of each file, in bytes
 
-	end        place // behind the last event written
+	end        place // after the last event written
 	outputSize int64
 	page       page
 	records    []byte // to be written to events
@@ -166,15 +166,15 @@ type spool struct {
 	marked  int64 // offset of the last line mark
 }
 
-// written is what became of a batch.
+// written is the result of writing a batch.
 type written struct {
-	lines    []int // in which its events begin; shorter than the batch if full
+	lines    []int // the lines where its events begin; shorter than the batch if full
 	index    index
 	marks    []lineMark
 	end      place
 	finished int  // lines in output.txt
 	full     bool // the rest does not fit
-	hopeless bool // and would not fit into files that are empty
+	hopeless bool // it would not even fit into empty files
 }
 
 func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
@@ -182,7 +182,7 @@ func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
 	return s, s.open()
 }
 
-// open makes the files, which are empty then.
+// open creates the files, empty.
 func (s *spool) open() (err error) {
 	s.end.offset, s.end.structural = 0, -1
 	s.outputSize, s.indexed, s.marked = 0, -indexStride, -indexStride
@@ -196,8 +196,8 @@ func (s *spool) open() (err error) {
 	return nil
 }
 
-// beginAnew replaces files that are full by empty ones. Who reads the old ones
-// may go on, but where a file that is open cannot be removed.
+// beginAnew replaces full files by empty ones. Readers of the old files can go on, except
+// on systems where an open file cannot be removed.
 func (s *spool) beginAnew() error {
 	s.close()
 	_ = os.Remove(filepath.Join(s.dir, EventsName))
@@ -216,7 +216,7 @@ func (s *spool) close() {
 	s.output.Close()
 }
 
-// rest gives large buffers back.
+// rest frees large buffers.
 func (s *spool) rest() {
 	if cap(s.records) > restBytes {
 		s.records = nil
@@ -303,17 +303,17 @@ func (s *spool) print(e Event) bool {
 	return false
 }
 
-// used is how much the events of a batch take in output.txt at most, with the
+// used returns the most that the events of a batch take in output.txt, with the
 // unfinished line.
 func (s *spool) used() int64 {
 	return int64(len(s.page.out) + 2*len(s.page.line)) // a cell becomes twice as long
 }
 
-// maxGrowth is how many bytes one byte of text becomes at most when it is
-// printed: a cursor movement of seven bytes may print maxColumn spaces.
+// maxGrowth bounds the bytes that one byte of text becomes when it is printed: a cursor
+// movement of seven bytes may print maxColumn spaces.
 const maxGrowth = maxColumn / 6
 
-// seal says at the end of output.txt that it is the end.
+// seal writes a last line to output.txt that says it ends there.
 func (s *spool) seal() {
 	s.page.endTurn()
 	s.page.label(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", ByteCount(s.limit)))

@@ -10,28 +10,28 @@ import (
 	"sort"
 )
 
-// A view is what a log has after a cursor, at one moment: events on disk, then a
-// gap perhaps, then events in memory. It is read without the log's lock.
+// A view is a snapshot of a log after a cursor: events on disk, perhaps a gap, then
+// events in memory. It is read without the log's lock.
 type view struct {
 	after  Seq
-	end    place   // behind the last event of the log
+	end    place   // after the last event of the log
 	memory []entry // in memory, after the cursor
 	from   place   // of the oldest event in memory, also before the cursor
 
 	path  string // of the events file; "" without one
 	begin place  // of the oldest event on disk
-	disk  place  // behind the last event on disk
+	disk  place  // after the last event on disk
 	index index
 	lines int // in output.txt
 
 	named   bool // there is an output file whose lines can be named
 	writing bool // events are still being written to it
 
-	missed int64           // bytes before the first event that is nowhere, or before the cursor
+	missed int64           // bytes before the first lost event, or before the cursor
 	more   <-chan struct{} // closed by the next event; nil if none will come, or if the view has some
 }
 
-// view copies what is in memory after the cursor, at most limit events, 0 for all.
+// view makes a view with at most limit events from memory; 0 means all.
 func (l *Log) view(after Seq, limit int) view {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +61,8 @@ func (l *Log) view(after Seq, limit int) view {
 	return v
 }
 
-// bytesBeforeLocked is how many bytes came before seq, roughly: of the place
-// noted before it.
+// bytesBeforeLocked returns roughly how many bytes came before seq, by the nearest place
+// before it.
 func (l *Log) bytesBeforeLocked(seq Seq) int64 {
 	if l.oldest.seq <= seq && seq < l.disk.seq {
 		p, _ := l.index.seek(func(p place) bool { return p.seq > seq })
@@ -78,10 +78,10 @@ func (l *Log) bytesBeforeLocked(seq Seq) int64 {
 // empty reports whether there is nothing after the cursor.
 func (v *view) empty() bool { return v.more != nil || v.after+1 >= v.end.seq || v.after+1 == 0 }
 
-// forgetDisk makes a view of what is in memory.
+// forgetDisk reduces the view to the events in memory.
 func (v *view) forgetDisk() { v.path, v.begin = "", place{} }
 
-// events is everything after the cursor.
+// events returns everything after the cursor.
 func (v *view) events() []Event {
 	var events []Event
 	for e := range v.walk(v.after + 1) {
@@ -90,7 +90,7 @@ func (v *view) events() []Event {
 	return events
 }
 
-// walk yields the events from seq on. What is missing is a Gap.
+// walk yields the events from seq on, with a Gap for missing ones.
 func (v *view) walk(seq Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		missed := v.missed
@@ -172,8 +172,8 @@ func (v *view) replay(p place) iter.Seq[entry] {
 	}
 }
 
-// open opens the events file, if it is still the one that the view knows: one that
-// has begun anew since is shorter, for a long time.
+// open opens the events file if it is still the one that the view knows. A file that has
+// begun anew since is shorter, for a long time.
 func (v *view) open() (*os.File, error) {
 	f, err := os.Open(v.path)
 	if err != nil {
@@ -186,9 +186,9 @@ func (v *view) open() (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile yields what the events file in a directory has, whose Log was not closed:
-// its program was killed, and so the last record may not be whole. It ends there,
-// and where the file cannot be read.
+// ReadFile yields the events from the file in a directory whose Log was not closed
+// because its program was killed. It ends at the last record, which may be incomplete,
+// or where the file cannot be read.
 func ReadFile(dir string) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		path := filepath.Join(dir, EventsName)
@@ -205,7 +205,7 @@ func ReadFile(dir string) iter.Seq[Event] {
 	}
 }
 
-// firstSeq is the number of the first event in the file, 0 if there is none.
+// firstSeq returns the number of the first event in the file, 0 if there is none.
 func (v *view) firstSeq() Seq {
 	f, err := v.open()
 	if err != nil {
@@ -219,7 +219,7 @@ func (v *view) firstSeq() Seq {
 	return e.Seq
 }
 
-// walkCost yields the events from about a cost on: it may begin with some before it.
+// walkCost yields the events from a cost on. It may begin with some that come before.
 func (v *view) walkCost(cost int64) iter.Seq[entry] {
 	if cost >= v.from.cost {
 		i := sort.Search(len(v.memory), func(i int) bool { return v.memory[i].at.cost > cost })
@@ -249,8 +249,8 @@ func (v *view) structural(from, to Seq, limit int) []Event {
 	return found
 }
 
-// structuralOnDisk finds the events of the last stretch by reading it, and follows
-// from there the chain that runs through the file backwards.
+// structuralOnDisk reads the last stretch, and from there follows the chain of
+// structural records backwards through the file.
 func (v *view) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
 	start, ok := v.index.seek(func(p place) bool { return p.seq >= to })
 	if !ok {

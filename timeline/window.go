@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	// maxStructural is how many structural events of the middle a Window keeps.
+	// maxStructural bounds the structural events of the middle that a Window keeps.
 	maxStructural = 200
 
-	// lineNumbersFrom is the cost from which on a Window waits until the writer
-	// has given its events line numbers, since some of them may get elided, and
-	// lineNumbersStall is how long it waits at most.
+	// From the cost lineNumbersFrom on, some events of a Window may get elided. So it
+	// waits until the writer has given them line numbers, lineNumbersStall at most.
 	lineNumbersFrom  = 16 << 10
 	lineNumbersStall = 250 * time.Millisecond
 )
@@ -21,10 +20,10 @@ const (
 // tailBytes of the newest. An event counts 16 bytes more than it has; a picture
 // counts 2 KiB and a 64th of its size, and is never cut. Inputs count nothing.
 //
-// What is between them becomes one Elided, and one Gap where it is not in the
-// files. Text is cut at the end of a line if there is one nearby. Structural
-// events of the middle, all but Text and Image, are kept behind the Elided: the
-// newest 200. The Seq of the last event returned is the new cursor.
+// The events between them become one Elided, and one Gap for those that are not in the
+// files. Text is cut at the end of a line if there is one nearby. The newest 200
+// structural events of the middle, which are all but Text and Image, follow the Elided.
+// The Seq of the last event returned is the new cursor.
 // The time this takes does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	l.peek()
@@ -73,7 +72,7 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	return out
 }
 
-// first is the first event after the cursor.
+// first returns the first event after the cursor.
 func (v *view) first() entry {
 	for e := range v.walk(v.after + 1) {
 		return e
@@ -82,17 +81,17 @@ func (v *view) first() entry {
 }
 
 // A cut is a position in a list of events: before byte n of the text of list[i].
-// If i is len(list), it is behind the last.
+// If i is len(list), it is after the last event.
 type cut struct {
 	list    []entry
 	i, n    int
-	newline bool // right behind a newline
+	newline bool // right after a newline
 	end     place
 }
 
 func (c cut) entry() entry { return c.list[c.i] }
 
-// at is the place of the event that is cut.
+// at returns the place of the event that is cut.
 func (c cut) at() place {
 	if c.i == len(c.list) {
 		return c.end
@@ -105,10 +104,10 @@ func (c cut) before(d cut) bool {
 	return a < b || a == b && c.n < d.n
 }
 
-// bytes is how many bytes of text and images stand before it.
+// bytes returns the number of bytes of text and images before it.
 func (c cut) bytes() int64 { return c.at().bytes + int64(c.n) }
 
-// line is the line of the output file in which it is, 0 if unknown.
+// line returns its line in the output file, 0 if unknown.
 func (c cut) line() int {
 	if c.i == len(c.list) || c.list[c.i].Line == 0 {
 		return 0
@@ -120,7 +119,8 @@ func (c cut) line() int {
 	return line
 }
 
-// normal is the same position, before an event rather than behind its last byte.
+// normal returns the same position, as one before an event if it is after the last byte
+// of another.
 func (c cut) normal() cut {
 	if t, ok := c.list[c.i].Body.(Text); ok && c.n == len(t.Data) {
 		c.i, c.n = c.i+1, 0
@@ -128,8 +128,8 @@ func (c cut) normal() cut {
 	return c
 }
 
-// head finds where the head ends: behind the last newline before a cost, unless
-// that is more than slack before it.
+// head finds the end of the head: after the last newline before a cost, unless that is
+// more than slack before it.
 func (v *view) head(cost, slack int64) cut {
 	c := cut{end: v.end}
 	for e := range v.walk(v.after + 1) {
@@ -170,8 +170,8 @@ func (v *view) head(cost, slack int64) cut {
 	return c
 }
 
-// tail finds where the tail begins: behind the first newline after a cost, unless
-// that is more than slack behind it.
+// tail finds the beginning of the tail: after the first newline after a cost, unless
+// that is more than slack after it.
 func (v *view) tail(cost, slack int64) cut {
 	c := cut{end: v.end}
 	for e := range v.walkCost(cost) {
@@ -209,7 +209,7 @@ func (v *view) tail(cost, slack int64) cut {
 	return c
 }
 
-// costAfter is the cost of everything up to an entry.
+// costAfter returns the cost of everything up to an entry.
 func (v *view) costAfter(e entry) int64 {
 	if _, ok := e.Body.(Gap); ok {
 		return e.at.cost
@@ -217,7 +217,7 @@ func (v *view) costAfter(e entry) int64 {
 	return e.at.cost + cost(e.Body)
 }
 
-// runeStart is the beginning of the character at n.
+// runeStart returns the beginning of the character at n.
 func runeStart(data []byte, n int) int {
 	for back := 0; back < utf8.UTFMax-1 && n-back > 0 && n < len(data); back++ {
 		if utf8.RuneStart(data[n-back]) {
@@ -227,10 +227,10 @@ func runeStart(data []byte, n int) int {
 	return n
 }
 
-// middle is what stands for the events between two cuts.
+// middle returns the events that replace those between two cuts.
 func (v *view) middle(head, tail cut) []Event {
 	from, to := head.at(), tail.at()
-	last := to.seq - 1 // the last event that is left out, or cut
+	last := to.seq - 1 // the last event that is left out or cut
 	if tail.n > 0 {
 		last = to.seq
 	}
@@ -275,8 +275,8 @@ func (v *view) middle(head, tail cut) []Event {
 	return out
 }
 
-// lineRange names the lines from a cut to the line of another: up to the one
-// before if that is right behind a newline.
+// lineRange returns the lines from a cut to line last, or to the line before it if the
+// second cut is right after a newline.
 func (v *view) lineRange(head cut, last int, newline bool) (int, int) {
 	first := head.line()
 	if !v.named || first == 0 || last == 0 {
