@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// A Kind says what an error is about. Programs go by it; it is what a daemon sends.
+// A Kind classifies an error for programs. A daemon sends it.
 type Kind string
 
 const (
 	KindBusy        Kind = "busy"           // a turn is active; nothing was sent
 	KindWaiting     Kind = "waiting"        // the active turn asks for input; nothing was sent
 	KindStale       Kind = "stale"          // that wait or turn is over; nothing was consumed
-	KindClosed      Kind = "no_session"     // the session was closed, or there is none of that name
-	KindExists      Kind = "exists"         // there is a session of that name
+	KindClosed      Kind = "no_session"     // the session was closed, or none has that name
+	KindExists      Kind = "exists"         // a session has that name already
 	KindLimit       Kind = "limit"          // too many sessions
-	KindTooLarge    Kind = "too_large"      // an input, or an answer; nothing was sent
+	KindTooLarge    Kind = "too_large"      // an input or an answer; nothing was sent
 	KindStart       Kind = "start_failed"   // a worker could not be started
 	KindUnsupported Kind = "unsupported"    // the worker does not offer this
 	KindNoOutput    Kind = "no_output"      // there is no output file
-	KindName        Kind = "name"           // that is not a session's name
+	KindName        Kind = "name"           // a session cannot have that name
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
-	KindInvalid     Kind = "invalid_params" // an argument is out of its bounds
+	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
 )
 
-// An Error refuses what a session was asked for. Errors of one kind match each
-// other under errors.Is. Its JSON form is the data of a daemon's error.
+// An Error means that a session refused a request. Errors of one kind match each other
+// under errors.Is. Its JSON form is the data of a daemon's error.
 type Error struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"-"`
 
 	Turn  uint64        `json:"turn,omitempty"`  // KindBusy: the active turn; 0 while a worker starts
 	State *State        `json:"state,omitempty"` // KindBusy
-	For   time.Duration `json:"-"`               // KindBusy: how long that has lasted
+	For   time.Duration `json:"-"`               // KindBusy: how long it has been active
 	Wait  *Wait         `json:"wait,omitempty"`  // KindWaiting
 
-	Cause error `json:"-"` // what was underneath; may be nil
+	Cause error `json:"-"` // the underlying error; may be nil
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -49,8 +49,8 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Kind == e.Kind
 }
 
-// Data is the error's JSON form without its kind, field by field; nil when there is
-// nothing but a kind.
+// Data returns the fields of the error's JSON form, without its kind; nil if there are
+// none.
 func (e *Error) Data() map[string]any {
 	data := make(map[string]any)
 	if e.Turn != 0 {
@@ -80,12 +80,12 @@ var (
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "there is no output file"}
 )
 
-// Errorf is an error of a kind, in these words.
+// Errorf returns an error of a kind with this text.
 func Errorf(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// KindOf is the kind of err; "" when it has none.
+// KindOf returns the kind of err; "" when it has none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -93,7 +93,7 @@ func KindOf(err error) Kind {
 	return ""
 }
 
-// Busy refuses an input because of a turn, or a start or an end, that has lasted for d.
+// Busy refuses an input because a turn, a start or an end has been under way for d.
 func Busy(state State, turn uint64, d time.Duration) *Error {
 	e := &Error{Kind: KindBusy, State: &state, Turn: turn, For: d}
 	if state == StateRunning {

@@ -7,67 +7,67 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A Session is a named REPL that outlives its workers. It is safe for concurrent
-// use. Turns go by number: 1, 2, … for the life of the session; 0 is the start-up
-// of a worker.
+// A Session is a named REPL that outlives its workers. It is safe for concurrent use.
+// Turns are numbered 1, 2, … for the life of the session; 0 is the start-up of a worker.
 //
-// The errors are those of this package, ctx's, and those of reaching the session.
+// Methods return errors of this package, of ctx, and of the connection to the session.
 type Session interface {
 	// Name is the session's name. It does no I/O.
 	Name() string
 
-	// Author is in whose name the methods write; "" is nobody's. It does no I/O.
+	// Author is the author of what is written through these methods; it may be "". It
+	// does no I/O.
 	Author() string
 
-	// As is the same session in the name of author, who is recorded with what is
-	// submitted, answered or interrupted through it. It does no I/O.
+	// As returns the same session for another author, who is recorded with each input,
+	// answer and interrupt through it. It does no I/O.
 	As(author string) Session
 
 	// Info describes the session now.
 	Info(ctx context.Context) (Info, error)
 
-	// Submit starts a turn and returns its number. It refuses an input with ErrBusy or
-	// ErrWaiting while a turn is active, and never queues one. While a worker starts,
-	// one input is held; it runs when the worker is ready. When the last worker has
-	// ended, Submit starts the next one. ctx governs the call, not the turn.
+	// Submit starts a turn and returns its number. While a turn is active it refuses
+	// the input with ErrBusy or ErrWaiting; it never queues one. While a worker starts,
+	// it holds one input, which runs when the worker is ready. If there is no worker,
+	// it starts one. ctx bounds the call, not the turn.
 	Submit(ctx context.Context, code string) (turn uint64, err error)
 
-	// Answer answers the wait with this id and returns its turn. What a reader does
-	// not consume stays queued for later waits of the same turn. ErrStale means that
-	// the wait is over and nothing was consumed.
+	// Answer answers the wait with this id and returns its turn. Input that the reader
+	// does not consume stays queued for later waits of the same turn. ErrStale means
+	// that the wait is over and nothing was consumed.
 	Answer(ctx context.Context, wait timeline.Seq, in Input) (turn uint64, err error)
 
-	// Wait returns when the turn has ended, at once when it asks for input, and else
-	// at o.Until or when ctx ends. Only the last is an error, ctx's own. It never
-	// touches the turn. Turn 0 is whatever is active; when nothing is, Wait returns at
-	// once. ErrStale means that the turn is not among the last ones.
+	// Wait returns when the turn has ended or asks for input, when o.Until has passed,
+	// or when ctx ends. Only the last is an error, that of ctx. Wait does not affect
+	// the turn. Turn 0 means the active one; without one, Wait returns at once.
+	// ErrStale means that the turn is too old.
 	Wait(ctx context.Context, turn uint64, o *WaitOptions) (Reply, error)
 
-	// Interrupt interrupts a turn; 0 means whatever is active. Unread input of the
-	// turn is dropped, and a pending wait is over. It waits up to a second for the
-	// effect, or until ctx ends. An interrupt after one that did not end the turn, with
-	// no answer in between, is of level 2, which user code cannot swallow. An input
-	// that is held is dropped.
+	// Interrupt interrupts a turn; 0 means the active one. It drops unread input of the
+	// turn and an input that is held, and ends a pending wait. It waits up to a second
+	// for the effect, or until ctx ends. If the interrupt before it did not end the
+	// turn, and no answer came in between, it is of level 2, which user code cannot
+	// swallow.
 	Interrupt(ctx context.Context, turn uint64) (InterruptResult, error)
 
-	// Reset ends the worker, whatever it does, and starts a new one.
+	// Reset ends the worker, even while it is busy, and starts a new one.
 	Reset(ctx context.Context) error
 
 	// Close ends the session for good.
 	Close(ctx context.Context) error
 
-	// Events is every event after the cursor, and then each one as it happens. The
-	// last pair has no event, and the error that ended it: ErrClosed when the session
-	// was closed, or ctx's. A reader that falls behind sees a timeline.Gap; it never
-	// holds the session up.
+	// Events yields every event after the cursor, then each new one as it happens. The
+	// last pair has no event but the error that ended the sequence: ErrClosed when the
+	// session was closed, or that of ctx. A reader that falls behind gets a
+	// timeline.Gap; it never delays the session.
 	Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error]
 
 	// Output reads lines of the rendered output.
 	Output(ctx context.Context, q OutputQuery) (Output, error)
 
-	// Complete asks the idle worker how text could go on at cursor, in bytes, Parse
-	// whether text is a whole input, and Variables what the code has defined. They
-	// are never a turn.
+	// Complete asks the idle worker how text could go on at cursor, which is in bytes.
+	// Parse asks whether text is a complete input, and Variables what the code has
+	// defined. None of them is a turn.
 	Complete(ctx context.Context, text string, cursor int) (Completion, error)
 	Parse(ctx context.Context, text string) (ParseStatus, error)
 	Variables(ctx context.Context) (Variables, error)

@@ -2,7 +2,7 @@ package session
 
 import "fmt"
 
-// State is where a session stands.
+// State is the state of a session.
 type State uint8
 
 const (
@@ -13,7 +13,7 @@ const (
 	StateStopping              // its worker is being ended; accepts nothing
 	StateEnded                 // no worker; the next input starts one
 
-	// NumStates is how many states there are.
+	// NumStates is the number of states.
 	NumStates
 )
 
@@ -31,10 +31,10 @@ func (s State) Active() bool {
 	return s == StateStarting || s == StateRunning || s == StateWaiting
 }
 
-// MarshalText is the state's name.
+// MarshalText returns the state's name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText takes a state's name.
+// UnmarshalText reads a state's name.
 func (s *State) UnmarshalText(text []byte) error {
 	for i, name := range stateNames {
 		if name == string(text) {

@@ -10,11 +10,11 @@ import (
 // Info describes a session at one moment.
 type Info struct {
 	Name        string        `json:"name"`
-	Language    string        `json:"language"` // "" while that is not known
+	Language    string        `json:"language"` // "" while it is not known
 	State       State         `json:"state"`
 	Since       time.Time     `json:"since"`                 // when State was reached
 	Preparing   bool          `json:"provisional,omitempty"` // packages for it are being prepared
-	Failure     string        `json:"failure,omitempty"`     // why they could not be
+	Failure     string        `json:"failure,omitempty"`     // why they could not be prepared
 	With        []string      `json:"with,omitempty"`        // packages that were prepared
 	Generation  uint64        `json:"generation"`
 	Turn        uint64        `json:"turn"`           // the active turn, or the last one
@@ -27,13 +27,13 @@ type Info struct {
 	Runtime     string        `json:"runtime,omitempty"` // its version; "" until the worker is ready
 	Executable  string        `json:"executable,omitempty"`
 	Why         string        `json:"why,omitempty"`         // how Executable was chosen
-	Notice      string        `json:"notice,omitempty"`      // what is to be known of that; see workers.Spec
+	Notice      string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
 	Dir         string        `json:"dir,omitempty"`         // the workers' directory
 	OutputPath  string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
-	Lost        string        `json:"lost,omitempty"`        // that of the session before it, which was lost when its program was killed
+	Lost        string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
 	LastSeq     timeline.Seq  `json:"last_seq"`
 	Watchers    int           `json:"watchers"`         // in a daemon
-	Writer      string        `json:"writer,omitempty"` // who has the keyboard, in a daemon
+	Writer      string        `json:"writer,omitempty"` // the holder of the keyboard, in a daemon
 }
 
 type plainInfo Info
@@ -43,12 +43,12 @@ type wireInfo struct {
 	RunningMS int64 `json:"running_ms,omitempty"`
 }
 
-// MarshalJSON has Running as whole milliseconds.
+// MarshalJSON writes Running as whole milliseconds.
 func (i Info) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireInfo{plainInfo(i), i.Running.Milliseconds()})
 }
 
-// UnmarshalJSON is the reverse of MarshalJSON.
+// UnmarshalJSON reverses MarshalJSON.
 func (i *Info) UnmarshalJSON(b []byte) error {
 	var w wireInfo
 	if err := json.Unmarshal(b, &w); err != nil {
@@ -76,31 +76,31 @@ type Input struct {
 	EOF  bool   // one end of file after Data
 }
 
-// WaitOptions say how far Wait goes.
+// WaitOptions bound a Wait and its reply.
 type WaitOptions struct {
-	// Until is how long to wait at most; 0 means that only ctx bounds it.
+	// Until bounds the wait; 0 means that only ctx does.
 	Until time.Duration
 
-	// Poll means not to wait at all.
+	// Poll makes Wait return at once.
 	Poll bool
 
 	// After is the caller's cursor: the reply holds the events after it. 0 means from
-	// the turn's start, and for turn 0 from the session's.
+	// the start of the turn, and for turn 0 from the start of the session.
 	After timeline.Seq
 
-	// HeadBytes and TailBytes bound the text and images in the reply; what lies
-	// between is one timeline.Elided. 0 means DefaultReplyBytes each. A daemon
-	// uses its own.
+	// HeadBytes and TailBytes bound the text and images in the reply; the part between
+	// them is one timeline.Elided. 0 means DefaultReplyBytes each. A daemon has its own
+	// bounds.
 	HeadBytes, TailBytes int
 }
 
-// DefaultReplyBytes is half of what a reply holds at most, in bytes.
+// DefaultReplyBytes bounds each half of a reply, in bytes.
 const DefaultReplyBytes = 64 << 10
 
-// Until waits at most d.
+// Until returns options for a wait of at most d.
 func Until(d time.Duration) *WaitOptions { return &WaitOptions{Until: d} }
 
-// A Reply is what happened between a caller's cursor and now.
+// A Reply holds what happened between a caller's cursor and now.
 type Reply struct {
 	Session     string           `json:"session"`
 	Generation  uint64           `json:"generation"`
@@ -108,7 +108,7 @@ type Reply struct {
 	State       State            `json:"state"`
 	Outcome     timeline.Outcome `json:"outcome,omitempty"` // of Turn; "" while it runs
 	Wait        *Wait            `json:"wait,omitempty"`    // set when State is StateWaiting
-	Prompt      string           `json:"prompt,omitempty"`  // what the runtime would show now
+	Prompt      string           `json:"prompt,omitempty"`  // the prompt that the runtime would show now
 	Elapsed     time.Duration    `json:"-"`                 // elapsed_ms in JSON
 	OutputBytes int64            `json:"output_bytes"`      // text that Turn has written so far
 	Events      []timeline.Event `json:"events"`
@@ -122,7 +122,7 @@ type wireReply struct {
 	ElapsedMS int64 `json:"elapsed_ms"`
 }
 
-// MarshalJSON has Elapsed as whole milliseconds.
+// MarshalJSON writes Elapsed as whole milliseconds.
 func (r Reply) MarshalJSON() ([]byte, error) {
 	if r.Events == nil {
 		r.Events = []timeline.Event{}
@@ -130,7 +130,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireReply{plainReply(r), r.Elapsed.Milliseconds()})
 }
 
-// UnmarshalJSON is the reverse of MarshalJSON.
+// UnmarshalJSON reverses MarshalJSON.
 func (r *Reply) UnmarshalJSON(b []byte) error {
 	var w wireReply
 	if err := json.Unmarshal(b, &w); err != nil {
@@ -141,50 +141,50 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text renders the reply for a reader of text, as timeline.Render does. It is
-// shortened as for a model; Events has everything that the reply holds.
+// Text renders the reply as timeline.Render does: shortened, for a model. Events has
+// everything in the reply.
 func (r Reply) Text() string { return timeline.Render(r.Events, nil).Text() }
 
-// InterruptResult says what an interrupt led to.
+// InterruptResult is the effect of an interrupt.
 type InterruptResult string
 
 const (
 	InterruptIdle       InterruptResult = "idle"        // the turn is over
 	InterruptWaiting    InterruptResult = "waiting"     // the turn asks for input again
-	InterruptPending    InterruptResult = "pending"     // sent, and nothing came of it yet
+	InterruptPending    InterruptResult = "pending"     // sent, but without effect so far
 	InterruptStale      InterruptResult = "stale"       // that turn is not the active one
 	InterruptNotRunning InterruptResult = "not running" // no turn is active
 )
 
-// A Completion says what may stand in place of text[Start:cursor].
+// A Completion lists texts that can replace text[Start:cursor].
 type Completion struct {
 	Start   int      `json:"start"` // bytes
 	Matches []string `json:"matches"`
 }
 
-// ParseStatus says whether a text is a whole input.
+// ParseStatus says whether a text is a complete input.
 type ParseStatus string
 
 const (
 	ParseComplete   ParseStatus = "complete"
 	ParseIncomplete ParseStatus = "incomplete" // more lines are needed
-	ParseInvalid    ParseStatus = "invalid"    // no further line can mend it
-	ParseUnknown    ParseStatus = "unknown"    // the worker did not say in time
+	ParseInvalid    ParseStatus = "invalid"    // more lines cannot make it valid
+	ParseUnknown    ParseStatus = "unknown"    // the worker did not answer in time
 )
 
-// Variables is what user code has made, the newest first, functions and classes
-// behind the data.
+// Variables lists what user code has defined, newest first, data before functions and
+// classes.
 type Variables struct {
 	List []Variable `json:"variables"` // at most 200
 	More int        `json:"more"`      // how many are not in List
 }
 
-// A Variable is a name and what it stands for.
+// A Variable is a name with its value in short.
 type Variable struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
 	Shape string `json:"shape,omitempty"` // as the language counts: "12", "(3, 4)"; empty when it has none
-	Bytes uint64 `json:"bytes,omitempty"` // what the value itself takes; 0 when unknown
+	Bytes uint64 `json:"bytes,omitempty"` // size of the value itself; 0 when unknown
 }
 
 // An OutputQuery asks for lines of the rendered output: those that match Grep, a
@@ -197,13 +197,13 @@ type OutputQuery struct {
 	To   int    `json:"to,omitempty"`
 }
 
-// DefaultMatches and MaxMatches are how many lines Grep finds.
+// DefaultMatches and MaxMatches bound the lines that Grep finds.
 const DefaultMatches, MaxMatches = 200, 5000
 
-// Output is lines of the rendered output.
+// Output holds lines of the rendered output.
 type Output struct {
 	Lines []timeline.Line `json:"lines"`
-	Total int             `json:"total"` // finished lines that there are
+	Total int             `json:"total"` // number of finished lines
 }
 
 // Size is a terminal's size in characters.

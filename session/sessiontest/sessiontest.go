@@ -59,7 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Session) {
 	}
 }
 
-// limited is a context with a bound that only a hang reaches.
+// limited returns a context with a bound that only a hang reaches.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
