@@ -13,15 +13,15 @@ import (
 )
 
 // FilesDir stands in Spec.Args, Spec.Env and Spec.PlainEnv for the private directory
-// that holds Spec.Files. It is known only when the worker starts, and removed with all
-// that is in it when the worker has ended.
+// that holds Spec.Files. Its path is known only when the worker starts. The directory is
+// removed when the worker has ended.
 const FilesDir = "{files}"
 
 // MinMemoryLimit is the smallest memory limit of a Spec, in bytes: a stage and a
 // runtime need it before any user code runs.
 const MinMemoryLimit = 64 << 20
 
-// A Spec is everything that is needed to start one kind of worker.
+// A Spec has everything that is needed to start one kind of worker.
 type Spec struct {
 	// Name identifies the kind of worker ("python"); it is display data.
 	Name string
@@ -34,50 +34,48 @@ type Spec struct {
 	// "K=V" sets K, "K" alone removes it.
 	Env []string
 
-	// PlainEnv is applied behind Env where the path of FilesDir has no white space, for
-	// runtimes that cannot do with any in these variables.
+	// PlainEnv is applied after Env, but only if the path of FilesDir has no white space.
+	// It is for variables in which a runtime cannot handle white space.
 	PlainEnv []string
 
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
-	// MemoryLimit bounds, in bytes, what the worker and everything that it starts may
-	// commit together: MinMemoryLimit or more; 0 means no limit. What asks for more
-	// is refused it, which Python raises as a MemoryError; a worker that ends
-	// thereafter with an error is reported with the limit. Only Windows has it;
-	// on other systems a limit is an error, so that nobody relies on one that is not
-	// enforced.
+	// MemoryLimit bounds the memory, in bytes, that the worker and everything it starts
+	// may commit together: MinMemoryLimit or more; 0 means no limit. Beyond it,
+	// allocations fail: Python raises a MemoryError. If the worker then ends with an
+	// error, its report names the limit. Only Windows enforces it; on other systems a
+	// limit is an error, so that nobody relies on one that has no effect.
 	MemoryLimit int64
 
-	// Files is the worker-side source by plain file name. It is written, mode
-	// 0600, into the worker's private directory before the start.
+	// Files has the worker-side source, by plain file name. The files are written with
+	// mode 0600 into the worker's private directory before the start.
 	Files map[string][]byte
 
-	// Prepare makes what cannot be had before the start, such as something that must
-	// be compiled once; nil when there is nothing. It runs before every start of a
-	// worker, must be quick when its work is already done, tells progress in whole
-	// sentences for a person, and returns more Files. It gives up when ctx ends.
+	// Prepare makes files that a start needs, for instance by compiling them once, and
+	// returns them as more Files; nil when there are none to make. It runs before every
+	// start of a worker, so it must be quick when its work is already done. It reports
+	// progress in whole sentences for a person. It gives up when ctx ends.
 	Prepare func(ctx context.Context, progress func(message string)) (map[string][]byte, error)
 
-	// EarlyInput says what must be wrong when the worker reads its terminal before it
-	// is ready, for a runtime that has no business doing so. The worker is ended with
-	// this sentence, where the system shows such readers. "" means that it may ask.
+	// EarlyInput is for a runtime that must not read its terminal before it is ready. If
+	// it does, and the system shows such readers, the worker is ended with this sentence,
+	// which explains the cause. "" means that the worker may ask.
 	EarlyInput string
 
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	Why string
 
-	// Notice is what whoever uses the session should know from the beginning, in one
-	// line: an environment, say, that was asked for and cannot be used. "" means
-	// nothing.
+	// Notice is one line that the user of the session should know from the beginning,
+	// such as an environment that was asked for and cannot be used. It may be "".
 	Notice string
 
-	// Err is why this Spec cannot start at all: discovery failed. Whoever opens a
-	// session returns it.
+	// Err says why this Spec cannot start at all, because discovery failed. Opening a
+	// session with it returns this error.
 	Err error
 }
 
-// Prepared runs Prepare, and returns everything that is to be written before the start.
+// Prepared runs Prepare and returns all files that must be written before the start.
 func (s *Spec) Prepared(ctx context.Context, progress func(message string)) (map[string][]byte, error) {
 	if s.Prepare == nil {
 		return s.Files, nil
@@ -92,7 +90,7 @@ func (s *Spec) Prepared(ctx context.Context, progress func(message string)) (map
 	return files, nil
 }
 
-// Validate reports what makes s impossible to start.
+// Validate reports why s cannot be started.
 func (s *Spec) Validate() error {
 	switch {
 	case s.Err != nil:

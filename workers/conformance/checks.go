@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// checks lists every promise, those first that the others build on.
+// checks lists every promise, beginning with those that the others need.
 func checks() []check {
 	return []check{
 		{"the first frame is worker_ready with this protocol", readyComesFirst},
@@ -141,7 +141,7 @@ func errorEndsTheTurn(s *session) error {
 	return s.hello()
 }
 
-// hello makes sure that the worker is well.
+// hello checks that the worker still works.
 func (s *session) hello() error {
 	r, err := s.run(s.Print("hello"))
 	if err == nil && r.text != "hello\n" {
@@ -170,7 +170,7 @@ func unknownFieldsAreIgnored(s *session) error {
 	return err
 }
 
-// beginWait starts a turn that asks.
+// beginWait starts a turn that asks for input.
 func (s *session) beginWait() (ipc.StdinWait, []ipc.Message, error) {
 	if s.Ask == nil || s.Print == nil {
 		return ipc.StdinWait{}, nil, skip("the dialect cannot ask")
@@ -279,8 +279,8 @@ func interruptEndsLoop(s *session) error { return s.interruptEnds(s.Loop, 1) }
 
 func repeatedInterruptCountsOnce(s *session) error { return s.interruptEnds(s.Sleep, 3) }
 
-// interruptEnds interrupts code, first as soon as it may have begun, then when
-// it has begun for sure.
+// interruptEnds interrupts code, first as soon as it may have begun, then when it has
+// certainly begun.
 func (s *session) interruptEnds(code string, times int) error {
 	if code == "" || s.Print == nil {
 		return skip("the dialect cannot do that")
@@ -476,7 +476,7 @@ func childrenDoNotInheritTheChannel(s *session) error {
 	if !strings.HasSuffix(got, "done\n") {
 		return fmt.Errorf("a child said %q, want done at the end", got)
 	}
-	for line := range strings.Lines(got) { // "4711 /dev/fd/5"; there may be pipes that are nothing to us
+	for line := range strings.Lines(got) { // "4711 /dev/fd/5"; some pipes may be unrelated
 		number, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if n, err := strconv.ParseUint(number, 10, 64); err == nil && slices.Contains(s.pipes, n) {
 			return fmt.Errorf("a child has the channel as %s", name)
@@ -485,7 +485,7 @@ func childrenDoNotInheritTheChannel(s *session) error {
 	return nil
 }
 
-// shell is what a command says that the language runs.
+// shell has the language run a command, and returns its output.
 func (s *session) shell(command string) (string, error) {
 	if s.Shell == nil {
 		return "", skip("the dialect has no shell")
@@ -555,8 +555,8 @@ func shutdownWhileRunning(s *session) error {
 	if err := s.begin(s.Sleep); err != nil {
 		return err
 	}
-	// A worker that is signalled looks at its frames then, so the supervisor's
-	// next rung, an interrupt, is part of asking.
+	// A worker that reads frames only when it is signalled must get the supervisor's
+	// next step too, an interrupt.
 	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
-// Package conformance checks that a program is a worker, by the worker protocol
-// alone: it starts the program on a terminal, speaks raw frames with it, and
-// looks at what comes back. Order, interrupts and ends are what it is about;
-// whether the language behind is any good is not.
+// Package conformance checks, by the worker protocol alone, that a program is a worker:
+// it starts the program on a terminal, exchanges raw frames with it, and examines the
+// answers. It checks order, interrupts and ends, not the language itself.
 //
 //	for _, r := range conformance.Run(ctx, spec, &conformance.Options{Dialect: d}) {
 //		fmt.Println(r.Name, r.Skipped, r.Err)
@@ -14,7 +13,7 @@
 //	terminal  start        the terminal has no writers     reading the terminal
 //	reaper    start        the worker is reaped            the call to Wait
 //
-// Each check starts workers of its own, and kills and waits for all of it.
+// Each check starts its own workers, kills them, and waits for their end.
 package conformance
 
 import (
@@ -28,12 +27,11 @@ import (
 
 // Options for Run; nil means the defaults.
 type Options struct {
-	// Dialect is the worker's language. Checks that need a snippet that it does
-	// not have are skipped.
+	// Dialect is the worker's language. A check is skipped if its snippet is missing.
 	Dialect Dialect
 
-	// Timeout bounds every single step that waits for the worker. A worker that
-	// conforms never makes anybody wait for it. 0 means 10 s.
+	// Timeout bounds each step that waits for the worker. A worker that conforms never
+	// reaches it. 0 means 10 s.
 	Timeout time.Duration
 }
 
@@ -41,18 +39,18 @@ type Options struct {
 type Result struct {
 	Name    string // the promise, in words
 	Skipped string // why it does not apply; "" when it was tried
-	Err     error  // why it is broken; nil when it is kept or was skipped
+	Err     error  // how it is broken; nil when it is kept or was skipped
 	Took    time.Duration
 }
 
-// A skip is the error of a check that does not apply, saying why.
+// A skip is the error of a check that does not apply; it says why.
 type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// Run checks the worker that spec starts, one promise after the other. When ctx
-// ends, so does the check under way, and no other begins. An error of spec itself
-// is the only result then.
+// Run checks the worker that spec starts, one promise after the other. When ctx ends, the
+// current check ends and no other begins. If spec itself is wrong, that error is the only
+// result.
 func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	var options Options
 	if o != nil {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake is the language of the fake worker.
+// fake returns the language of the fake worker.
 func fake() conformance.Dialect {
 	return conformance.Dialect{
 		Print:   func(text string) string { return "print " + text },

@@ -2,9 +2,8 @@ package conformance
 
 import "strconv"
 
-// A Dialect is the code, in the worker's language, that the checks run. What is
-// nil or "" leaves out the checks that need it. Snippets are put together with
-// newlines.
+// A Dialect has the code, in the worker's language, that the checks run. Checks whose
+// snippet is nil or "" are skipped. Snippets are joined with newlines.
 type Dialect struct {
 	Print func(text string) string    // prints text and a newline to standard output
 	Ask   func(prompt string) string  // reads a line with that prompt, and prints it
@@ -15,18 +14,18 @@ type Dialect struct {
 	Loop  string // computes for ever
 	Exit  string // ends the session with exit status 3
 
-	Whole   string // a whole input
-	Partial string // an input that further lines can make whole
-	Broken  string // one that no further line can mend
+	Whole   string // a complete input
+	Partial string // an input that more lines can complete
+	Broken  string // an input that no more lines can make valid
 
 	Word  string // the beginning of a name
-	Match string // what completes it, among others
+	Match string // one of its completions
 
 	Define   string // makes a variable
 	Variable string // its name
 }
 
-// Python is the dialect of Python 3.
+// Python returns the dialect of Python 3.
 func Python() Dialect {
 	quote := strconv.QuoteToASCII // a Go literal without \U escapes is one of Python's
 	return Dialect{
@@ -48,7 +47,7 @@ func Python() Dialect {
 	}
 }
 
-// R is the dialect of R.
+// R returns the dialect of R.
 func R() Dialect {
 	quote := strconv.QuoteToASCII // R knows all of Go's escapes
 	return Dialect{

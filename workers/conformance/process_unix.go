@@ -56,7 +56,7 @@ func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 		toWorker:   toWorker,
 		pipes:      []uint64{inode(toWorker), inode(fromWorker)},
 		interrupt:  func(group bool) error { return signalInterrupt(cmd, group) },
-		// The worker's process group; the terminal hangs up on the rest.
+		// kill kills the worker's process group; the terminal hangs up on the rest.
 		kill: func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) },
 	}, nil
 }
@@ -70,7 +70,7 @@ func signalInterrupt(cmd *exec.Cmd, group bool) error {
 	return syscall.Kill(pid, syscall.SIGINT)
 }
 
-// inode identifies a pipe, whatever its number; 0 when the system does not tell.
+// inode identifies a pipe, whatever its descriptor; 0 when unknown.
 func inode(f *os.File) uint64 {
 	info, err := f.Stat()
 	if err != nil {
@@ -79,7 +79,7 @@ func inode(f *os.File) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// pollable is f again, in a form that Close unblocks a reader of; f is closed.
+// pollable returns a copy of f whose Close unblocks a reader, and closes f.
 func pollable(f *os.File) (*os.File, error) {
 	defer f.Close()
 	syscall.ForkLock.RLock()

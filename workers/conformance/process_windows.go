@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// connectLimit is how long a worker may take to connect to its pipes.
+// connectLimit bounds the time that a worker may take to connect to its pipes.
 const connectLimit = 10 * time.Second
 
-// startLinked starts cmd in a console that nobody sees, with two named pipes. Its
-// output goes into a pipe instead of the console, so that it comes as it is
-// written. The worker is interrupted by its event alone: CTRL_C can only be sent
-// from inside of its console.
+// startLinked starts cmd in a hidden console, with two named pipes. Its output goes into
+// a pipe instead of the console, so that it arrives as it is written. The worker is
+// interrupted only by its event, because CTRL_C can only be sent from its own console.
 func startLinked(cmd *exec.Cmd, nonce string) (_ *link, err error) {
 	var undo []func()
 	defer func() {
@@ -123,7 +122,7 @@ func (p *pipe) accept(worker windows.Handle) error {
 	err = windows.ConnectNamedPipe(p.handle, &p.begun)
 	if errors.Is(err, windows.ERROR_IO_PENDING) {
 		windows.WaitForMultipleObjects([]windows.Handle{event, worker}, false, uint32(connectLimit.Milliseconds()))
-		windows.CancelIoEx(p.handle, &p.begun) // does nothing to what has come
+		windows.CancelIoEx(p.handle, &p.begun) // has no effect if the worker has connected
 		var n uint32
 		err = windows.GetOverlappedResult(p.handle, &p.begun, &n, true)
 	}
@@ -142,7 +141,7 @@ func (p *pipe) close() {
 	windows.CloseHandle(p.handle)
 }
 
-// newJob ends what is in it when it is closed.
+// newJob makes a job that ends its processes when it is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

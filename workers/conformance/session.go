@@ -22,7 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// maxTerminal bounds what is kept of the terminal, in bytes; the checks print little.
+// maxTerminal bounds the terminal output that is kept, in bytes; the checks print little.
 const maxTerminal = 4 << 20
 
 // A session is one worker under a check.
@@ -45,9 +45,9 @@ type session struct {
 	turn  uint64          // the last one
 
 	mu   sync.Mutex
-	text []byte        // what the terminal said; guarded by mu
+	text []byte        // the terminal's output; guarded by mu
 	more chan struct{} // replaced, and the old one closed, when text grows; guarded by mu
-	used int           // how much of text earlier turns account for
+	used int           // the bytes of text that belong to earlier turns
 }
 
 type frame struct {
@@ -55,11 +55,11 @@ type frame struct {
 	err     error
 }
 
-// A link is a worker that was started, as this system starts and reaches one.
+// A link is a started worker, as far as it differs by system.
 type link struct {
-	terminal   io.ReadCloser // what is written to it; Close ends a Read
+	terminal   io.ReadCloser // its output; Close ends a Read
 	fromWorker io.ReadCloser
-	toWorker   io.WriteCloser // also for frames that are odd on purpose
+	toWorker   io.WriteCloser // also used for deliberately odd frames
 	pipes      []uint64       // the inode numbers of the channel's two pipes; 0 is unknown
 	interrupt  func(group bool) error
 	kill       func() // the worker, and what is left of its children
@@ -109,7 +109,7 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 	return s, nil
 }
 
-// newNonce is for one session only: on Windows it names what all can see.
+// newNonce makes a name for one session. On Windows, other processes can see it.
 func newNonce() string {
 	var b [8]byte
 	rand.Read(b[:])
@@ -138,7 +138,8 @@ func writeFiles(files map[string][]byte) (dir string, err error) {
 	return dir, nil
 }
 
-// environment is ours with the spec's changes, and what every worker gets.
+// environment returns our environment with the spec's changes and the variables that
+// every worker gets.
 func environment(changes []string, dir string) []string {
 	env := append(os.Environ(), "TERM=dumb", "PAGER=cat")
 	for _, change := range changes {
@@ -151,8 +152,8 @@ func environment(changes []string, dir string) []string {
 	return env
 }
 
-// close kills what is left of the worker, waits for it, and returns the last
-// words of the terminal, printable.
+// close kills the rest of the worker, waits for it, and returns the last output of the
+// terminal, printable.
 func (s *session) close() string {
 	close(s.closing)
 	s.kill()
@@ -214,8 +215,8 @@ func (s *session) next() (ipc.Message, error) {
 	}
 }
 
-// expect waits for a frame of type M. Output and what else may come at any time
-// is passed over.
+// expect waits for a frame of type M. It skips output and other frames that may come at
+// any time.
 func expect[M ipc.Message](s *session) (M, error) {
 	var want M
 	for {
@@ -257,7 +258,7 @@ func (s *session) handshake() error {
 	return nil
 }
 
-// A report is everything that came in a turn.
+// A report has everything that came in a turn.
 type report struct {
 	idle   ipc.Idle
 	frames []ipc.Message // idle is the last
@@ -282,7 +283,7 @@ func (s *session) run(lines ...string) (report, error) {
 	return r, err
 }
 
-// collect waits for the end of a turn. seen is what came before.
+// collect waits for the end of a turn. seen has the frames that came before.
 func (s *session) collect(turn uint64, seen ...ipc.Message) (report, error) {
 	r := report{frames: seen}
 	for {
@@ -305,8 +306,8 @@ func (s *session) collect(turn uint64, seen ...ipc.Message) (report, error) {
 	}
 }
 
-// place is the turn's text in order: what the terminal says up to the marker of
-// idle, with the frames that have a marker where it stands.
+// place returns the turn's text in order: the terminal's output up to the marker of idle,
+// with each frame at the place of its marker.
 func (s *session) place(r report) (string, error) {
 	byMark := map[uint64]ipc.Message{}
 	var text strings.Builder
@@ -369,7 +370,7 @@ func (s *session) place(r report) (string, error) {
 	return text.String(), nil
 }
 
-// marker takes the next marker and the text before it off the terminal.
+// marker takes the next marker, and the text before it, from the terminal's output.
 func (s *session) marker() (body, before string, err error) {
 	begin, end := []byte("\x1b_"+s.nonce+";"), []byte("\x1b\\")
 	deadline := time.After(s.timeout)
@@ -394,7 +395,7 @@ func (s *session) marker() (body, before string, err error) {
 	}
 }
 
-// wait waits until the runtime asks, and returns what came before, too.
+// wait waits until the runtime asks for input. It also returns the frames before that.
 func (s *session) wait() (ipc.StdinWait, []ipc.Message, error) {
 	var seen []ipc.Message
 	for {
@@ -415,7 +416,7 @@ func (s *session) wait() (ipc.StdinWait, []ipc.Message, error) {
 	}
 }
 
-// printed waits until the turn has printed text, and returns what came before.
+// printed waits until the turn has printed text, and returns the frames before that.
 func (s *session) printed(text string) ([]ipc.Message, error) {
 	var seen []ipc.Message
 	deadline := time.After(s.timeout)
@@ -450,8 +451,8 @@ const (
 	lastRetry  = time.Second
 )
 
-// interrupt interrupts a turn in the way of a supervisor, and returns what came
-// until its idle. times is how often the first frame is sent at once.
+// interrupt interrupts a turn as a supervisor does, and returns everything up to its idle.
+// It sends the first frame this many times at once.
 func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report, error) {
 	for range times {
 		if err := s.sendInterrupt(turn, 1, true); err != nil {
@@ -464,7 +465,7 @@ func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report
 		for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 			select {
 			case <-time.After(pause):
-				s.sendInterrupt(turn, 1, false) // an error shows as the frame that never comes
+				s.sendInterrupt(turn, 1, false) // an error shows later, as a frame that does not come
 			case <-repeat.Done():
 				return
 			}
@@ -485,7 +486,7 @@ func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report
 		seen = append(seen, m)
 		switch m := m.(type) {
 		case ipc.InterruptAck:
-			// A repeated one may find the turn over and its idle not yet sent.
+			// A repeated interrupt may come after the turn but before its idle.
 			late := acked || r.idle.Outcome != ""
 			if m.Turn != turn || m.Seq != 1 || m.Result == ipc.InterruptStale && !late {
 				return r, fmt.Errorf("got %s, want one that turn %d is interrupted", describe(m), turn)
@@ -518,8 +519,8 @@ func (s *session) sendInterrupt(turn, seq uint64, group bool) error {
 	return nil
 }
 
-// ended waits until the worker is gone; frames on the way are passed over, but a
-// frame after session_end is an error. The last word is nil if there was none.
+// ended waits until the worker is gone. It skips frames until session_end; any frame
+// after that is an error. The result is nil if there was no session_end.
 func (s *session) ended() (*ipc.SessionEnd, error) {
 	var last *ipc.SessionEnd
 	for {

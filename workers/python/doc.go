@@ -10,13 +10,13 @@
 //	atomic     system calls that survive asynchronous exceptions
 //	channel    the two pipes: frames out, a mailbox in
 //	terminal   the output streams and their place in the terminal's byte stream
-//	interrupt  SIGINT, and who is to be interrupted by it
+//	interrupt  SIGINT, and which code it interrupts
 //	standard   sys.stdin, input() and getpass(): the worker asks, the supervisor answers
 //	cells      compile, run, and report one turn's code
 //	display    the last expression's value, pictures and matplotlib
-//	hooks      what must happen around fork, exec, and certain imports
-//	query      completion, and whether a text is a whole input
-//	imports    the worker's own imports, and what is done to a module when user code imports it
+//	hooks      actions around fork, exec, and certain imports
+//	query      completion, and whether a text is a complete input
+//	imports    the worker's own imports, and changes to modules that user code imports
 //	cache      the compiled code on disk
 //	main       the life of a worker
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// The first Python that the worker runs on.
+// The oldest Python that the worker runs on.
 const oldestMajor, oldestMinor = 3, 8
 
 // FindOptions says where Find looks. The zero value means the surroundings of
@@ -22,30 +22,31 @@ type FindOptions struct {
 	// search.
 	Path string
 
-	// Dir is where the search for a project starts; "" means the working directory.
+	// Dir is the directory where the search for a project starts; "" means the working
+	// directory.
 	Dir string
 
-	// Env is the complete environment to look in ("K=V"); the last of two equal
-	// names counts. nil means that of this process.
+	// Env is the complete environment to search ("K=V"); the last of two equal names
+	// counts. nil means that of this process.
 	Env []string
 }
 
-// An Interpreter is a Python that Find settled on.
+// An Interpreter is a Python that Find has chosen.
 type Interpreter struct {
-	// Path is absolute, and not resolved through links: an interpreter finds its
+	// Path is absolute. Links in it are not resolved, because an interpreter finds its
 	// environment by the name it was started under.
 	Path string
 
-	// Version is what the files around Path say ("3.12.1" or "3.12"); "" when they
-	// do not tell. The interpreter was not run to ask it.
+	// Version was read from the files around Path ("3.12.1" or "3.12"), without running
+	// the interpreter; "" when unknown.
 	Version string
 
-	// Why says in one line how it was found, and what stood before it in the order
-	// but could not be used.
+	// Why says in one line how it was found, and which earlier candidates could not be
+	// used.
 	Why string
 
-	// Missed says in one line what somebody asked for, as a project does by its
-	// .venv, and does not get, with the reasons; "" when nothing.
+	// Missed names in one line the candidates that were asked for, such as a project's
+	// .venv, but could not be used, with the reasons; "" when there are none.
 	Missed string
 }
 
@@ -53,8 +54,8 @@ type Interpreter struct {
 type Candidate = workers.Candidate
 
 // Find chooses the interpreter that a person in o.Dir would expect, without
-// starting a process. What somebody switched on counts before what lies around,
-// and that before what happens to be installed:
+// starting a process. An environment that was activated comes first, then one that is
+// nearby in the file system, then any other that is installed:
 //
 //  1. o.Path, and then nothing else
 //  2. VIRTUAL_ENV, the active virtual environment
@@ -63,11 +64,11 @@ type Candidate = workers.Candidate
 //  5. PYENV_VERSION or the nearest .python-version, among the Pythons of pyenv and uv and on PATH
 //  6. CONDA_PREFIX when it is the base environment
 //  7. python3 or python on PATH; a pyenv shim stands for the interpreter it would run
-//  8. on Windows what the py launcher knows: the version that PY_PYTHON names, then the newest
-//  9. pyenv's global version, when all that leads to none
+//  8. on Windows the Pythons of the py launcher: the version that PY_PYTHON names, then the newest
+//  9. pyenv's global version
 //  10. on Windows the aliases of the Microsoft Store
 //
-// The candidates are everything looked at, in order, also when there is an error.
+// The candidates are all places where it looked, in order, also when there is an error.
 func Find(o FindOptions) (Interpreter, []Candidate, error) {
 	f, err := newFinder(o)
 	if err != nil {
@@ -111,7 +112,7 @@ func newFinder(o FindOptions) (*finder, error) {
 	return &finder{s, o.Path}, nil
 }
 
-// named is what FindOptions.Path stands for.
+// named returns the candidates for FindOptions.Path.
 func (f *finder) named() []Candidate {
 	source := "--python " + f.path
 	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
@@ -153,14 +154,14 @@ func (f *finder) baseConda() []Candidate {
 	return f.variable("CONDA_PREFIX")
 }
 
-// condaIsBase reports whether conda's own environment is the active one. Shells
-// enter it by themselves, so it says little about what is wanted here.
+// condaIsBase reports whether conda's own environment is the active one. Shells enter it
+// by default, so it says little about what the user wants here.
 func (f *finder) condaIsBase() bool {
 	name, prefix := f.Env["CONDA_DEFAULT_ENV"], f.Env["CONDA_PREFIX"]
 	return prefix != "" && (name == "base" || name == "root" || f.Env["_CONDA_ROOT"] == prefix)
 }
 
-// variable is the environment in the directory that an environment variable names.
+// variable returns the environment in the directory that an environment variable names.
 func (f *finder) variable(name string) []Candidate {
 	dir := f.Env[name]
 	if dir == "" {
@@ -172,7 +173,7 @@ func (f *finder) variable(name string) []Candidate {
 	return asked(environment("active "+name, dir))
 }
 
-// asked marks candidates that somebody asked for.
+// asked marks candidates as asked for.
 func asked(found ...Candidate) []Candidate {
 	for i := range found {
 		found[i].Asked = true
@@ -180,14 +181,14 @@ func asked(found ...Candidate) []Candidate {
 	return found
 }
 
-// project is the environment that belongs to the directory: made by venv,
+// project returns the environment that belongs to the directory: made by venv,
 // virtualenv, uv, poetry, pdm or hatch inside the project, or by pixi.
 func (f *finder) project() []Candidate {
 	var found []Candidate
 	for _, dir := range f.upward() {
 		for _, p := range []struct {
 			name  string
-			proof string // what must be in it, so that any directory of that name is not taken for one
+			proof string // a file that an environment must have, and any other directory of that name lacks
 		}{{".venv", ""}, {"venv", "pyvenv.cfg"}, {filepath.Join(".pixi", "envs", "default"), "conda-meta"}} {
 			root := filepath.Join(dir, p.name)
 			if _, err := os.Lstat(filepath.Join(root, p.proof)); err != nil {
@@ -223,8 +224,8 @@ func (f *finder) noneUpward() string {
 	return fmt.Sprintf("none from %s up to %s", dirs[0], dirs[len(dirs)-1])
 }
 
-// onPath lists the interpreters on PATH. Every python3 counts before any python,
-// which may be Python 2.
+// onPath lists the interpreters on PATH: first every python3, then every python, which
+// may be Python 2.
 func (f *finder) onPath() []Candidate {
 	var found []Candidate
 	for _, name := range commandNames {
@@ -240,8 +241,8 @@ func (f *finder) onPath() []Candidate {
 	return found
 }
 
-// fromStore lists what onPath leaves out. Such an alias may lead to the store and to
-// no Python.
+// fromStore lists the aliases that onPath leaves out, because they may open the store and
+// not Python.
 func (f *finder) fromStore() []Candidate {
 	var found []Candidate
 	for _, name := range commandNames {
@@ -264,8 +265,8 @@ func (f *finder) commands(name string) []Candidate {
 	return found
 }
 
-// environment is the interpreter of the virtual or conda environment in root: the
-// first that can be executed, or else the first that is there.
+// environment returns the interpreter of the virtual or conda environment in root: the
+// first that can be executed, otherwise the first that exists.
 func environment(source, root string) Candidate {
 	first := ""
 	for _, name := range environmentPythons {
@@ -288,9 +289,9 @@ func hasPython(root string) bool {
 	return err == nil
 }
 
-// inspect reads the version of the interpreter at path off the files around it,
-// and says what stands against using it. A version that nothing tells is no
-// objection: a worker on too old a Python says so itself.
+// inspect reads the version of the interpreter at path from the files around it, and says
+// in note why it cannot be used. An unknown version is accepted: if that Python is too
+// old, the worker says so itself.
 func inspect(path string) (text, note string) {
 	if note := discovery.Objection(path); note != "" {
 		return "", note
@@ -299,7 +300,7 @@ func inspect(path string) (text, note string) {
 	return v.String(), tooOld(v)
 }
 
-// tooOld says what stands against a version; "" when nothing does, or it is unknown.
+// tooOld says why a version cannot be used; "" when it can, or is unknown.
 func tooOld(v discovery.Version) string {
 	switch {
 	case v == nil:

@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// pinned is the version that somebody asked for by PYENV_VERSION or by a
-// .python-version file, as pyenv and uv understand it.
+// pinned returns the version that PYENV_VERSION or a .python-version file asks for, as
+// pyenv and uv understand it.
 func (f *finder) pinned() []Candidate {
 	wanted, source := f.pin()
 	if len(wanted) == 0 {
@@ -45,7 +45,7 @@ func (f *finder) pinnedAs(name, source string) []Candidate {
 	return asked(f.installed(source, v)...)
 }
 
-// pin returns what is asked for, in the order of preference, and who asks.
+// pin returns the versions that are asked for, in order of preference, and where.
 func (f *finder) pin() (wanted []string, source string) {
 	if v := f.Env["PYENV_VERSION"]; v != "" {
 		return strings.Split(v, ":"), "PYENV_VERSION"
@@ -59,7 +59,7 @@ func (f *finder) pin() (wanted []string, source string) {
 	return nil, ""
 }
 
-// readPin returns the words of a .python-version file, comments left out.
+// readPin returns the words of a .python-version file without comments.
 func readPin(path string) []string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -73,9 +73,9 @@ func readPin(path string) []string {
 	return words
 }
 
-// installed is the newest Python of pyenv or uv whose version starts with all the
-// numbers of want, or else the commands on PATH that carry its name, and on Windows
-// what the py launcher knows of that version.
+// installed returns the newest Python of pyenv or uv whose version starts with all
+// numbers of want. If there is none, it returns the commands of that name on PATH, and
+// on Windows the py launcher's Pythons of that version.
 func (f *finder) installed(source string, want discovery.Version) []Candidate {
 	if root := newest(want, f.pyenvVersions(), f.uvPythons()); root != "" {
 		return []Candidate{environment(source, root)}
@@ -148,8 +148,8 @@ func (f *finder) throughShim(c Candidate) Candidate {
 	return c
 }
 
-// pyenvGlobal is for a PATH without pyenv's shims, as programs have that were not
-// started from a shell.
+// pyenvGlobal finds pyenv's global version when PATH lacks pyenv's shims, as it does in
+// programs that were not started from a shell.
 func (f *finder) pyenvGlobal() []Candidate {
 	wanted, source := f.globalPin()
 	for _, name := range wanted {
@@ -160,14 +160,14 @@ func (f *finder) pyenvGlobal() []Candidate {
 	return []Candidate{{Source: source, Note: "names no version that pyenv has"}}
 }
 
-// globalPin is pyenv's version for every directory without one of its own.
+// globalPin returns pyenv's version for directories without a version of their own.
 func (f *finder) globalPin() (wanted []string, source string) {
 	path := filepath.Join(f.pyenvRoot(), "version")
 	return readPin(path), path
 }
 
-// pyenvInstall is the root of pyenv's version of that name, or else the newest one
-// that starts with it; "" when pyenv has none.
+// pyenvInstall returns the root of pyenv's version of that name, otherwise of the newest
+// one that starts with it; "" when pyenv has none.
 func (f *finder) pyenvInstall(name string) string {
 	if root := filepath.Join(f.pyenvVersions(), name); filepath.IsLocal(name) && hasPython(root) {
 		return root
@@ -193,7 +193,7 @@ func (f *finder) pyenvRoot() string {
 
 func (f *finder) pyenvVersions() string { return filepath.Join(f.pyenvRoot(), "versions") }
 
-// uvPythons is where uv installs its Pythons.
+// uvPythons returns the directory where uv installs Pythons.
 func (f *finder) uvPythons() string {
 	if dir := f.Env["UV_PYTHON_INSTALL_DIR"]; dir != "" {
 		return dir

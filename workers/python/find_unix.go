@@ -19,11 +19,11 @@ func isStoreAlias(string) bool { return false }
 
 func storeObjection(string) string { return "" }
 
-// There is no register of installed Pythons.
+// registered finds nothing: Unix has no list of installed Pythons.
 func (f *finder) registered() []Candidate                    { return nil }
 func (f *finder) registeredAs(discovery.Version) []Candidate { return nil }
 
-// dataHome is the XDG directory for data, which uv uses on every Unix.
+// dataHome returns the XDG directory for data, which uv uses on every Unix.
 func (f *finder) dataHome() string {
 	if dir := f.Env["XDG_DATA_HOME"]; dir != "" {
 		return dir
@@ -31,14 +31,14 @@ func (f *finder) dataHome() string {
 	return filepath.Join(f.Home, ".local", "share")
 }
 
-// pyenvDir is where pyenv is, below the home directory.
+// pyenvDir is pyenv's directory, below the home directory.
 const pyenvDir = ".pyenv"
 
-// beside is for Windows, where a library tells the version.
+// beside finds nothing: only on Windows does a library show the version.
 func beside(string) discovery.Version { return nil }
 
-// trusted reports whether root can be taken for what the user put into dir: where
-// everybody may write, such as /tmp, only if it is the user's own.
+// trusted reports whether the user must have put root into dir. If everybody may write to
+// dir, as to /tmp, root must belong to the user.
 func trusted(dir, root string) bool {
 	parent, err := os.Stat(dir)
 	if err != nil || parent.Mode()&0o002 == 0 {

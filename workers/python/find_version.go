@@ -19,10 +19,9 @@ func installVersion(name string) discovery.Version {
 	return discovery.ParseVersion(name)
 }
 
-// versionAt reads the version of the interpreter at path off what lies around it:
-// pyvenv.cfg and conda-meta are in its directory or in the one above; other
-// installations carry the version in the name of their directory or of the
-// executable. nil when nothing tells.
+// versionAt reads the version of the interpreter at path from the files around it:
+// pyvenv.cfg or conda-meta in its directory or the one above. Other installations have
+// the version in the name of their directory or of the executable. nil when unknown.
 func versionAt(path string) discovery.Version {
 	bin := filepath.Dir(path)
 	for _, root := range []string{bin, filepath.Dir(bin)} {

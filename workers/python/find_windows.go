@@ -20,14 +20,14 @@ var (
 	environmentPythons = []string{`Scripts\python.exe`, "python.exe"}
 )
 
-// isStoreAlias reports whether path is an alias for an app, which opens the
-// Microsoft Store when that app is not installed: any other Python counts before.
+// isStoreAlias reports whether path is an alias for an app, which opens the Microsoft
+// Store when that app is not installed. Any other Python is preferred to it.
 func isStoreAlias(path string) bool {
 	return strings.HasSuffix(strings.ToLower(filepath.Dir(path)), `\microsoft\windowsapps`)
 }
 
-// storeObjection says why an alias leads to no Python: it is one that opens the
-// store, which it names in its reparse data; "" when it does not, or cannot be read.
+// storeObjection says that an alias opens the store, if its reparse data names the store;
+// "" when it does not, or cannot be read.
 func storeObjection(alias string) string {
 	name, err := windows.UTF16PtrFromString(alias)
 	if err != nil {
@@ -47,7 +47,7 @@ func storeObjection(alias string) string {
 	return reparseObjection(data[:n])
 }
 
-// reparseObjection is storeObjection for the data of the alias.
+// reparseObjection is storeObjection for the reparse data of an alias.
 func reparseObjection(data []byte) string {
 	const redirector = "AppInstallerPythonRedirector"
 	wide := utf16.Encode([]rune(redirector))
@@ -57,8 +57,8 @@ func reparseObjection(data []byte) string {
 	return ""
 }
 
-// registered lists the Pythons that installers have registered, which is what the
-// py launcher chooses from: the version that PY_PYTHON names first, then the newest.
+// registered lists the Pythons that installers have registered, as the py launcher does:
+// the version that PY_PYTHON names first, then the newest.
 func (f *finder) registered() []Candidate {
 	found := f.registeredAs(nil)
 	name, _, _ := strings.Cut(f.Env["PY_PYTHON"], "-") // "3.12-32"
@@ -77,15 +77,15 @@ func preferred(c Candidate, want discovery.Version) int {
 	return 0
 }
 
-// registers are where installers write. Those of 32 bits for the whole machine write
-// into a part of their own.
+// registers are the keys where installers write. 32-bit installers for the whole machine
+// have a key of their own.
 var registers = []struct {
 	key  registry.Key
 	view uint32
 }{{registry.CURRENT_USER, 0}, {registry.LOCAL_MACHINE, registry.WOW64_64KEY}, {registry.LOCAL_MACHINE, registry.WOW64_32KEY}}
 
-// registeredAs lists those whose version starts with want, the newest first. Of two
-// of one version, the user's own stands before that of the machine.
+// registeredAs lists the registered Pythons whose version starts with want, newest first.
+// Of two with the same version, the user's own comes before that of the machine.
 func (f *finder) registeredAs(want discovery.Version) []Candidate {
 	var found []Candidate
 	for _, root := range registers {
@@ -112,7 +112,7 @@ func (f *finder) registeredAs(want discovery.Version) []Candidate {
 	return found
 }
 
-// registeredPath is the interpreter of one version; "" when the registry does not say.
+// registeredPath returns the interpreter of one version; "" when the registry does not say.
 func registeredPath(root registry.Key, view uint32, name string) string {
 	install, err := registry.OpenKey(root, `Software\Python\PythonCore\`+name+`\InstallPath`, registry.QUERY_VALUE|view)
 	if err != nil {
@@ -128,7 +128,7 @@ func registeredPath(root registry.Key, view uint32, name string) string {
 	return ""
 }
 
-// dataHome is where uv keeps its data on Windows.
+// dataHome returns the directory where uv keeps its data on Windows.
 func (f *finder) dataHome() string {
 	if dir := f.Env["APPDATA"]; dir != "" {
 		return dir
@@ -136,12 +136,12 @@ func (f *finder) dataHome() string {
 	return filepath.Join(f.Home, `AppData\Roaming`)
 }
 
-// pyenvDir is where pyenv for Windows is, below the home directory.
+// pyenvDir is the directory of pyenv for Windows, below the home directory.
 const pyenvDir = `.pyenv\pyenv-win`
 
-// trusted reports whether root can be taken for what the user put into dir: if it
-// belongs to the user or to who runs the machine. Whoever has an account may make
-// directories in C:\, and anywhere on other drives.
+// trusted reports whether the user must have put root into dir: it must belong to the
+// user or to an administrator. Every account may make directories in C:\, and anywhere on
+// other drives.
 func trusted(dir, root string) bool {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -156,7 +156,7 @@ func trusted(dir, root string) bool {
 		owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid))
 }
 
-// beside is the version that the library beside python.exe has in its name:
+// beside reads the version from the name of the library beside python.exe:
 // python312.dll.
 func beside(dir string) discovery.Version {
 	libraries, _ := filepath.Glob(filepath.Join(dir, "python[23][0-9]*.dll"))

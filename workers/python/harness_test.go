@@ -46,7 +46,7 @@ func launch(t testing.TB, spec workers.Spec, s setup) *worker {
 	return &worker{rawworker.Start(t, spec, s.Setup), t}
 }
 
-// cleanEnv is this process's environment without what steers Python.
+// cleanEnv returns this process's environment without what steers Python.
 func cleanEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {

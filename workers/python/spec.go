@@ -21,37 +21,37 @@ import (
 //go:embed src/boot.py src/turnstone_worker/*.py
 var source embed.FS
 
-// Options says which Python to start and how. The zero value is a good choice.
+// Options say which Python to start and how. The zero value is a good choice.
 type Options struct {
 	// Path names the interpreter as FindOptions.Path does; "" means search.
 	Path string
 
-	// Dir is the working directory of the worker and where the search starts; ""
-	// means the supervisor's.
+	// Dir is the working directory of the worker; the search starts there, too. "" means
+	// the supervisor's.
 	Dir string
 
 	// Env is applied to the inherited environment, as in workers.Spec.
 	Env []string
 
-	// ShowAll displays the value of every expression statement of a cell, as
-	// python -i does. The default is the last one only, as notebooks do.
+	// ShowAll displays the value of every expression statement of a cell, as python -i
+	// does. The default is only the last one, as in notebooks.
 	ShowAll bool
 
-	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to
-	// 1200. 0 leaves it to matplotlib's own savefig.dpi.
+	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to 1200. 0
+	// means matplotlib's own savefig.dpi.
 	ImageDPI int
 
-	// CacheDir holds the worker's compiled code, a few hundred KiB for each version
-	// of Python: a directory of the user's own, made with mode 0700 when it is
-	// missing and not used if others could write to it. "" means
-	// turnstone/python in the user's cache directory; "-" means no cache.
+	// CacheDir holds the worker's compiled code, a few hundred KiB for each version of
+	// Python. It must belong to the user. A missing one is made with mode 0700; one that
+	// others could write to is not used. "" means turnstone/python in the user's cache
+	// directory; "-" means no cache.
 	CacheDir string
 }
 
-// Spec says how to start a Python worker. When there is no Python to be found, or
-// an option is out of its bounds, the returned Spec's Err says so.
+// Spec returns how to start a Python worker. If no Python is found, or an option is out
+// of bounds, its Err says so.
 func Spec(o Options) workers.Spec {
-	// With PYTHONINSPECT set, an exit would lead to a prompt of Python's own.
+	// With PYTHONINSPECT set, Python would show its own prompt after an exit.
 	s := workers.Spec{Name: "python", Dir: o.Dir, Env: append([]string{"PYTHONINSPECT"}, o.Env...)}
 	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
 		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
@@ -83,8 +83,8 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// modules returns the worker's source by file name. All sessions share it: a copy
-// would be most of what one takes.
+// modules returns the worker's source by file name. All sessions share it: a copy would
+// be most of the memory of a session.
 var modules = sync.OnceValues(func() (map[string][]byte, error) {
 	names, err := fs.Glob(source, "src/turnstone_worker/*.py")
 	if err != nil {
@@ -99,7 +99,7 @@ var modules = sync.OnceValues(func() (map[string][]byte, error) {
 	return files, nil
 })
 
-// cacheDir is where compiled code is kept; "" when there is no such place.
+// cacheDir returns the directory for compiled code; "" when there is none.
 func cacheDir(option string) string {
 	switch option {
 	case "-":
@@ -114,7 +114,7 @@ func cacheDir(option string) string {
 	return option
 }
 
-// digest identifies the modules: code compiled from others is never used.
+// digest identifies the modules, so that code compiled from others is never used.
 func digest(files map[string][]byte) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -22,7 +22,7 @@ func eachPython(t *testing.T, test func(t *testing.T, s setup)) {
 	}
 }
 
-// pythons are the interpreters to test on: python3, those of pyenv, and those that
+// pythons returns the interpreters to test on: python3, those of pyenv, and those that
 // TURNSTONE_TEST_PYTHONS lists.
 func pythons(t *testing.T) []string {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// untrusted says why a directory could hold what somebody else put there; "" means
-// it is the user's own.
+// untrusted says why another user could have put files into a directory; "" means that
+// only the user can.
 func untrusted(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {

@@ -2,5 +2,5 @@ package r
 
 import "io/fs"
 
-// untrusted: directories of a user on Windows are not writable by others.
+// untrusted returns "": on Windows, others cannot write to a user's directories.
 func untrusted(fs.FileInfo) string { return "" }

@@ -18,26 +18,26 @@ import (
 // this process.
 type FindOptions struct {
 	// Path names one R and turns the search off: its front end ("/usr/bin/R"), a
-	// directory (R's home or what it was installed into), a version that is
-	// installed ("4.3"), or a command on PATH ("R-devel"). A relative path counts
-	// from Dir, and "~/" is the home directory. "" means search.
+	// directory (R's home or the one above it), a version that is installed ("4.3"), or
+	// a command on PATH ("R-devel"). A relative path is relative to Dir, and "~/" is the
+	// home directory. "" means search.
 	Path string
 
-	// Dir is what a relative path counts from; "" means the working directory.
+	// Dir is the base of relative paths; "" means the working directory.
 	Dir string
 
-	// Env is the complete environment to look in ("K=V"); the last of two equal
-	// names counts. nil means that of this process.
+	// Env is the complete environment to search ("K=V"); the last of two equal names
+	// counts. nil means that of this process.
 	Env []string
 }
 
-// An Installation is an R that Find settled on.
+// An Installation is an R that Find has chosen.
 type Installation struct {
 	Path    string // the front end, absolute
-	Version string // what the files of the installation say ("4.3.2"); "" when they do not tell
+	Version string // from the files of the installation ("4.3.2"); "" when unknown
 
-	// Why says in one line how it was found, and what stood before it in the order
-	// but could not be used.
+	// Why says in one line how it was found, and which earlier candidates could not be
+	// used.
 	Why string
 }
 
@@ -50,10 +50,10 @@ type Candidate = workers.Candidate
 //  2. R_HOME; when that is not a usable R, nothing else either
 //  3. CONDA_PREFIX, the active conda or pixi environment, when R is installed in it
 //  4. R on PATH
-//  5. on Windows the registry, then where R is usually installed: a program that was not started from a shell
-//     may have a short PATH
+//  5. on Windows the registry, then the usual directories: a program that was not started from a shell may have a
+//     short PATH
 //
-// The candidates are everything looked at, in order, also when there is an error.
+// The candidates are all places where it looked, in order, also when there is an error.
 func Find(o FindOptions) (Installation, []Candidate, error) {
 	return find(o, systemPlaces)
 }
@@ -61,8 +61,8 @@ func Find(o FindOptions) (Installation, []Candidate, error) {
 // places are the directories in which R is usually installed.
 type places struct {
 	versions   []string    // each holds one directory for each version
-	prefixes   []string    // each is what one R was installed into
-	registered []Candidate // with the homes that Windows has a list of, for paths
+	prefixes   []string    // each holds one installation of R
+	registered []Candidate // the homes of R in the registry of Windows
 }
 
 func find(o FindOptions, known func(discovery.Surroundings) places) (Installation, []Candidate, error) {
@@ -103,7 +103,7 @@ type finder struct {
 	places places
 }
 
-// named is what FindOptions.Path stands for.
+// named returns the candidates for FindOptions.Path.
 func (f *finder) named() []Candidate {
 	source := "--r " + f.path
 	path, isPath := f.Absolute(f.path), discovery.IsPath(f.path)
@@ -131,8 +131,8 @@ func (f *finder) named() []Candidate {
 	return found
 }
 
-// installed lists what there is of a version, the newest first. What else is
-// installed is passed over with its version, so that an error shows it.
+// installed lists the installations of a version, newest first. Other installations are
+// passed over with their version, so that an error shows them.
 func (f *finder) installed(source string, want discovery.Version) []Candidate {
 	type numbered struct {
 		Candidate
@@ -188,7 +188,7 @@ func (f *finder) installed(source string, want discovery.Version) []Candidate {
 	return found
 }
 
-// home is the R that R_HOME names. A program that R starts has it, too.
+// home returns the R that R_HOME names. R sets it for the programs that it starts.
 func (f *finder) home() []Candidate {
 	path := f.Absolute(f.Env["R_HOME"])
 	if c := installation("R_HOME", path); c.Path != "" {
@@ -222,7 +222,7 @@ func (f *finder) onPath() []Candidate {
 	return found
 }
 
-// known looks where R is usually installed; of several versions the newest counts.
+// known looks in the usual directories; of several versions it takes the newest.
 func (f *finder) known() []Candidate {
 	var found []Candidate
 	for _, prefix := range f.places.prefixes {
@@ -246,7 +246,7 @@ func (f *finder) known() []Candidate {
 	return found
 }
 
-// installation is the front end below root; without Path when there is none.
+// installation returns the front end below root; without Path when there is none.
 func installation(source, root string) Candidate {
 	for _, name := range frontEnds {
 		path := filepath.Join(root, filepath.FromSlash(name))
@@ -257,8 +257,8 @@ func installation(source, root string) Candidate {
 	return Candidate{Source: source}
 }
 
-// inspect reads the version of the R at path, and says what stands against using
-// it. A version that nothing tells is no objection: boot.R looks again.
+// inspect reads the version of the R at path, and says in note why it cannot be used. An
+// unknown version is accepted, because boot.R checks it again.
 func inspect(path string) (version, note string) {
 	if note := discovery.Objection(path); note != "" {
 		return "", note
@@ -279,12 +279,12 @@ func inspect(path string) (version, note string) {
 	return v.String(), ""
 }
 
-// frontEndBytes is how much of a front end is read. Its R_HOME_DIR stands in the
+// frontEndBytes bounds the part of a front end that is read. R_HOME_DIR is set in the
 // first lines.
 const frontEndBytes = 8 << 10
 
-// homeOf is the home of the R that the front end at path starts: what it says
-// itself, else the directory that it is in. "" when nothing tells.
+// homeOf returns the home of the R that the front end at path starts: the one that it
+// sets, otherwise the directory that it is in. "" when unknown.
 func homeOf(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -296,7 +296,7 @@ func homeOf(path string) string {
 		bin = filepath.Dir(bin)
 	}
 	homes := []string{filepath.Dir(bin)}
-	if set != "" { // a front end in /usr/lib or /usr/lib64 also starts what is in the other
+	if set != "" { // a front end in /usr/lib also starts an R in /usr/lib64, and the other way round
 		homes = []string{set, strings.Replace(set, "/lib/", "/lib64/", 1), strings.Replace(set, "/lib64/", "/lib/", 1)}
 	}
 	for _, home := range homes {

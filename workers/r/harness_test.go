@@ -38,7 +38,7 @@ func start(t testing.TB, s setup) *worker {
 	return rawworker.Start(t, specOf(t, s), s.Setup)
 }
 
-// specOf is the worker with the shim as the source in the tree has it, where there
+// specOf returns the worker with the shim as the source in the tree has it, where there
 // is a compiler.
 func specOf(t testing.TB, s setup) workers.Spec {
 	t.Helper()
@@ -80,7 +80,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// outcome is how a turn ended, in words: "error: no such thing", "interrupted, 3 unrun".
+// outcome returns how a turn ended, in words: "error: no such thing", "interrupted, 3 unrun".
 func outcome(r result) string {
 	if r.Idle == nil {
 		return "ended"

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// rounds is how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
+// rounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
 func rounds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
 		return n

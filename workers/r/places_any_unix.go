@@ -9,20 +9,20 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// oldest is the first R that the worker runs on.
+// oldest is the oldest R that the worker runs on.
 var oldest = discovery.Version{4, 0}
 
-// consoleArgs have R take what it runs in for a console.
+// consoleArgs make R believe that it runs in a console. Unix needs none.
 var consoleArgs []string
 
-// frontEnds are where the front end is below R's home, what it was installed into,
-// and a framework of macOS.
+// frontEnds are the paths of the front end below R's home, a prefix, and a framework of
+// macOS.
 var frontEnds = []string{"bin/R", "Resources/bin/R", "lib/R/bin/R", "lib64/R/bin/R"}
 
 // commands are R's names on PATH.
 var commands = []string{"R"}
 
-// frontEnd is what a program of R's leads to.
+// frontEnd returns the front end for a program of R.
 func frontEnd(path string) string { return path }
 
 // unfit says why a program is not R's front end; "" means it may be.

@@ -9,7 +9,7 @@ const (
 	howToInstall = "https://cran.r-project.org/bin/macosx, or brew install r"
 )
 
-// systemPlaces are where CRAN's installer, rig, Homebrew and MacPorts put R.
+// systemPlaces returns the directories of CRAN's installer, rig, Homebrew and MacPorts.
 func systemPlaces(discovery.Surroundings) places {
 	return places{
 		versions: []string{"/Library/Frameworks/R.framework/Versions", "~/Library/Frameworks/R.framework/Versions", "/opt/R"},

@@ -11,7 +11,7 @@ const (
 	howToInstall = "Debian and Ubuntu: apt install r-base-core; Fedora: dnf install R-core; others: https://cran.r-project.org"
 )
 
-// systemPlaces are where packages, rig and Posit's builds put R.
+// systemPlaces returns the directories of packages, rig and Posit's builds.
 func systemPlaces(discovery.Surroundings) places {
 	return places{
 		versions: []string{"/opt/R", "/opt/local/R"},

@@ -18,21 +18,22 @@ const (
 	howToInstall = "https://cran.r-project.org/bin/windows/base, or winget install RProject.R"
 )
 
-// oldest is the first R that has UTF-8 for its character set.
+// oldest is the oldest R whose character set is UTF-8.
 var oldest = discovery.Version{4, 2}
 
-// consoleArgs have R be interactive whatever it is started in, and read by itself
-// nothing but what it is given.
+// consoleArgs make R interactive in any environment, and let it read only what it is
+// given.
 var consoleArgs = []string{"--ess"}
 
-// frontEnds are where Rterm is below R's home and in a conda environment. The last
-// two are those of an R for ARM.
+// frontEnds are the paths of Rterm below R's home and in a conda environment. The last two
+// are for an R for ARM.
 var frontEnds = []string{`bin\x64\Rterm.exe`, `lib\R\bin\x64\Rterm.exe`, `bin\Rterm.exe`, `lib\R\bin\Rterm.exe`}
 
 // commands are R's names on PATH.
 var commands = []string{"Rterm", "R", "Rscript"}
 
-// frontEnd is the Rterm beside a program of R's: the others start one, or are windows.
+// frontEnd returns the Rterm beside a program of R. Other programs start Rterm, or open a
+// window.
 func frontEnd(path string) string {
 	names := []string{"r.exe", "rscript.exe", "rgui.exe", "rcmd.exe", "rterm.exe", "r", "rscript", "rgui", "rcmd", "rterm"}
 	if !slices.Contains(names, strings.ToLower(filepath.Base(path))) {
@@ -60,8 +61,8 @@ func unfit(path string) string {
 	return ""
 }
 
-// systemPlaces are what CRAN's installer writes to the registry, and where it and rig
-// put R.
+// systemPlaces returns the entries of CRAN's installer in the registry, and the
+// directories of CRAN's installer and rig.
 func systemPlaces(s discovery.Surroundings) places {
 	var p places
 	for _, root := range []struct {
@@ -91,7 +92,7 @@ func join(root, below string) string {
 // registered is the key of R's installer.
 const registered = `Software\R-core\R`
 
-// registeredIn lists the homes of R below one root: the current one, then the others.
+// registeredIn lists the homes of R below one root, the current one first.
 func registeredIn(root registry.Key, name string, view uint32) []string {
 	key, err := registry.OpenKey(root, name, registry.READ|view)
 	if err != nil {
@@ -114,7 +115,7 @@ func registeredIn(root registry.Key, name string, view uint32) []string {
 	return homes
 }
 
-// paths are the names of keys below one, the newest version first.
+// paths returns the paths of these keys, newest version first.
 func paths(above string, names []string) []string {
 	slices.SortFunc(names, func(a, b string) int {
 		return slices.Compare(discovery.ParseVersion(b), discovery.ParseVersion(a))

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// story is a turn in words, with the pictures in their places: [plot-1 "its title"],
+// story returns a turn in words, with the pictures in their places: [plot-1 "its title"],
 // and [plot-1 again] for an update. Every picture has to be one that shows something.
 func story(t *testing.T, r result) string {
 	t.Helper()

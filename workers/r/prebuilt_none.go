@@ -2,5 +2,5 @@
 
 package r
 
-// prebuilt is the shim for this system; nil where it has to be compiled.
+// prebuilt is nil: on this system the shim must be compiled.
 var prebuilt []byte

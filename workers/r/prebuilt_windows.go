@@ -2,8 +2,7 @@ package r
 
 import _ "embed"
 
-// prebuilt is for x64, which Windows for ARM runs as well: it is R's architecture that
-// counts.
+// prebuilt is for x64. Windows for ARM runs it as well, in an R for x64.
 //
 //go:embed prebuilt/windows-amd64.dll
 var prebuilt []byte

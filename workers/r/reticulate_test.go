@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// startReticulate is a worker whose R has Python with matplotlib within it. CI has none.
+// startReticulate returns a worker whose R has Python with matplotlib within it. CI has none.
 func startReticulate(t *testing.T) *worker {
 	t.Helper()
 	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// The binaries are made by this. It needs the compilers that it names.
+// This makes the binaries. It needs the compilers that it names.
 //
 //go:generate ./build-shim
 
@@ -29,18 +29,17 @@ var shimSource embed.FS
 
 const shimDir = "src/shim"
 
-// compileTime bounds one run of the compiler, which takes well under a second
-// where nothing is wrong.
+// compileTime bounds one run of the compiler, which normally takes less than a second.
 const compileTime = time.Minute
 
-// maxComplaint bounds what is quoted of a compiler's complaint, in bytes.
+// maxComplaint bounds the quotation of a compiler's complaint, in bytes.
 const maxComplaint = 400
 
 // compilerNames are the commands that are tried, in this order.
 var compilerNames = []string{"cc", "gcc", "clang"}
 
-// compiler returns what makes the shim with the machine's compiler, once: the
-// result is kept in dir, as in Options.CacheDir.
+// compiler returns a function that makes the shim with the machine's compiler. It does so
+// once and keeps the result in dir, which is like Options.CacheDir.
 func compiler(dir string) func(context.Context, func(string)) (map[string][]byte, error) {
 	return func(ctx context.Context, progress func(string)) (map[string][]byte, error) {
 		shim, err := compiled(ctx, dir, progress)
@@ -60,7 +59,7 @@ func compiled(ctx context.Context, dir string, progress func(string)) ([]byte, e
 	if err != nil {
 		progress(fmt.Sprintf("R's part of the worker cannot be kept, and is compiled each time: %v", err))
 	}
-	// Another source, or other flags, never find this file.
+	// The name depends on the source and the flags, so others never find this file.
 	kept := filepath.Join(cache, fmt.Sprintf("%s-%s.so", runtime.GOARCH, digest(sources, strings.Join(compilerFlags, " "))[:32]))
 	if cache != "" {
 		if shim, err := os.ReadFile(kept); err == nil {
@@ -126,8 +125,8 @@ func compile(ctx context.Context, sources map[string][]byte, progress func(strin
 	return os.ReadFile(filepath.Join(dir, shimName))
 }
 
-// complaint is what a compiler said that matters most: its first error, else the
-// beginning.
+// complaint returns the most important part of a compiler's output: its first error,
+// otherwise the beginning.
 func complaint(said []byte) string {
 	text := strings.TrimSpace(string(said))
 	for line := range strings.Lines(text) {
@@ -142,8 +141,8 @@ func complaint(said []byte) string {
 	return text
 }
 
-// lacksHeaders tells from a complaint, in the words of gcc or clang or of a Mac
-// without its tools, whether something has to be installed.
+// lacksHeaders reports whether a complaint, in the words of gcc, clang or a Mac without
+// its tools, means that something must be installed.
 func lacksHeaders(complaint string) bool {
 	for _, words := range []string{"No such file", "file not found", "xcrun", "xcode-select"} {
 		if strings.Contains(complaint, words) {
@@ -153,7 +152,7 @@ func lacksHeaders(complaint string) bool {
 	return false
 }
 
-// shimSources are the files that the shim is made of, by name.
+// shimSources returns the files that the shim is made of, by name.
 func shimSources() (map[string][]byte, error) {
 	entries, err := fs.ReadDir(shimSource, shimDir)
 	if err != nil {
@@ -168,8 +167,8 @@ func shimSources() (map[string][]byte, error) {
 	return sources, nil
 }
 
-// digest identifies what is compiled and how. build-shim computes the same: the
-// digest of the lines that sha256sum prints, in the order of the names, and the flags.
+// digest identifies the sources and the flags. build-shim computes the same: the digest of
+// the lines that sha256sum prints, in the order of the names, and the flags.
 func digest(sources map[string][]byte, flags string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
@@ -179,7 +178,7 @@ func digest(sources map[string][]byte, flags string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// openCache makes the directory of a cache; "" without an error when none is wanted.
+// openCache makes the directory of a cache. It returns "" and no error for "-".
 func openCache(option string) (string, error) {
 	dir := option
 	switch option {
@@ -205,14 +204,14 @@ func openCache(option string) (string, error) {
 	return dir, nil
 }
 
-// writeWhole writes a file that others see whole or not at all: two processes may
+// writeWhole writes a file that other processes see whole or not at all, because two may
 // compile at once.
 func writeWhole(path string, content []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // which is gone when all went well
+	defer os.Remove(temp.Name()) // fails after success, because the file was renamed
 	_, err = bytes.NewReader(content).WriteTo(temp)
 	if e := temp.Close(); err == nil {
 		err = e

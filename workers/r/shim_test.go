@@ -158,7 +158,7 @@ func checkELF(t *testing.T, f *elf.File) {
 	}
 }
 
-// entryPoints are the functions that the source marks with EXPORT.
+// entryPoints returns the functions that the source marks with EXPORT.
 func entryPoints(t *testing.T) []string {
 	t.Helper()
 	sources, err := shimSources()

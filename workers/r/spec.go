@@ -18,7 +18,7 @@ import (
 //go:embed src/*.R
 var source embed.FS
 
-// Defaults of [Options], and the bounds of what may be asked for instead.
+// Defaults and bounds of [Options].
 const (
 	DefaultWidth      = 800 // pixels
 	DefaultHeight     = 600 // pixels
@@ -28,48 +28,47 @@ const (
 	minResolution, maxResolution = 20, 1200
 )
 
-// Options says which R to start and how. The zero value is a good choice.
+// Options say which R to start and how. The zero value is a good choice.
 type Options struct {
 	// Path names the R as FindOptions.Path does; "" means search.
 	Path string
 
-	// Dir is the working directory of the worker, whose .Rprofile and .Renviron
-	// count, and what a relative Path counts from; "" means the supervisor's.
+	// Dir is the working directory of the worker, from which R reads .Rprofile and
+	// .Renviron, and the base of a relative Path; "" means the supervisor's.
 	Dir string
 
 	// Env is applied to the inherited environment, as in workers.Spec.
 	Env []string
 
-	// Args is what commandArgs(trailingOnly = TRUE) gives.
+	// Args is the result of commandArgs(trailingOnly = TRUE).
 	Args []string
 
-	// Width and Height are the size of plots in pixels, 50 to 10000, and Resolution
-	// is theirs in dots per inch, 20 to 1200. 0 means the default.
+	// Width and Height are the size of plots in pixels, 50 to 10000; Resolution is in
+	// dots per inch, 20 to 1200. 0 means the default.
 	Width, Height, Resolution int
 
-	// KeepGoing runs what follows an error in the same input, as R at a terminal
-	// does. Without it, the rest of the input is not run.
+	// KeepGoing runs the rest of an input after an error, as R at a terminal does. By
+	// default the rest is not run.
 	KeepGoing bool
 
-	// CompileShim compiles R's part of the worker also where a prebuilt one is at hand.
+	// CompileShim compiles the shim even if there is a prebuilt one.
 	CompileShim bool
 
-	// CacheDir holds what was compiled, about 50 KiB: a directory of the user's own,
-	// made with mode 0700 when it is missing, and not used if others could write to
-	// it. "" means turnstone/r in the user's cache directory; "-" means no cache.
+	// CacheDir holds the compiled shim, about 50 KiB. It must belong to the user. A
+	// missing one is made with mode 0700; one that others could write to is not used. ""
+	// means turnstone/r in the user's cache directory; "-" means no cache.
 	CacheDir string
 }
 
-// waysIn are variables that name files for R to source while it starts. Each names
-// boot.R, since .Renviron may set some; the first to lead there gives all of them
-// back what they were.
+// waysIn are the variables that name files for R to source while it starts. .Renviron may
+// set some of them, so each names boot.R. boot.R then restores all of them.
 var waysIn = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
 
-// keptOut is why an R asks at its own prompt: nothing led to boot.R.
+// keptOut explains an R that shows its own prompt because it never ran boot.R.
 const keptOut = "R started without its part of the worker: .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
 
-// Spec says how to start an R worker. When there is no R to be found, or an
-// option is out of its bounds, the returned Spec's Err says so.
+// Spec returns how to start an R worker. If no R is found, or an option is out of bounds,
+// its Err says so.
 func Spec(o Options) workers.Spec {
 	s := workers.Spec{Name: "r", Dir: o.Dir}
 	s.Err = fill(&s, o)
@@ -95,10 +94,10 @@ func fill(s *workers.Spec, o Options) error {
 	if err != nil {
 		return fmt.Errorf("r: %w", err)
 	}
-	// The front end sets R_HOME itself, and warns on standard output when it was another.
+	// The front end sets R_HOME itself, and prints a warning if it had another value.
 	s.Env = slices.Concat(o.Env, []string{"R_HOME", "TURNSTONE_R=" + setting})
 	if utf8Locale != "" && around.Env["LC_ALL"]+around.Env["LC_CTYPE"]+around.Env["LANG"] == "" {
-		// R would take every byte above 127 for a character of its own.
+		// Otherwise R would take every byte above 127 for one character.
 		s.Env = append(s.Env, "LC_CTYPE="+utf8Locale)
 	}
 	kept := func(name string) string {
@@ -110,8 +109,8 @@ func fill(s *workers.Spec, o Options) error {
 	for _, name := range waysIn {
 		s.Env = append(s.Env, name+"="+workers.FilesDir+"/boot.R", kept(name))
 	}
-	// R's own temporary directory goes with the worker, also when R is killed. R does not
-	// start where that has white space in its path.
+	// R's temporary directory is removed with the worker, even when R is killed. R does
+	// not start if its path has white space.
 	s.PlainEnv = []string{"TMPDIR=" + workers.FilesDir, kept("TMPDIR")}
 	files, err := scripts()
 	if err != nil {
@@ -129,7 +128,7 @@ func fill(s *workers.Spec, o Options) error {
 	return nil
 }
 
-// setting is what R's side of the worker is told, as words of KEY=VALUE.
+// setting returns the settings for R's side of the worker, as words of KEY=VALUE.
 func (o *Options) setting() (string, error) {
 	var words []string
 	for _, n := range []struct {

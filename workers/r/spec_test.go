@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// specIn is Spec with an R that is never run.
+// specIn returns Spec with an R that is never run.
 func specIn(t *testing.T, o Options) workers.Spec {
 	t.Helper()
 	l := newLand(t)

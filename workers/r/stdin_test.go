@@ -196,7 +196,7 @@ func TestStdin_WhatTheTerminalHidesIsASecret(t *testing.T) {
 	}
 }
 
-// startAsking is a worker with a function ask(prompt) that reads as reticulate does: by
+// startAsking returns a worker with a function ask(prompt) that reads as reticulate does: by
 // ReadConsole, for the history.
 func startAsking(t *testing.T) *worker {
 	t.Helper()
@@ -260,7 +260,7 @@ func TestStdin_EchoOffChangesNothing(t *testing.T) {
 	}
 }
 
-// noEcho is an R that is told to print no echo.
+// noEcho returns an R that is told to print no echo.
 func noEcho(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "R")

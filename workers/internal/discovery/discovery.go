@@ -1,5 +1,5 @@
-// Package discovery is what finding a runtime has in common for all languages.
-// It reads files and starts no process.
+// Package discovery has the parts of finding a runtime that all languages share. It reads
+// files and starts no process.
 package discovery
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Surroundings are what a search looks at.
+// Surroundings are the input of a search.
 type Surroundings struct {
 	Dir  string            // absolute
 	Home string            // absolute; the root when the environment does not say
 	Env  map[string]string // by [EnvName]
 }
 
-// NewSurroundings takes in a directory, "" for the working directory, and a
-// complete environment ("K=V"), of which the last of two equal names counts; nil
-// is that of this process.
+// NewSurroundings takes a directory, "" for the working directory, and a complete
+// environment ("K=V"), in which the last of two equal names counts; nil means that of
+// this process.
 func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 	if environ == nil {
 		environ = os.Environ()
@@ -46,8 +46,8 @@ func NewSurroundings(dir string, environ []string) (Surroundings, error) {
 	return s, nil
 }
 
-// Absolute is what a path stands for that somebody wrote down: it counts from Dir,
-// and "~/" is Home, since no shell expands what stands in a client's configuration.
+// Absolute resolves a path that a user wrote: a relative one is relative to Dir, and "~/"
+// is Home. No shell has expanded it if it comes from a client's configuration.
 func (s Surroundings) Absolute(path string) string {
 	if len(path) > 1 && path[0] == '~' && IsPath(path[:2]) {
 		path = filepath.Join(s.Home, path[2:])
@@ -58,8 +58,8 @@ func (s Surroundings) Absolute(path string) string {
 	return path
 }
 
-// Commands lists the executables called name on PATH, in its order. What lies in
-// the working directory is no installed program, so only absolute directories count.
+// Commands lists the executables called name on PATH, in its order. Relative directories
+// are skipped, because a file in the working directory is not an installed program.
 func (s Surroundings) Commands(name string) []string {
 	var found []string
 	for _, dir := range filepath.SplitList(s.Env["PATH"]) {
@@ -71,8 +71,8 @@ func (s Surroundings) Commands(name string) []string {
 	return found
 }
 
-// Environ is this process's environment with changes applied in order, as in
-// workers.Spec. Without changes it is nil, which stands for the same.
+// Environ returns this process's environment with changes applied in order, as in
+// workers.Spec. Without changes it returns nil, which has the same meaning.
 func Environ(changes []string) []string {
 	if len(changes) == 0 {
 		return nil
@@ -91,21 +91,21 @@ func Environ(changes []string) []string {
 	return env
 }
 
-// IsPath reports whether name is meant as a path, not as a command or a version.
+// IsPath reports whether name is a path and not a command or a version.
 func IsPath(name string) bool {
 	return strings.ContainsAny(name, pathSeparators) || strings.HasPrefix(name, ".")
 }
 
-// Choose tries what each look finds, in order, until one can be used: the one that
-// inspect has no note against. It returns the candidates that were tried, of which
-// the last is the choice if ok. A candidate that has a note already is not inspected.
+// Choose tries the candidates of each look, in order, until it finds one that can be used:
+// inspect returns no note for it. It returns the candidates that it tried; the last is the
+// choice if ok. It does not inspect a candidate that has a note already.
 func Choose(looks []func() []workers.Candidate, inspect func(path string) (version, note string)) (seen []workers.Candidate, ok bool) {
 	for _, look := range looks {
 		for _, c := range look() {
 			if c.Note == "" {
 				var version string
 				if version, c.Note = inspect(c.Path); version != "" {
-					c.Version = version // else it is what the look was told
+					c.Version = version // otherwise the version that the look knew stays
 				}
 			}
 			c.Taken = c.Note == ""
@@ -117,9 +117,8 @@ func Choose(looks []func() []workers.Candidate, inspect func(path string) (versi
 	return seen, false
 }
 
-// Why words the last candidate as the choice, and the ones that exist and were
-// passed over as the reason why it is not another. Missed has those that somebody
-// asked for.
+// Why says how the last candidate was chosen, and which existing ones were passed over.
+// Missed names those that were asked for.
 func Why(seen []workers.Candidate) string {
 	last := len(seen) - 1
 	text := seen[last].Source
@@ -131,12 +130,12 @@ func Why(seen []workers.Candidate) string {
 	return text
 }
 
-// maxMissed bounds how many places Missed names: a file may ask for any number of
+// maxMissed bounds the places that Missed names, because a file may ask for any number of
 // versions.
 const maxMissed = 3
 
-// Missed says what somebody asked for and does not get, with the reasons, when the
-// last candidate is the choice; "" when nothing.
+// Missed names the candidates that were asked for and not chosen, with the reasons; ""
+// when there are none. The last candidate is the choice.
 func Missed(seen []workers.Candidate) string {
 	var missed []string
 	for _, c := range seen[:len(seen)-1] {
@@ -187,7 +186,7 @@ func Objection(path string) string {
 // when path is no link.
 func brokenLink(path string) string {
 	var last string
-	for range 40 { // as many as a kernel follows
+	for range 40 { // the kernel's own limit
 		target, err := os.Readlink(path)
 		if err != nil {
 			break

@@ -4,7 +4,7 @@ package discovery
 
 import "io/fs"
 
-// ExeSuffix is what the name of a program ends in.
+// ExeSuffix ends the name of a program file.
 const ExeSuffix = ""
 
 const (
@@ -12,10 +12,10 @@ const (
 	pathSeparators = "/"
 )
 
-// EnvName is the form in which names of environment variables are compared.
+// EnvName returns the name of an environment variable in the form for comparisons.
 func EnvName(name string) string { return name }
 
-// SamePath reports whether two clean paths are written alike, as the system sees it.
+// SamePath reports whether two clean paths are equal for this system.
 func SamePath(a, b string) bool { return a == b }
 
 func executable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }

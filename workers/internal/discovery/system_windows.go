@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ExeSuffix is what the name of a program ends in.
+// ExeSuffix ends the name of a program file.
 const ExeSuffix = ".exe"
 
 const (
@@ -13,11 +13,11 @@ const (
 	pathSeparators = `\/`
 )
 
-// EnvName is the form in which names of environment variables are compared: those
-// of Windows do not depend on case.
+// EnvName returns the name of an environment variable in the form for comparisons, which
+// ignore case on Windows.
 func EnvName(name string) string { return strings.ToUpper(name) }
 
-// SamePath reports whether two clean paths are written alike, as the system sees it.
+// SamePath reports whether two clean paths are equal for this system.
 func SamePath(a, b string) bool { return strings.EqualFold(a, b) }
 
 func executable(fs.FileInfo) bool { return true }
