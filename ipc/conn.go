@@ -10,7 +10,7 @@ import (
 // MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
 const MaxQueueBytes = 2 * MaxFrameBytes
 
-// usualFrame is room for most frames, in bytes; larger ones grow.
+// usualFrame is the first size of a frame's buffer, in bytes: enough for most.
 const usualFrame = 128
 
 // A Conn is one end of a worker's channel. Send may be called by many
@@ -23,29 +23,29 @@ type Conn struct {
 
 	trace func(from Side, m Message, bytes int) // nil when nobody wants to know; set before use
 
-	handOver  chan struct{} // tells the writer that it is its turn; at most one signal is under way
+	handOver  chan struct{} // tells the writer that it is its turn; holds one
 	closing   chan struct{} // closed by Close
 	closeOnce sync.Once
-	closeErr  error          // of closing rw; valid when closeOnce is done
+	closeErr  error          // of closing rw; valid once closeOnce is done
 	wg        sync.WaitGroup // the writer
 
 	mu     sync.Mutex
-	queue  [][]byte // frames, the first perhaps begun, that wait; guarded by mu
-	unsent int      // bytes in queue and in the hands of whoever is writing; guarded by mu
-	taken  bool     // somebody is writing, or the writer was told to; guarded by mu
-	err    error    // why nothing can be sent any more; guarded by mu
+	queue  [][]byte // waiting frames; the first may be partly written; guarded by mu
+	unsent int      // bytes in queue and of the frame that is being written; guarded by mu
+	taken  bool     // a Send is writing, or it is the writer's turn; guarded by mu
+	err    error    // the answer to every Send; guarded by mu
 }
 
-// tryWriter is what rw may offer beside Write: write as much as fits now, which
-// may be nothing, and never wait.
+// tryWriter is an rw that can write without waiting: as much as fits now, which may be
+// nothing.
 type tryWriter interface {
 	TryWrite(b []byte) (n int, err error)
 }
 
-// NewConn starts to use rw; peer is who is at its other end. Closing rw must end
-// its Read and Write, as it does for pipes and sockets. When rw has a method
-// TryWrite(b []byte) (n int, err error) that writes what fits at once, Send uses
-// it, so that a frame does not wait for another goroutine to wake up.
+// NewConn returns a Conn that uses rw; peer is the side at its other end. Closing rw must
+// end its Read and Write, as it does for pipes and sockets. If rw has a method
+// TryWrite(b []byte) (n int, err error) that writes as much as fits at once, Send uses
+// it, so that a frame does not wait for another goroutine.
 func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	c := &Conn{
 		rw:       rw,
@@ -64,11 +64,11 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 // wait; it may be called by several goroutines at a time.
 func (c *Conn) Trace(f func(from Side, m Message, bytes int)) { c.trace = f }
 
-// Send sends m, or queues it when the peer is slow; it never waits for the peer.
-// Messages arrive in the order of the calls. A message that breaks the protocol
-// is refused ([ErrTooLarge] when it is for its size), as is one beyond
-// [MaxQueueBytes] of unsent ones ([ErrQueueFull]); the connection stays good.
-// nil does not mean that the peer has read it.
+// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages
+// arrive in the order of the calls. It refuses a message that breaks the protocol
+// ([ErrTooLarge] if it is too large), and one for which the queue of [MaxQueueBytes] has
+// no room ([ErrQueueFull]); the connection stays usable. A nil error does not mean that
+// the peer has read m.
 func (c *Conn) Send(m Message) error {
 	frame, err := AppendFrame(make([]byte, 0, usualFrame), m)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Conn) Send(m Message) error {
 	return c.failure()
 }
 
-// submit puts a frame into the queue, or says that the caller is to write it.
+// submit queues a frame. If direct, it did not: the caller must write the frame itself.
 func (c *Conn) submit(frame []byte) (direct bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *Conn) submit(frame []byte) (direct bool, err error) {
 	return false, nil
 }
 
-// yield ends a direct write: n bytes were written, rest was not.
+// yield ends a direct write of n bytes. It queues rest, which was not written.
 func (c *Conn) yield(rest []byte, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,8 +133,8 @@ func (c *Conn) yield(rest []byte, n int, err error) {
 	c.handOver <- struct{}{}
 }
 
-// next is the frame for the writer to write, after n bytes of the one before
-// were written. nil means that its turn is over.
+// next returns the next frame for the writer, which has written n bytes of the one
+// before. nil means that the writer's turn is over.
 func (c *Conn) next(n int, err error) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *Conn) next(n int, err error) []byte {
 		return nil
 	}
 	frame := c.queue[0]
-	c.queue[0] = nil // or the array keeps it in memory
+	c.queue[0] = nil // otherwise the array keeps it in memory
 	c.queue = c.queue[1:]
 	return frame
 }
@@ -172,8 +172,8 @@ func (c *Conn) failure() error {
 	return c.err
 }
 
-// failLocked makes err the answer to every Send from now on, unless there is one
-// already, and drops what is queued.
+// failLocked drops the queue and makes err the answer to every Send from now on, unless
+// there is one already.
 func (c *Conn) failLocked(err error) {
 	if c.err == nil {
 		c.err = err
@@ -205,8 +205,8 @@ func (c *Conn) Receive() (Message, error) {
 	}
 }
 
-// Close closes the channel and waits for the writer; what the peer has not taken
-// until now is dropped. It ends a Receive that waits. Every call returns the same.
+// Close closes the channel, drops unsent frames, and waits for the writer. It ends a
+// Receive that waits. Every call returns the same error.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		c.mu.Lock()

@@ -328,7 +328,7 @@ func TestConn_PeerThatIsGoneThenSendSaysSo(t *testing.T) {
 	}
 }
 
-// pipes is a channel of two one-way pipes, as between supervisor and worker.
+// pipes returns a channel of two one-way pipes, as between supervisor and worker.
 func pipes(t testing.TB) (ours, theirs *duplex) {
 	t.Helper()
 	r1, w1, err := os.Pipe()

@@ -2,9 +2,8 @@
 // and the connection that carries them. docs/protocol.md describes it for
 // workers in any language, schema.json for programs.
 //
-// What a message means for a turn is not here: the package judges each frame by
-// itself, never the order of frames. Neither are the pipes: whoever starts the
-// worker hands over an open channel.
+// The package judges each frame by itself, never the order of frames or their effect on
+// a turn. It does not make the channel either: the caller hands over an open one.
 //
 //	conn := ipc.NewConn(channel, ipc.FromWorker)
 //	defer conn.Close()
@@ -15,12 +14,12 @@
 // # Goroutines
 //
 //	name     started by   ends when         owns
-//	writer   NewConn      Close is called   writing what Send could not at once
+//	writer   NewConn      Close is called   writing what Send could not write at once
 //
 // Close waits for it. Receive runs in the caller's goroutine.
 //
 // # Units
 //
 // Sizes are bytes. A turn, wait, seq, mark or id is an ordinal of its own kind;
-// message.go says for each from where it counts.
+// message.go says where each begins to count.
 package ipc

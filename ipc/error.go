@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// Why a message was not sent. Nothing of it is on the channel then.
+// Errors of Send. No part of the message is on the channel then.
 var (
 	// ErrTooLarge means that a message, or a field of it, is over its bound.
 	ErrTooLarge = errors.New("ipc: too large")
 
-	// ErrQueueFull means that the peer has not read for long and
-	// [MaxQueueBytes] are waiting. It may be sent again later.
+	// ErrQueueFull means that the peer does not read and [MaxQueueBytes] are waiting.
+	// The message may be sent again later.
 	ErrQueueFull = errors.New("ipc: the peer does not read, and the queue of unsent frames is full: try again later, or end it")
 
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("ipc: the connection is closed")
 )
 
-// A ProtocolError is a frame that breaks the protocol. The channel is of no use
-// after it: whoever sent that may send anything.
+// A ProtocolError reports a frame that breaks the protocol. The channel must not be used
+// after it, because its peer cannot be trusted.
 type ProtocolError struct {
-	Type     string // of the frame; "" when that is what is wrong
+	Type     string // of the frame; "" when the type itself is wrong
 	Reason   string // "field outcome: unknown value"
-	Offender string // where it stands, printable, at most maxOffender bytes and "…"; "" when it may hold a secret
+	Offender string // the wrong part, printable, at most maxOffender bytes and "…"; "" when it may hold a secret
 }
 
-// Error is one line.
+// Error returns one line.
 func (e *ProtocolError) Error() string {
 	text := "ipc: protocol error"
 	if e.Type != "" {

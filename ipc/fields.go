@@ -1,8 +1,8 @@
 package ipc
 
-// Each fields method lists a message's fields with their bounds, once for
-// reading and writing, in the order in which they are written. schema.json says
-// the same; a test compares the two.
+// Each fields method lists a message's fields with their bounds, in the order in which
+// they are written. Reading and writing both use the list. schema.json says the same; a
+// test compares the two.
 
 func (m *TurnStart) fields(w *walk) {
 	w.uint("turn", &m.Turn, required, 1)
@@ -99,7 +99,7 @@ func (m *StdinWait) fields(w *walk) {
 }
 
 func (m *Idle) fields(w *walk) {
-	failure := optional // what only a turn that did not end well has
+	failure := optional // the fields of a turn that did not end well
 	if m.Outcome == OutcomeOK {
 		failure = forbidden
 	}

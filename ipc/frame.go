@@ -11,13 +11,13 @@ import (
 // A Side is one of the two ends of the channel.
 type Side uint8
 
-// The two ends, as the origin of a frame.
+// The two sides that a frame can come from.
 const (
 	FromSupervisor Side = iota + 1
 	FromWorker
 )
 
-// String is the side's name in schema.json.
+// String returns the side's name in schema.json.
 func (s Side) String() string {
 	switch s {
 	case FromSupervisor:
@@ -31,9 +31,8 @@ func (s Side) String() string {
 // headerBytes is the size of the length field of a frame.
 const headerBytes = 4
 
-// AppendFrame appends m as a frame, its length field included. It fails, and
-// returns dst as it was, when m breaks the protocol; the error is [ErrTooLarge]
-// when that is for its size.
+// AppendFrame appends m as a frame, including its length field. If m breaks the protocol,
+// it fails and returns dst unchanged; the error is [ErrTooLarge] if m is too large.
 func AppendFrame(dst []byte, m Message) ([]byte, error) {
 	if m == nil {
 		return dst, errors.New("ipc: there is no message to send")
@@ -57,9 +56,8 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 	return out.buf, nil
 }
 
-// Decode reads the payload of one frame, the length field excluded, that the
-// side from has sent. The message shares no memory with payload. The error is a
-// [*ProtocolError].
+// Decode reads the payload of one frame from the given side, without its length field.
+// The message shares no memory with payload. The error is a [*ProtocolError].
 func Decode(payload []byte, from Side) (Message, error) {
 	in := &input{payload: payload}
 	name, err := in.messageType()
@@ -91,7 +89,7 @@ func Decode(payload []byte, from Side) (Message, error) {
 	return nil, &ProtocolError{Type: string(name), Reason: w.err.Error(), Offender: offender}
 }
 
-// An appender is the writer that the msgpack encoder wants.
+// An appender is a writer for the msgpack encoder.
 type appender struct{ buf []byte }
 
 func (a *appender) Write(b []byte) (int, error) {

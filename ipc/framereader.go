@@ -11,28 +11,28 @@ const (
 	// for a session in which little happens.
 	firstBuffer = 4 << 10
 
-	// keptBuffer is the largest one, in bytes, that is kept for the next frame:
-	// enough for a full output frame and half of the next.
+	// keptBuffer bounds the buffer that is kept for the next frame, in bytes: enough
+	// for a full output frame and half of the next.
 	keptBuffer = 128 << 10
 
-	// maxRead is the most that is asked for at once, in bytes: what pipes hold. Some
-	// systems take their time for more, whether it comes or not.
+	// maxRead bounds one read, in bytes, by the size of a pipe. Some systems are slow
+	// when asked for more, even if less comes.
 	maxRead = 64 << 10
 
-	// maxEmptyReads is how often in a row a reader may return nothing at all.
+	// maxEmptyReads bounds how often in a row a reader may return nothing.
 	maxEmptyReads = 100
 )
 
-// A frameReader cuts a stream of bytes into payloads. Its buffer grows with the
-// bytes that have arrived, whatever a length field announces.
+// A frameReader cuts a stream of bytes into payloads. Its buffer grows with the bytes
+// that have arrived, not with the length that a frame claims.
 type frameReader struct {
 	r          io.Reader
 	buf        []byte
-	start, end int   // what was read and is not consumed is buf[start:end]
+	start, end int   // buf[start:end] was read and is not consumed
 	err        error // the end; every later call returns it
 }
 
-// next is the payload of the next frame. It is valid until the call after.
+// next returns the payload of the next frame. It is valid until the next call.
 func (f *frameReader) next() ([]byte, error) {
 	f.shrink()
 	for f.err == nil {
@@ -73,7 +73,7 @@ func (f *frameReader) fill(want int) {
 		f.end += n
 		switch {
 		case n > 0:
-			return // an error that came with it comes again
+			return // the next read returns the same error again
 		case err == io.EOF && f.start < f.end:
 			f.err = io.ErrUnexpectedEOF
 			return
@@ -88,8 +88,8 @@ func (f *frameReader) fill(want int) {
 	f.err = fmt.Errorf("ipc: receive: %w", io.ErrNoProgress)
 }
 
-// makeRoom moves what is there to the front, or else to a buffer of twice the
-// size; one larger than keptBuffer is not larger than the frame.
+// makeRoom moves the unconsumed bytes to the front, or to a buffer of twice the size. A
+// buffer above keptBuffer is exactly as large as the frame.
 func (f *frameReader) makeRoom(want int) {
 	to := f.buf
 	if f.start == 0 {

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// An input reads one payload, value by value. It takes what the protocol allows and
-// nothing else: a value of another kind, a length that the payload does not have, and
-// what is nested too deep are errors. ADR 50 says why no library does this.
+// An input reads one payload, value by value. It accepts only what the protocol allows: a
+// value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
+// says why no library does this.
 type input struct {
 	payload []byte
 	at      int // where the next value begins
@@ -22,7 +22,7 @@ var (
 	errDepth     = fmt.Errorf("nested deeper than %d", MaxDepth)
 )
 
-// kind is what a value is, whatever the width of its encoding.
+// kind is the kind of a value, for all widths of its encoding.
 type kind string
 
 const (
@@ -39,12 +39,12 @@ const (
 	kindInvalid   kind = "an invalid byte"
 )
 
-// A head is how a value begins: all of it, or its size.
+// A head is the beginning of a value: all of it, or its size.
 type head struct {
 	kind kind
 
-	// n is the number itself, a signed one as int64 and a floating-point one by its
-	// bits; 1 for true; or how many bytes, values or pairs follow.
+	// n is the number itself (a signed one as int64, a floating-point one by its bits),
+	// 1 for true, or the number of bytes, values or pairs that follow.
 	n uint64
 }
 
@@ -177,18 +177,18 @@ func (in *input) text() (string, error) {
 	return string(b), err
 }
 
-// textBytes is text without the copy: a part of the payload.
+// textBytes returns text without the copy: a part of the payload.
 func (in *input) textBytes() ([]byte, error) {
 	return in.sized(kindText)
 }
 
-// bytes takes binary; it is copied. None at all is nil.
+// bytes takes binary, as a copy. An empty one is nil.
 func (in *input) bytes() ([]byte, error) {
 	b, err := in.sized(kindBytes)
 	return append([]byte(nil), b...), err
 }
 
-// sized is the content of text or binary: a part of the payload.
+// sized returns the content of text or binary: a part of the payload.
 func (in *input) sized(k kind) ([]byte, error) {
 	n, err := in.want(k)
 	if err != nil {
@@ -197,7 +197,7 @@ func (in *input) sized(k kind) ([]byte, error) {
 	return in.take(n)
 }
 
-// take is the next n bytes.
+// take returns the next n bytes.
 func (in *input) take(n uint64) ([]byte, error) {
 	if n > uint64(len(in.payload)-in.at) {
 		return nil, errTruncated
@@ -237,7 +237,7 @@ func (in *input) mapLen() (int, error) {
 	return count(n), err
 }
 
-// count is n as an int, which may have 32 bits; no frame holds so many values.
+// count returns n as an int, which may have 32 bits; no frame holds so many values.
 func count(n uint64) int { return int(min(n, math.MaxInt32)) }
 
 // key takes the name of a field: a part of the payload.
@@ -253,7 +253,7 @@ func (in *input) key() ([]byte, error) {
 	return b, nil
 }
 
-// skip passes over one value that depth arrays and maps are around.
+// skip skips one value, which is inside depth arrays and maps.
 func (in *input) skip(depth int) error {
 	h, err := in.head()
 	if err != nil {
@@ -281,7 +281,7 @@ func (in *input) skip(depth int) error {
 	return err
 }
 
-// messageType is the value of the field "type", wherever it stands: a part of the
+// messageType returns the value of the field "type", at any position: a part of the
 // payload.
 func (in *input) messageType() ([]byte, error) {
 	n, err := in.mapLen()

@@ -1,8 +1,8 @@
 package ipc
 
-// Bounds of the protocol. A value outside them is a [ProtocolError] on the
-// receiving side and [ErrTooLarge] on the sending side. Text that is not listed
-// under MaxTextBytes (Query.Text, InputLine.Text) is bounded by the frame.
+// Bounds of the protocol. A value outside them is a [ProtocolError] for the receiver
+// and [ErrTooLarge] for the sender. Query.Text and InputLine.Text are bounded only by
+// the frame.
 const (
 	ProtocolName    = "turnstone-worker"
 	ProtocolVersion = 1
@@ -17,7 +17,7 @@ const (
 	MaxDepth       = 16       // arrays and maps within each other, the message itself included
 )
 
-// A Message is one frame's meaning: one of the structs of this package, by value.
+// A Message is the content of one frame: one of the structs of this package, by value.
 type Message interface {
 	// Type is the value of the frame's "type" field.
 	Type() string
@@ -46,7 +46,7 @@ type (
 		Level uint8  // 1, or 2 for one that user code cannot swallow
 	}
 
-	// Query asks about text, or about what there is, while idle. It is never a turn.
+	// Query asks an idle worker about text or variables. It is never a turn.
 	Query struct {
 		ID     uint64
 		Kind   QueryKind
@@ -60,8 +60,8 @@ type (
 	}
 )
 
-// Worker to supervisor. Mark, where present, is the number of the marker that
-// stands in the terminal stream where the frame belongs; 0 means no marker.
+// Worker to supervisor. Mark is the number of the marker that shows where in the
+// terminal stream the frame belongs; 0 means no marker.
 type (
 	// WorkerReady is the first frame.
 	WorkerReady struct {
@@ -70,7 +70,7 @@ type (
 		Capabilities Capabilities
 	}
 
-	// Output is bytes that the runtime wrote.
+	// Output carries bytes that the runtime wrote.
 	Output struct {
 		Stream Stream
 		Data   []byte // at most MaxOutputBytes, any bytes
@@ -87,13 +87,13 @@ type (
 		Mark   uint64
 	}
 
-	// InputLine says that a line was handed to the runtime here. It is never an echo.
+	// InputLine marks where a line was handed to the runtime. It is never an echo.
 	InputLine struct {
 		Turn   uint64
 		Prompt string
 		Text   string // empty when Secret
 		Secret bool
-		Line   uint64 // of the turn's input that it is; 0: it answers a StdinWait
+		Line   uint64 // its line of the turn's input; 0: it answers a StdinWait
 		Mark   uint64
 	}
 
@@ -124,7 +124,7 @@ type (
 		Result InterruptResult
 	}
 
-	// Sigint says who handles SIGINT from here on.
+	// Sigint says which side handles SIGINT from now on.
 	Sigint struct {
 		Owner SigintOwner
 	}
@@ -157,7 +157,7 @@ type (
 	}
 )
 
-// Protocol names what the worker speaks.
+// Protocol names the protocol version that the worker speaks.
 type Protocol struct {
 	Name    string
 	Version uint64
@@ -173,7 +173,7 @@ type Worker struct {
 	PID            uint64
 }
 
-// Capabilities is what a worker offers beyond the minimum.
+// Capabilities lists what a worker offers beyond the minimum.
 type Capabilities struct {
 	Images    bool
 	Fence     bool // text in-band on the terminal, frames carry marks
@@ -182,12 +182,12 @@ type Capabilities struct {
 	Interrupt InterruptMode
 }
 
-// A Variable is a name that user code has made, and what it stands for.
+// A Variable is a name that user code has defined, and its value in short.
 type Variable struct {
 	Name  string
 	Type  string
 	Shape string // as the language counts: "12", "(3, 4)"; empty when it has none
-	Bytes uint64 // what the value itself takes; 0 when unknown
+	Bytes uint64 // size of the value itself; 0 when unknown
 }
 
 // RuntimeError is the language's own error that ended a turn.
@@ -255,7 +255,7 @@ const (
 	EndProtocolError EndReason = "protocol_error"
 )
 
-// MarkOf is the number of a message's marker in the terminal; 0 when it has none.
+// MarkOf returns the number of a message's marker in the terminal; 0 when it has none.
 func MarkOf(m Message) uint64 {
 	switch m := m.(type) {
 	case Output:

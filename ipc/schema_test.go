@@ -76,7 +76,7 @@ func readSchema(t testing.TB) schemaFile {
 	return s
 }
 
-// everyMessage is one of each message.
+// everyMessage returns one of each message.
 func everyMessage() []ipc.Message {
 	return []ipc.Message{
 		ipc.TurnStart{}, ipc.TurnInput{}, ipc.Interrupt{}, ipc.Query{}, ipc.Shutdown{},
@@ -243,7 +243,7 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 	}
 }
 
-// sample is a message in which every field is there and good.
+// sample returns a message in which every field is there and good.
 func sample(fields map[string]fieldSchema) map[string]any {
 	m := map[string]any{}
 	for name, f := range fields {
@@ -279,7 +279,7 @@ func sampleValue(f fieldSchema) any {
 	return sized(f.Type, 1)
 }
 
-// items is a list of n good values.
+// items returns a list of n good values.
 func items(f fieldSchema, n int) any {
 	if f.Type == "texts" {
 		return make([]string, n)

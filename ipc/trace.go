@@ -2,8 +2,8 @@ package ipc
 
 import "log/slog"
 
-// Attrs are what a log may have of a message: its numbers, and how long its texts and
-// bytes are. Text and bytes themselves are the user's, and may be secret.
+// Attrs returns the parts of a message that a log may have: its numbers, and the lengths
+// of its texts and bytes, which may be secret themselves.
 func Attrs(m Message) []slog.Attr {
 	var told []slog.Attr
 	w := walk{purpose: describing, told: &told}

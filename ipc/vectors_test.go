@@ -235,7 +235,7 @@ func eachField(prefix string, fields map[string]any, do func(string, any)) {
 	}
 }
 
-// expected is a vector's message in the form of normal.
+// expected returns a vector's message in the form of normal.
 func expected(t testing.TB, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -284,7 +284,7 @@ func normal(v any) any {
 	return "number " + text
 }
 
-// meaningOf is m in the form of normal, by the field names of the wire.
+// meaningOf returns m in the form of normal, by the field names of the wire.
 func meaningOf(m ipc.Message) any {
 	out := structMeaning(reflect.ValueOf(m))
 	out["type"] = m.Type()
@@ -347,7 +347,7 @@ func leftOut(v reflect.Value, name string) bool {
 	return false
 }
 
-// wireName is the name of a Go field on the wire: GraceMS is grace_ms.
+// wireName returns the name of a Go field on the wire: GraceMS is grace_ms.
 func wireName(name string) string {
 	var out strings.Builder
 	upper := func(i int) bool { return i >= 0 && i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }

@@ -11,16 +11,15 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// A walk goes through the fields of a message for one purpose after the other,
-// so that a message lists its fields in one place for all of them. After the
-// first error it does nothing more.
+// A walk visits the fields of a message, once for each purpose, so that a message lists
+// its fields in one place for all of them. After the first error it does nothing more.
 type walk struct {
 	purpose purpose
-	enc     *msgpack.Encoder // where fields are written to
-	in      *input           // where fields are read from
+	enc     *msgpack.Encoder // for writing
+	in      *input           // for reading
 	err     error            // the first; it names the field
 	told    *[]slog.Attr     // where fields are described
-	list                     // where the walk is
+	list                     // the current map
 }
 
 // A list is the state of a walk in the fields of one map.
@@ -29,7 +28,7 @@ type list struct {
 	depth int    // maps around the fields
 	index int    // of the next field to visit
 	count int    // counting: fields to write
-	key   []byte // reading: the name that comes next
+	key   []byte // reading: the next name
 	known bool   // reading: the list has that name
 	seen  uint32 // reading: bit i is set when field i was read
 }
@@ -44,13 +43,13 @@ const (
 	describing                // tell what a log may have of each
 )
 
-// A need says when a field is there.
+// A need says when a field is present.
 type need uint8
 
 const (
 	required  need = iota
 	optional       // not written when zero; may be read as zero
-	forbidden      // by the value of another field
+	forbidden      // because of the value of another field
 )
 
 // fielded is a message, or an object in one.
@@ -101,8 +100,7 @@ func (w *walk) read(m fielded) {
 	m.fields(w)
 }
 
-// check records that the field called name is wrong, if err says so. No name
-// means the map that the walk is in.
+// check records err, if any, as an error of the field called name; "" is the map itself.
 func (w *walk) check(name string, err error) {
 	if err == nil || w.err != nil {
 		return
@@ -113,8 +111,8 @@ func (w *walk) check(name string, err error) {
 	}
 }
 
-// visit steps on to the field called name and reports whether its value is to be
-// written or read now. present says whether an optional field would be written.
+// visit moves on to the field called name and reports whether its value must be written
+// or read now. present says whether an optional field would be written.
 func (w *walk) visit(name string, need need, present bool) bool {
 	if w.err != nil {
 		return false
@@ -186,7 +184,7 @@ func transfer[T any](w *walk, name string, p *T, check func(T) error,
 	w.check(name, err)
 }
 
-// tag is the field whose value is known beforehand.
+// tag visits the field with this known value.
 func (w *walk) tag(name, value string) {
 	switch {
 	case !w.visit(name, required, true):
@@ -211,7 +209,7 @@ func (w *walk) uint(name string, p *uint64, need need, least uint64) {
 	transfer(w, name, p, check, (*input).uint, (*msgpack.Encoder).EncodeUint)
 }
 
-// level is an unsigned integer from 1 to 2.
+// level visits an unsigned integer from 1 to 2.
 func (w *walk) level(name string, p *uint8) {
 	if !w.visit(name, required, true) {
 		return
@@ -259,14 +257,14 @@ func (w *walk) numberOrNil(name string, p **float64) {
 	transfer(w, name, *p, finite, (*input).number, (*msgpack.Encoder).EncodeFloat64)
 }
 
-// text is UTF-8 of at most limit bytes.
+// text visits UTF-8 of at most limit bytes.
 func (w *walk) text(name string, p *string, need need, limit int) {
 	if w.visit(name, need, *p != "") {
 		transfer(w, name, p, textCheck(limit), (*input).text, (*msgpack.Encoder).EncodeString)
 	}
 }
 
-// bytes is at most limit bytes of any value.
+// bytes visits at most limit bytes of any value.
 func (w *walk) bytes(name string, p *[]byte, limit int) {
 	if !w.visit(name, required, true) {
 		return
@@ -275,7 +273,7 @@ func (w *walk) bytes(name string, p *[]byte, limit int) {
 	transfer(w, name, p, check, (*input).bytes, encodeBytes)
 }
 
-// texts is at most most texts of at most limit bytes each.
+// texts visits at most most texts of at most limit bytes each.
 func (w *walk) texts(name string, p *[]string, most, limit int) {
 	if !w.visit(name, optional, len(*p) > 0) {
 		return
@@ -296,7 +294,7 @@ func (w *walk) texts(name string, p *[]string, most, limit int) {
 	transfer(w, name, p, check, read, encodeTexts)
 }
 
-// enum is a text that is one of allowed.
+// enum visits a text that is one of allowed.
 func enum[T ~string](w *walk, name string, p *T, allowed ...T) {
 	if !w.visit(name, required, true) {
 		return
@@ -338,8 +336,8 @@ func (w *walk) object(name string, m fielded) {
 	}
 }
 
-// nested reads or writes an object in the field that was just visited, deeper by
-// so many maps and arrays.
+// nested reads or writes an object in the field that was just visited. The object is
+// deeper by this many maps and arrays.
 func (w *walk) nested(name string, m fielded, deeper int) {
 	purpose, outer := w.purpose, w.list
 	w.list = list{path: w.path + name + ".", depth: w.depth + deeper}
@@ -364,7 +362,7 @@ func objectOrNil[T any, P interface {
 	w.nested(name, *p, 1)
 }
 
-// objects is at most most maps, each with the fields of T.
+// objects visits at most most maps, each with the fields of T.
 func objects[T any, P interface {
 	*T
 	fielded
@@ -416,7 +414,7 @@ func checkSize(size, limit int, unit string) error {
 	return nil
 }
 
-// A sizeError is ErrTooLarge with the numbers.
+// A sizeError is ErrTooLarge with its numbers.
 type sizeError struct {
 	size, limit int
 	unit        string
