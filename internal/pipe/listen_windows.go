@@ -145,7 +145,7 @@ func (l *Listener) instance(disposition uint32) (h windows.Handle, err error) {
 	return h, nil
 }
 
-// Addr is the name of the pipe.
+// Addr returns the name of the pipe.
 func (l *Listener) Addr() net.Addr { return address(l.name) }
 
 // Accept waits for a client. After Close it fails with [net.ErrClosed]; after any

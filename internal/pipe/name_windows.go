@@ -14,7 +14,7 @@ const prefix = `\\.\pipe\`
 // maxName is what the system takes, prefix included.
 const maxName = 256
 
-// Default is the name of the pipe of this user's daemon, whatever session of the
+// Default returns the name of the pipe of this user's daemon, whatever session of the
 // desktop they are in.
 func Default() string {
 	user, err := self()
@@ -33,7 +33,7 @@ func check(name string) error {
 	return nil
 }
 
-// self is the user of this process, elevated or not.
+// self returns the user of this process, elevated or not.
 func self() (*windows.SID, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // patience bounds every wait.
 const patience = 30 * time.Second
 
-// name is a pipe of the test's own.
+// name returns a pipe of the test's own.
 func name(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%s`, os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
@@ -73,7 +73,7 @@ func dial(t *testing.T, name string) net.Conn {
 	return c
 }
 
-// pair is a connection: the client's end, and the listener's.
+// pair returns a connection: the client's end, and the listener's.
 func pair(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	l := listen(t, name(t))

@@ -95,14 +95,14 @@ func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 	}
 }
 
-// Info is the session's, for a terminal.
+// Info returns the session's, for a terminal.
 func (a attached) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
 	i.Prompt, i.Wait = plainText(i.Prompt), plainWait(i.Wait)
 	return i, err
 }
 
-// plainWait is a wait that a terminal may be shown.
+// plainWait returns a wait that a terminal may be shown.
 func plainWait(w *session.Wait) *session.Wait {
 	if w == nil {
 		return nil

@@ -102,7 +102,7 @@ func (b *bar) draw() {
 	b.shown = true
 }
 
-// barLine is what a bar shows, in at most width characters.
+// barLine returns what a bar shows, in at most width characters.
 func barLine(title string, done, total int64, message string, since time.Duration, width int) string {
 	line := title
 	if total > 0 {

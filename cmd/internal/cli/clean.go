@@ -32,7 +32,7 @@ const (
 // maxSequence bounds a control sequence; what is longer is none.
 const maxSequence = 64
 
-// clean is the next piece without what has to go.
+// clean returns the next piece without what has to go.
 func (c *cleaner) clean(b []byte) []byte {
 	if len(c.part) > 0 {
 		b = append(c.part, b...)
@@ -116,10 +116,10 @@ func isHarmless(r rune) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
-// plainText is a whole text without what has to go.
+// plainText returns a whole text without what has to go.
 func plainText(s string) string { return string(new(cleaner).clean([]byte(s))) }
 
-// plainLine is a name or a prompt: one line, without colours either.
+// plainLine returns a name or a prompt: one line, without colours either.
 func plainLine(s string) string {
 	c := cleaner{bare: true}
 	return strings.Map(func(r rune) rune {
@@ -130,7 +130,7 @@ func plainLine(s string) string {
 	}, string(c.clean([]byte(s))))
 }
 
-// event is an event whose text a terminal may be shown.
+// event returns an event whose text a terminal may be shown.
 func (c *cleaner) event(e timeline.Event) timeline.Event {
 	switch b := e.Body.(type) {
 	case timeline.Text:

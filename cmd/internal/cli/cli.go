@@ -79,13 +79,13 @@ func commandNamed(name string) (command, bool) {
 	return all[i], true
 }
 
-// oneLine is an error's text without what repeats the program's name.
+// oneLine returns an error's text without what repeats the program's name.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// newFlags is a flag set that says nothing by itself.
+// newFlags returns a flag set that says nothing by itself.
 func newFlags(name string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -115,7 +115,7 @@ var habits = map[string]string{
 	"f": "a file is given by its name alone",
 }
 
-// inOurWords is what package flag says of a command line, as this program says it.
+// inOurWords returns what package flag says of a command line, as this program says it.
 func inOurWords(f *flag.FlagSet, err error) string {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
@@ -136,7 +136,7 @@ func inOurWords(f *flag.FlagSet, err error) string {
 	return text
 }
 
-// dashed is an option as people type it.
+// dashed returns an option as people type it.
 func dashed(name string) string {
 	if len(name) == 1 && name != "r" { // that is a whole word, as python is
 		return "-" + name
@@ -165,7 +165,7 @@ func nothingAfter(f *flag.FlagSet) error {
 	return nil
 }
 
-// nearest is the name that is most like a misspelled one; "" when none is.
+// nearest returns the name that is most like a misspelled one; "" when none is.
 func nearest(name string, names []string) string {
 	best, least := "", 3 // more than two slips are another word
 	for _, n := range names {

@@ -16,7 +16,7 @@ import (
 //go:embed completion/*
 var completionScripts embed.FS
 
-// shellNames are the shells that repl completion is for.
+// shellNames returns the shells that repl completion is for.
 func shellNames() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
 // completionTime bounds asking the daemon for names: somebody waits for a key.
@@ -55,7 +55,7 @@ func completion(f *flag.FlagSet) action {
 // that the shell finds.
 type offer struct{ word, says string }
 
-// complete is what can stand for a word behind those before it.
+// complete returns what can stand for a word behind those before it.
 func complete(before []string, word string) []offer {
 	c, first := commands()[0], len(before) == 0
 	if !first {
@@ -154,7 +154,7 @@ func (l *line) passes(placeholder string) bool {
 	return strings.Contains(l.command.args, placeholder+" [ARG ...]")
 }
 
-// next is the placeholder of the argument that comes next; "" for none.
+// next returns the placeholder of the argument that comes next; "" for none.
 func (l *line) next() string { return l.argument(l.given) }
 
 func (l *line) argument(at int) string {
@@ -168,7 +168,7 @@ func (l *line) argument(at int) string {
 	return ""
 }
 
-// values are what can stand for a placeholder: words in lower case are themselves.
+// values returns what can stand for a placeholder: words in lower case are themselves.
 func (l *line) values(placeholder string) []offer {
 	var found []offer
 	switch placeholder {
@@ -194,7 +194,7 @@ func (l *line) values(placeholder string) []offer {
 	return found
 }
 
-// sessions are the daemon's, if one answers soon.
+// sessions returns the daemon's, if one answers soon.
 func (l *line) sessions() []offer {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()

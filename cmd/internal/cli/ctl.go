@@ -85,7 +85,7 @@ type daemonStatus struct {
 	IdleMS int64 `json:"idle_ms"`
 }
 
-// text is the status for a person.
+// text returns the status for a person.
 func (i daemonStatus) text(socket string) string {
 	var p page
 	p.line("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))

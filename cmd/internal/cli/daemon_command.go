@@ -71,11 +71,11 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	return status, err
 }
 
-// commandAuthor is how a command's turns are recorded: it may be run by a script
+// commandAuthor returns how a command's turns are recorded: it may be run by a script
 // while the person that it belongs to looks on.
 func commandAuthor(command string) string { return author() + " (" + command + ")" }
 
-// author is how this person's turns are recorded.
+// author returns how this person's turns are recorded.
 func author() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username

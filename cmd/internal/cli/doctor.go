@@ -97,7 +97,7 @@ func doctor(f *flag.FlagSet) action {
 
 }
 
-// languages are those that are chosen, and all when none is.
+// languages returns those that are chosen, and all when none is.
 func (c choice) languages() (asked []language, named bool, err error) {
 	if c.lang != "" {
 		l, err := languageNamed(c.lang)

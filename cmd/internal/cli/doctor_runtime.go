@@ -151,7 +151,7 @@ func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
 	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
 }
 
-// deathOf is how the runtime ended, with what it said last: a loader, for one,
+// deathOf returns how the runtime ended, with what it said last: a loader, for one,
 // names the library that it misses.
 func deathOf(reply session.Reply) string {
 	end := terminal.LastEnd(reply)
@@ -259,7 +259,7 @@ func (p patient) end(ctx context.Context) (string, error) {
 	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), milliseconds(time.Since(began))), nil
 }
 
-// milliseconds is d as people compare it: "0.21 ms".
+// milliseconds returns d as people compare it: "0.21 ms".
 func milliseconds(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	if ms < 10 {

@@ -89,7 +89,7 @@ func seccomp() fact {
 	return fact{Name: "seccomp filters", Available: true, Detail: strings.TrimSpace(string(actions))}
 }
 
-// resourceLimits are those in force now, which sessions inherit.
+// resourceLimits returns those in force now, which sessions inherit.
 func resourceLimits() fact {
 	f := fact{Name: "resource limits", Available: true}
 	var parts []string

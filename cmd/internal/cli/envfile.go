@@ -43,7 +43,7 @@ func readEnvFile(path string) ([]string, error) {
 	return env, nil
 }
 
-// envLine is a line as "K=V"; "" when it has none.
+// envLine returns a line as "K=V"; "" when it has none.
 func envLine(line string) (string, error) {
 	if line == "" || line[0] == '#' {
 		return "", nil

@@ -103,7 +103,7 @@ const (
 	statusWaiting = 5
 )
 
-// replyStatus is the exit status for a reply: an error of the code's is a failure.
+// replyStatus returns the exit status for a reply: an error of the code's is a failure.
 func replyStatus(reply session.Reply) int {
 	switch reply.Outcome {
 	case timeline.OutcomeError, timeline.OutcomeEnded:

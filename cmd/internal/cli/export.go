@@ -53,7 +53,7 @@ func exportFrom(f *flag.FlagSet) action {
 
 }
 
-// past is what has happened in a session so far. lost is why it ended early.
+// past returns what has happened in a session so far. lost is why it ended early.
 func past(ctx context.Context, c *client.Client, session string, lost *error) iter.Seq[timeline.Event] {
 	return func(yield func(timeline.Event) bool) {
 		w, err := c.Subscribe(ctx, client.SubscribeParams{Session: session})

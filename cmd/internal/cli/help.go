@@ -52,7 +52,7 @@ func help(f *flag.FlagSet) action {
 	}
 }
 
-// topicText is a page, or what there is to know of a command.
+// topicText returns a page, or what there is to know of a command.
 func topicText(topic string) (string, error) {
 	if slices.Contains([]string{pageRepl, pageCommands, pageSessions}, topic) {
 		return pageText(topic)
@@ -80,7 +80,7 @@ func showPage(s streams, c command) (int, error) {
 	return statusDone, err
 }
 
-// pageText is a page: what a person wrote, with the lists and figures that are the
+// pageText returns a page: what a person wrote, with the lists and figures that are the
 // code's own.
 func pageText(page string) (string, error) {
 	if page == pageCommands {
@@ -95,7 +95,7 @@ func pageText(page string) (string, error) {
 	).Replace(string(text)), err
 }
 
-// commandsPage is every command in a line or two.
+// commandsPage returns every command in a line or two.
 func commandsPage() string {
 	var b strings.Builder
 	b.WriteString("Every command. repl help COMMAND, or repl COMMAND --help, has the flags of one.\n")
@@ -105,7 +105,7 @@ func commandsPage() string {
 	return b.String()
 }
 
-// commandList is the commands of a group.
+// commandList returns the commands of a group.
 func commandList(group string) string {
 	var b strings.Builder
 	for _, c := range commands() {
@@ -116,7 +116,7 @@ func commandList(group string) string {
 	return b.String()
 }
 
-// page is all that there is to know of a command, for a terminal.
+// page returns all that there is to know of a command, for a terminal.
 func (c command) page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", c.usage(), c.says)
@@ -135,7 +135,7 @@ func (c command) page() string {
 	return b.String()
 }
 
-// entry is a term and what it means, in lines of 80 characters. What it means begins
+// entry returns a term and what it means, in lines of 80 characters. What it means begins
 // at a column, on the next line if the term reaches there.
 func entry(term, means string, column int) string {
 	lines := strings.ReplaceAll(filled(means, 80-column), "\n", "\n"+strings.Repeat(" ", column))
@@ -145,7 +145,7 @@ func entry(term, means string, column int) string {
 	return fmt.Sprintf("%-*s%s\n", column, term, lines)
 }
 
-// filled is a text in lines of at most width characters.
+// filled returns a text in lines of at most width characters.
 func filled(text string, width int) string {
 	var b strings.Builder
 	at := 0
@@ -165,7 +165,7 @@ func filled(text string, width int) string {
 	return b.String()
 }
 
-// hours is a duration as people write it: "24 hours", "15 minutes".
+// hours returns a duration as people write it: "24 hours", "15 minutes".
 func hours(d time.Duration) string {
 	n, unit := int(d/time.Minute), "minute"
 	if d >= time.Hour {
@@ -177,7 +177,7 @@ func hours(d time.Duration) string {
 	return fmt.Sprintf("%d %s", n, unit)
 }
 
-// commandsMarkdown is docs/commands.md.
+// commandsMarkdown returns docs/commands.md.
 func commandsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n`repl help --markdown` prints this page.\n")
@@ -202,7 +202,7 @@ func commandsMarkdown() string {
 	return b.String()
 }
 
-// manual is the manual page, in roff.
+// manual returns the manual page, in roff.
 func manual() (string, error) {
 	var b strings.Builder
 	b.WriteString(".TH REPL 1 \"\" \"Turnstone " + programVersion() + "\"\n.SH NAME\nrepl \\- keep language sessions alive\n.SH SYNOPSIS\n")
@@ -232,7 +232,7 @@ func manual() (string, error) {
 	return b.String(), nil
 }
 
-// roff is a text as lines in which nothing is a request or an escape.
+// roff returns a text as lines in which nothing is a request or an escape.
 func roff(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -152,7 +152,7 @@ func (i *installation) choose(names []string) error {
 	return nil
 }
 
-// serverArgs are the arguments with which a client starts the server: what was
+// serverArgs returns the arguments with which a client starts the server: what was
 // chosen now in f, with paths that do not depend on where the client stands.
 func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 	asked, _, err := c.languages()
@@ -267,7 +267,7 @@ func (i *installation) print(out io.Writer, r install.Report) {
 	}
 }
 
-// absolute is a path of this machine that the entry names; "" when there is none.
+// absolute returns a path of this machine that the entry names; "" when there is none.
 func (i *installation) absolute() string {
 	for _, word := range append([]string{i.server.Command}, i.server.Args...) {
 		if filepath.IsAbs(word) {
@@ -277,7 +277,7 @@ func (i *installation) absolute() string {
 	return ""
 }
 
-// shellWord is a word as it can be pasted into a shell.
+// shellWord returns a word as it can be pasted into a shell.
 func shellWord(word string) string {
 	safe := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,")
 	if word != "" && safe == "" {

@@ -94,7 +94,7 @@ func languages() []language {
 	}}
 }
 
-// withInit is a spec with a file that runs the user's when the runtime starts.
+// withInit returns a spec with a file that runs the user's when the runtime starts.
 func withInit(s workers.Spec, name, text string) workers.Spec {
 	if text != "" && s.Files != nil {
 		s.Files = maps.Clone(s.Files)
@@ -103,7 +103,7 @@ func withInit(s workers.Spec, name, text string) workers.Spec {
 	return s
 }
 
-// users is the value of a variable that --init takes for itself, and whether it is set.
+// users returns the value of a variable that --init takes for itself, and whether it is set.
 func (m surroundings) users(name string) (value string, set bool) {
 	for _, kv := range slices.Backward(m.env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -187,7 +187,7 @@ func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 	return string(code), err
 }
 
-// pythonString is a literal for what the operating system calls s: Python keeps
+// pythonString returns a literal for what the operating system calls s: Python keeps
 // bytes that are no UTF-8 as lone surrogates.
 func pythonString(s string) string {
 	var b strings.Builder

@@ -42,7 +42,7 @@ func listSessions(f *flag.FlagSet) action {
 
 }
 
-// stateOf is a session's state with what there is to know about it.
+// stateOf returns a session's state with what there is to know about it.
 func stateOf(s session.Info) string {
 	switch {
 	case s.Preparing:

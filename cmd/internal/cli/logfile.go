@@ -68,7 +68,7 @@ func (l *logFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// defaultLog is the log of a daemon that is detached; "" when there is no place.
+// defaultLog returns the log of a daemon that is detached; "" when there is no place.
 func defaultLog() string {
 	dir := stateDir()
 	if dir == "" {

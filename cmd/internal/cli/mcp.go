@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// clientSecrets are the variables in which a client keeps what is meant for itself
+// clientSecrets returns the variables in which a client keeps what is meant for itself
 // and gives a server without need: code that has them can speak as the client. The
 // user's own keys, OPENAI_API_KEY for one, stay: they may be what the code is for.
 // docs/mcp.md says where each is from.
@@ -29,7 +29,7 @@ func clientSecrets() []string {
 	}
 }
 
-// projectDir is the project's directory as Claude Code names it, which need not be
+// projectDir returns the project's directory as Claude Code names it, which need not be
 // where it started the server; "" when there is none.
 func projectDir() string {
 	dir := os.Getenv("CLAUDE_PROJECT_DIR")

@@ -73,7 +73,7 @@ func (h *daemonHost) progress(p client.HostProgress) {
 	}
 }
 
-// token is a token for which report is called, until it is forgotten.
+// token returns a token for which report is called, until it is forgotten.
 func (h *daemonHost) token(report func(line string)) (token json.RawMessage, forget func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +164,7 @@ func clientName() string {
 
 var noNameChar = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// directoryName is a directory's name as a part of a session's. Those of the same
+// directoryName returns a directory's name as a part of a session's. Those of the same
 // last part have different ones.
 func directoryName(dir string) string {
 	if dir == "" {
@@ -228,7 +228,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	return o, err
 }
 
-// lacks is what the client's sessions need and one has not that is there already.
+// lacks returns what the client's sessions need and one has not that is there already.
 func (h *daemonHost) lacks(has []string) ([]string, error) {
 	l, err := languageNamed(h.choice.lang)
 	if err != nil {
@@ -256,7 +256,7 @@ func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
 	return all, err
 }
 
-// opened is a session of the daemon's, for the MCP server, which reads it in its own
+// opened returns a session of the daemon's, for the MCP server, which reads it in its own
 // name from read on.
 func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.Opened {
 	mark := &bookmark{send: func(seq timeline.Seq) {

@@ -98,7 +98,7 @@ func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stder
 	})
 }
 
-// networkOf is what to listen on: "0.0.0.0" would else mean every address of IPv6, too.
+// networkOf returns what to listen on: "0.0.0.0" would else mean every address of IPv6, too.
 func networkOf(address string) string {
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Is4() {
 		return "tcp4"
@@ -106,7 +106,7 @@ func networkOf(address string) string {
 	return "tcp"
 }
 
-// called is the host and port by which a client may call the server: one that listens
+// called returns the host and port by which a client may call the server: one that listens
 // on every address is called by none of them.
 func (w *webChoice) called(at net.Addr) string {
 	if t, ok := at.(*net.TCPAddr); ok && t.IP.IsUnspecified() {

@@ -16,7 +16,7 @@ func (c *logChoice) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "log-level", "info", "`info|warn|error` how much is noted")
 }
 
-// logger is the log that was chosen. Warnings are on standard error, too: clients keep
+// logger returns the log that was chosen. Warnings are on standard error, too: clients keep
 // what a server says there, or show it.
 func (c *logChoice) logger(stderr io.Writer) (*slog.Logger, error) {
 	warnings := slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})

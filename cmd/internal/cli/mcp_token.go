@@ -18,7 +18,7 @@ const (
 	maxToken = 512 // a header has room for more, a person has not
 )
 
-// tokenPath is where the token of repl mcp --http is kept when no file is named;
+// tokenPath returns where the token of repl mcp --http is kept when no file is named;
 // "" when there is no place. The directory holds nothing but secrets.
 func tokenPath() string {
 	dir := stateDir()
@@ -28,7 +28,7 @@ func tokenPath() string {
 	return filepath.Join(dir, "private", "mcp-token")
 }
 
-// token is what the file of that path holds. If there is none, it is made, with its
+// token returns what the file of that path holds. If there is none, it is made, with its
 // directory, for this user alone; so a client is told its token only once. A file
 // that others may read is refused, since they may have.
 func token(path string) (string, error) {

@@ -44,7 +44,7 @@ func (c choice) spec() (language, workers.Spec, error) {
 	return l, s, err
 }
 
-// executable is the runtime that is named for a language, or "".
+// executable returns the runtime that is named for a language, or "".
 func (c choice) executable(l language) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
 }
@@ -119,7 +119,7 @@ func (c *code) Set(part string) error {
 	return nil
 }
 
-// repl is the command without a subcommand: a session for a person, or one program.
+// repl returns the command without a subcommand: a session for a person, or one program.
 func repl(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
@@ -198,7 +198,7 @@ func isFile(name string) error {
 	return misuse("%q is neither a command nor a file (see repl help)", name)
 }
 
-// interact is the session of a person at a terminal.
+// interact returns the session of a person at a terminal.
 func interact(lang language, spec workers.Spec) (int, error) {
 	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		return terminal.Run(ctx, session, &terminal.Options{
@@ -233,7 +233,7 @@ func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session)
 	return status, err
 }
 
-// historyPath is where a language's history is kept; "" when there is no place.
+// historyPath returns where a language's history is kept; "" when there is no place.
 func historyPath(lang string) string {
 	dir := stateDir()
 	if dir == "" {
@@ -242,7 +242,7 @@ func historyPath(lang string) string {
 	return filepath.Join(dir, "history-"+lang)
 }
 
-// stateDir is where the command keeps what outlives it; "" when there is no place.
+// stateDir returns where the command keeps what outlives it; "" when there is no place.
 func stateDir() string {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) { // the specification wants relative ones ignored

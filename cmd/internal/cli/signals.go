@@ -65,7 +65,7 @@ func heed(caught chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// statusOf is the exit status after ctx, of catchSignals, was ended by a signal.
+// statusOf returns the exit status after ctx, of catchSignals, was ended by a signal.
 func statusOf(ctx context.Context) (status int, ended bool) {
 	var e *signalError
 	if errors.As(context.Cause(ctx), &e) {
@@ -84,7 +84,7 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// exitStatus is a worker's end as the status of a program: what it exited with,
+// exitStatus returns a worker's end as the status of a program: what it exited with,
 // or 128 and the signal that ended it.
 func exitStatus(end timeline.GenerationEnded) int {
 	if number, ok := signalNumbers[end.Signal]; ok {

@@ -84,7 +84,7 @@ func (s *stdin) ended(wait timeline.Seq) {
 	s.over <- wait
 }
 
-// next is the next piece of input for a wait. A read that is under way when that is
+// next returns the next piece of input for a wait. A read that is under way when that is
 // over is for whoever asks next.
 func (s *stdin) next(ctx context.Context, w *session.Wait) (session.Input, error) {
 	if !s.asked {

@@ -42,7 +42,7 @@ const (
 
 func groups() []string { return []string{groupCode, groupSessions, groupAgents, groupMore} }
 
-// commands are all there are; repl alone is the first.
+// commands returns all there are; repl alone is the first.
 func commands() []command {
 	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
 	return []command{
@@ -166,7 +166,7 @@ func clientNames() []string {
 	return names
 }
 
-// topics are what repl help takes.
+// topics returns what repl help takes.
 func topics() []string {
 	all := []string{pageRepl, pageCommands, pageSessions}
 	for _, c := range commands()[1:] {
@@ -175,7 +175,7 @@ func topics() []string {
 	return all
 }
 
-// flags is a new set of the command's flags, and what runs it with them.
+// flags returns a new set of the command's flags, and what runs it with them.
 func (c command) flags() (*flag.FlagSet, action) {
 	f := newFlags(c.fullName())
 	if c.name != "" {
@@ -186,7 +186,7 @@ func (c command) flags() (*flag.FlagSet, action) {
 
 func (c command) fullName() string { return strings.TrimSpace("repl " + c.name) }
 
-// usage is the command with its arguments.
+// usage returns the command with its arguments.
 func (c command) usage() string {
 	text := c.fullName()
 	if len(c.options()) > 0 {
@@ -203,7 +203,7 @@ type option struct {
 	words    string
 }
 
-// options are a command's, by name.
+// options returns a command's, by name.
 func (c command) options() []option {
 	f, _ := c.flags()
 	var all []option
@@ -230,7 +230,7 @@ func optionOf(f *flag.Flag) option {
 	return o
 }
 
-// form is the option as it is typed.
+// form returns the option as it is typed.
 func (o option) form() string {
 	switch {
 	case o.value == "":

@@ -21,7 +21,7 @@ func version(f *flag.FlagSet) action {
 
 }
 
-// programVersion is the module's, as the go command recorded it.
+// programVersion returns the module's, as the go command recorded it.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
@@ -30,7 +30,7 @@ func programVersion() string {
 	return info.Main.Version
 }
 
-// buildSettings is how it was built: "go1.26.1 linux/amd64".
+// buildSettings returns how it was built: "go1.26.1 linux/amd64".
 func buildSettings() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -39,7 +39,7 @@ const (
 	Transcript = "txt"
 )
 
-// Formats are those for a session of a language; the first is the default.
+// Formats returns those for a session of a language; the first is the default.
 func (l Language) Formats() []string { return []string{l.Extension, Notebook, Transcript} }
 
 // Write writes a session in a format. The error is w's, or says that there is no

@@ -96,7 +96,7 @@ func (n *notebook) turn(t *turn) {
 	}
 }
 
-// outputs are what a turn showed. An update of a picture stands where the first was.
+// outputs returns what a turn showed. An update of a picture stands where the first was.
 func outputs(t *turn) []output {
 	all := []output{}
 	for _, e := range t.events {
@@ -157,7 +157,7 @@ func picture(i timeline.Image) output {
 	return output{Type: "display_data", Data: data, Metadata: &struct{}{}, source: i.Source}
 }
 
-// lines are text as notebooks keep it: each with its newline.
+// lines returns text as notebooks keep it: each with its newline.
 func lines(text string) []string {
 	all := []string{}
 	for line := range strings.Lines(text) {

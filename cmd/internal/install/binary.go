@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Self is how clients should start this program: by an absolute path that stays
+// Self returns how clients should start this program: by an absolute path that stays
 // right when the program is upgraded. That is the name on PATH under which it was
 // found, which is often a symbolic link; else the path it was started by; else the
 // file itself. argv0 is os.Args[0].

@@ -57,7 +57,7 @@ type Places struct {
 	Getenv  func(string) string
 }
 
-// Here is where this person's clients keep things.
+// Here returns where this person's clients keep things.
 func Here() (Places, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -74,7 +74,7 @@ func Here() (Places, error) {
 	return p, err
 }
 
-// or is the value of an environment variable that names a directory, or what it is
+// or returns the value of an environment variable that names a directory, or what it is
 // without one.
 func (p Places) or(variable, otherwise string) string {
 	if dir := p.Getenv(variable); dir != "" {
@@ -87,7 +87,7 @@ func under(keys ...string) func(map[string]any) []string {
 	return func(map[string]any) []string { return keys }
 }
 
-// Clients are those that can be configured, in the order in which they are shown.
+// Clients returns those that can be configured, in the order in which they are shown.
 func Clients() []Client {
 	return []Client{{
 		Name: "claude", Title: "Claude Code", programs: []string{"claude"},
@@ -194,7 +194,7 @@ func (c Client) Approves() bool { return c.approves != "" }
 // HasProject tells whether the client has a file for a project.
 func (c Client) HasProject() bool { return c.project != "" }
 
-// Reload is what makes the client read its file again.
+// Reload returns what makes the client read its file again.
 func (c Client) Reload() string { return c.reload }
 
 // Named finds a client by its name.
@@ -252,7 +252,7 @@ type handover struct {
 // HandsOver tells whether the client can be told which variables the server gets.
 func (c Client) HandsOver() bool { return c.env != nil }
 
-// names are the variables that an entry hands on, beyond those that all do.
+// names returns the variables that an entry hands on, beyond those that all do.
 func (h *handover) names(has any, all []setting) (names []string) {
 	switch has := has.(type) {
 	case []any:
@@ -276,7 +276,7 @@ func (h *handover) names(has any, all []setting) (names []string) {
 	return names
 }
 
-// settingsWith are the settings of a server. A list of variables that the client
+// settingsWith returns the settings of a server. A list of variables that the client
 // hands on goes beyond what all servers get, and what an entry has already.
 func (c Client) settingsWith(s Server, entry map[string]any) []setting {
 	list := c.settings(s)
@@ -301,7 +301,7 @@ func (c Client) settingsWith(s Server, entry map[string]any) []setting {
 	return list
 }
 
-// variables are the settings of the client's table that hand a server's variables on
+// variables returns the settings of the client's table that hand a server's variables on
 // and that an entry has not; nil when it has no such table.
 func (c Client) variables(s Server, entry map[string]any) (list []setting) {
 	if c.env == nil || c.env.form == "" {
@@ -368,7 +368,7 @@ type Entry struct {
 	unit     float64        // see Client
 }
 
-// target is the file that a scope names.
+// target returns the file that a scope names.
 func (c Client) target(p Places, project bool) (string, error) {
 	if !project {
 		return c.file(p), nil
@@ -438,7 +438,7 @@ func (e Entry) ours(command string) bool {
 	return base == "repl" || base == "turnstone" || command != "" && base == strings.TrimSuffix(filepath.Base(command), ".exe")
 }
 
-// Seconds is a setting as a time: for Codex and Cline in seconds, elsewhere in
+// Seconds returns a setting as a time: for Codex and Cline in seconds, elsewhere in
 // milliseconds.
 func (e Entry) Seconds() (seconds float64, set bool) {
 	timeout := 1000.0

@@ -109,7 +109,7 @@ func (s snapshot) unchanged() error {
 	return nil
 }
 
-// backupOf is the name of the one backup beside a file.
+// backupOf returns the name of the one backup beside a file.
 func backupOf(path string) string { return path + ".before-turnstone" }
 
 // backUp keeps what is about to be replaced, as private as it is.

@@ -140,7 +140,7 @@ func (c Client) at(tree map[string]any, name string) []string {
 	return append(slices.Clone(c.servers(tree)), name)
 }
 
-// with is a text with an entry in it, and variables in the entry's table of them.
+// with returns a text with an entry in it, and variables in the entry's table of them.
 func (c Client) with(text []byte, name string, settings, variables []setting) ([]byte, error) {
 	tree, err := c.format.parse(text)
 	if err != nil {
@@ -168,7 +168,7 @@ func (ch *change) mine() error {
 	return fmt.Errorf("its server %q is another one (%.80s); choose a name with --name", e.Name, what)
 }
 
-// missing are the fixed settings that an entry has not as they should be.
+// missing returns the fixed settings that an entry has not as they should be.
 func (ch *change) missing() (list []setting) {
 	for _, s := range ch.client.settingsWith(ch.server, ch.entry) {
 		if s.fixed && !reflect.DeepEqual(ch.entry[s.key], ch.client.format.decoded(s.value)) {
@@ -213,7 +213,7 @@ func (ch *change) uninstall() (err error) {
 	return err
 }
 
-// before is what the file was before our entry came into it: the backup, or no
+// before returns what the file was before our entry came into it: the backup, or no
 // file, if that with the entry is what the file is now.
 func (ch *change) before() (before snapshot, found bool) {
 	before, err := readFile(backupOf(ch.file))

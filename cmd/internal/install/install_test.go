@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// machine is a home directory without any client and a PATH without any command.
+// machine returns a home directory without any client and a PATH without any command.
 func machine(t *testing.T) Places {
 	t.Helper()
 	home := t.TempDir()
@@ -254,7 +254,7 @@ func TestInstall_TOMLKeepsWhatAPersonWrote(t *testing.T) {
 	}
 }
 
-// turnstone2 is a server without what only an explicit wish sets.
+// turnstone2 returns a server without what only an explicit wish sets.
 func turnstone2(s Server) Server {
 	s.Approve = false
 	return s

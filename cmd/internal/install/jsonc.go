@@ -180,7 +180,7 @@ func memberOf(text []byte, object hujson.Value, name string) (*hujson.ObjectMemb
 	return found, nil
 }
 
-// trailingSpace is the length of the white space at the end of an extra, without
+// trailingSpace returns the length of the white space at the end of an extra, without
 // the end of a line comment.
 func trailingSpace(extra []byte) int {
 	return len(extra) - len(bytes.TrimRight(extra, " \t\r\n"))
@@ -205,7 +205,7 @@ func layoutOf(text []byte, root hujson.Value) layout {
 	return l
 }
 
-// indentOf is the white space between the last end of line and what follows.
+// indentOf returns the white space between the last end of line and what follows.
 func indentOf(extra []byte) (indent string, ok bool) {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {
@@ -215,7 +215,7 @@ func indentOf(extra []byte) (indent string, ok bool) {
 	return string(after[:len(after)-len(bytes.TrimLeft(after, " \t"))]), true
 }
 
-// around is how far an object's members are indented, and whether they share a line.
+// around returns how far an object's members are indented, and whether they share a line.
 func (l layout) around(text []byte, object hujson.Value) (indent string, inline bool) {
 	o := object.Value.(*hujson.Object)
 	for _, m := range slices.Backward(o.Members) {
@@ -256,7 +256,7 @@ func (l layout) add(text []byte, object hujson.Value, members []setting) []byte 
 	return spliced(text, splice{last.EndOffset, last.EndOffset, ","}, splice{space, space, separator[1:] + added})
 }
 
-// render is a value as text, below a key that is indented.
+// render returns a value as text, below a key that is indented.
 func (l layout) render(value any, indent string, inline bool) string {
 	list := func(open, close string, items []string) string {
 		switch {
@@ -289,7 +289,7 @@ func (l layout) render(value any, indent string, inline bool) string {
 	}
 }
 
-// quotedJSON is a string without the escapes that only HTML needs.
+// quotedJSON returns a string without the escapes that only HTML needs.
 func quotedJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -2,10 +2,10 @@ package install
 
 import "path/filepath"
 
-// zedDir is where Zed keeps its settings.
+// zedDir returns where Zed keeps its settings.
 func zedDir(p Places) string { return filepath.Join(p.Config, "Zed") }
 
-// claudeDir is where Claude Desktop keeps its settings. One that was installed as a
+// claudeDir returns where Claude Desktop keeps its settings. One that was installed as a
 // package, as its makers offer it since 2026, sees a directory of its own in the
 // place of the one for all.
 func claudeDir(p Places) string {

@@ -81,13 +81,13 @@ func withoutMark(text []byte) (mark, rest []byte, err error) {
 	return mark, rest, nil
 }
 
-// place is an offset as people look for it.
+// place returns an offset as people look for it.
 func place(text []byte, offset int) string {
 	before := text[:offset]
 	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), offset-bytes.LastIndexByte(before, '\n'))
 }
 
-// newline is how the lines of text end, by its first one.
+// newline returns how the lines of text end, by its first one.
 func newline(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -127,7 +127,7 @@ func lookup(tree map[string]any, keys []string) (any, bool) {
 	return v, true
 }
 
-// entryAt is the entry in a tree; nil when there is none.
+// entryAt returns the entry in a tree; nil when there is none.
 func entryAt(tree map[string]any, at []string) (map[string]any, error) {
 	for i := range at {
 		v, ok := lookup(tree, at[:i+1])
@@ -205,7 +205,7 @@ func prune(tree map[string]any, at []string) {
 	}
 }
 
-// changedLines is the difference of two texts: the lines that went and came, with
+// changedLines returns the difference of two texts: the lines that went and came, with
 // the number of the first. It shows no others: a configuration holds secrets.
 func changedLines(before, after []byte) string {
 	a, b := lines(before), lines(after)

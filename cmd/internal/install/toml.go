@@ -58,7 +58,7 @@ type tomlValue struct {
 	begin, end int
 }
 
-// tomlTables are the tables in order; the first has no header.
+// tomlTables returns the tables in order; the first has no header.
 func tomlTables(text []byte) ([]tomlTable, error) {
 	p := unstable.Parser{KeepComments: true}
 	p.Reset(text)
@@ -198,7 +198,7 @@ func blankAfter(text []byte, at int) int {
 	return 0
 }
 
-// tomlEntry is the table of an entry that has one of its own.
+// tomlEntry returns the table of an entry that has one of its own.
 func tomlEntry(text []byte, at []string) (tomlTable, error) {
 	tables, err := tomlTables(text)
 	if err != nil {
@@ -250,9 +250,9 @@ func tomlLine(s setting) string {
 	return s.key + " = " + value
 }
 
-// tomlKey is a dotted key. The names are ours, and need no quotes (validName).
+// tomlKey returns a dotted key. The names are ours, and need no quotes (validName).
 func tomlKey(at []string) string { return strings.Join(at, ".") }
 
-// tomlString is a basic string. JSON's escapes are among TOML's, but for the one
+// tomlString returns a basic string. JSON's escapes are among TOML's, but for the one
 // control character that JSON leaves as it is.
 func tomlString(s string) string { return strings.ReplaceAll(quotedJSON(s), "\x7f", `\u007f`) }

@@ -157,7 +157,7 @@ func languages() map[string]func(t *testing.T) language {
 	}
 }
 
-// without is PATH without the directories of a program.
+// without returns PATH without the directories of a program.
 func without(t *testing.T, name string) string {
 	t.Helper()
 	var dirs []string

@@ -98,7 +98,7 @@ func (s *sayings) flush() {
 	}
 }
 
-// printable is a line without colours and other control characters.
+// printable returns a line without colours and other control characters.
 func printable(line string) string {
 	var b strings.Builder
 	escape := false

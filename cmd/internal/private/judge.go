@@ -30,7 +30,7 @@ func trusted(who, user string) bool {
 	return who == user || who == system || who == administrators
 }
 
-// others are the accounts that list gives any right, each once; "" stands for one
+// others returns the accounts that list gives any right, each once; "" stands for one
 // that cannot be told. What a denial takes away again does not count: it is there
 // for a reason, but reading on takes more than one look.
 func others(list []entry, user string) []string {

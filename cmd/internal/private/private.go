@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// plain is what path itself is, and an error when that is neither a file nor a
+// plain returns what path itself is, and an error when that is neither a file nor a
 // directory: a link would lead to what somebody else wrote.
 func plain(path string) (fs.FileInfo, error) {
 	i, err := os.Lstat(path)

@@ -28,7 +28,7 @@ func Rename(from, to string) error {
 	return os.Remove(from)
 }
 
-// Check is an error when path is neither a plain file nor a directory, or when
+// Check returns an error when path is neither a plain file nor a directory, or when
 // others than its owner have rights to it. It says how to take them away.
 func Check(path string) error {
 	i, err := plain(path)

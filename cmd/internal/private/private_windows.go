@@ -108,7 +108,7 @@ func currentUser() (string, error) {
 	return user.User.Sid.String(), nil
 }
 
-// Check is an error when path is neither a plain file nor a directory, when it
+// Check returns an error when path is neither a plain file nor a directory, when it
 // belongs to others, or when they have rights to it. It says how to take them away.
 func Check(path string) error {
 	i, err := plain(path)
@@ -147,7 +147,7 @@ func Check(path string) error {
 		path, strings.Join(names, " and "), filepath.Clean(path), user, grant, remove)
 }
 
-// nameOf is an account as people know it.
+// nameOf returns an account as people know it.
 func nameOf(who string) string {
 	if who == "" {
 		return "an account that this program cannot tell"
@@ -160,7 +160,7 @@ func nameOf(who string) string {
 	return who
 }
 
-// accessTo is the owner of path and the list of who may do what. A file without a
+// accessTo returns the owner of path and the list of who may do what. A file without a
 // list is everyone's.
 func accessTo(path string) (owner string, list []entry, err error) {
 	descriptor, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,

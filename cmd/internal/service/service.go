@@ -63,10 +63,10 @@ type Manager struct {
 	Note   string     // what is to be known about it; "" when nothing
 }
 
-// Managers are all that are known.
+// Managers returns all that are known.
 func Managers() []Manager { return []Manager{systemd(), launchd()} }
 
-// Find is the manager of this machine.
+// Find returns the manager of this machine.
 func Find() (Manager, error) {
 	var commands []string
 	for _, m := range Managers() {
@@ -78,7 +78,7 @@ func Find() (Manager, error) {
 	return Manager{}, fmt.Errorf("no service manager that is known here: neither %s is on PATH; start repl serve with your session instead", strings.Join(commands, " nor "))
 }
 
-// Files are what the manager has to read.
+// Files returns what the manager has to read.
 func (m Manager) Files(p Places, o Options) ([]File, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ type Step struct {
 	Run    []string
 }
 
-// Install are the steps that make the service known and start it. A file that is
+// Install returns the steps that make the service known and start it. A file that is
 // there and not of ours is an error.
 func (m Manager) Install(p Places, o Options) ([]Step, error) {
 	files, err := m.Files(p, o)
@@ -110,7 +110,7 @@ func (m Manager) Install(p Places, o Options) ([]Step, error) {
 	return append(steps, runs(m.start(p, files))...), nil
 }
 
-// Uninstall are the steps that stop the service and forget it; none when it is not
+// Uninstall returns the steps that stop the service and forget it; none when it is not
 // installed.
 func (m Manager) Uninstall(p Places) ([]Step, error) {
 	files := m.files(p, &Options{})
@@ -152,7 +152,7 @@ func ours(path string) (bool, error) {
 	return true, nil
 }
 
-// String is the step as a person would write it.
+// String returns the step as a person would write it.
 func (s Step) String() string {
 	switch {
 	case s.Write != nil:

@@ -54,7 +54,7 @@ func (a *album) close() {
 	}
 }
 
-// extension is the usual one for a type of picture.
+// extension returns the usual one for a type of picture.
 func extension(mime string) string {
 	_, kind, _ := strings.Cut(mime, "/")
 	switch kind {

@@ -65,7 +65,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// LastEnd is how the runtime ended, as the reply tells; zero when it does not.
+// LastEnd returns how the runtime ended, as the reply tells; zero when it does not.
 func LastEnd(reply session.Reply) timeline.GenerationEnded {
 	for _, e := range slices.Backward(reply.Events) {
 		if end, ok := e.Body.(timeline.GenerationEnded); ok {
@@ -103,7 +103,7 @@ func (c *conversation) info(ctx context.Context) session.Info {
 	return i
 }
 
-// title is a language's name as it is written: "python" is Python.
+// title returns a language's name as it is written: "python" is Python.
 func title(name string) string {
 	first, size := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(first)) + name[size:]

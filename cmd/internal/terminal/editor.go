@@ -136,7 +136,7 @@ func (e *editor) sleep() {
 	e.readline.Refresh() // a line may be edited by now
 }
 
-// newConfig is what all lines have in common. The terminal's mode is ours, but
+// newConfig returns what all lines have in common. The terminal's mode is ours, but
 // for Ctrl-Z, which readline handles.
 func (e *editor) newConfig() *readline.Config {
 	return &readline.Config{
@@ -343,7 +343,7 @@ func (c *completion) Do(line []rune, pos int) ([][]rune, int) {
 	return candidates, utf8.RuneCountInString(prefix)
 }
 
-// windowSize is the terminal's, or the usual one when it does not tell.
+// windowSize returns the terminal's, or the usual one when it does not tell.
 func windowSize() session.Size {
 	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {

@@ -43,7 +43,7 @@ func DetectGraphics(getenv func(string) string) Graphics {
 	return NoGraphics
 }
 
-// inline is what shows a picture right here; "" when that is not possible.
+// inline returns what shows a picture right here; "" when that is not possible.
 func (g Graphics) inline(mime string, data []byte) string {
 	switch g {
 	case KittyGraphics:
@@ -126,7 +126,7 @@ func sixel(data []byte) string {
 	return s.String()
 }
 
-// coloursOf are the colours in the band of six rows that begins at top.
+// coloursOf returns the colours in the band of six rows that begins at top.
 func coloursOf(p *image.Paletted, top int) []uint8 {
 	var used [256]bool
 	for y := top; y < min(top+6, p.Rect.Dy()); y++ {

@@ -38,7 +38,7 @@ func TestDetectGraphics_GoesByTheEnvironment(t *testing.T) {
 	}
 }
 
-// picture is noise, so that it does not compress.
+// picture returns noise, so that it does not compress.
 func picture(width, height int) image.Image {
 	p := image.NewNRGBA(image.Rect(0, 0, width, height))
 	seed := uint32(1)

@@ -31,5 +31,5 @@ func suspend() {
 	}
 }
 
-// keys are what is typed at the terminal.
+// keys returns what is typed at the terminal.
 func keys() io.Reader { return os.Stdin }

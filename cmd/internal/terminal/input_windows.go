@@ -15,7 +15,7 @@ const suspends = false
 
 func suspend() {}
 
-// keys are what is typed at the console. Standard input itself would take a Ctrl-Z,
+// keys returns what is typed at the console. Standard input itself would take a Ctrl-Z,
 // and a read that Ctrl-C ends, for its end.
 func keys() io.Reader {
 	return &console{read: func(units []uint16) (int, error) {

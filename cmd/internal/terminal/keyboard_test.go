@@ -21,7 +21,7 @@ func (s *script) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readAll is what a line editor gets to see.
+// readAll returns what a line editor gets to see.
 func readAll(t *testing.T, parts ...string) string {
 	t.Helper()
 	k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })

@@ -57,7 +57,7 @@ func (s *screen) leaveRow() {
 	s.keepRow = true
 }
 
-// lastLine is line with b behind it, from the last line break on.
+// lastLine returns line with b behind it, from the last line break on.
 func lastLine(line, b []byte) []byte {
 	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
 		line = append(line[:0], b[i+1:]...)
@@ -85,7 +85,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.out.Write(b)
 }
 
-// column is the cursor's, from 0.
+// column returns the cursor's, from 0.
 func (s *screen) column() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *screen) shows(text string) bool {
 	return bytes.HasSuffix(s.line, []byte(text[bytes.LastIndexAny([]byte(text), "\r\n")+1:]))
 }
 
-// cells is the column in which the cursor is after line, from 0, if it never
+// cells returns the column in which the cursor is after line, from 0, if it never
 // wrapped.
 func cells(line []byte) int {
 	column := 0
@@ -125,7 +125,7 @@ func cells(line []byte) int {
 	return column
 }
 
-// escape is the length of the control sequence that line begins with; 0 when it
+// escape returns the length of the control sequence that line begins with; 0 when it
 // begins with none.
 func escape(line []byte) int {
 	if len(line) < 2 || line[0] != '\x1b' {
@@ -153,7 +153,7 @@ func escape(line []byte) int {
 	return 2
 }
 
-// cellsOf is how many cells r takes, by the table that the line editor goes by.
+// cellsOf returns how many cells r takes, by the table that the line editor goes by.
 func cellsOf(r rune) int {
 	switch {
 	case r < ' ' || r >= 0x7f && r < 0xa0, unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
