@@ -32,9 +32,11 @@
 //	watch     begin       the session knows that the worker ended  the worker's end
 //	heard     watch       frames and terminal have ended         nothing
 //	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
+//	await     a turn      the signals before it are sent, or 10 s  that turn, until then
 //
 // ipc.Conn, timeline.Log and the host process have one goroutine each, listed
-// there. Timers (start, interrupt retries, terminal readers) run only while a
-// start or a turn is under way: an idle session costs no wake-ups. Session.Close
-// waits for every goroutine; a timer that fires meanwhile finds nothing to do.
+// there. Two timers (what the machine has due; looking for terminal readers) run
+// only while a start or a turn is under way: an idle session costs no wake-ups.
+// Session.Close waits for every goroutine; a timer that fires meanwhile finds
+// nothing to do.
 package supervisor

@@ -1,11 +1,6 @@
 package supervisor
 
-import (
-	"errors"
-	"time"
-
-	"github.com/turnstone-repl/turnstone/session"
-)
+import "time"
 
 const (
 	// A program that reads the terminal is looked for after the worker has said
@@ -24,10 +19,6 @@ const (
 	// eagerLooks is how often a reader is looked for without a pause while there
 	// is input for it; a look takes about 0.1 ms.
 	eagerLooks = 20
-
-	// earlyInput is how long worker_ready may be on its way when a worker that must
-	// not read the terminal before it seems to do so.
-	earlyInput = 2 * time.Second
 )
 
 // watchTerminal looks out for terminal readers from now on; s.mu is held.
@@ -66,7 +57,7 @@ func (w *worker) heard() {
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker
-	idle := s.state == session.StateIdle
+	idle := s.m.phase == phaseIdle
 	s.mu.Unlock()
 	if !idle || w.watching == nil || w.proc.readers.NoOtherReader() {
 		return nil
@@ -87,7 +78,7 @@ func (w *worker) look() {
 		s.mu.Unlock()
 		return // the next turn, or answer, starts it again
 	}
-	turn := s.turn
+	turn := s.m.turn
 	if silent := time.Duration(time.Now().UnixNano() - w.active.Load()); silent < quiet {
 		w.pause = quiet
 		w.lookLaterLocked(quiet - silent)
@@ -102,25 +93,17 @@ func (w *worker) look() {
 	}
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.turn != turn || !w.looksLocked() {
+	defer s.unlock()
+	if s.m.turn != turn || !w.looksLocked() {
 		if w.looksLocked() {
 			w.lookLaterLocked(quiet) // for the turn that began meanwhile
 		}
 		return
 	}
-	if len(readers) > 0 && !w.isReady && s.spec.EarlyInput != "" {
-		if time.Since(turn.started) > earlyInput {
-			w.failLocked(errors.New(s.spec.EarlyInput))
-			return
-		}
-		readers = nil
-	}
 	for _, r := range readers {
-		if !w.known[r.Key] && !s.fed[r.Key] {
-			s.terminalWaitLocked(r.Key, r.Command, r.Secret)
-		}
+		s.m.reads(r.Key, r.Command, r.Secret)
 	}
+	s.performLocked()
 	if w.looksLocked() {
 		silent := time.Duration(0)
 		last := w.active.Load()
@@ -141,8 +124,8 @@ func (w *worker) lookLaterLocked(d time.Duration) {
 	w.watching.Reset(d)
 }
 
-// looksLocked reports whether a terminal reader would be news.
+// looksLocked reports whether a terminal reader would be news, and can be told from
+// one that takes what it was given.
 func (w *worker) looksLocked() bool {
-	s := w.s
-	return s.worker == w && s.turn != nil && !s.turn.unacked && len(s.asked) == 0 && len(w.meals) == 0 && (s.state == session.StateStarting || s.state == session.StateRunning)
+	return w.s.worker == w && w.s.m.looks() && len(w.meals) == 0
 }

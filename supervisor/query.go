@@ -73,7 +73,7 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 		return none, session.ErrTooLarge
 	}
 	s.mu.Lock()
-	if s.state == session.StateIdle {
+	if s.m.phase == phaseIdle {
 		proc := s.worker.proc
 		if signals := proc.SignalsSent(); signals != nil { // of the turn before: not for the query
 			s.mu.Unlock()
@@ -88,16 +88,12 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 			s.mu.Lock()
 		}
 	}
-	w := s.worker
-	var err error
+	w, err := s.worker, s.m.refusal()
 	switch {
-	case s.closed:
-		err = session.ErrClosed
-	case s.state == session.StateWaiting:
-		err = session.Waiting(s.shown.Wait)
-	case s.state != session.StateIdle:
-		err = s.busyLocked()
-	case !offers(w.ready.Capabilities, q.Kind):
+	case err != nil:
+	case s.m.phase != phaseIdle:
+		err = s.m.busy()
+	case !offers(s.m.ready.Capabilities, q.Kind):
 		err = session.ErrUnsupported
 	}
 	if err != nil {
@@ -147,10 +143,10 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 func (w *worker) interruptQuery(id uint64) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.s.worker != w || w.s.state != session.StateIdle {
+	if w.s.worker != w || w.s.m.phase != phaseIdle {
 		return // a turn began behind the query and must not be hit
 	}
-	if w.conn.Send(ipc.Interrupt{Turn: 0, Seq: id, Level: 1}) == nil && w.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
+	if w.conn.Send(ipc.Interrupt{Turn: 0, Seq: id, Level: 1}) == nil && w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
 		_ = w.proc.Signal(host.Interrupt, host.Worker)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
 	"os"
@@ -40,37 +39,15 @@ type Session struct {
 	// lifecycle holds one token, taken by whoever starts or ends a worker.
 	lifecycle chan struct{}
 
-	mu         sync.Mutex
-	state      session.State // guarded by mu, like all that follows; moved by moveLocked
-	since      time.Time     // when state was reached
-	changed    chan struct{} // closed at the next change that a waiter may want; nil when nobody waits
-	closed     bool
-	missed     bool   // it was said that dir is gone
-	rung       string // the rung of the stop ladder that ended the last worker
-	generation uint64
-	worker     *worker // nil when ended
-	prompt     string
-	lastTurn   uint64
-	turn       *turn      // active; also the start-up, as turn 0
-	previous   *turn      // the last one that was active
-	held       *turn      // submitted while starting
-	recent     []numbered // the last turns, for Wait
-	asked      []ask      // the runtime's waits that are not answered, in order
-	shown      *ask       // the wait that clients see
-	queue      inputQueue
-	lastLine   []byte          // of the active turn's output, unterminated; bounded
-	fed        map[string]bool // terminal readers that are known or answered, by key
-	queries    map[uint64]chan ipc.QueryResult
-	lastQuery  uint64
-	interrupts *time.Timer // retries of the last interrupt; nil when none
-}
-
-// An ask is a wait together with what it takes to answer it.
-type ask struct {
-	session.Wait
-	worker uint64 // the worker's number for it; 0 for a terminal reader
-	all    bool   // wants everything, not a line
-	reader string // key of the terminal reader
+	mu        sync.Mutex
+	m         machine                         // guarded by mu, like all that follows
+	worker    *worker                         // nil when there is none
+	changed   chan struct{}                   // closed at the next change that a waiter may want; nil when nobody waits
+	alarm     *time.Timer                     // calls wake; nil before the first
+	alarmAt   time.Time                       // when it does; zero for never
+	missed    bool                            // it was said that dir is gone
+	queries   map[uint64]chan ipc.QueryResult // that the worker has not answered
+	lastQuery uint64
 }
 
 // maxPrompt bounds the prompt that is taken from the terminal, in bytes.
@@ -87,11 +64,11 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Lock()
 	i := session.Info{
 		Name:       s.name,
-		State:      s.state,
-		Since:      s.since,
-		Generation: s.generation,
-		Turn:       s.lastTurn,
-		Prompt:     s.prompt,
+		State:      s.m.phase.state(),
+		Since:      s.m.since,
+		Generation: s.m.generation,
+		Turn:       s.m.lastTurn,
+		Prompt:     s.m.prompt,
 		Opened:     s.opened,
 		Executable: s.spec.Path,
 		Why:        s.spec.Why,
@@ -102,20 +79,20 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	if s.lost != nil {
 		i.Lost = s.lost.OutputPath
 	}
-	if s.turn != nil {
-		i.Turn = s.turn.id
-		if !s.turn.started.IsZero() {
-			i.Running = time.Since(s.turn.started)
+	if s.m.turn != nil {
+		i.Turn = s.m.turn.id
+		if !s.m.turn.started.IsZero() {
+			i.Running = time.Since(s.m.turn.started)
 		}
 	}
-	if s.state == session.StateWaiting {
-		w := s.shown.Wait
+	if s.m.phase == phaseWaiting {
+		w := s.m.shown.Wait
 		i.Wait = &w
 	}
-	w := s.worker
-	if w != nil {
-		i.Language, i.Runtime = w.ready.Worker.Language, w.ready.Worker.RuntimeVersion
+	if s.m.ready != nil {
+		i.Language, i.Runtime = s.m.ready.Worker.Language, s.m.ready.Worker.RuntimeVersion
 	}
+	w := s.worker
 	s.mu.Unlock()
 	i.OutputPath = s.log.OutputPath()
 	if w != nil {
@@ -153,54 +130,46 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 	if len(code) > MaxInputBytes {
 		return 0, session.Errorf(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
 	}
-	t := &turn{s: s, input: []byte(code), author: author}
-	t.lastLine = lastLineOf(code)
+	t := &turn{input: []byte(code), author: author, lastLine: lastLineOf(code)}
 	known := s.terminalReaders()
 	s.missFiles()
 	s.mu.Lock()
-	switch {
-	case s.closed:
-		s.mu.Unlock()
-		return 0, session.ErrClosed
-	case s.state == session.StateWaiting:
-		err := session.Waiting(s.shown.Wait)
-		s.mu.Unlock()
-		return 0, err
-	case s.state == session.StateRunning, s.state == session.StateStopping, s.held != nil, s.turn != nil && s.turn.joined != nil:
-		err := s.busyLocked()
-		s.mu.Unlock()
-		return 0, err
+	number, launch, err := s.m.submit(t, known)
+	var started <-chan error // never when there is nothing to start
+	if launch {
+		started = s.asideLocked(func() error { return s.start(context.Background()) })
 	}
-	s.lastTurn++
-	t.id = s.lastTurn
-	s.rememberLocked(t)
-	number := t.id // the turn's own may change under the lock
-	t.before = s.log.Last()
-	if s.state == session.StateIdle {
-		s.worker.known = known
-		s.beginLocked(t)
-		s.mu.Unlock()
-		return number, nil
+	s.unlock()
+	if err != nil || !launch {
+		return number, err
 	}
-	s.held = t
-	if s.state != session.StateEnded {
-		s.mu.Unlock()
-		return number, nil
-	}
-	s.moveLocked(session.StateStarting)
-	started := s.asideLocked(func() error { return s.start(context.Background()) })
-	s.mu.Unlock()
 	select {
 	case err := <-started:
 		if err != nil {
 			return 0, err
 		}
 	case <-ctx.Done():
-		if s.withdraw(t) {
+		s.mu.Lock()
+		defer s.unlock()
+		if s.m.withdraw(t) {
 			return 0, ctx.Err()
 		}
 	}
 	return number, nil
+}
+
+// Answer is session.Session's.
+func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
+	return s.answerAs(ctx, "", wait, in)
+}
+
+func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq, in session.Input) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	return s.m.answer(author, wait, in)
 }
 
 // asideLocked does what no caller's context ends, and returns where its error comes.
@@ -208,17 +177,6 @@ func (s *Session) asideLocked(do func() error) <-chan error {
 	result := make(chan error, 1)
 	s.starts.Go(func() { result <- do() })
 	return result
-}
-
-// withdraw takes back a held input, unless it is too late.
-func (s *Session) withdraw(t *turn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held == t {
-		s.dropHeldLocked(timeline.OutcomeEnded)
-		s.lastTurn-- // nobody was given its number
-	}
-	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
 }
 
 // missFiles says once that the session's directory is not there any more, which tidy
@@ -229,88 +187,10 @@ func (s *Session) missFiles() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.missed && !s.closed {
+	if !s.missed && !s.m.isClosed() {
 		s.missed = true
-		s.appendLocked(timeline.Notice{Message: "the session's directory " + s.dir + " was removed: what was kept there is lost, such as older output; the session goes on"})
+		s.m.notice("the session's directory %s was removed: what was kept there is lost, such as older output; the session goes on", s.dir)
 	}
-}
-
-func (s *Session) busyLocked() error {
-	if s.turn == nil {
-		return session.Busy(s.state, 0, time.Since(s.since))
-	}
-	begun := s.since
-	if !s.turn.started.IsZero() {
-		begun = s.turn.started
-	}
-	return session.Busy(s.state, s.turn.id, time.Since(begun))
-}
-
-// beginLocked sends a turn to the idle worker.
-func (s *Session) beginLocked(t *turn) {
-	w := s.worker
-	t.started = time.Now()
-	s.turn = t
-	s.lastLine = s.lastLine[:0]
-	s.appendLocked(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
-	s.moveLocked(session.StateRunning)
-	w.watchTerminal()
-	if signals := w.proc.SignalsSent(); signals != nil {
-		t.unsent = true
-		s.wg.Go(func() { w.sendBehind(t, signals) })
-		return
-	}
-	w.sendLocked(t)
-}
-
-// endLocked ends the active turn and whatever was tied to it.
-func (s *Session) endLocked(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
-	t := s.turn
-	if t == nil {
-		return
-	}
-	s.stopRetriesLocked()
-	s.dropWaitsLocked()
-	s.dropInputLocked()
-	if !t.started.IsZero() {
-		t.elapsed = time.Since(t.started)
-	}
-	if t.id > 0 {
-		ended := timeline.TurnEnded{Outcome: outcome, Prompt: prompt, Elapsed: t.elapsed}
-		if e != nil {
-			ended.Name, ended.Message = e.Name, e.Message
-		}
-		s.appendLocked(ended)
-	}
-	s.turn, s.previous = nil, t
-	t.finishLocked(outcome)
-	if t.joined != nil {
-		t.joined.elapsed, t.joined.bytes = t.elapsed, t.bytes
-		t.joined.finishLocked(outcome)
-	}
-}
-
-func (t *turn) finishLocked(outcome timeline.Outcome) {
-	t.outcome, t.input = outcome, nil
-	t.s.signalLocked()
-}
-
-// dropWaitsLocked forgets every wait: they are over, answered or not.
-func (s *Session) dropWaitsLocked() {
-	if s.shown != nil {
-		s.appendLocked(timeline.WaitEnded{Wait: s.shown.ID})
-	}
-	s.shown, s.asked = nil, nil
-	clear(s.fed)
-}
-
-// moveLocked is the only place that changes the state.
-func (s *Session) moveLocked(to session.State) {
-	if !legal(s.state, to) {
-		panic(fmt.Sprintf("supervisor: impossible move of session %q: %s to %s", s.name, s.state, to))
-	}
-	s.state, s.since = to, time.Now()
-	s.signalLocked()
 }
 
 // changedLocked is closed at the next change.
@@ -321,33 +201,55 @@ func (s *Session) changedLocked() <-chan struct{} {
 	return s.changed
 }
 
-func (s *Session) signalLocked() {
-	if s.changed != nil {
+// unlock ends what an event has begun: it performs the effects, sets the timer for
+// what is due, wakes who waits for a change, and unlocks.
+func (s *Session) unlock() {
+	s.performLocked()
+	if s.m.due != s.alarmAt {
+		s.setAlarmLocked()
+	}
+	if s.m.news && s.changed != nil {
 		close(s.changed)
 		s.changed = nil
 	}
+	s.m.news = false
+	s.mu.Unlock()
 }
 
-// appendLocked records a structural event. The timeline holds back only text
-// and images when its disk is slow, so this never blocks.
-func (s *Session) appendLocked(body timeline.Body) timeline.Event {
-	if _, line := body.(timeline.InputLine); !line {
-		s.tellLinesLocked()
+// performLocked performs the effects, also those that performing one leads to.
+func (s *Session) performLocked() {
+	for i := 0; i < len(s.m.effects); i++ {
+		s.worker.perform(s.m.effects[i])
 	}
-	e := timeline.Event{Generation: s.generation, Body: body}
-	if s.turn != nil {
-		e.Turn = s.turn.id
-	} else {
-		e.Turn, e.Between = s.lastTurn, true
+	clear(s.m.effects)
+	s.m.effects = s.m.effects[:0]
+}
+
+func (s *Session) setAlarmLocked() {
+	s.alarmAt = s.m.due
+	switch {
+	case s.m.due.IsZero():
+		s.alarm.Stop()
+	case s.alarm == nil:
+		s.alarm = time.AfterFunc(time.Until(s.m.due), s.ring)
+	default:
+		s.alarm.Reset(time.Until(s.m.due))
 	}
-	return s.log.Append(e)
+}
+
+// ring is called by the alarm. One that was too late to be stopped finds nothing due.
+func (s *Session) ring() {
+	s.mu.Lock()
+	defer s.unlock()
+	s.alarmAt = time.Time{}
+	s.m.wake()
 }
 
 // Notify records a sentence for whoever reads the session next.
 func (s *Session) Notify(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.appendLocked(timeline.Notice{Message: message})
+	s.m.record(timeline.Notice{Message: message})
 }
 
 // Resize is session.Session's.
@@ -370,13 +272,13 @@ func (s *Session) Reset(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.closed {
+	if s.m.phase == phaseClosed {
 		s.mu.Unlock()
 		s.release()
 		return session.ErrClosed
 	}
 	reset := s.asideLocked(func() error {
-		s.stopWorker("reset")
+		s.stopWorker("reset", phaseStopping)
 		s.release()
 		return s.start(context.Background())
 	})
@@ -399,13 +301,12 @@ func (s *Session) Close(ctx context.Context) error {
 	defer s.starts.Wait() // they see that it is closed
 	defer s.release()
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	over := s.m.phase == phaseClosed
+	s.mu.Unlock()
+	if over {
 		return nil
 	}
-	s.closed = true
-	s.mu.Unlock()
-	s.stopWorker("closed")
+	s.stopWorker("closed", phaseClosing)
 	s.wg.Wait()
 	s.forget()
 	err := s.log.Close()
@@ -417,7 +318,7 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) StoppedBy() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rung
+	return s.m.rung
 }
 
 func (s *Session) acquire(ctx context.Context) error {
@@ -442,35 +343,24 @@ func (s *Session) start(ctx context.Context) error {
 	_ = s.acquire(context.Background())
 	defer s.release()
 	s.mu.Lock()
-	if s.worker != nil {
-		s.mu.Unlock()
-		return nil
+	launch, err := s.m.launch(s.spec.Name + " " + s.spec.Path)
+	if !launch {
+		s.unlock()
+		return err
 	}
-	if s.closed {
-		s.failedLocked(session.ErrClosed)
-		s.mu.Unlock()
-		return session.ErrClosed
-	}
-	if s.state == session.StateEnded {
-		s.moveLocked(session.StateStarting)
-	}
-	s.generation++
-	s.rung = ""
-	s.turn = &turn{s: s, before: s.log.Last(), started: time.Now()}
-	s.appendLocked(timeline.GenerationStarted{Worker: s.spec.Name + " " + s.spec.Path})
-	generation, size := s.generation, s.o.Size
+	generation, size := s.m.generation, s.o.Size
 	if generation == 1 && s.lost != nil {
-		s.appendLocked(timeline.Notice{Message: s.lost.notice(s.o.Recover)})
+		s.m.notice("%s", s.lost.notice(s.o.Recover))
 	}
-	s.mu.Unlock()
+	s.unlock()
 
-	w, err := s.launch(ctx, generation, size)
+	w, err := s.startWorker(ctx, generation, size)
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if err != nil {
 		err = startError(s.name, err)
-		s.failedLocked(err)
+		s.m.launchFailed(err)
 		return err
 	}
 	s.worker = w
@@ -478,47 +368,17 @@ func (s *Session) start(ctx context.Context) error {
 	return nil
 }
 
-// failedLocked records that no worker could be started.
-func (s *Session) failedLocked(err error) {
-	if s.state != session.StateStarting || s.worker != nil {
-		return
-	}
-	if s.turn != nil {
-		s.appendLocked(timeline.GenerationEnded{Reason: err.Error(), Code: -1, Unready: true})
-	}
-	s.endLocked(timeline.OutcomeEnded, nil, "")
-	s.dropHeldLocked(timeline.OutcomeEnded)
-	s.moveLocked(session.StateEnded)
-}
-
-// dropHeldLocked ends an input that never ran.
-func (s *Session) dropHeldLocked(outcome timeline.Outcome) {
-	if t := s.held; t != nil {
-		s.held = nil
-		t.finishLocked(outcome)
-	}
-}
-
 // stopWorker climbs the stop ladder; the caller holds lifecycle.
-func (s *Session) stopWorker(why string) {
+func (s *Session) stopWorker(why string, to phase) {
 	s.mu.Lock()
-	w := s.worker
+	w, busy := s.worker, s.m.stop(why, to)
+	s.unlock()
 	if w == nil {
-		s.mu.Unlock()
 		return
 	}
-	busy := s.state != session.StateIdle && w.end == nil && (s.shown == nil || s.shown.Terminal)
-	w.stopping = why
-	s.stopRetriesLocked()
-	if s.state == session.StateStopping { // it is on its way out already
-		s.signalLocked()
-	} else {
-		s.moveLocked(session.StateStopping)
-	}
-	s.mu.Unlock()
 	rung := w.stop(s.o.StopGrace, busy)
 	s.mu.Lock()
-	s.rung = rung
+	s.m.rung = rung
 	s.mu.Unlock()
 }
 

@@ -2,19 +2,52 @@ package supervisor
 
 import "github.com/turnstone-repl/turnstone/session"
 
-// moves lists every legal move. One that is absent here is a bug in this package.
-var moves = [session.NumStates][]session.State{
-	session.StateStarting: {session.StateIdle, session.StateWaiting, session.StateStopping, session.StateEnded},
-	session.StateIdle:     {session.StateRunning, session.StateStopping, session.StateEnded},
-	session.StateRunning:  {session.StateIdle, session.StateWaiting, session.StateStopping, session.StateEnded},
-	session.StateWaiting:  {session.StateStarting, session.StateIdle, session.StateRunning, session.StateStopping, session.StateEnded},
-	session.StateStopping: {session.StateEnded},
-	session.StateEnded:    {session.StateStarting},
+// A phase is where a session stands: its state, with what no caller has to know.
+type phase uint8
+
+const (
+	phaseLaunching phase = iota // there will be a worker
+	phaseStarting               // there is one, and the start-up is active
+	phaseIdle
+	phaseSending // a turn is active that waits for the signals of the one before
+	phaseRunning
+	phaseWaiting  // the active turn, or the start-up, asks for input
+	phaseLeaving  // the worker said that it ends
+	phaseStopping // the worker is being ended
+	phaseClosing  // the same, and the session with it
+	phaseEnded    // there is no worker
+	phaseClosed   // there will be none
+
+	numPhases
+)
+
+// phases lists the name and state of each phase and every legal move. One that is absent
+// here is a bug in this package.
+var phases = [numPhases]struct {
+	name  string
+	state session.State
+	next  []phase
+}{
+	phaseLaunching: {"launching", session.StateStarting, []phase{phaseStarting, phaseEnded, phaseClosed}},
+	phaseStarting:  {"starting", session.StateStarting, []phase{phaseIdle, phaseWaiting, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
+	phaseIdle:      {"idle", session.StateIdle, []phase{phaseSending, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
+	phaseSending:   {"sending", session.StateRunning, []phase{phaseIdle, phaseRunning, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
+	phaseRunning:   {"running", session.StateRunning, []phase{phaseIdle, phaseWaiting, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
+	phaseWaiting:   {"waiting", session.StateWaiting, []phase{phaseStarting, phaseIdle, phaseRunning, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
+	phaseLeaving:   {"leaving", session.StateStopping, []phase{phaseStopping, phaseClosing, phaseEnded}},
+	phaseStopping:  {"stopping", session.StateStopping, []phase{phaseEnded}},
+	phaseClosing:   {"closing", session.StateStopping, []phase{phaseClosed}},
+	phaseEnded:     {"ended", session.StateEnded, []phase{phaseLaunching, phaseClosed}},
+	phaseClosed:    {"closed", session.StateEnded, nil},
 }
 
-func legal(from, to session.State) bool {
-	for _, s := range moves[from] {
-		if s == to {
+func (p phase) String() string { return phases[p].name }
+
+func (p phase) state() session.State { return phases[p].state }
+
+func legal(from, to phase) bool {
+	for _, p := range phases[from].next {
+		if p == to {
 			return true
 		}
 	}

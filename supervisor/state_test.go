@@ -3,34 +3,38 @@ package supervisor
 import (
 	"strings"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/session"
 )
 
 // TestState_MovesAreTheDrawnOnes compares the table with a picture of it, so
-// that a new move is a visible change. Rows are from, columns are to.
+// that a new move is a visible change. Rows are from, columns are to; the second
+// word of a row is the state that callers see.
 func TestState_MovesAreTheDrawnOnes(t *testing.T) {
 	const picture = `
-             starting idle running waiting stopping ended
-    starting    .      x      .       x       x       x
-    idle        .      .      x       .       x       x
-    running     .      x      .       x       x       x
-    waiting     x      x      x       .       x       x
-    stopping    .      .      .       .       .       x
-    ended       x      .      .       .       .       .
+                      launching starting idle sending running waiting leaving stopping closing ended closed
+    launching starting    .        x      .      .       .       .       .       .        .      x     x
+    starting  starting    .        .      x      .       .       x       x       x        x      x     .
+    idle      idle        .        .      .      x       .       .       x       x        x      x     .
+    sending   running     .        .      x      .       x       .       x       x        x      x     .
+    running   running     .        .      x      .       .       x       x       x        x      x     .
+    waiting   waiting     .        x      x      .       x       .       x       x        x      x     .
+    leaving   stopping    .        .      .      .       .       .       .       x        x      x     .
+    stopping  stopping    .        .      .      .       .       .       .       .        .      x     .
+    closing   stopping    .        .      .      .       .       .       .       .        .      .     x
+    ended     ended       x        .      .      .       .       .       .       .        .      .     x
+    closed    ended       .        .      .      .       .       .       .       .        .      .     .
 `
 	lines := strings.Split(strings.Trim(picture, "\n"), "\n")
 	columns := strings.Fields(lines[0])
-	for from := range session.NumStates {
+	for from := range numPhases {
 		row := strings.Fields(lines[from+1])
-		if row[0] != from.String() {
-			t.Fatalf("row %d is %q, want %q", from, row[0], from)
+		if row[0] != from.String() || row[1] != from.state().String() {
+			t.Fatalf("row %d is %s, %s, want %s, %s", from, row[0], row[1], from, from.state())
 		}
-		for to := range session.NumStates {
+		for to := range numPhases {
 			if columns[to] != to.String() {
 				t.Fatalf("column %d is %q, want %q", to, columns[to], to)
 			}
-			if got, want := legal(from, to), row[to+1] == "x"; got != want {
+			if got, want := legal(from, to), row[to+2] == "x"; got != want {
 				t.Errorf("%s to %s: got %v, want %v", from, to, got, want)
 			}
 		}

@@ -299,9 +299,15 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 		opened:    time.Now(),
 		forget:    func() { v.remove(name) },
 		lifecycle: make(chan struct{}, 1),
-		state:     session.StateEnded,
 		lost:      v.claimLost(a),
-		fed:       make(map[string]bool),
+		m: machine{
+			log:          log,
+			startTimeout: v.o.StartTimeout,
+			showSecrets:  v.o.ShowSecrets,
+			earlyInput:   spec.EarlyInput,
+			phase:        phaseEnded,
+			fed:          make(map[string]bool),
+		},
 	}
 	if err := s.start(ctx); err != nil {
 		_ = log.Close()

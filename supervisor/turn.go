@@ -14,9 +14,6 @@ import (
 // A turn is one input and everything up to the worker's idle. Its number is what
 // callers know it by.
 type turn struct {
-	s *Session
-
-	// The rest is guarded by s.mu.
 	id       uint64
 	input    []byte // until it was sent
 	lastLine string // of the input, for a death report
@@ -26,24 +23,23 @@ type turn struct {
 	elapsed  time.Duration    // when ended
 	outcome  timeline.Outcome // "" until ended
 	bytes    int64            // of output
-	joined   *turn            // an input that was held and answered this turn instead of starting one
 	took     []ipc.InputLine  // the first and the last of its own lines that answered prompts, until it is told
 
-	unsent     bool   // it has not gone to the worker yet
-	interrupts uint64 // the Seq of the last interrupt
-	unacked    bool   // the worker has not seen that one yet
-	escalate   bool   // the last interrupt did not end the turn
+	interrupts uint64       // the Seq of the last interrupt
+	unacked    bool         // waits are void: the worker has not seen that one yet
+	struck     time.Time    // the first interrupt since something was answered, or since level 2; zero for none
+	struckAt   timeline.Seq // its event
 }
 
 // maxKnownTurns is how many turns Wait knows by their number: the last ones.
 const maxKnownTurns = 256
 
-// rememberLocked has Wait know t by its number.
-func (s *Session) rememberLocked(t *turn) {
-	if len(s.recent) == maxKnownTurns {
-		s.recent = append(s.recent[:0], s.recent[1:]...)
+// remember has Wait know t by its number.
+func (m *machine) remember(t *turn) {
+	if len(m.recent) == maxKnownTurns {
+		m.recent = append(m.recent[:0], m.recent[1:]...)
 	}
-	s.recent = append(s.recent, numbered{t.id, t})
+	m.recent = append(m.recent, numbered{t.id, t})
 }
 
 // numbered is a turn by the number that its caller was given, which differs from
@@ -53,9 +49,9 @@ type numbered struct {
 	turn   *turn
 }
 
-// turnLocked is the turn that a caller knows by this number.
-func (s *Session) turnLocked(number uint64) (*turn, error) {
-	for _, n := range slices.Backward(s.recent) {
+// numbered is the turn that a caller knows by this number.
+func (m *machine) numbered(number uint64) (*turn, error) {
+	for _, n := range slices.Backward(m.recent) {
 		if n.number == number {
 			return n.turn, nil
 		}
@@ -67,17 +63,17 @@ func (s *Session) turnLocked(number uint64) (*turn, error) {
 func (s *Session) State() session.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state
+	return s.m.phase.state()
 }
 
 // Active is the number of the active turn; 0 when there is none but a start-up.
 func (s *Session) Active() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.turn == nil {
+	if s.m.turn == nil {
 		return 0
 	}
-	return s.turn.id
+	return s.m.turn.id
 }
 
 // Wait is session.Session's. A turn is known for as long as it is among the last
@@ -87,7 +83,7 @@ func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOption
 		return s.wait(ctx, nil, o)
 	}
 	s.mu.Lock()
-	t, err := s.turnLocked(number)
+	t, err := s.m.numbered(number)
 	s.mu.Unlock()
 	if err != nil {
 		return session.Reply{}, err
@@ -110,8 +106,9 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 	}
 	for over := o.Poll; ; {
 		s.mu.Lock()
-		if over || s.settledLocked(t) {
-			r := s.replyLocked(t)
+		if over || s.m.settled(t) {
+			r := s.m.reply(t)
+			r.Session = s.name
 			if o.After == 0 && t != nil {
 				o.After = t.before
 			}
@@ -132,29 +129,27 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 	}
 }
 
-// settledLocked reports whether there is nothing to wait for.
-func (s *Session) settledLocked(t *turn) bool {
+// settled reports whether there is nothing to wait for: of one turn, or of whatever is
+// active when t is nil. How a worker ends that ends by itself is waited for.
+func (m *machine) settled(t *turn) bool {
 	if t == nil {
-		if s.state == session.StateStopping {
-			return s.worker.stopping != "" // else it ends by itself, and how is what matters
-		}
-		return !s.state.Active() || s.state == session.StateWaiting
+		return m.phase != phaseLeaving && (m.phase == phaseWaiting || !m.phase.state().Active())
 	}
-	return t.outcome != "" || s.state == session.StateWaiting && (s.turn == t || s.turn != nil && s.turn.joined == t)
+	return t.outcome != "" || m.phase == phaseWaiting && (m.turn == t || m.early == t)
 }
 
-func (s *Session) replyLocked(t *turn) session.Reply {
+// reply is what a Wait returns, without the events.
+func (m *machine) reply(t *turn) session.Reply {
 	if t == nil {
-		if t = s.turn; t == nil {
-			t = s.previous
+		if t = m.turn; t == nil {
+			t = m.previous
 		}
 	}
 	r := session.Reply{
-		Session:    s.name,
-		Generation: s.generation,
-		State:      s.state,
-		Prompt:     s.prompt,
-		Next:       s.log.Last(),
+		Generation: m.generation,
+		State:      m.phase.state(),
+		Prompt:     m.prompt,
+		Next:       m.log.Last(),
 	}
 	if t != nil {
 		r.Turn = t.id
@@ -165,14 +160,14 @@ func (s *Session) replyLocked(t *turn) session.Reply {
 		case t.outcome != "":
 		case !t.started.IsZero():
 			r.Elapsed = time.Since(t.started)
-		case s.turn != nil: // it is held until that is over
-			r.Elapsed = time.Since(s.turn.started)
+		case m.turn != nil: // it is held until that is over
+			r.Elapsed = time.Since(m.turn.started)
 		default:
-			r.Elapsed = time.Since(s.since)
+			r.Elapsed = time.Since(m.since)
 		}
 	}
-	if s.state == session.StateWaiting && s.shown != nil {
-		w := s.shown.Wait
+	if m.phase == phaseWaiting {
+		w := m.shown.Wait
 		r.Wait = &w
 		r.Prompt = w.Prompt
 	}

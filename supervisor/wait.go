@@ -1,139 +1,142 @@
 package supervisor
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
+// An ask is a wait together with what it takes to answer it.
+type ask struct {
+	session.Wait
+	worker uint64 // the worker's number for it; 0 for a terminal reader
+	all    bool   // wants everything, not a line
+	reader string // key of the terminal reader
+}
+
 // stdinWait takes in that the runtime asks.
-func (s *Session) stdinWaitLocked(m ipc.StdinWait) error {
-	if s.turn == nil || m.Turn != s.turn.id {
-		if m.Turn > s.lastTurn {
-			return fmt.Errorf("stdin_wait names turn %d, which has not begun", m.Turn)
+func (m *machine) stdinWait(f ipc.StdinWait) error {
+	if m.turn == nil || f.Turn != m.turn.id {
+		if f.Turn > m.lastTurn {
+			return fmt.Errorf("stdin_wait names turn %d, which has not begun", f.Turn)
 		}
 		return nil // a thread of a turn that has just ended: it asks again in the next one
 	}
-	if s.turn.unacked {
+	if m.turn.unacked {
 		return nil // asked before the worker saw the interrupt, which ends it
 	}
-	s.asked = append(s.asked, ask{
-		Wait: session.Wait{
-			Turn:   s.turn.id,
-			Prompt: s.log.Hidden(m.Prompt),
-			Kind:   timeline.WaitKind(m.Kind),
-			Secret: m.Kind == ipc.WaitSecret,
-		},
-		worker: m.Wait,
-		all:    m.Want == ipc.WantAll,
-	})
-	if len(s.asked) > maxAsked {
+	if len(m.asked) == maxAsked {
 		return fmt.Errorf("more than %d readers wait at once", maxAsked)
 	}
-	if s.held != nil {
-		s.joinHeldLocked(m.Prompt)
-	}
-	s.serveLocked()
+	m.ask(ask{
+		Wait: session.Wait{
+			Turn:   m.turn.id,
+			Prompt: m.log.Hidden(f.Prompt),
+			Kind:   timeline.WaitKind(f.Kind),
+			Secret: f.Kind == ipc.WaitSecret,
+		},
+		worker: f.Wait,
+		all:    f.Want == ipc.WantAll,
+	}, f.Prompt)
 	return nil
 }
 
-// maxAsked bounds the readers of one turn that wait at the same time.
-const maxAsked = 1024
-
-// terminalWaitLocked takes in that a program reads the terminal.
-func (s *Session) terminalWaitLocked(reader, command string, secret bool) {
-	a := ask{
-		Wait: session.Wait{
-			Turn:     s.turn.id,
-			Prompt:   s.log.Hidden(string(s.lastLine)),
-			Kind:     timeline.WaitLine,
-			Secret:   secret,
-			Terminal: true,
-			Reader:   command,
-		},
-		reader: reader,
-	}
-	if secret {
-		a.Kind = timeline.WaitSecret
-	}
-	s.asked = append(s.asked, a)
-	if s.held != nil {
-		s.joinHeldLocked(a.Prompt)
-	}
-	s.serveLocked()
+// looks reports whether a terminal reader would be news.
+func (m *machine) looks() bool {
+	return (m.phase == phaseStarting || m.phase == phaseRunning) && !m.turn.unacked && len(m.asked) == 0
 }
 
-// joinHeldLocked lets an input that was submitted while starting answer the
-// start-up, which asked first.
-func (s *Session) joinHeldLocked(prompt string) {
-	t := s.held
-	s.held = nil
+// reads takes in that a program reads the terminal.
+func (m *machine) reads(reader, command string, secret bool) {
+	if m.ready == nil && m.earlyInput != "" {
+		if time.Since(m.turn.started) > earlyInput {
+			m.fail(errors.New(m.earlyInput))
+		}
+		return
+	}
+	if m.known[reader] || m.fed[reader] {
+		return
+	}
+	prompt := m.log.Hidden(string(m.lastLine))
+	kind := timeline.WaitLine
+	if secret {
+		kind = timeline.WaitSecret
+	}
+	m.ask(ask{
+		Wait:   session.Wait{Turn: m.turn.id, Prompt: prompt, Kind: kind, Secret: secret, Terminal: true, Reader: command},
+		reader: reader,
+	}, prompt)
+}
+
+func (m *machine) ask(a ask, prompt string) {
+	m.asked = append(m.asked, a)
+	if m.held() != nil {
+		m.joinHeld(prompt)
+	}
+	m.serve()
+}
+
+// joinHeld lets an input that was submitted while starting answer the start-up,
+// which asked first.
+func (m *machine) joinHeld(prompt string) {
+	t := m.early
 	t.id = 0 // its caller still knows it by the number that it was given
-	s.turn.joined = t
-	s.appendLocked(timeline.Notice{Message: fmt.Sprintf("the input answered a prompt of the start-up: %q", prompt)})
-	s.queue.add(t.author, session.Input{Data: withNewline(t.input)})
+	m.notice("the input answered a prompt of the start-up: %q", prompt)
+	m.queue.add(t.author, session.Input{Data: withNewline(t.input)})
 	t.input = nil
 }
 
-// tellLinesLocked says which lines of the turn's own input went to prompts: none of
-// them is code that has run. Lines with nothing between them are one sentence.
-func (s *Session) tellLinesLocked() {
-	if s.turn == nil || len(s.turn.took) == 0 {
+// tellLines says which lines of the turn's own input went to prompts: none of them is
+// code that has run. Lines with nothing between them are one sentence.
+func (m *machine) tellLines() {
+	if m.turn == nil || len(m.turn.took) == 0 {
 		return
 	}
-	first, last := s.turn.took[0], s.turn.took[len(s.turn.took)-1]
-	s.turn.took = nil
+	first, last := m.turn.took[0], m.turn.took[len(m.turn.took)-1]
+	m.turn.took = nil
 	lines := fmt.Sprintf("line %d", first.Line)
 	if last.Line > first.Line {
 		lines = fmt.Sprintf("lines %d to %d", first.Line, last.Line)
 	}
-	s.appendLocked(timeline.Notice{Message: fmt.Sprintf("%s of the input answered %q", lines, first.Prompt)})
+	m.notice("%s of the input answered %q", lines, first.Prompt)
 }
 
-// serveLocked gives queued input to whoever asks, the runtime first, and shows
-// the first wait that is left.
-func (s *Session) serveLocked() {
-	for s.shown == nil && len(s.asked) > 0 {
-		i := 0
-		for i < len(s.asked)-1 && s.asked[i].Terminal {
-			i++ // the runtime's own waits come first
-		}
-		if s.asked[i].Terminal {
-			i = 0
-		}
-		a := s.asked[i]
-		if s.queue.empty() {
-			e := s.appendLocked(timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader})
-			s.asked[i].ID, a.ID = e.Seq, e.Seq
-			s.shown = &a
-			s.moveLocked(session.StateWaiting)
+// serve gives queued input to whoever asks, the runtime first, and shows the first
+// wait that is left.
+func (m *machine) serve() {
+	for m.shown == nil && len(m.asked) > 0 {
+		i := max(0, slices.IndexFunc(m.asked, func(a ask) bool { return !a.Terminal }))
+		a := m.asked[i]
+		if m.queue.empty() {
+			e := m.record(timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader})
+			m.asked[i].ID, a.ID = e.Seq, e.Seq
+			m.shown = &a
+			m.move(phaseWaiting)
 			return
 		}
-		s.asked = append(s.asked[:i:i], s.asked[i+1:]...)
-		s.giveLocked(a)
+		m.asked = append(m.asked[:i:i], m.asked[i+1:]...)
+		m.give(a)
 	}
-	if len(s.asked) == 0 {
-		s.worker.watchTerminal()
+	if len(m.asked) == 0 {
+		m.effect(effect{do: doLook})
 	}
 }
 
-// giveLocked hands the next piece of queued input to one reader.
-func (s *Session) giveLocked(a ask) {
-	w, author := s.worker, s.queue.author
-	if s.turn != nil {
-		s.turn.escalate = false // what an interrupt left waiting goes on
-	}
-	data, eof := s.queue.next(a.all)
-	if a.Secret && !s.o.ShowSecrets { // with what was typed behind it, which the next reader may get
-		s.hideLocked(string(data) + string(s.queue.data))
+// give hands the next piece of queued input to one reader.
+func (m *machine) give(a ask) {
+	author := m.queue.author
+	m.turn.struck = time.Time{} // what an interrupt left waiting goes on
+	data, eof := m.queue.next(a.all)
+	if a.Secret && !m.showSecrets { // with what was typed behind it, which the next reader may get
+		m.hide(string(data) + string(m.queue.data))
 	}
 	if !a.Terminal {
-		if err := w.conn.Send(ipc.TurnInput{Turn: a.Turn, Wait: a.worker, Input: data, EOF: eof}); err != nil {
-			w.failLocked(fmt.Errorf("cannot send the answer: %w", err))
-		}
+		m.effect(effect{do: doSend, message: ipc.TurnInput{Turn: a.Turn, Wait: a.worker, Input: data, EOF: eof}})
 		return
 	}
 	// The runtime does not see what its children read: record it here.
@@ -141,65 +144,60 @@ func (s *Session) giveLocked(a ask) {
 	if !a.Secret {
 		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
 	}
-	s.appendLocked(line)
-	s.lastLine = s.lastLine[:0]
-	s.fed[a.reader] = true
-	w.feedLocked(data, eof)
+	m.record(line)
+	m.lastLine = m.lastLine[:0]
+	m.fed[a.reader] = true
+	m.effect(effect{do: doFeed, input: session.Input{Data: data, EOF: eof}})
 }
 
-// hideLocked has the timeline show a secret to nobody, before anything can print it.
-func (s *Session) hideLocked(secret string) {
-	if err := s.log.Hide(secret); err != nil {
-		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("a secret is shown if the code prints it: %v", err)})
+// hide has the timeline show a secret to nobody, before anything can print it.
+func (m *machine) hide(secret string) {
+	if err := m.log.Hide(secret); err != nil {
+		m.notice("a secret is shown if the code prints it: %v", err)
 	}
 }
 
-// Answer is session.Session's.
-func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return s.answerAs(ctx, "", wait, in)
-}
-
-func (s *Session) answerAs(ctx context.Context, author string, id timeline.Seq, in session.Input) (uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// answer gives input to the wait that is shown, and returns the turn that it is of.
+func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (turn uint64, err error) {
 	switch {
-	case s.closed:
+	case m.isClosed():
 		return 0, session.ErrClosed
-	case s.state != session.StateWaiting || s.shown.ID != id:
+	case m.phase != phaseWaiting || m.shown.ID != wait:
 		return 0, session.ErrStale
-	case len(in.Data)+len(s.queue.data) > MaxInputBytes:
+	case len(in.Data)+len(m.queue.data) > MaxInputBytes:
 		return 0, session.Errorf(session.KindTooLarge, "the answer is too large: at most %d bytes fit", MaxInputBytes)
 	}
-	turn := s.turn.id
+	turn = m.turn.id
 	if len(in.Data) == 0 && !in.EOF {
 		return turn, nil // nothing to hand over: the wait goes on
 	}
-	s.queue.add(author, in)
-	a := *s.shown
-	s.shown = nil
-	for i := range s.asked {
-		if s.asked[i].ID == id {
-			s.asked = append(s.asked[:i:i], s.asked[i+1:]...)
-			break
-		}
-	}
-	s.appendLocked(timeline.WaitEnded{Wait: id})
-	s.resumeLocked()
-	s.giveLocked(a)
-	s.serveLocked()
+	m.queue.add(author, in)
+	a := *m.shown
+	m.shown = nil
+	m.asked = slices.DeleteFunc(m.asked, func(one ask) bool { return one.ID == wait })
+	m.record(timeline.WaitEnded{Wait: wait})
+	m.resume()
+	m.give(a)
+	m.serve()
 	return turn, nil
 }
 
-// resumeLocked leaves the waiting state for the one that it interrupted.
-func (s *Session) resumeLocked() {
-	if s.turn.id == 0 {
-		s.moveLocked(session.StateStarting)
+// resume leaves the waiting phase for the one that it interrupted.
+func (m *machine) resume() {
+	if m.turn.id == 0 {
+		m.move(phaseStarting)
 	} else {
-		s.moveLocked(session.StateRunning)
+		m.move(phaseRunning)
 	}
+}
+
+// dropWaits forgets every wait: they are over, answered or not.
+func (m *machine) dropWaits() {
+	if m.shown != nil {
+		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+	}
+	m.shown, m.asked = nil, nil
+	clear(m.fed)
 }
 
 func withNewline(b []byte) []byte {

@@ -25,48 +25,40 @@ const (
 	// read before they are closed, should something keep them open.
 	lastWords = 500 * time.Millisecond
 
-	// endGrace is how long a process may take to end after session_end: a
-	// runtime has much memory to give back, perhaps.
-	endGrace = 10 * time.Second
+	// sendLimit is how long a turn waits for the signals of the one before, which
+	// takes the stage some microseconds. Then the turn is not run, and says so.
+	sendLimit = 10 * time.Second
 )
 
-// A worker is one generation: a process, its channel and its terminal.
+// A worker is one generation: a process, its channel and its terminal. It hands the
+// session's machine what comes from there, performs what that decides, and decides
+// nothing itself.
 //
 // Four goroutines belong to it. frames and terminal read the two channels and
 // deliver, in order, through the fence; watch waits for the process to end; the
 // connection has its writer. All end when the process does.
 type worker struct {
-	s          *Session
-	generation uint64
-	files      string // its private directory
-	proc       *launched
-	conn       *ipc.Conn
-	fence      *fence
-	readers    sync.WaitGroup // frames and terminal
-	deaf       chan struct{}  // closed when nothing that arrives matters any more
-	done       chan struct{}  // closed when the session knows that the worker ended
+	s       *Session
+	files   string // its private directory
+	proc    *launched
+	conn    *ipc.Conn
+	fence   *fence
+	readers sync.WaitGroup // frames and terminal
+	deaf    chan struct{}  // closed when nothing that arrives matters any more
+	done    chan struct{}  // closed when the session knows that the worker ended
 
 	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
 	slow   atomic.Bool  // terminal readers are looked for seldom
 
 	// The rest is guarded by s.mu.
-	ready             ipc.WorkerReady
-	isReady           bool
-	startTimer        *time.Timer
-	userHandlesSigint bool
-	stopping          string          // why we end it; "" when we do not
-	cause             error           // what it did wrong; nil when nothing
-	end               *ipc.SessionEnd // its last frame
-	endTimer          *time.Timer     // runs from then on; nil before
-	meals             []session.Input // for the terminal, the first is being fed
-	watching          *time.Timer     // looks for terminal readers; nil where they cannot be seen
-	armed             bool            // watching is set
-	pause             time.Duration   // until it looks again
-	known             map[string]bool // terminal readers that blocked before the turn began
+	meals    []session.Input // for the terminal, the first is being fed
+	watching *time.Timer     // looks for terminal readers; nil where they cannot be seen
+	armed    bool            // watching is set
+	pause    time.Duration   // until it looks again
 }
 
-// launch starts a worker process. ctx ends its preparation, and nothing later.
-func (s *Session) launch(ctx context.Context, generation uint64, size session.Size) (*worker, error) {
+// startWorker starts a worker process. ctx ends its preparation, and nothing later.
+func (s *Session) startWorker(ctx context.Context, generation uint64, size session.Size) (*worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
 	defer cancel()
 	source, err := s.spec.Prepared(ctx, s.Notify)
@@ -102,13 +94,12 @@ func (s *Session) launch(ctx context.Context, generation uint64, size session.Si
 		return nil, err
 	}
 	w := &worker{
-		s:          s,
-		generation: generation,
-		files:      files,
-		proc:       proc,
-		conn:       ipc.NewConn(proc.channel, ipc.FromWorker),
-		deaf:       make(chan struct{}),
-		done:       make(chan struct{}),
+		s:     s,
+		files: files,
+		proc:  proc,
+		conn:  ipc.NewConn(proc.channel, ipc.FromWorker),
+		deaf:  make(chan struct{}),
+		done:  make(chan struct{}),
 	}
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
 	w.fence.settle = proc.terminal.Sync
@@ -134,15 +125,9 @@ func writeFiles(dir string, files map[string][]byte) error {
 func (w *worker) begin() {
 	s := w.s
 	if !w.proc.staged {
-		s.appendLocked(timeline.Notice{Message: "the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)"})
+		s.m.notice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
 	}
-	w.startTimer = time.AfterFunc(s.o.StartTimeout, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !w.isReady { // else the timer was too late to be stopped
-			w.failLocked(fmt.Errorf("it was not ready after %s", s.o.StartTimeout))
-		}
-	})
+	s.m.launched()
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
 	s.wg.Go(w.watch)
@@ -169,7 +154,7 @@ func (w *worker) frames() {
 func (w *worker) lost(err error) {
 	var bad *ipc.ProtocolError
 	w.s.mu.Lock()
-	stopping := w.stopping != ""
+	stopping := w.s.m.stopped != ""
 	w.s.mu.Unlock()
 	switch {
 	case stopping: // the ladder closes the channel itself
@@ -209,187 +194,114 @@ func (w *worker) terminal() {
 
 // text is called by the fence, in order.
 func (w *worker) text(stream timeline.Stream, b []byte) {
-	w.record(timeline.Text{Stream: stream, Data: b}, b)
-}
-
-// record appends what the runtime put out; text is its bytes, if it is text.
-// The timeline holds the caller back when its disk is slow, so no lock is held.
-func (w *worker) record(body timeline.Body, text []byte) {
 	s := w.s
-	e := timeline.Event{Generation: w.generation, Body: body}
 	s.mu.Lock()
-	s.tellLinesLocked()
-	if t := s.turn; t != nil {
-		e.Turn = t.id
-		t.bytes += int64(len(text))
-		s.lastLine = lastLine(s.lastLine, text)
-	} else {
-		e.Turn, e.Between = s.lastTurn, true
-	}
-	s.mu.Unlock()
+	e := s.m.output(timeline.Text{Stream: stream, Data: b}, b)
+	s.unlock()
 	s.log.Append(e)
 }
 
 // frame is called by the fence, in order.
-func (w *worker) frame(m ipc.Message) {
+func (w *worker) frame(f ipc.Message) {
 	s := w.s
-	if _, ok := m.(ipc.Idle); ok {
+	if _, ok := f.(ipc.Idle); ok {
 		// Before anybody can start the next turn on it.
 		_ = w.proc.terminal.Restore()
 	}
 	s.mu.Lock()
-	output, err := w.handleLocked(m)
-	if err != nil {
-		w.failLocked(err)
-	}
-	s.mu.Unlock()
-	switch m := output.(type) {
-	case ipc.Output:
-		stream := timeline.Stdout
-		if m.Stream == ipc.Stderr {
-			stream = timeline.Stderr
-		}
-		w.text(stream, m.Data)
-	case ipc.Image:
-		w.record(timeline.Image{MIME: m.MIME, Data: m.Data, Source: m.Source, Update: m.Update, Title: m.Title}, nil)
+	e, output := s.m.frame(f)
+	s.unlock()
+	if output {
+		s.log.Append(e)
 	}
 }
 
-// handleLocked acts on one frame. It returns the frame if it is to be recorded
-// without the lock. An error is a violation of the protocol.
-func (w *worker) handleLocked(m ipc.Message) (output ipc.Message, err error) {
+// perform performs one effect; s.mu is held. None waits for the worker.
+func (w *worker) perform(e effect) {
 	s := w.s
-	if w.cause != nil {
-		return nil, nil // it is being ended; nothing that it says counts any more
-	}
-	if w.end != nil {
-		return nil, fmt.Errorf("%s after session_end", m.Type())
-	}
-	if ready, ok := m.(ipc.WorkerReady); ok {
-		return nil, w.readyLocked(ready)
-	}
-	if !w.isReady {
-		return nil, fmt.Errorf("its first message is %s, not worker_ready", m.Type())
-	}
-	switch m := m.(type) {
-	case ipc.Output, ipc.Image:
-		return m, nil
-	case ipc.SessionEnd:
-		w.sessionEndLocked(m)
-		return nil, nil
-	}
-	if s.state == session.StateStopping {
-		return nil, nil // the ladder decides now
-	}
-	switch m := m.(type) {
-	case ipc.Idle:
-		return nil, s.idleLocked(m)
-	case ipc.StdinWait:
-		return nil, s.stdinWaitLocked(m)
-	case ipc.InputLine:
-		s.lastLine = s.lastLine[:0]
-		author := s.queue.author
-		if m.Line > 0 && s.turn != nil {
-			author = s.turn.author
-			s.turn.took = append(s.turn.took[:min(len(s.turn.took), 1)], m)
+	switch e.do {
+	case doSend:
+		if err := w.conn.Send(e.message); err != nil {
+			what := "input"
+			if _, ok := e.message.(ipc.TurnInput); ok {
+				what = "answer"
+			}
+			s.m.fail(fmt.Errorf("cannot send the %s: %w", what, err))
 		}
-		s.appendLocked(timeline.InputLine{Prompt: m.Prompt, Text: m.Text, Secret: m.Secret, Author: author})
-	case ipc.InterruptAck:
-		if s.turn != nil && m.Turn == s.turn.id && m.Seq == s.turn.interrupts {
-			s.ackedLocked(s.turn)
+	case doInterrupt:
+		w.interrupt(e.message, true)
+	case doRepeat:
+		if w.proc.SignalsSent() == nil { // so that at most one is on its way to a worker that has read a frame
+			w.interrupt(e.message, false)
 		}
-	case ipc.Sigint:
-		w.userHandlesSigint = m.Owner != ipc.SigintOurs
-		if w.userHandlesSigint && s.turn != nil {
-			s.askAgainLocked(s.turn) // no interrupt ends a wait any more
+	case doAwait:
+		if signals := w.proc.SignalsSent(); signals != nil {
+			s.wg.Go(func() { w.await(e.turn, signals) })
+		} else {
+			s.m.cleared(e.turn, true)
 		}
-	case ipc.Progress:
-		p := timeline.Progress{Progress: m.Progress, Message: m.Message}
-		if m.Total != nil {
-			p.Total = *m.Total
+	case doKill:
+		w.proc.Kill()
+	case doFeed:
+		w.feedLocked(e.input)
+	case doLook:
+		w.watchTerminal()
+	case doLookLater:
+		if w.watching != nil {
+			// Not at once: a program that dies of the interrupt is seen reading until it has.
+			w.pause = maxPause
+			w.lookLaterLocked(maxPause)
 		}
-		s.appendLocked(p)
-	case ipc.QueryResult:
-		if answer, ok := s.queries[m.ID]; ok {
-			delete(s.queries, m.ID)
-			answer <- m
+	case doReply:
+		r := e.message.(ipc.QueryResult)
+		if answer, ok := s.queries[r.ID]; ok {
+			delete(s.queries, r.ID)
+			answer <- r
 		}
-	default:
-		return nil, fmt.Errorf("%s is not for the supervisor", m.Type())
 	}
-	return nil, nil
 }
 
-// sessionEndLocked takes in the last frame: the process is about to end, and
-// takes no more input.
-func (w *worker) sessionEndLocked(m ipc.SessionEnd) {
-	s := w.s
-	w.end = &m
-	if s.state != session.StateStopping {
-		s.stopRetriesLocked()
-		s.moveLocked(session.StateStopping)
+// interrupt sends the frame first, which names the turn, and then the signal,
+// which wakes the runtime. The first goes to the whole foreground; retries go
+// to the worker alone, since others would take them for new ones.
+func (w *worker) interrupt(m ipc.Message, first bool) {
+	if err := w.conn.Send(m); err != nil {
+		return // the worker is on its way out; its death is reported
 	}
-	w.endTimer = time.AfterFunc(endGrace, func() {
-		w.fail(errors.New("it lives on after session_end"))
-	})
+	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
+		return
+	}
+	to := host.Worker
+	if first {
+		to = host.Group
+		_ = w.proc.Signal(host.Interrupt, host.Foreground)
+	}
+	_ = w.proc.Signal(host.Interrupt, to)
 }
 
-func (w *worker) readyLocked(m ipc.WorkerReady) error {
-	switch {
-	case w.isReady:
-		return errors.New("worker_ready twice")
-	case m.Protocol.Name != ipc.ProtocolName || m.Protocol.Version != ipc.ProtocolVersion:
-		return fmt.Errorf("it speaks %q version %d, not %q version %d",
-			m.Protocol.Name, m.Protocol.Version, ipc.ProtocolName, ipc.ProtocolVersion)
+// await waits for the signals of the turn before t: what the worker reads of t finds
+// them there, and none comes later.
+func (w *worker) await(t *turn, signals <-chan struct{}) {
+	timer := time.NewTimer(sendLimit)
+	defer timer.Stop()
+	sent := false
+	select {
+	case <-signals:
+		sent = true
+	case <-w.proc.Exited():
+		return // which ends the turn
+	case <-timer.C:
 	}
-	w.startTimer.Stop()
-	w.ready, w.isReady = m, true
-	return nil
-}
-
-// idleLocked ends the active turn, or the start-up.
-func (s *Session) idleLocked(m ipc.Idle) error {
-	if s.turn == nil || s.turn.id != m.Turn {
-		return fmt.Errorf("idle names turn %d, which is not active", m.Turn)
-	}
-	s.prompt = s.log.Hidden(m.Prompt)
-	if m.Unrun > 0 {
-		s.appendLocked(timeline.Notice{Message: unrun(m)})
-	}
-	s.endLocked(timeline.Outcome(m.Outcome), m.Error, m.Prompt)
-	s.moveLocked(session.StateIdle)
-	if t := s.held; t != nil {
-		s.held = nil
-		s.beginLocked(t)
-	}
-	return nil
-}
-
-// unrun says how much of a turn's input was left alone: its output may not show
-// where a worker stopped.
-func unrun(m ipc.Idle) string {
-	lines, were, cause := "lines", "were", "error"
-	if m.Unrun == 1 {
-		lines, were = "line", "was"
-	}
-	if m.Outcome == ipc.OutcomeInterrupted {
-		cause = "interrupt"
-	}
-	return fmt.Sprintf("%d %s after the %s %s not run", m.Unrun, lines, cause, were)
+	w.s.mu.Lock()
+	defer w.s.unlock()
+	w.s.m.cleared(t, sent)
 }
 
 // fail ends the worker because of what it did.
 func (w *worker) fail(cause error) {
 	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	w.failLocked(cause)
-}
-
-func (w *worker) failLocked(cause error) {
-	if w.cause == nil {
-		w.cause = cause
-	}
-	w.proc.Kill() // does not wait
+	defer w.s.unlock()
+	w.s.m.fail(cause)
 }
 
 // watch waits for the process to end and tells the session.
@@ -439,11 +351,7 @@ func (w *worker) watch() {
 func (s *Session) ended(w *worker) timeline.GenerationEnded {
 	exit := w.proc.Exit()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.startTimer.Stop()
-	if w.endTimer != nil {
-		w.endTimer.Stop()
-	}
+	defer s.unlock()
 	if w.watching != nil {
 		w.watching.Stop()
 	}
@@ -451,35 +359,16 @@ func (s *Session) ended(w *worker) timeline.GenerationEnded {
 		delete(s.queries, id)
 		close(answer)
 	}
-	report := timeline.GenerationEnded{Reason: exit.String(), Code: exit.Code, Signal: exit.Signal, PeakRSS: exit.PeakRSS}
-	report.Unready = s.turn != nil && s.turn.id == 0 && w.stopping == ""
-	switch {
-	case w.stopping != "":
-		report.Reason, report.Clean = w.stopping, true
-	case w.cause != nil:
-		report.Reason = "worker failed: " + w.cause.Error()
-	case w.end != nil:
-		report.Clean = exit.Signal == "" && w.end.Reason != ipc.EndCrash
-		report.Message = w.end.Message
-	}
 	if remains := w.proc.Remains(); len(remains) > 0 {
-		s.appendLocked(timeline.Notice{Message: fmt.Sprintf("processes that were killed and had not ended yet: %v", remains)})
+		s.m.notice("processes that were killed and had not ended yet: %v", remains)
 	}
-	if s.turn != nil && s.turn.id > 0 && !report.Clean {
-		report.LastLine = s.turn.lastLine
-	}
-	s.endLocked(timeline.OutcomeEnded, nil, "")
-	s.appendLocked(report)
-	s.dropHeldLocked(timeline.OutcomeEnded)
 	s.worker = nil
-	s.prompt = ""
-	s.moveLocked(session.StateEnded)
-	return report
+	return s.m.exited(timeline.GenerationEnded{Reason: exit.String(), Code: exit.Code, Signal: exit.Signal, PeakRSS: exit.PeakRSS})
 }
 
 // feedLocked gives input to whoever reads the terminal, in the order of calls.
-func (w *worker) feedLocked(data []byte, eof bool) {
-	w.meals = append(w.meals, session.Input{Data: data, EOF: eof})
+func (w *worker) feedLocked(in session.Input) {
+	w.meals = append(w.meals, in)
 	if len(w.meals) == 1 {
 		w.s.wg.Go(w.feed)
 	}
@@ -495,7 +384,7 @@ func (w *worker) feed() {
 		w.active.Store(time.Now().UnixNano())
 		s.mu.Lock()
 		if err != nil {
-			s.appendLocked(timeline.Notice{Message: fmt.Sprintf("input for the terminal was lost: %v", err)})
+			s.m.notice("input for the terminal was lost: %v", err)
 		}
 		w.meals = w.meals[1:]
 	}
@@ -505,7 +394,7 @@ func (w *worker) feed() {
 	// is looked for at once, a few times.
 	for range eagerLooks {
 		s.mu.Lock()
-		more := w.watching != nil && !s.queue.empty() && len(w.meals) == 0
+		more := w.watching != nil && !s.m.queue.empty() && len(w.meals) == 0
 		s.mu.Unlock()
 		if !more {
 			return

@@ -89,6 +89,7 @@ func TestTests_DoNotSleep(t *testing.T) {
 	tr := load(t)
 	c := check(t, exceptions{
 		"tests/fakeworker forever": "a worker that never answers",
+		"supervisor later":         "a fakeProcess is in a bubble, or its test fails",
 	})
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
@@ -110,6 +111,46 @@ func TestTests_DoNotSleep(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// What decides about a session is tested in fake time and without a process, as long
+// as it has none.
+func TestSource_TheMachineDoesNothingItself(t *testing.T) {
+	tr := load(t)
+	files := map[string]bool{"machine.go": false, "wait.go": false, "state.go": false, "input.go": false}
+	for _, p := range tr.pkgs {
+		if p.name != "supervisor" {
+			continue
+		}
+		for _, f := range p.files {
+			if _, listed := files[f.name]; !listed {
+				continue
+			}
+			files[f.name] = true
+			for _, spec := range f.ast.Imports {
+				switch path := strings.Trim(spec.Path.Value, `"`); path {
+				case "context", "os", "sync", module + "/supervisor/internal/host":
+					t.Errorf("%s: %s decides, and must not import %s: leave it as an effect", tr.at(spec), f.name, path)
+				}
+			}
+			for _, name := range []string{"After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"} {
+				for _, use := range selections(f.ast, "time", name) {
+					t.Errorf("%s: time.%s: %s names the moment that is due, and others wait for it", tr.at(use), name, f.name)
+				}
+			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				if g, ok := n.(*ast.GoStmt); ok {
+					t.Errorf("%s: %s starts no goroutine", tr.at(g), f.name)
+				}
+				return true
+			})
+		}
+	}
+	for name, found := range files {
+		if !found {
+			t.Errorf("supervisor/%s is not there", name)
 		}
 	}
 }

@@ -1,0 +1,262 @@
+package supervisor
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A fakeProcess is a worker without a process, for tests in fake time. The test
+// speaks for it, and finds all that reached it with the time since it was launched.
+type fakeProcess struct {
+	t       *testing.T
+	conn    *ipc.Conn // the worker's end
+	born    time.Time
+	exited  chan struct{}
+	notices chan string
+
+	mu      sync.Mutex
+	heard   []heard
+	reading []host.Reader
+	looks   int
+	unsent  chan struct{} // signals are under way until it is closed; nil when none is
+	dies    host.Signal   // the first that ends it
+	exit    host.Exit
+	once    sync.Once
+}
+
+// heard is what reached a fake worker: a frame or a signal.
+type heard struct {
+	at   time.Duration
+	what any
+}
+
+// A sent is a signal.
+type sent struct {
+	sig host.Signal
+	to  host.Target
+}
+
+// inBubble runs a test in fake time, with a session whose worker says nothing but
+// what the test says.
+func inBubble(t *testing.T, o *Options, spec workers.Spec, test func(*testing.T, *Session, *fakeProcess)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.Dir = t.TempDir()
+		sup, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p *fakeProcess
+		sup.launcher = func(*host.Command) (*launched, error) {
+			var l *launched
+			p, l = launchFake(t)
+			return l, nil
+		}
+		defer func() {
+			if err := sup.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		spec.Name, spec.Path = "fake", "/fake"
+		s, err := sup.Open(t.Context(), "main", spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s, p)
+	})
+}
+
+func launchFake(t *testing.T) (*fakeProcess, *launched) {
+	ours, theirs := net.Pipe()
+	p := &fakeProcess{
+		t:       t,
+		conn:    ipc.NewConn(theirs, ipc.FromSupervisor),
+		born:    time.Now(),
+		exited:  make(chan struct{}),
+		notices: make(chan string),
+		dies:    host.Kill,
+	}
+	go func() {
+		for {
+			m, err := p.conn.Receive()
+			if err != nil {
+				p.hear(err)
+				return
+			}
+			p.hear(m)
+		}
+	}()
+	return p, &launched{process: p, channel: ours, terminal: p, readers: p, nonce: "0123456789abcdef", staged: true, pid: 1}
+}
+
+func (p *fakeProcess) hear(what any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, heard{time.Since(p.born), what})
+}
+
+// say has the worker send frames, and waits until all has come of them that can.
+func (p *fakeProcess) say(frames ...ipc.Message) {
+	p.t.Helper()
+	for _, f := range frames {
+		if err := p.conn.Send(f); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// ready is what a worker says that starts and has nothing to run.
+func (p *fakeProcess) ready() {
+	p.t.Helper()
+	p.say(p.hello(), ipc.Idle{Outcome: ipc.OutcomeOK, Prompt: "> "})
+}
+
+// change changes what is true of the process.
+func (p *fakeProcess) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+func (p *fakeProcess) hello() ipc.Message {
+	return ipc.WorkerReady{
+		Protocol:     ipc.Protocol{Name: ipc.ProtocolName, Version: ipc.ProtocolVersion},
+		Capabilities: ipc.Capabilities{Interrupt: ipc.InterruptBySignal},
+	}
+}
+
+// later lets fake time pass, and all happen that is due in it.
+func (p *fakeProcess) later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// take is what reached the worker since the last call.
+func (p *fakeProcess) take() []heard {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.heard
+	p.heard = nil
+	return all
+}
+
+// frames is what frames of a kind reached the worker, and when.
+func frames[M ipc.Message](all []heard) (got []M, at []time.Duration) {
+	for _, h := range all {
+		if m, ok := h.what.(M); ok {
+			got, at = append(got, m), append(at, h.at)
+		}
+	}
+	return got, at
+}
+
+func (p *fakeProcess) end(e host.Exit) {
+	p.once.Do(func() {
+		p.exit = e
+		go func() { _ = p.conn.Close() }()
+		close(p.notices)
+		close(p.exited)
+	})
+}
+
+func (p *fakeProcess) Signal(sig host.Signal, to host.Target) error {
+	p.hear(sent{sig, to})
+	p.mu.Lock()
+	ends := sig != host.Interrupt && sig >= p.dies
+	p.mu.Unlock()
+	if ends {
+		p.end(host.Exit{Signal: sig.String()})
+	}
+	return nil
+}
+
+func (p *fakeProcess) SignalsSent() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unsent
+}
+
+func (p *fakeProcess) Kill() { _ = p.Signal(host.Kill, host.Group) }
+
+func (p *fakeProcess) Exited() <-chan struct{} { return p.exited }
+func (p *fakeProcess) Exit() host.Exit         { return p.exit }
+func (p *fakeProcess) Gone() <-chan struct{}   { return p.exited }
+func (p *fakeProcess) Remains() []int          { return nil }
+func (p *fakeProcess) Notices() <-chan string  { return p.notices }
+func (p *fakeProcess) MemoryBytes() int64      { return 0 }
+func (p *fakeProcess) Close() error            { return nil }
+
+func (p *fakeProcess) TryRead([]byte) (int, error) {
+	select {
+	case <-p.exited:
+		return 0, io.EOF
+	default:
+		return 0, nil
+	}
+}
+
+func (p *fakeProcess) Await(take func() bool) error {
+	<-p.exited
+	take()
+	return io.EOF
+}
+
+func (p *fakeProcess) Feed(b []byte, _ bool) error { p.hear(string(b)); return nil }
+func (p *fakeProcess) Sync()                       {}
+func (p *fakeProcess) Restore() error              { return nil }
+func (p *fakeProcess) Resize(host.Size) error      { return nil }
+
+func (p *fakeProcess) Readers() []host.Reader {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looks++
+	return p.reading
+}
+
+func (p *fakeProcess) NoOtherReader() bool { return true }
+
+// submit starts a turn that is expected to be taken.
+func submit(t *testing.T, s *Session, code string) uint64 {
+	t.Helper()
+	turn, err := s.Submit(t.Context(), code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// now is what a Wait for a turn returns at once.
+func now(t *testing.T, s *Session, turn uint64) session.Reply {
+	t.Helper()
+	synctest.Wait()
+	r, err := s.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// report is how the last worker ended.
+func report(t *testing.T, s *Session) timeline.GenerationEnded {
+	t.Helper()
+	synctest.Wait()
+	var last timeline.GenerationEnded
+	for _, e := range s.Log().Since(0) {
+		if end, ok := e.Body.(timeline.GenerationEnded); ok {
+			last = end
+		}
+	}
+	return last
+}

@@ -1,0 +1,624 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// interruptWait is how long an interrupt may take to end its turn. Then a call
+	// of Interrupt returns, and the next interrupt is of level 2.
+	interruptWait = time.Second
+
+	// A worker can miss a signal in the moment before it blocks, so an interrupt
+	// that is not acknowledged is repeated after 30, 60, 120, … ms, maxRetries
+	// times. Retries carry the same number: they cannot interrupt twice.
+	firstRetry = 30 * time.Millisecond
+	maxRetries = 6
+
+	// endGrace is how long a process may take to end after session_end: a
+	// runtime has much memory to give back, perhaps.
+	endGrace = 10 * time.Second
+
+	// earlyInput is how long worker_ready may be on its way when a worker that must
+	// not read the terminal before it seems to do so.
+	earlyInput = 2 * time.Second
+
+	// maxAsked bounds the readers of one turn that wait at the same time.
+	maxAsked = 1024
+)
+
+// A machine knows where a session stands, and decides what comes next. Each of its
+// methods is one event, or a look. It records what happened in the timeline, and
+// leaves what has to be done as effects: it has no lock, no goroutine and no timer,
+// and knows no process. Its caller holds the session's lock, and then performs the
+// effects (Session.unlock).
+type machine struct {
+	log          *timeline.Log
+	startTimeout time.Duration
+	showSecrets  bool
+	earlyInput   string // of the Spec
+
+	phase      phase
+	since      time.Time // when the state was reached
+	generation uint64
+	rung       string // of the stop ladder, which ended the last worker
+	prompt     string
+	life       // of the worker; zero when there is none
+
+	lastTurn uint64
+	turn     *turn      // active; also the start-up, as turn 0
+	previous *turn      // the last one that was active
+	early    *turn      // submitted before the session was ready: held, or an answer to the start-up
+	recent   []numbered // the last turns, for Wait
+	lastLine []byte     // of the active turn's output, unterminated; bounded
+
+	asked []ask // waits that are not answered, in order
+	shown *ask  // the wait that clients see
+	queue inputQueue
+	known map[string]bool // terminal readers that blocked before the turn began, by key
+	fed   map[string]bool // terminal readers that were answered, by key
+
+	retry   ipc.Interrupt // the interrupt that is repeated; Seq 0 when there is none
+	tries   int           // how often it was
+	due     time.Time     // when wake is to be called; zero for never
+	effects []effect      // to be performed, in order
+	news    bool          // something changed that a waiter may want
+}
+
+// A life is what one worker has said, and what became of it.
+type life struct {
+	ready             *ipc.WorkerReady // nil before it came
+	userHandlesSigint bool
+	stopped           string          // why we end it; "" when we do not
+	cause             error           // what it did wrong; nil when nothing
+	end               *ipc.SessionEnd // its last frame
+}
+
+// An effect is something to do, by whoever holds the session's lock and the worker.
+type effect struct {
+	do      action
+	message ipc.Message   // of send, interrupt and reply
+	turn    *turn         // of await
+	input   session.Input // of feed
+}
+
+type action uint8
+
+const (
+	doSend      action = iota // the message; if that fails, call fail
+	doInterrupt               // send the message, then the signal
+	doRepeat                  // the same again, to the worker alone
+	doAwait                   // call cleared once no signal is on its way to the worker
+	doKill
+	doFeed      // give the input to whoever reads the terminal
+	doLook      // for terminal readers, from now on
+	doLookLater // for them, once an interrupt has had its effect
+	doReply     // to a query
+)
+
+func (m *machine) effect(e effect) { m.effects = append(m.effects, e) }
+
+// move is the only place that changes the phase.
+func (m *machine) move(to phase) {
+	if !legal(m.phase, to) {
+		panic(fmt.Sprintf("supervisor: impossible move from %s to %s", m.phase, to))
+	}
+	if m.phase.state() != to.state() {
+		m.since = time.Now()
+	}
+	m.phase, m.news = to, true
+}
+
+// isClosed reports whether the session ends for good, or has.
+func (m *machine) isClosed() bool { return m.phase == phaseClosing || m.phase == phaseClosed }
+
+// record appends a structural event. The timeline holds back only text and images
+// when its disk is slow, so this never blocks.
+func (m *machine) record(body timeline.Body) timeline.Event {
+	if _, line := body.(timeline.InputLine); !line {
+		m.tellLines()
+	}
+	return m.log.Append(m.event(body))
+}
+
+func (m *machine) notice(format string, args ...any) {
+	m.record(timeline.Notice{Message: fmt.Sprintf(format, args...)})
+}
+
+func (m *machine) event(body timeline.Body) timeline.Event {
+	e := timeline.Event{Generation: m.generation, Body: body}
+	if m.turn != nil {
+		e.Turn = m.turn.id
+	} else {
+		e.Turn, e.Between = m.lastTurn, true
+	}
+	return e
+}
+
+// output is the event of what the runtime put out; text is its bytes, if it is text.
+// The timeline holds back who appends it, so that is done without the lock.
+func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
+	m.tellLines()
+	if m.turn != nil {
+		m.turn.bytes += int64(len(text))
+		m.lastLine = lastLine(m.lastLine, text)
+	}
+	return m.event(body)
+}
+
+// refusal is why no input is taken now; nil when one is.
+func (m *machine) refusal() error {
+	switch m.phase {
+	case phaseIdle, phaseEnded:
+		return nil
+	case phaseLaunching, phaseStarting:
+		if m.early == nil {
+			return nil
+		}
+	case phaseWaiting:
+		return session.Waiting(m.shown.Wait)
+	case phaseClosing, phaseClosed:
+		return session.ErrClosed
+	}
+	return m.busy()
+}
+
+func (m *machine) busy() error {
+	if m.turn == nil {
+		return session.Busy(m.phase.state(), 0, time.Since(m.since))
+	}
+	begun := m.since
+	if !m.turn.started.IsZero() {
+		begun = m.turn.started
+	}
+	return session.Busy(m.phase.state(), m.turn.id, time.Since(begun))
+}
+
+// submit takes an input, and returns its number and whether a worker has to be
+// launched for it. known is who reads the terminal already.
+func (m *machine) submit(t *turn, known map[string]bool) (number uint64, launch bool, err error) {
+	if err := m.refusal(); err != nil {
+		return 0, false, err
+	}
+	m.lastTurn++
+	t.id = m.lastTurn
+	t.before = m.log.Last()
+	m.remember(t)
+	switch m.phase {
+	case phaseIdle:
+		m.known = known
+		m.begin(t)
+		return m.lastTurn, false, nil
+	case phaseEnded:
+		m.move(phaseLaunching)
+		launch = true
+	}
+	m.early = t
+	return t.id, launch, nil
+}
+
+// held is the input that waits for the session to be ready.
+func (m *machine) held() *turn {
+	if m.early != nil && m.early.id > 0 {
+		return m.early
+	}
+	return nil
+}
+
+// withdraw takes back a held input, and reports whether it never ran.
+func (m *machine) withdraw(t *turn) bool {
+	if m.held() == t {
+		m.dropHeld(timeline.OutcomeEnded)
+		m.lastTurn-- // nobody was given its number
+	}
+	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
+}
+
+// dropHeld ends an input that never ran.
+func (m *machine) dropHeld(outcome timeline.Outcome) {
+	if t := m.held(); t != nil {
+		m.early = nil
+		m.finish(t, outcome)
+	}
+}
+
+// launch begins a generation, and reports whether a worker is to be launched for it:
+// there may be one.
+func (m *machine) launch(worker string) (bool, error) {
+	switch m.phase {
+	case phaseClosed:
+		return false, session.ErrClosed
+	case phaseEnded:
+		m.move(phaseLaunching)
+	case phaseLaunching:
+	default:
+		return false, nil
+	}
+	m.generation++
+	m.rung = ""
+	m.turn = &turn{before: m.log.Last(), started: time.Now()}
+	m.record(timeline.GenerationStarted{Worker: worker})
+	return true, nil
+}
+
+// launched takes in that the worker's process is there.
+func (m *machine) launched() {
+	m.due = time.Now().Add(m.startTimeout)
+	m.move(phaseStarting)
+}
+
+// launchFailed takes in that no worker could be started.
+func (m *machine) launchFailed(err error) {
+	m.record(timeline.GenerationEnded{Reason: err.Error(), Code: -1, Unready: true})
+	m.finishTurn(timeline.OutcomeEnded, nil, "")
+	m.dropHeld(timeline.OutcomeEnded)
+	m.move(phaseEnded)
+}
+
+// begin starts a turn on the idle worker.
+func (m *machine) begin(t *turn) {
+	t.started = time.Now()
+	m.turn = t
+	m.lastLine = m.lastLine[:0]
+	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
+	m.move(phaseSending)
+	m.effect(effect{do: doAwait, turn: t})
+}
+
+// cleared takes in that no signal of the turn before can reach t any more, or that
+// this took too long.
+func (m *machine) cleared(t *turn, inTime bool) {
+	switch {
+	case m.phase != phaseSending || m.turn != t:
+	case inTime:
+		m.move(phaseRunning)
+		m.effect(effect{do: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input}})
+		m.effect(effect{do: doLook})
+		t.input = nil
+	default:
+		m.notRun(fmt.Sprintf("turn %d was not run: for %s, the interrupt of the turn before could not be sent, and must not reach this one", t.id, sendLimit))
+	}
+}
+
+// notRun ends a turn that was not sent.
+func (m *machine) notRun(why string) {
+	m.notice("%s", why)
+	m.finishTurn(timeline.OutcomeInterrupted, nil, m.prompt)
+	m.move(phaseIdle)
+}
+
+// finishTurn ends the active turn and whatever was tied to it.
+func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
+	t := m.turn
+	if t == nil {
+		return
+	}
+	m.stopRetries()
+	m.dropWaits()
+	m.dropInput()
+	t.elapsed = time.Since(t.started)
+	if t.id > 0 {
+		ended := timeline.TurnEnded{Outcome: outcome, Prompt: prompt, Elapsed: t.elapsed}
+		if e != nil {
+			ended.Name, ended.Message = e.Name, e.Message
+		}
+		m.record(ended)
+	}
+	m.turn, m.previous = nil, t
+	m.finish(t, outcome)
+	if joined := m.early; joined != nil && m.held() == nil {
+		m.early = nil
+		joined.elapsed, joined.bytes = t.elapsed, t.bytes
+		m.finish(joined, outcome)
+	}
+}
+
+func (m *machine) finish(t *turn, outcome timeline.Outcome) {
+	t.outcome, t.input = outcome, nil
+	m.news = true
+}
+
+// frame takes in what the worker says. What it put out is the caller's to append.
+func (m *machine) frame(f ipc.Message) (output timeline.Event, any bool) {
+	output, any, err := m.judge(f)
+	if err != nil {
+		m.fail(err)
+	}
+	return output, any
+}
+
+// judge acts on one frame. An error is a violation of the protocol.
+func (m *machine) judge(f ipc.Message) (output timeline.Event, any bool, err error) {
+	ready, first := f.(ipc.WorkerReady)
+	switch {
+	case m.cause != nil:
+		return output, false, nil // it is being ended; nothing that it says counts any more
+	case m.end != nil:
+		return output, false, fmt.Errorf("%s after session_end", f.Type())
+	case first:
+		return output, false, m.workerReady(ready)
+	case m.ready == nil:
+		return output, false, fmt.Errorf("its first message is %s, not worker_ready", f.Type())
+	}
+	switch f := f.(type) {
+	case ipc.Output:
+		stream := timeline.Stdout
+		if f.Stream == ipc.Stderr {
+			stream = timeline.Stderr
+		}
+		return m.output(timeline.Text{Stream: stream, Data: f.Data}, f.Data), true, nil
+	case ipc.Image:
+		return m.output(timeline.Image{MIME: f.MIME, Data: f.Data, Source: f.Source, Update: f.Update, Title: f.Title}, nil), true, nil
+	case ipc.SessionEnd:
+		m.sessionEnd(f)
+		return output, false, nil
+	}
+	if m.phase.state() == session.StateStopping {
+		return output, false, nil // the ladder decides now
+	}
+	return output, false, m.act(f)
+}
+
+// act acts on a frame that is neither output nor of the worker's beginning or end.
+func (m *machine) act(f ipc.Message) error {
+	switch f := f.(type) {
+	case ipc.Idle:
+		return m.idle(f)
+	case ipc.StdinWait:
+		return m.stdinWait(f)
+	case ipc.InputLine:
+		m.lastLine = m.lastLine[:0]
+		author := m.queue.author
+		if f.Line > 0 && m.turn != nil {
+			author = m.turn.author
+			m.turn.took = append(m.turn.took[:min(len(m.turn.took), 1)], f)
+		}
+		m.record(timeline.InputLine{Prompt: f.Prompt, Text: f.Text, Secret: f.Secret, Author: author})
+	case ipc.InterruptAck:
+		if m.turn != nil && f.Turn == m.turn.id && f.Seq == m.turn.interrupts {
+			m.stopRetries()
+			m.askAgain()
+		}
+	case ipc.Sigint:
+		m.userHandlesSigint = f.Owner != ipc.SigintOurs
+		if m.userHandlesSigint && m.turn != nil {
+			m.askAgain() // no interrupt ends a wait any more
+		}
+	case ipc.Progress:
+		p := timeline.Progress{Progress: f.Progress, Message: f.Message}
+		if f.Total != nil {
+			p.Total = *f.Total
+		}
+		m.record(p)
+	case ipc.QueryResult:
+		m.effect(effect{do: doReply, message: f})
+	default:
+		return fmt.Errorf("%s is not for the supervisor", f.Type())
+	}
+	return nil
+}
+
+func (m *machine) workerReady(f ipc.WorkerReady) error {
+	switch {
+	case m.ready != nil:
+		return errors.New("worker_ready twice")
+	case f.Protocol.Name != ipc.ProtocolName || f.Protocol.Version != ipc.ProtocolVersion:
+		return fmt.Errorf("it speaks %q version %d, not %q version %d",
+			f.Protocol.Name, f.Protocol.Version, ipc.ProtocolName, ipc.ProtocolVersion)
+	}
+	m.ready = &f
+	m.due = time.Time{}
+	return nil
+}
+
+// idle ends the active turn, or the start-up.
+func (m *machine) idle(f ipc.Idle) error {
+	if m.turn == nil || m.turn.id != f.Turn {
+		return fmt.Errorf("idle names turn %d, which is not active", f.Turn)
+	}
+	m.prompt = m.log.Hidden(f.Prompt)
+	if f.Unrun > 0 {
+		m.notice("%s", unrun(f))
+	}
+	m.finishTurn(timeline.Outcome(f.Outcome), f.Error, f.Prompt)
+	m.move(phaseIdle)
+	if t := m.held(); t != nil {
+		m.early = nil
+		m.begin(t)
+	}
+	return nil
+}
+
+// unrun says how much of a turn's input was left alone: its output may not show
+// where a worker stopped.
+func unrun(f ipc.Idle) string {
+	lines, were, cause := "lines", "were", "error"
+	if f.Unrun == 1 {
+		lines, were = "line", "was"
+	}
+	if f.Outcome == ipc.OutcomeInterrupted {
+		cause = "interrupt"
+	}
+	return fmt.Sprintf("%d %s after the %s %s not run", f.Unrun, lines, cause, were)
+}
+
+// sessionEnd takes in the last frame: the process is about to end, and takes no more
+// input.
+func (m *machine) sessionEnd(f ipc.SessionEnd) {
+	m.end = &f
+	m.stopRetries()
+	if m.phase.state() != session.StateStopping {
+		m.move(phaseLeaving)
+	}
+	m.due = time.Now().Add(endGrace)
+}
+
+// wake takes in that it is time for what is due.
+func (m *machine) wake() {
+	if m.due.IsZero() || time.Now().Before(m.due) {
+		return
+	}
+	m.due = time.Time{}
+	switch {
+	case m.end != nil:
+		m.fail(errors.New("it lives on after session_end"))
+	case m.ready == nil:
+		m.fail(fmt.Errorf("it was not ready after %s", m.startTimeout))
+	default:
+		m.effect(effect{do: doRepeat, message: m.retry})
+		if m.tries++; m.tries < maxRetries {
+			m.due = time.Now().Add(firstRetry << m.tries)
+			return
+		}
+		m.stopRetries() // it will not be acknowledged: what the worker asks from now on counts
+		m.askAgain()
+	}
+}
+
+// fail ends the worker because of what it did.
+func (m *machine) fail(cause error) {
+	if m.cause == nil {
+		m.cause = cause
+	}
+	m.effect(effect{do: doKill})
+}
+
+// stop takes in that we end the worker, if there is one, to close the session or for
+// another reason. It reports whether code runs that has to be interrupted for that.
+func (m *machine) stop(why string, to phase) (busy bool) {
+	switch m.phase {
+	case phaseLaunching, phaseEnded:
+		if to == phaseClosing {
+			m.dropHeld(timeline.OutcomeEnded)
+			m.move(phaseClosed)
+		}
+		return false
+	}
+	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal)
+	m.stopped = why
+	m.stopRetries()
+	m.move(to)
+	return busy
+}
+
+// exited takes in that the worker is gone, and completes the report of it.
+func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnded {
+	report.Unready = m.turn != nil && m.turn.id == 0 && m.stopped == ""
+	switch {
+	case m.stopped != "":
+		report.Reason, report.Clean = m.stopped, true
+	case m.cause != nil:
+		report.Reason = "worker failed: " + m.cause.Error()
+	case m.end != nil:
+		report.Clean = report.Signal == "" && m.end.Reason != ipc.EndCrash
+		report.Message = m.end.Message
+	}
+	if m.turn != nil && m.turn.id > 0 && !report.Clean {
+		report.LastLine = m.turn.lastLine
+	}
+	m.finishTurn(timeline.OutcomeEnded, nil, "")
+	m.record(report)
+	m.dropHeld(timeline.OutcomeEnded)
+	m.life, m.known, m.prompt, m.due = life{}, nil, "", time.Time{}
+	if m.phase == phaseClosing {
+		m.move(phaseClosed)
+	} else {
+		m.move(phaseEnded)
+	}
+	return report
+}
+
+// interrupt interrupts a turn, or whatever is active for number 0. It returns the
+// turn whose end is to be waited for, with the newest event before any effect; nil
+// when the result is known.
+func (m *machine) interrupt(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
+	if m.isClosed() {
+		return nil, 0, session.InterruptNotRunning, session.ErrClosed
+	}
+	if held := m.held(); held != nil && (number == 0 || number == held.id) {
+		m.notice("turn %d was interrupted before it ran%s", held.id, by(author))
+		m.dropHeld(timeline.OutcomeInterrupted)
+		// Who names no turn means the start-up, too: it may be what never ends.
+		if number != 0 || m.turn == nil || m.ready == nil {
+			return nil, 0, session.InterruptIdle, nil
+		}
+	}
+	t = m.turn
+	switch {
+	case t == nil || m.phase == phaseLaunching || m.phase.state() == session.StateStopping:
+		if number != 0 && number <= m.lastTurn {
+			return nil, 0, session.InterruptStale, nil
+		}
+		return nil, 0, session.InterruptNotRunning, nil
+	case number != 0 && number != t.id:
+		return nil, 0, session.InterruptStale, nil
+	case m.ready == nil:
+		// A signal now would end the interpreter in the middle of its start.
+		return nil, 0, session.InterruptNotRunning, nil
+	case m.phase == phaseSending:
+		m.notRun(fmt.Sprintf("turn %d was interrupted before it ran%s", t.id, by(author)))
+		return nil, 0, session.InterruptIdle, nil
+	}
+	return t, m.sendInterrupt(t, author), "", nil
+}
+
+// by is how a notice names an author.
+func by(author string) string {
+	if author == "" {
+		return ""
+	}
+	return " by " + author
+}
+
+// sendInterrupt sends one interrupt and returns the newest event before its effects.
+func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
+	t.interrupts++
+	level, now := 1, time.Now()
+	if !t.struck.IsZero() && (now.Sub(t.struck) >= interruptWait || m.shown != nil && m.shown.ID > t.struckAt) {
+		level = 2
+	}
+	seen := m.record(timeline.Interrupt{Level: level, Author: author}).Seq
+	if t.struck.IsZero() || level > 1 {
+		t.struck, t.struckAt = now, seen
+	}
+	m.dropInput()
+	if !m.userHandlesSigint || level > 1 { // else its handler decides whether a reader goes on
+		t.unacked = true
+		m.dropWaits()
+		if m.phase == phaseWaiting {
+			m.resume()
+		}
+	}
+	m.retry = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
+	m.tries, m.due = 0, now.Add(firstRetry)
+	m.effect(effect{do: doInterrupt, message: m.retry})
+	return seen
+}
+
+// stopRetries ends the retries of an interrupt that was acknowledged or is no longer
+// wanted.
+func (m *machine) stopRetries() {
+	if m.retry.Seq > 0 {
+		m.retry, m.due = ipc.Interrupt{}, time.Time{}
+	}
+}
+
+// askAgain lets readers that outlive an interrupt ask again, and looks for terminal
+// readers again.
+func (m *machine) askAgain() {
+	m.turn.unacked = false
+	m.effect(effect{do: doLookLater})
+}
+
+// dropInput empties the queue, visibly.
+func (m *machine) dropInput() {
+	if n := m.queue.clear(); n > 0 {
+		m.notice("%d bytes of input were not read and were dropped", n)
+	}
+}
