@@ -1,9 +1,9 @@
 # The program that a worker is started with: python {files}/boot.py CACHE DIGEST [option=value ...]
 # It loads the worker's modules from its own directory, or their compiled code from
-# CACHE, and runs them. No interpreter flag is used: each of them takes something away
-# that a user may rely on. It is a file and no -c text, so that nothing is imported from
-# the working directory before this program can prevent it. The syntax is that of any
-# Python, so that one that is too old can say so.
+# CACHE, and runs them. No interpreter flag is used, because each disables something that
+# a user may rely on. It is a file and not -c text, so that nothing is imported from the
+# working directory before this program can prevent it. Every Python can parse it, so
+# that one that is too old can say so.
 import sys
 
 
@@ -17,7 +17,7 @@ def _boot():
     from _frozen_importlib_external import MAGIC_NUMBER
 
     # A select.py in the working directory must not become a part of the worker.
-    # The user's path is put back before user code runs: that of an interactive Python.
+    # Before user code runs, the path is set to that of an interactive Python.
     files = os.path.dirname(os.path.abspath(__file__))
     path = sys.path[:]
     if not getattr(sys.flags, "safe_path", False):
@@ -69,12 +69,12 @@ def _boot():
     try:
         codes = cached() if entry else None
     except Exception:
-        pass  # no cache yet, or one that somebody damaged
+        pass  # no cache yet, or a damaged one
     save = None
     if codes is None:
         codes, save = compiled(), entry
 
-    # The worker's modules have builtins of their own: user code may damage Python's.
+    # The worker's modules have builtins of their own, because user code may damage Python's.
     builtins = dict(vars(sys.modules["builtins"]))
 
     class Modules:

@@ -1,7 +1,7 @@
-# Sourced while R starts, before any code of the user's. R's own system profile ends
-# by sourcing the file that R_TESTS names; that is the way in. Should .Renviron have
-# set R_TESTS, R comes here in the place of the site profile (R_PROFILE), and should
-# it have set that too, in the place of the user's (R_PROFILE_USER).
+# Sourced while R starts, before any user code. R's own system profile ends by sourcing
+# the file that R_TESTS names, which is this one. If .Renviron has set R_TESTS, R sources
+# this file in place of the site profile (R_PROFILE); if that is set too, in place of the
+# user's (R_PROFILE_USER).
 #
 # All of this must run on any R, so that one too old can say so.
 local({

@@ -1,10 +1,10 @@
-# Completion, mostly by what R's own terminal uses. Of the text only what belongs to the
-# call at the cursor matters, and comments and strings in it would only mislead.
+# Completion, mostly with the functions of R's own terminal. Only the call at the cursor
+# matters; comments and strings in the text would mislead.
 
 MAX_MATCHES <- 200L
 CONTEXT <- 4000L  # characters before the cursor that are looked at
 
-# What may replace text[start:cursor], in bytes of UTF-8: list(start, matches).
+# The texts that can replace text[start:cursor], in bytes of UTF-8: list(start, matches).
 complete <- function(text, cursor) {
   text <- enc2utf8(text)
   before <- rawToChar(charToRaw(text)[seq_len(min(cursor, nchar(text, "bytes")))])
@@ -26,7 +26,7 @@ silently <- function(action) {
   tryCatch(suppressWarnings(suppressMessages(action)), error = function(e) nothing)
 }
 
-# list(token, matches): what the text ends with, and what it may become.
+# list(token, matches): the end of the text, and its completions.
 candidates <- function(before) {
   pieces <- scan_code(before)
   if (pieces$within == "comment") return(list(token = "", matches = character()))
@@ -46,7 +46,8 @@ candidates <- function(before) {
 # Raw strings, strings, quoted names and comments, whole or cut off by the end.
 LITERAL <- paste0("(?s)[rR][\"'](-*)[(\\[{].*?[)\\]}]\\1[\"']", "|\"(?:[^\"\\\\]|\\\\.)*+(?:\"|$)", "|'(?:[^'\\\\]|\\\\.)*+(?:'|$)", "|`[^`]*+(?:`|$)", "|#[^\n]*")
 
-# Takes comments and the insides of strings out of code, and tells what its end is within.
+# Removes comments and the contents of strings from code, and says which of them the end
+# of the code is in.
 scan_code <- function(text) {
   at <- gregexpr(LITERAL, text, perl = TRUE)[[1L]]
   if (at[1L] < 0L) return(list(code = text, within = "", open = ""))
@@ -95,7 +96,7 @@ installed_packages <- function()
     names[file.exists(file.path(library, names, "DESCRIPTION"))]
   }))
 
-# The names of a package that is not loaded, and is not loaded for this.
+# The names of a package that is not loaded, found without loading it.
 names_in_package <- function(package, all) {
   home <- find.package(package, quiet = TRUE)
   if (!length(home)) return(character())
@@ -142,7 +143,7 @@ arguments_of_methods <- function(generic) {
   sprintf("%s=", setdiff(as.character(found), "..."))
 }
 
-# Whether the names of a$b$ can be had without running what an active binding runs.
+# Whether the names of a$b$ can be found without running an active binding.
 runs_code <- function(token) {
   first <- sub("[$@[].*$", "", token)
   if (first == token || grepl(":", first, fixed = TRUE)) return(FALSE)
@@ -158,7 +159,7 @@ where_is <- function(name) {
   }
 }
 
-# The value of a$b, where looking at it runs nothing.
+# The value of a$b, if reading it runs no code.
 look_up <- function(path) {
   names <- strsplit(path, "[$@]")[[1L]]
   place <- where_is(names[1L])
@@ -168,7 +169,7 @@ look_up <- function(path) {
   value
 }
 
-# Names that are none in R's syntax get their backquotes.
+# Adds backquotes to names that R's syntax does not allow.
 quote_names <- function(matches) {
   name <- sub("^.*[$@:]", "", matches)
   odd <- nzchar(name) & !grepl("^([[:alpha:]]|[.]([^0-9]|$))[[:alnum:]._]*( ?=)?$", name) & !grepl("^[`\"'?(\\[]|[]()/]|::$", name)

@@ -1,5 +1,5 @@
-# Help and other documents, as text in the output: there is no browser, no editor and no
-# viewer of documents here.
+# Help and other documents, as text in the output: there is no browser, editor or viewer
+# here.
 
 MAX_DOCUMENT <- 4e6  # bytes that are read to be shown, a second or two of work; rendering has a bound of its own
 
@@ -32,7 +32,7 @@ browse <- function(url) {
   invisible()
 }
 
-# Where a document of this machine is: list(file or text, fragment, type), or NULL.
+# A document of this machine: list(file or text, fragment, type), or NULL.
 local_page <- function(url) {
   fragment <- if (grepl("#", url, fixed = TRUE)) utils::URLdecode(sub("^[^#]*#", "", url)) else ""
   address <- sub("#.*$", "", url)
@@ -54,8 +54,8 @@ type_of <- function(file)
     txt = , md = , r = , rmd = , rnw = , qmd = , rd = , bib = , csv = , log = , json = , yml = , yaml = "text",
     if (grepl(".", basename(file), fixed = TRUE)) "other" else "text")
 
-# What R's own help server would answer. It runs in this very process, so it is asked
-# directly: a request would never be answered.
+# The answer of R's own help server. It is called directly: it runs in this process, which
+# could not answer a request to itself.
 help_page <- function(address) {
   port <- get0("httpdPort", asNamespace("tools"))
   answer <- get0("httpd", asNamespace("tools"))
@@ -127,7 +127,7 @@ print_vignettes <- function(x) {
 # ---------------------------------------------------------------- HTML
 
 # The text of a page, or of the section that a fragment names. Every "<" begins a piece
-# of the page: a tag and the text behind it.
+# of the page: a tag and the text after it.
 text_of_html <- function(html, fragment = "") {
   html <- gsub("data:[A-Za-z0-9+/=;,.-]{100,}+", "", paste(html, collapse = "\n"), perl = TRUE)
   html <- gsub("(?s)<!--.*?-->", "", html, perl = TRUE)
@@ -173,7 +173,7 @@ attribute <- function(tag, name) {
   ifelse(grepl(pattern, tag, perl = TRUE), gsub(pattern, "\\1\\2\\3", tag, perl = TRUE), "")
 }
 
-# Adds the addresses of links that lead out, behind their texts.
+# Adds the addresses of external links after their texts.
 link_targets <- function(tag, name, before) {
   opening <- which(name == "a")
   target <- decode_entities(attribute(tag[opening], "href"))

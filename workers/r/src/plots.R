@@ -1,12 +1,12 @@
 # Plots. A screen device of this session is a png() device that writes one file for each
-# page: when the next page begins, or when the device is closed. Such a file is a finished
-# page, and is sent as it is. The page that is still open is in no file yet: before the
-# session waits for input, and before text that is printed behind it, its display list is
-# replayed into a second device.
+# page, when the next page begins or the device is closed. Such a file is a finished page
+# and is sent as it is. The open page is in no file yet. Its display list is replayed into
+# a second device before the session waits for input, and before text that is printed
+# after it.
 #
-# The replay of an unchanged page is the same to the byte as the file that its own device
-# writes later, so bytes tell what is new. Each page has a source of its own; what changes a
-# page that was sent is an update of that source.
+# The replay of an unchanged page has the same bytes as the file that its own device writes
+# later, so comparing bytes shows what is new. Each page has a source of its own. A change
+# of a page that was sent is an update of that source.
 
 MAX_PAGES <- 50L      # that are sent between one wait for input and the next
 MAX_COMPLAINTS <- 3L  # likewise, about what could not be shown
@@ -84,7 +84,7 @@ current_device <- function() {
 
 # ---------------------------------------------------------------- sizes
 
-# What a plot is to be: c(width, height, res), in pixels and pixels per inch. As in other
+# The size of a plot: c(width, height, res), in pixels and pixels per inch. As in other
 # front ends, the options repr.plot.width and .height are in inches, and .res goes with them.
 size_of_plots <- function(width = NULL, height = NULL, units = "in", res = NULL) {
   dpi <- first_size(res, getOption("repr.plot.res"), settings$res)
@@ -127,8 +127,8 @@ start_watching <- function() {
   watch_children()
 }
 
-# What a child writes passes R by, so what was drawn is shown before one is started. R has
-# no hook for that.
+# A child's output does not pass through R, so plots are shown before a child is started.
+# R has no hook for that.
 watch_children <- function()
   for (name in c("system", "system2", "pipe")) {
     start <- get(name, baseenv())
@@ -149,7 +149,7 @@ page_begins <- function() {
   shim("turnstone_drawing")
 }
 
-# A page may be about to end: its display list goes with it.
+# Called when a page may be about to end, because its display list ends with it.
 page_ends <- function(ends) {
   device <- current_device()
   if (is.null(device)) return()
@@ -170,8 +170,8 @@ keep_going_without_its_files <- function(device) {
   if (device$length > 0L) next_page(device)
 }
 
-# Looks at what is new in the display list of the current device, which is this one. Returns
-# the recorded page when something was drawn that has not been sent.
+# Looks for new entries in the display list of the current device, which is this one.
+# Returns the recorded page if it has drawings that were not sent.
 inspect <- function(device) {
   page <- grDevices::recordPlot()
   operations <- page[[1L]]
@@ -228,7 +228,7 @@ picture_of <- function(device, draw) {
 
 bytes_of <- function(file) suspendInterrupts(readBin(file, "raw", file.size(file)))
 
-# A picture whose end is missing found no room on the disk.
+# A picture without its end was cut off by a full disk.
 is_whole <- function(bytes) {
   n <- length(bytes)
   whole <- n >= 12L && identical(bytes[(n - 11L):n], PNG_END)
@@ -238,7 +238,7 @@ is_whole <- function(bytes) {
 
 PNG_END <- as.raw(c(0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82))
 
-# Of a page whose device was closed at once, the bytes alone tell whether it shows anything.
+# If the device of a page was closed at once, only the bytes show whether it has drawings.
 is_blank <- function(device, bytes) {
   kind <- paste(c(device$size, device$look), collapse = " ")
   if (is.null(blanks[[kind]]))  # plot.new() would call hooks
@@ -298,8 +298,8 @@ finish <- function() {
   sent <<- withheld <<- complaints <<- 0L
 }
 
-# Called before text, so that pictures and text are in order: for the first text after
-# something was drawn, and then less and less often. Returns what it has found.
+# Called before text, so that pictures and text are in order: before the first text after a
+# drawing, then less and less often. Returns what it has found.
 before_text <- function() {
   if (Sys.getpid() != owner) return(PAGE_NONE)
   before <- sent
@@ -344,8 +344,8 @@ complain <- function(...)
 
 # ---------------------------------------------------------------- Python within R
 
-# matplotlib, as reticulate loads it into this process: plt.show() has a place to show to.
-settle_matplotlib <- function() {
+# Makes plt.show() work for the matplotlib that reticulate loads into this process.
+show_matplotlib <- function() {
   pyplot <- reticulate::import("matplotlib.pyplot")
   if (Sys.getenv("MPLBACKEND") == "") pyplot$switch_backend("agg")
   reticulate::py_set_attr(pyplot, "show", function(...) show_figures(pyplot))
@@ -369,4 +369,4 @@ show_figures <- function(pyplot) {
   invisible()
 }
 
-list(open = open, finish = finish, before_text = before_text, settle_matplotlib = settle_matplotlib)
+list(open = open, finish = finish, before_text = before_text, show_matplotlib = show_matplotlib)

@@ -1,5 +1,5 @@
-# What R for Windows opens windows for, asked in the session or said in its output. A
-# session has no desktop.
+# Replaces functions for which R for Windows opens windows: they ask in the session or
+# print to its output. A session has no desktop.
 
 cancelled <- function(answer) !nzchar(trimws(answer))
 
@@ -44,14 +44,14 @@ winDialogString <- function(message, default) {
   if (nzchar(answer)) answer else default
 }
 
-# R's own, that never shows a window.
+# R's own function that never shows a window.
 choosing_in_text <- function(original) {
   force(original)
   function(choices, preselect = NULL, multiple = FALSE, title = NULL, graphics = FALSE)
     original(choices, preselect = preselect, multiple = multiple, title = title, graphics = FALSE)
 }
 
-# A bar of text is what progress is.
+# Progress is shown by a bar of text.
 winProgressBar <- function(title = "R progress bar", label = "", min = 0, max = 1, initial = 0, width = 300L) {
   writeLines(c(title, label)[nzchar(c(title, label))])
   utils::txtProgressBar(min, max, initial, style = 3)
@@ -69,7 +69,7 @@ shell.exec <- function(file) {
 window <- function(width, height, pointsize = 12, ...)
   plots$open(if (!missing(width)) width, if (!missing(height)) height, "in", NULL, pointsize, "white")
 
-# Nothing on a screen is above or below anything.
+# There is no screen, so raising a window does nothing.
 no_window <- function(...) invisible()
 
 # R asks no front end to show files. Pages for terminals underline and embolden an X by
@@ -85,8 +85,8 @@ pager <- function(files, header = rep("", length(files)), title = NULL, delete.f
   cat("\n")
 }
 
-# settle puts all of them in the places of R's.
-settle <- function() {
+# Replaces R's own functions by all of these.
+replace_all <- function() {
   if (!is.function(getOption("pager"))) options(pager = pager)
   replace_in("base", list(file.choose = file.choose, shell.exec = shell.exec))
   replace_in("grDevices", list(windows = window, win.graph = window, x11 = window, X11 = window, bringToTop = no_window))
@@ -97,4 +97,4 @@ settle <- function() {
     winProgressBar = winProgressBar, setWinProgressBar = setWinProgressBar, getWinProgressBar = getWinProgressBar))
 }
 
-list(settle = settle)
+list(replace_all = replace_all)

@@ -1,9 +1,9 @@
-# What the R worker does in R itself: plots, help as text, completion.
+# The part of the R worker that is written in R: plots, help as text, completion.
 #
 # The shim evaluates this file at the first prompt, in an environment of its own below
-# the base namespace, with `files` bound to the directory that it lies in. So nothing of it
-# is on the search path or in the workspace, and what a user calls `c` or `cat` is never
-# met here. Its value is what the shim calls.
+# the base namespace, with `files` bound to its directory. So nothing of it is on the search
+# path or in the workspace, and a user's `c` or `cat` is never called here. Its value is a
+# list of the functions that the shim calls.
 #
 # The other files are read now, since a directory of temporary files may be cleaned up
 # while a session lasts, but parsed when they are first needed.
@@ -26,39 +26,40 @@ parse_windows <- part("windows.R")
 # Calls a function of the shim.
 shim <- function(name, ...) .C(getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address, ...)
 
-# One line about what is not as the user expects.
+# One line about something that the user may not expect.
 note <- function(...) {
   shim("turnstone_note", paste0("[", ..., "]\n"))
   invisible()
 }
 
-# The device of plots that go to no device of the user's own.
+# The device for plots without a device that the user opened.
 screen_device <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsize = 12, bg = "white", ...)
   plots$open(width, height, units, res, pointsize, bg)
 
-# A device that a profile chose by the name of a kind of file stands. Anything else is a
-# screen that nobody looks at here, unless options(turnstone.device = FALSE) says otherwise.
-settle_device <- function() {
+# A device that a profile has set to a kind of file is kept. Any other is a screen, which
+# is not visible here, and is replaced unless options(turnstone.device = FALSE) is set.
+set_device <- function() {
   chosen <- getOption("device")
   file_kinds <- c("bitmap", "bmp", "cairo_pdf", "cairo_ps", "jpeg", "pdf", "pictex", "png", "postscript", "svg", "tiff", "xfig")
   if (is.character(chosen) && chosen[1L] %in% file_kinds) return()
   if (!isFALSE(getOption("turnstone.device"))) options(device = screen_device)
 }
 
-# A program that a session cannot show or hand the terminal to is replaced, also when a
-# profile has chosen it; an R function that it has chosen stands. A pager needs nothing: R
-# leaves showing files to the shim, unless the pager is a function.
-settle_programs <- function() {
+# Programs that need a screen or the terminal are replaced, even if a profile has chosen
+# them; an R function that a profile has chosen is kept. A pager needs no change: R lets
+# the shim show files, unless the pager is a function.
+replace_programs <- function() {
   if (!is.function(getOption("browser"))) options(browser = function(url) help$browse(url))
   if (!is.function(getOption("editor"))) options(editor = function(...) help$no_editor())
   options(help_type = "text", menu.graphics = FALSE, pdfviewer = "echo")
 }
 
-# What opens windows and editors whatever the options are; vi() and its like call
-# edit.default with a program of their own. Other front ends replace View in the same way.
+# Replaces functions that open windows and editors whatever the options are; vi() and
+# similar ones call edit.default with a program of their own. Other front ends replace View
+# in the same way.
 # Straight code, since R compiles what has loops or is called twice, and compiling would be
 # most of the time that a start takes.
-settle_utils <- function(...) {
+replace_utils <- function(...) {
   utils <- asNamespace("utils")
   ours <- list(
     View = function(x, title) help$view(x, if (missing(title)) deparse1(substitute(x)) else title),
@@ -78,7 +79,7 @@ settle_utils <- function(...) {
   registerS3method("print", "browseVignettes", function(x, ...) help$print_vignettes(x), envir = utils)
 }
 
-# Puts functions in the places of a package's own, also where it is attached.
+# Replaces functions of a package, also where it is attached.
 replace_in <- function(package, ours) {
   put <- function(where, ours) {
     lapply(names(ours), unlockBinding, where)
@@ -92,14 +93,14 @@ replace_in <- function(package, ours) {
   put(where, ours[intersect(names(ours), names(where))])
 }
 
-settle_device()
-settle_programs()
-setHook("reticulate::matplotlib.pyplot::load", function(...) plots$settle_matplotlib())
-settle <- function(...) {
-  settle_utils()
-  if (.Platform$OS.type == "windows") parse_windows()$settle()
+set_device()
+replace_programs()
+setHook("reticulate::matplotlib.pyplot::load", function(...) plots$show_matplotlib())
+replace_all <- function(...) {
+  replace_utils()
+  if (.Platform$OS.type == "windows") parse_windows()$replace_all()
 }
-if (isNamespaceLoaded("utils")) settle() else setHook(packageEvent("utils", "attach"), settle)
+if (isNamespaceLoaded("utils")) replace_all() else setHook(packageEvent("utils", "attach"), replace_all)
 
 list(
   finish = function() plots$finish(),

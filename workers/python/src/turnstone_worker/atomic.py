@@ -21,7 +21,7 @@ def together(results, *steps):
 
 
 def progress(steps):
-    """How far write_all has come; kept by a caller that must be able to go on later."""
+    """The progress of write_all. A caller that may have to go on later keeps it."""
     return [[] for _ in steps]
 
 

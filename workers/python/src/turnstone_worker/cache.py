@@ -1,4 +1,4 @@
-"""The worker's compiled code on disk. What boot.py checks before it reads is made so here."""
+"""The worker's compiled code on disk. It meets the checks that boot.py makes before it reads it."""
 import marshal
 import os
 
@@ -8,7 +8,7 @@ _KEPT = 16  # files: one for each Python and version of the worker
 
 
 def write(path, codes):
-    """Stores codes at path, whole or not at all. Without a directory of the user's own, not at all."""
+    """Stores codes at path, completely or not at all; not at all if the directory is not the user's own."""
     directory = os.path.dirname(path)
     new = "%s/new-%d" % (directory, os.getpid())
     try:

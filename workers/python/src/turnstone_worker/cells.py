@@ -20,13 +20,13 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
-_SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest go first, and tracebacks show their lines no more
+_SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
 _DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
 _ENDS = 500  # frames that are left at each of its ends
 
 
 def _weight(lines):
-    """The bytes of memory that lines take: a short one has far more than its characters."""
+    """The bytes of memory that lines take: far more than the characters of short ones."""
     return sys.getsizeof(lines) + sum(map(sys.getsizeof, lines))
 
 
@@ -47,7 +47,7 @@ class Cells:
     # ------------------------------------------------------------ running
 
     def run(self, number, source):
-        """Compiles and runs the source of a turn. Raises what it raises."""
+        """Compiles and runs the source of a turn. Errors of the code are raised."""
         name = "<cell %d>" % number
         try:
             code = source.decode("utf-8")
@@ -79,14 +79,14 @@ class Cells:
             self.imported.look()
 
     async def _run_in_loop(self, parts):
-        """A cell that awaits somewhere runs in the loop as a whole: it may make tasks first."""
+        """Runs a whole cell with an await in the loop, because it may make tasks before it awaits."""
         for part in parts:
             value = eval(part, self.namespace)
             if part.co_flags & _COROUTINE:
                 await value
 
     def _pause_tracing(self):
-        """Traces cells, not the worker between them. A debugger that only steps has come to the end."""
+        """Traces cells, but not the worker between them. A debugger that steps stops at the end of the cell."""
         tracer = sys.gettrace()
         sys.settrace(None)
         bdb = sys.modules.get("bdb")
@@ -115,7 +115,7 @@ class Cells:
         """The parts of a cell. Each is an exec, or a single that displays its value."""
         flags = self.flags | _AWAIT
         if len(code) < 1000 and not any(map(code.__contains__, "\n:;#")) and code.strip():
-            # One simple statement, and so no other value that "single" would display too.
+            # One simple statement: "single" can display no other value.
             part = compile(code, name, "single", flags, True)
             self.flags = (flags | part.co_flags) & _FUTURE
             return (part,)
@@ -142,20 +142,20 @@ class Cells:
 
     @critical
     def _make_task(self, loop, parts):
-        """Makes the coroutine and its task: neither may be there without the other."""
+        """Makes the coroutine and its task; neither must exist without the other."""
         self.task = loop.create_task(self._run_in_loop(parts))
 
     def _await(self, parts):
         asyncio = imports.quietly("asyncio")
         loop = self.loop
-        if loop is None or loop.is_closed() or loop.is_running():  # running: it was broken off
+        if loop is None or loop.is_closed() or loop.is_running():  # running: it was interrupted
             loop = self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         self.task = None
         asked = late = False  # the task was asked to end; it had ended before
 
         def cancel(frame):
-            """Ends the task as asyncio does: raising in the loop itself would leave it in the middle of something."""
+            """Cancels the task as asyncio does. Raising in the loop itself would leave its state inconsistent."""
             nonlocal asked, late
             if asked or self.task is None or not _is_of_loop(frame):
                 return False
@@ -181,7 +181,7 @@ class Cells:
                 try:
                     loop.run_until_complete(task)
                 except BaseException:
-                    pass  # it was cancelled, and may say so in any way
+                    pass  # it was cancelled, and may raise anything
             raise
         finally:
             self.interrupts.divert = None
@@ -190,7 +190,7 @@ class Cells:
             self.task = None
 
     def close(self):
-        """Ends the loop of top-level await without a word about what was left in it."""
+        """Ends the loop of top-level await, without warnings about unfinished tasks."""
         loop = self.loop
         if loop is not None and not loop.is_closed() and not loop.is_running():
             for task in imports.quietly("asyncio").all_tasks(loop):
@@ -214,11 +214,11 @@ class Cells:
             sys.modules["linecache"].cache[name] = self.sources[name]
 
     def fill(self, linecache):
-        """Gives linecache what cells have been run. An import hook, and the repair of a cleared cache."""
+        """Gives linecache the sources of cells. It is an import hook, and also repairs a cleared cache."""
         linecache.cache.update(self.sources)
 
     def teach(self, inspect):
-        """Lets inspect find the source of a class of a cell: __main__ has no file to look into."""
+        """Lets inspect find the source of a class of a cell: __main__ has no file."""
         native = inspect.getfile
 
         def getfile(object):
@@ -241,7 +241,7 @@ class Cells:
         if isinstance(error, SyntaxError) and error.text is None and error.filename in self.sources:
             lines = self.sources[error.filename][2]
             if error.lineno and error.lineno <= len(lines):
-                error.text = lines[error.lineno - 1]  # what was compiled from a tree has no text
+                error.text = lines[error.lineno - 1]  # code compiled from a tree has no text
         left_out = _strip(error)
         tb = error.__traceback__
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, tb
@@ -284,7 +284,7 @@ def _print(error):
 
 
 def summary(error):
-    """An error as the idle frame has it."""
+    """An error in the form of the idle frame."""
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "__main__"):
@@ -328,7 +328,7 @@ _RUN_IN_LOOP = Cells._run_in_loop.__code__
 
 
 def _within_loop(tb):
-    """What a cell with an await is to blame for: the loop that runs it stands before that."""
+    """The part of a traceback that belongs to a cell with an await, without the loop that runs it."""
     first = tb
     while first is not None and (is_ours(first.tb_frame) or _is_of_loop(first.tb_frame)):
         if first.tb_frame.f_code is _RUN_IN_LOOP:
@@ -338,7 +338,7 @@ def _within_loop(tb):
 
 
 def _is_of_loop(frame):
-    """Reports whether a frame is of an event loop, or of what one uses, and not of a task's code."""
+    """Reports whether a frame belongs to an event loop or its helpers, and not to a task's code."""
     while frame is not None:
         name = frame.f_globals.get("__name__")
         if type(name) is not str or name not in ("weakref", "_weakrefset"):
@@ -348,7 +348,7 @@ def _is_of_loop(frame):
 
 
 def _cut(tb):
-    """Takes the middle out of a deep traceback; returns how many frames that was."""
+    """Removes the middle of a deep traceback and returns the number of removed frames."""
     frames = []
     while tb is not None:
         frames.append(tb)

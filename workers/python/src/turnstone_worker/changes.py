@@ -8,19 +8,19 @@ import os
 import sys
 from types import ModuleType
 
-_FILES = 200  # that are watched; those that are imported later are not
+_FILES = 200  # at most are watched; modules that are imported later are not
 _NAMED = 5  # in one line
 _library = os.path.dirname(os.__file__) + os.sep
 
 
 class Imported:
     def __init__(self):
-        self.count = 0  # of modules, when they were last looked at
+        self.count = 0  # of modules, at the last check
         self.seen = set()  # their names
         self.files = {}  # [path, path within the working directory, state] by the name of a module
 
     def look(self):
-        """Takes note of what has been imported."""
+        """Notes which modules have been imported."""
         if len(sys.modules) == self.count:
             return
         self.count = len(sys.modules)
@@ -38,7 +38,7 @@ class Imported:
                     self.files[name] = [path, path[len(here) :], _state(path)]
 
     def changed(self):
-        """A line about what has changed, once for each change; None if nothing has."""
+        """A line that names changed modules, once for each change; None if there are none."""
         found = []
         for name, file in list(self.files.items()):
             if name not in sys.modules:

@@ -16,7 +16,7 @@ from turnstone_worker.system import Gate
 
 
 class Gone(BaseException):
-    """The supervisor has closed the channel, and nothing is left to wait for."""
+    """The supervisor has closed the channel, so waiting is pointless."""
 
 
 class Channel:
@@ -26,7 +26,7 @@ class Channel:
         self.interrupts = interrupts
         self.fence = None  # where marks go; None: frames carry none
         self.forked = False  # in a forked child: the channel is the parent's
-        self.mute = False  # there, or when nobody reads: frames are dropped
+        self.mute = False  # in a forked child, or when the supervisor does not read: frames are dropped
 
         # Locks of the main thread may leak with an asynchronous exception, even out
         # of a with statement. They are re-entrant, and released at the turn's end.
@@ -35,9 +35,9 @@ class Channel:
         self.followers = []
         self.mark = 0
 
-        # What has arrived.
+        # Input that has arrived.
         self.chunks = []  # bytes that are not parsed yet
-        self.need = 4  # how many of them make the next frame
+        self.need = 4  # number of bytes needed for the next frame
         self.arrived = []  # messages that are not sorted yet
         self.closed = False
 
@@ -45,7 +45,7 @@ class Channel:
         self.start = None  # turn_start that is not begun
         self.turn = 0  # of the last turn_start
         self.active = True  # from turn_start to idle; turn 0 is active from the beginning
-        self.asked = {}  # waits that may be answered: who asked, and the message
+        self.asked = {}  # open waits: the thread that asked, and the message
         self.answers = {}  # turn_input by wait
         self.interruptions = []  # interrupt, not judged yet
         self.queries = []
@@ -66,13 +66,13 @@ class Channel:
                 self.interrupts.catch_up()
 
     def prepare(self, message):
-        """A placed message for deliver: it must be sent, and once, whatever strikes."""
+        """A placed message for deliver, which must be sent exactly once, whatever exception strikes."""
         return [message, None]
 
     def deliver(self, prepared):
         """Sends what prepare returned; may be called again after an exception."""
         if not self.mute:
-            with self.writing:  # marks must stand in the terminal in their order
+            with self.writing:  # marks must appear in the terminal in order
                 if prepared[1] is None:
                     steps = self._steps(prepared[0], True)
                     prepared[1] = steps, progress(steps)
@@ -89,14 +89,14 @@ class Channel:
             return ((self.fd_out, codec.frame(message)),)
         self.mark += 1
         message["mark"] = mark = self.mark
-        # The marker first: whoever has read the frame finds it without waiting.
+        # The marker comes first, so that the reader of the frame finds it without waiting.
         return (self.fence.fd, self.fence.marker(mark)), (self.fd_out, codec.frame(message))
 
     def _write(self, steps, done=None, must=False):
         try:
             write_all(steps, done, must)
         except BrokenPipeError:
-            self.mute = True  # whoever waits for the channel next sees its end
+            self.mute = True  # the next wait for the channel sees its end
 
     # ------------------------------------------------------------ frames in
 
@@ -155,7 +155,7 @@ class Channel:
         return wait
 
     def ask_again(self, but=None):
-        """An interrupt has ended every wait: asks again for the threads, but one, that still wait."""
+        """After an interrupt, which ends every wait: asks again for the waiting threads, except one."""
         for wait, (thread, message) in list(self.asked.items()):
             if thread != but and wait not in self.answers and message["turn"] == self.turn:
                 self._send(message, True)
@@ -167,7 +167,7 @@ class Channel:
         return taken
 
     def fail(self, error):
-        """The supervisor broke the protocol: says so, and ends the worker at once."""
+        """The supervisor broke the protocol: reports it and ends the worker at once."""
         self.send({"type": "session_end", "reason": "protocol_error", "code": 70, "message": codec.text(str(error))}, True)
         os._exit(70)
 
@@ -176,7 +176,7 @@ class Channel:
         return self.closed or self.shutdown is not None
 
     def release(self):
-        """Frees what an asynchronous exception left locked in this thread."""
+        """Releases locks that an asynchronous exception left held in this thread."""
         while self.writing._is_owned():
             self.writing.release()
         while self.reading._is_owned():
@@ -194,7 +194,7 @@ class Channel:
     def _lead(self, main):
         try:
             if self._sort():
-                return  # there was something: an exception has struck before it could be sorted
+                return  # an exception struck before this input could be sorted
             if main:
                 self.interrupts.block(self._receive)
             else:
@@ -233,7 +233,7 @@ class Channel:
         return seen
 
     def _sort(self):
-        """Parses the chunks and puts messages where they belong; reports whether there were any.
+        """Parses the chunks and sorts their messages; reports whether there were any.
 
         May be repeated at any point.
         """

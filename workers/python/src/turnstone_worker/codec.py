@@ -34,7 +34,7 @@ def frame(message):
 
 # Every turn begins and ends with the same two messages. They have a short way: a
 # turn_start in decode, and this idle here.
-_idles = {}  # what stands between its two numbers, by prompt; prompts hardly ever change
+_idles = {}  # the part between its two numbers, by prompt; prompts rarely change
 
 
 def _idle(message):
@@ -131,11 +131,11 @@ _INTEGERS = {0xCC: (">B", 1), 0xCD: (">H", 2), 0xCE: (">I", 4), 0xCF: (">Q", 8),
 
 
 class Other:
-    """A value of a type that no field of ours has: nil, a float, an array, a map."""
+    """A value of a type that no known field has: nil, a float, an array, a map."""
 
 
 def _header(b, i):
-    """What the value at b[i:] is, its length, and where its content begins.
+    """The type of the value at b[i:], its length, and where its content begins.
 
     The kinds are "value" (the length is the value itself), "bin", "str", "array",
     "map" and "other" (so many bytes to skip).
@@ -179,7 +179,7 @@ def _header(b, i):
 
 
 def _value(b, i):
-    """The value at b[i:], Other if it is none of ours, and where it ends."""
+    """The value at b[i:], Other if no known field has its type, and where it ends."""
     kind, n, i = _header(b, i)
     if kind == "value":
         return n, i
@@ -203,7 +203,7 @@ def _text(b, i, end):
 
 
 def _skip(b, kind, n, i, depth):
-    """Where the value ends whose content begins at b[i:]."""
+    """The end of the value whose content begins at b[i:]."""
     if kind == "value":
         return i
     if kind == "array" or kind == "map":
@@ -314,7 +314,7 @@ def decode(payload):
 
 
 def split(data):
-    """The messages at the beginning of data, the bytes behind them, and how many bytes the next one needs."""
+    """The messages at the beginning of data, the remaining bytes, and how many bytes the next message needs."""
     messages = []
     i = 0
     while True:

@@ -1,4 +1,4 @@
-"""Values and pictures: the last expression's value, what display() is given, and matplotlib's figures.
+"""Values and pictures: the last expression's value, the arguments of display(), and matplotlib's figures.
 
 A picture is an image; of what only a browser can show, one line says what it is.
 
@@ -31,7 +31,7 @@ class Display:
         self.count = 0  # of figures
 
     def install(self):
-        os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it: one that this worker alone knows would break them
+        os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have too
         sys.displayhook = self.show
 
         def display(*values, raw=False, **options):
@@ -46,12 +46,12 @@ class Display:
         """sys.displayhook."""
         if value is None:
             return
-        builtins._ = None  # as the native hook does: a failing repr leaves no stale value
+        builtins._ = None  # like the native hook, so that a failing repr leaves no stale value
         self._put(value)
         builtins._ = value
 
     def display(self, values, raw):
-        """What display() does. A raw value is a bundle: data by MIME type."""
+        """Implements display(). A raw value is a bundle: data by MIME type."""
         for value in values:
             self._put(value, raw and isinstance(value, dict))
 
@@ -103,7 +103,7 @@ class Display:
         return None
 
     def _bundle(self, name, bundle):
-        """Shows the best of some data by MIME type; as _rich."""
+        """Shows the best representation in a bundle; returns the same as _rich."""
         for _, mime in _PICTURES:
             if self._picture(bundle.get(mime), mime):
                 return True
@@ -126,7 +126,7 @@ class Display:
         return True
 
     def _plotly(self, figure):
-        """One line that says what a figure of plotly holds, and its picture where plotly can make one."""
+        """Describes a figure of plotly in one line, and shows its picture if plotly can make one."""
         kinds = [str(trace.type) for trace in figure.data]
         title = figure.layout.title.text
         line = "plotly %s of %d traces" % (type(figure).__name__, len(kinds))
@@ -143,7 +143,7 @@ class Display:
         _print("[%s]" % line)
         return self._picture(data, "image/png") or None
 
-    # ------------------------------------------------------------ those who show things
+    # ------------------------------------------------------------ libraries that show things
 
     def teach_ipython(self, module):
         """IPython's display() shows things in a kernel, and prints their repr without one."""
@@ -174,7 +174,7 @@ class Display:
         module._viewers.insert(0, Viewer())
 
     def teach_plotly(self, module):
-        """Figure.show() opens a browser, unless somebody chooses a renderer."""
+        """Figure.show() opens a browser, unless a renderer is chosen."""
         native, usual = module.show, module.renderers.default
 
         def show(fig, renderer=None, *args, **options):
@@ -217,7 +217,7 @@ class Display:
         figure.show = show
 
     def finish(self):
-        """Sends and closes what a cell has drawn and not shown."""
+        """Sends and closes the figures that a cell has drawn and not shown."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot is not None and hasattr(pyplot, "get_fignums") and not self._is_native(pyplot):
             self._send_all(pyplot, True)
@@ -256,14 +256,14 @@ class Display:
 
 
 def _rendered(value, method, **arguments):
-    """What a method for the display of a value returns, without metadata; None if it cannot."""
+    """The result of a display method of a value, without metadata; None if the method fails."""
     render = getattr(type(value), method, None)
     if render is None:
         return None
     try:
         data = render(value, **arguments)
     except Exception:
-        return None  # its repr will do
+        return None  # its repr is shown instead
     return data[0] if isinstance(data, tuple) and data else data
 
 
@@ -276,7 +276,7 @@ def _print(shown):
 
 
 def _title(figure):
-    """What a figure calls itself."""
+    """The title of a figure."""
     heading = getattr(figure, "_suptitle", None)
     titles = [heading.get_text()] if heading is not None else []
     titles += [axes.get_title() for axes in figure.axes[:4]]

@@ -1,4 +1,4 @@
-"""The output streams where a terminal does not keep markers: text goes to the channel.
+"""The output streams for a terminal that does not keep markers: text goes to the channel.
 
 What bypasses them (C code, child processes) goes to the terminal, and comes when the
 terminal shows it.
@@ -33,7 +33,7 @@ class _Raw(io.RawIOBase):
     def isatty(self):
         return os.isatty(self.fd)
 
-    @critical  # or an interrupt makes the buffer believe that nothing was written
+    @critical  # otherwise an interrupt makes the buffer believe that nothing was written
     def write(self, b):
         channel = self.channel
         if channel.mute or _identity(self.fd) != self.identity:  # user code has redirected it
@@ -44,7 +44,7 @@ class _Raw(io.RawIOBase):
 
 
 def _identity(fd):
-    """What tells whether fd is still the same: any way to the console is."""
+    """Identifies the file behind fd. All descriptors of the console count as the same."""
     try:
         os.get_terminal_size(fd)
         return "console"
@@ -57,7 +57,7 @@ def _identity(fd):
 
 
 class Bytes(io.BufferedWriter):
-    """The bytes of a stream: each write is out when it returns."""
+    """The bytes of a stream. A write returns when everything is written."""
 
     def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
         n = _native(self, b)

@@ -9,7 +9,7 @@ _LENGTH = 100  # characters of an input that a hint repeats
 
 
 def hint(error, sources):
-    """The line, without a newline, or None. An error of code that is Python has none."""
+    """The line, without a newline, or None. Errors of valid Python code have none."""
     if type(error) is RuntimeError:
         return _LOOP if str(error) == "no running event loop" else None
     if isinstance(error, SyntaxError):

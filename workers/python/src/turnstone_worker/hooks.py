@@ -1,4 +1,4 @@
-"""What must happen around fork, exec and spawn, and to some modules of the standard library."""
+"""Actions around fork, exec and spawn, and changes to some modules of the standard library."""
 import os
 import sys
 from _functools import partial
@@ -9,7 +9,7 @@ from turnstone_worker import imports, system, terminal
 from turnstone_worker.cells import is_ours
 from turnstone_worker.interrupt import critical
 
-_NEWBORN = 0.1  # seconds: a shell that an interrupt finds as young as that gets every signal of it, with its group
+_NEWBORN = 0.1  # seconds: an interrupt sends all its signals to a shell younger than this, and to its group
 
 
 def install(worker):
@@ -68,7 +68,7 @@ def _system(worker):
 
 @critical
 def _shell(interrupts, command):
-    """What system(3) does, but for an interrupt that comes before the shell is there: it is passed on."""
+    """Does the same as system(3), but passes on an interrupt that comes before the shell has started."""
     sys.audit("os.system", command)
     subprocess = imports.quietly("subprocess")
     late = None
@@ -80,9 +80,9 @@ def _shell(interrupts, command):
     born, hit, echo = monotonic(), 0, False
 
     def pass_on():
-        # Until its program runs, a shell, or the fork of it, may catch a signal and forget it.
+        # Until its program runs, a shell or its fork may catch a signal and lose it.
         nonlocal hit, echo
-        echo = not echo  # this process is in the group, and so every second one is ours
+        echo = not echo  # this process is in the group, so every second signal is our own
         if echo and shell.returncode is None and interrupts.is_wanted():
             hit = hit or monotonic()
             if hit - born < _NEWBORN:
@@ -98,9 +98,9 @@ def _shell(interrupts, command):
                     pass_on()
             shell.returncode = os.waitpid(shell.pid, 0)[1]
         except OSError:
-            shell.returncode = -1  # somebody else has waited for it
+            shell.returncode = -1  # it was reaped elsewhere
         except BaseException as e:
-            late = e  # of a handler of the user's: system(3) goes on waiting, too
+            late = e  # from a handler of the user; like system(3), go on waiting
     interrupts.pass_on = None
     if late is not None:
         raise late
@@ -129,7 +129,7 @@ def _resemble(function, native):
 
 
 def _subprocess(subprocess):
-    """Python 3.12 and newer keep fork_exec under a name of their own."""
+    """Python 3.12 and newer have another name for fork_exec."""
     if hasattr(subprocess, "_fork_exec"):
         import _posixsubprocess
 
@@ -142,7 +142,7 @@ def _threading(threading, hook):
 
 
 def _bdb(bdb):
-    """Debuggers neither stop in the worker's frames, which are below every cell, nor show them."""
+    """Makes debuggers neither stop in nor show the worker's frames, which are below every cell."""
     native_stop_here, native_get_stack = bdb.Bdb.stop_here, bdb.Bdb.get_stack
 
     def stop_here(self, frame):
@@ -161,7 +161,7 @@ def _bdb(bdb):
 
 
 def _getpass(getpass, worker):
-    """Asks through the supervisor, which knows then that the answer is a secret."""
+    """Asks through the supervisor, so that it knows that the answer is secret."""
     native = getpass.getpass
 
     def ask(prompt="Password: ", stream=None, **kwargs):

@@ -1,4 +1,4 @@
-"""Imports: the worker's own, and what is done to a module when user code imports it."""
+"""Imports: the worker's own, and patches of modules that user code imports."""
 import os
 import sys
 
@@ -9,7 +9,7 @@ ERRORS = ["linecache", "traceback", "ast", "unicodedata", "_colorize", "_suggest
 
 
 def quietly(name):
-    """A module of the standard library, whatever lies in the working directory."""
+    """Imports a module of the standard library, even if the working directory has one of that name."""
     module = sys.modules.get(name)
     if module is not None:
         return module
@@ -27,7 +27,7 @@ def quietly(name):
 
 
 def for_errors():
-    """What the report of an error needs. traceback itself imports some of it late, from the user's path."""
+    """The modules for reporting an error. traceback itself would import some of them late, from the user's path."""
     for name in ERRORS:
         if_there(name)
 
@@ -49,7 +49,7 @@ def when(name, patch):
 
 
 class Finder:
-    """Stands first on sys.meta_path, and lets the others find what it has a patch for."""
+    """Stands first on sys.meta_path, and lets the other finders find the modules that have a patch."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -74,7 +74,7 @@ class Finder:
                 try:
                     patch(module)
                 except Exception:
-                    pass  # another version of it, perhaps: user code gets it as it is
+                    pass  # perhaps another version: user code gets it unpatched
 
         try:
             spec.loader.exec_module = exec_module

@@ -1,4 +1,4 @@
-"""SIGINT, and who is to be interrupted by it.
+"""SIGINT, and which code it interrupts.
 
 The supervisor writes an interrupt frame first and then sends the signal. The frame
 says which turn is meant, so that one that comes too late never hits the next turn,
@@ -24,7 +24,7 @@ _get = _signal.getsignal
 _native_handler = _signal.default_int_handler
 _getpid = os.getpid
 
-# How long, in milliseconds, the frame of a signal may be under way.
+# How much later than its signal a frame may come, in milliseconds.
 _LATE_FRAME = 5
 
 
@@ -36,7 +36,7 @@ TurnAborted.__module__ = "builtins"
 
 
 class Wake(BaseException):
-    """The handler has read frames: whoever waits for one must look before it blocks again."""
+    """The handler has read frames, so a waiting thread must look at them before it blocks again."""
 
 
 _critical = set()
@@ -58,20 +58,20 @@ class Interrupts:
         self.channel = None
         self.main = get_ident()
         self.process = _getpid()
-        self.cut_off = None  # what a fork does first
+        self.cut_off = None  # the first step of a fork
         self.turn = 0
         self.running = False  # user code runs in the main thread and may be interrupted
         self.missed = False  # a signal came while it did not
         self.deferred = False  # a signal waits for the end of a critical function
-        self.blocking = False  # in one that blocks: SIGINT may break it
+        self.blocking = False  # in a critical function that blocks: SIGINT may end the wait
         self.honoured = 0  # the last seq that was acted upon in this turn
         self.heard = False  # a frame has come since the last turn began
         self.owed = 0  # 1: a frame was read whose signal has not come yet; -1: the reverse
-        self.user_handler = None  # what user code has SIGINT handled by; None: it raises
-        self.kept = None  # what else it has made of SIGINT, while none of its code runs
+        self.user_handler = None  # the handler of user code for SIGINT; None: it raises
+        self.kept = None  # any other disposition that user code has set, kept between turns
         self.owner = "ours"  # as the supervisor knows it
         self.divert = None  # tries to deliver an interrupt in another way than by raising
-        self.pass_on = None  # told of a signal that has to wait
+        self.pass_on = None  # called for a signal that must wait
         self.unraisable = self._unraisable
         self.users_unraisable = None  # sys.unraisablehook, while ours is in its place
         self.tracer = None  # looks for the place where an interrupt strikes again
@@ -100,7 +100,7 @@ class Interrupts:
         self.handler = default_int_handler
 
     def install(self):
-        """Takes SIGINT over. What user code sees of it is as ever."""
+        """Takes over SIGINT. User code sees no difference."""
         _signal.default_int_handler = self.handler
 
         def getsignal(signalnum, /):
@@ -130,7 +130,7 @@ class Interrupts:
         if "signal" in sys.modules:
             sys.modules["signal"].default_int_handler = self.handler
         inherited = _get(SIGINT)
-        if inherited is not _native_handler:  # set by a start-up file, or ignored by whoever started us
+        if inherited is not _native_handler:  # set by a start-up file, or ignored by our parent
             if callable(inherited):
                 self.user_handler = inherited
             else:
@@ -153,7 +153,7 @@ class Interrupts:
         self.reset()
         if self.heard or self.channel.interruptions:
             system.take_signals(_set, self.handler)
-            self.missed = True  # among them may be one of this turn: its frame is there
+            self.missed = True  # one of them may be of this turn: its frame has arrived
         if not self.heard or not system.LATE_SIGNALS:
             self.owed = 0
         self.heard = False
@@ -167,10 +167,10 @@ class Interrupts:
         self.running = True
         if self.missed:
             self.missed = False
-            self.check()  # one that came early: its frame is there
+            self.check()  # an early signal, whose frame has arrived
 
     def end(self):
-        """User code does not run any more. What it has made of SIGINT is kept for the next turn."""
+        """User code has ended. Its handling of SIGINT is kept for the next turn."""
         self.running = False
         handler = _get(SIGINT)
         self.kept = None if handler is self.handler else handler
@@ -187,7 +187,7 @@ class Interrupts:
         self.channel.release()
 
     def announce(self):
-        """Tells the supervisor who handles SIGINT, when that has changed."""
+        """Tells the supervisor which side handles SIGINT, if that has changed."""
         handler = _get(SIGINT)
         if handler is self.handler:
             owner = "ours" if self.user_handler is None else "user"
@@ -217,7 +217,7 @@ class Interrupts:
 
     @critical
     def is_wanted(self):
-        """Reports whether there is an interrupt of this turn that nobody has acted upon."""
+        """Reports whether an interrupt of this turn has had no effect yet."""
         self.channel.look()
         return any(m["turn"] == self.turn and m["seq"] > self.honoured for m in self.channel.interruptions)
 
@@ -229,7 +229,7 @@ class Interrupts:
             raise Wake
 
     def _act(self, level, frame):
-        """Lets the turn feel an interrupt."""
+        """Delivers an interrupt to the turn."""
         if level == 0:
             return
         while frame is not None and _is_ours(frame):
@@ -246,7 +246,7 @@ class Interrupts:
     # ------------------------------------------------------------ where Python cannot raise
 
     def _raise(self, kind):
-        """Raises, and notices when that comes to nothing: in a finalizer, or a callback of C code."""
+        """Raises, and notices when the exception is lost, in a finalizer or a callback of C code."""
         hook = getattr(sys, "unraisablehook", None)
         if hook is not self.unraisable:
             self.users_unraisable = hook or sys.__unraisablehook__
@@ -261,7 +261,7 @@ class Interrupts:
         strikes again as soon as the code goes on that was there before."""
         error = args.exc_value
         ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
-        # The worker's own frames, too, have what they let go of finalized. Not in a critical one.
+        # Finalizers also run in the worker's own frames. Not in a critical one.
         frame = outer = sys._getframe(1)
         while outer is not None:
             if outer.f_code in _critical:
@@ -274,7 +274,7 @@ class Interrupts:
         def strike(frame, event, arg):
             sys.settrace(None)
             frame.f_trace_opcodes = False
-            self.deferred = False  # whatever came meanwhile is repeated
+            self.deferred = False  # signals that came meanwhile are repeated
             if self.running and self.turn == turn:
                 self._raise(kind)
 
@@ -318,13 +318,13 @@ class Interrupts:
 
     @critical
     def _judge_signal(self):
-        """What a SIGINT asks for, and whether whoever waits must look at what came with it."""
+        """The effect of a SIGINT, and whether a waiting thread must look at new frames."""
         blocking, self.blocking = self.blocking, False
         try:
             seen = self.channel.look()
             if not self._is_explained():
-                # Its frame may be about to be written. If there is none, the signal is
-                # somebody else's, and is not harmed by the delay.
+                # Its frame may be about to be written. If there is none, the signal has
+                # another sender, and the delay does no harm.
                 seen = self.channel.look(_LATE_FRAME) or seen
             return self._judge(True, 1), blocking and seen
         finally:
@@ -336,7 +336,7 @@ class Interrupts:
         return self._judge(False, signals)
 
     def stale(self):
-        """Answers interrupts that came too late for their turn. For the idle main thread.
+        """Answers interrupts that came after their turn. Called by the idle main thread.
 
         Those of a turn that has come behind them are its own.
         """
@@ -347,19 +347,19 @@ class Interrupts:
             self._acknowledge(m["turn"], m["seq"], "stale")
 
     def _count(self, frames, signals):
-        """Takes in that so many have come. Signals that come together are one."""
+        """Counts signals. Signals that come together count as one."""
         self.heard = self.heard or frames > 0
         self.owed = max(-1, min(self.owed + frames - signals, 1))
 
     def _is_explained(self):
-        """Reports whether it is known why there is a signal."""
+        """Reports whether the cause of a signal is known."""
         return self.channel.interruptions or self.channel.shutdown is not None or self.owed > 0
 
     def _judge(self, signalled, signals):
         """The level of the interrupt to act upon, or 0. signals is how many have come and are not counted."""
         new, level, count = self._sort()
         if signalled and count == 0 and self.owed <= 0:
-            return 1 if self.channel.shutdown is None else 2  # nobody's frame: os.kill, raise_signal, interrupt_main
+            return 1 if self.channel.shutdown is None else 2  # without a frame: os.kill, raise_signal, interrupt_main
         self._count(count, signals)
         if signalled and count == 0:
             return 0
@@ -371,12 +371,12 @@ class Interrupts:
             self._acknowledge(self.turn, self.honoured, "pending")
             return 0
         self._acknowledge(self.turn, self.honoured, "raised")
-        # A handler of the user's leaves the waits alone.
+        # A handler of user code does not end the waits.
         self.channel.ask_again(but=None if self.owner == "user" and level == 1 else self.main)
         return level
 
     def _sort(self):
-        """Takes the frames that have arrived: is there a new one for this turn, its level, and how many in all."""
+        """Takes the frames that have arrived. Returns whether one is for this turn, its level, and their number."""
         new, level, count = False, 1, 0
         for m in self.channel.take_interruptions():
             count += 1
@@ -389,8 +389,8 @@ class Interrupts:
         return new, level, count
 
     def _acknowledge(self, turn, seq, result):
-        # A signal that strikes meanwhile waits: it may be that of this very frame, which
-        # is not accounted for yet. Whoever asked for the judgement looks for it.
+        # A signal that strikes meanwhile must wait: it may belong to this frame, which is
+        # not counted yet. The caller looks for it.
         if not self.channel.mute:
             self.channel._send({"type": "interrupt_ack", "turn": turn, "seq": seq, "result": result}, False)
 

@@ -21,7 +21,7 @@ from turnstone_worker.terminal import Fence, Streams
 VERSION = "1"
 _GONE_SECONDS = 1.0  # for exit handlers, when the supervisor is gone
 _RESERVE = 4 << 20  # bytes of address space that are let go of when memory has run out
-_TRIES = 100  # of a step that fails by itself; the worker ends then
+_TRIES = 100  # of a step that keeps failing; then the worker ends
 
 
 class Turn:
@@ -50,7 +50,7 @@ class Worker:
             try:
                 self.channel.fence = Fence(setting[2])
             except OSError:
-                pass  # no terminal: frames are taken as they come
+                pass  # no terminal: frames are handled in order of arrival
         system.listen(setting[2])
         self.streams = Streams(self.channel)
         self.stdin = Stdin(self.channel, self.streams)
@@ -58,7 +58,7 @@ class Worker:
         self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
         self.turn = None
         self.step = self.introduce
-        self.chores = imports.ERRORS[:]  # imported while nobody wants anything
+        self.chores = imports.ERRORS[:]  # imported while idle
         self.failures = 0  # of the present step
         self.reserve = _reserve()
         self.status = 0  # of the process
@@ -119,7 +119,7 @@ class Worker:
                 self._escaped(e)
 
     def _escaped(self, error):
-        """An exception struck outside of the user's code: one of a handler of the user's, or our own."""
+        """Handles an exception outside of user code: from a handler of user code, or our own."""
         self.interrupts.running = False
         if isinstance(error, MemoryError):
             self.reserve = None
@@ -189,7 +189,7 @@ class Worker:
     # ------------------------------------------------------------ a turn
 
     def rest(self):
-        """Idle. A turn that is there is begun, whatever struck since it came."""
+        """The idle step. Begins a turn that has arrived, whatever exception struck since."""
         if self.turn is None:
             self._find_work()
         if self.turn is not None:
@@ -220,7 +220,7 @@ class Worker:
         turn = self.turn
         try:
             self.interrupts.begin(turn.number)
-            self.namespace.setdefault("__builtins__", builtins)  # or it would get the worker's own
+            self.namespace.setdefault("__builtins__", builtins)  # otherwise it would get the worker's own
             self.streams.install()
             self.interrupts.resume()
             turn.run()
@@ -232,7 +232,7 @@ class Worker:
         self.interrupts.running = False
 
     def report(self):
-        """Shows the error that ended the cell. The user's code may take part, and be interrupted."""
+        """Shows the error that ended the cell. User code may take part in that, and may be interrupted."""
         self.step = self.finish
         error = self.turn.error
         if self.channel.forked:
@@ -242,7 +242,7 @@ class Worker:
         self.turn.failure = {"name": type(error).__name__, "message": ""}
         self.interrupts.running = True
         self.turn.failure = summary(error)
-        self.streams.flush_others()  # what the cell has written goes before its error
+        self.streams.flush_others()  # the output of the cell comes before its error
         try:
             self.cells.report(error)
         except BaseException:
@@ -250,12 +250,12 @@ class Worker:
             error.__traceback__ = error.__context__ = None
             sys.stderr.write("%(name)s: %(message)s\n" % self.turn.failure)
         if type(error) is MemoryError:
-            # What the frames hold is let go of, or there would be no memory for the next turn either.
+            # Free the objects in the frames; otherwise the next turn would have no memory either.
             error.__traceback__ = error.__context__ = sys.last_traceback = None
         self.interrupts.running = False
 
     def finish(self):
-        """Shows what the cell has drawn, and asks for the prompt."""
+        """Shows the cell's figures and computes the prompt."""
         self.step = self.close
         turn = self.turn
         if turn.error is None or not isinstance(turn.error, SystemExit):
@@ -285,7 +285,7 @@ class Worker:
             self.step = self.part
 
     def part(self):
-        """The idle frame. Sent once, whatever strikes."""
+        """Sends the idle frame exactly once, whatever exception strikes."""
         turn = self.turn
         if turn is not None:
             self._bid_farewell(turn)
@@ -351,7 +351,7 @@ class Worker:
 
     def _end(self, reason, status, message=""):
         """Leaves the loop. Python's own end follows: threads are joined, exit handlers run, _last is the last."""
-        os.environ.pop("PYTHONINSPECT", None)  # it would lead to a prompt of Python's own
+        os.environ.pop("PYTHONINSPECT", None)  # otherwise Python would show its own prompt
         self.status = status
         self.ended = {"type": "session_end", "reason": reason, "code": status}
         if message:
@@ -369,7 +369,7 @@ class Worker:
             self.channel.deliver(self.channel.prepare(self.ended))
 
     def abandon(self):
-        """The supervisor is gone: exit handlers get a moment, nobody can be told."""
+        """The supervisor is gone: gives exit handlers a moment."""
         self.channel.mute = True
         system.end_within(_GONE_SECONDS)
         self._end("shutdown", 0)
@@ -378,7 +378,7 @@ class Worker:
 
     @critical
     def forked(self):
-        """In a forked child: it keeps the terminal, and loses the channel."""
+        """In a forked child, which keeps the terminal and loses the channel."""
         if not self.channel.forked:
             self.channel.forget()
             self.interrupts.forget()
@@ -399,7 +399,7 @@ class Worker:
 
 
 def _reserve():
-    """Memory to be let go of later, or None. As much again is there beside it; none of it is ever touched."""
+    """Memory to be released later, or None. It is never touched, and as much again is available."""
     size = _RESERVE
     while size >= 1 << 16:
         try:
@@ -410,7 +410,7 @@ def _reserve():
 
 
 def _is_own(error):
-    """Reports whether the worker's own code raised an error, and no handler of the user's."""
+    """Reports whether an error was raised by the worker's own code, and not by a handler of the user."""
     tb = error.__traceback__
     if tb is None:
         return True  # there was no memory for it

@@ -1,4 +1,4 @@
-"""Questions while no turn runs: how a text may go on, whether it is whole, what there is."""
+"""Queries while no turn runs: completions, whether a text is complete, and variables."""
 import builtins
 import keyword
 import sys
@@ -9,12 +9,12 @@ from turnstone_worker.codec import text
 _MATCHES = 200
 _VARIABLES = 200
 _BRIEF = 256  # bytes of each text of a variable
-_BLOCKS = 1000  # of a pandas table that are added up; its size is not told when there are more
+_BLOCKS = 1000  # of a pandas table are added up; with more, its size is unknown
 _MISSING = object()
 
 
 def answer(query, namespace, flags):
-    """The fields of the query_result. User code may run, and take its time."""
+    """The fields of the query_result. User code may run, and may be slow."""
     if query["kind"] == "parse":
         return {"status": _parse(query["text"], flags)}
     if query["kind"] == "variables":
@@ -28,7 +28,7 @@ def answer(query, namespace, flags):
 
 
 def _complete(before, namespace):
-    """Where the last name in before begins, and what it may become."""
+    """The start of the last name in before, and its completions."""
     start = len(before)
     while start > 0 and (before[start - 1].isidentifier() or before[start - 1].isdigit()):
         start -= 1
@@ -118,7 +118,7 @@ def _attribute(value, name):
     if isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) and not isinstance(value, type):
         return getattr(value, name, _MISSING)
     if hasattr(type(found), "__get__") and not callable(found):
-        return _MISSING  # a property, or something like it
+        return _MISSING  # a property or similar
     return found
 
 
@@ -137,7 +137,7 @@ def _names(value):
 
 
 def _select(names, prefix):
-    """What begins with prefix, in order; private names only when they are asked for."""
+    """The names that begin with prefix, in order; private names only if prefix is private."""
     hidden = "" if prefix.startswith("_") else "_"
     found = [n for n in names if n.startswith(prefix) and not (hidden and n.startswith(hidden))]
     if not found and not prefix:
@@ -182,7 +182,7 @@ _fields_of = type.__dict__["__dict__"].__get__
 
 
 def _variables(namespace):
-    """What user code has made, the newest first, functions and classes behind the data.
+    """The variables of user code, newest first, data before functions and classes.
 
     No code of the user's runs: a value is looked into only if its type is exactly one
     that is known here.
@@ -246,7 +246,7 @@ def _table(value):
     for block in blocks:
         values = block.values
         if not str(vars(type(values)).get("__module__", "numpy")).startswith(("numpy", "pandas.")):
-            return value.shape, None  # an array type of the user's
+            return value.shape, None  # an array type of user code
         size += values.nbytes
     return value.shape, size
 

@@ -55,11 +55,11 @@ class Stdin:
     def __init__(self, channel, streams):
         self.channel = channel
         self.streams = streams
-        self.line = b""  # what is left of the last answer
-        self.eof = False  # an answer said: end of file behind it
+        self.line = b""  # the rest of the last answer
+        self.eof = False  # the last answer ends with end of file
         self.used = False  # something was read in this turn
         self.draining = False
-        self.spoiled = False  # an interrupt has discarded what was unread
+        self.spoiled = False  # an interrupt has discarded unread input
         self.readers = 0  # threads that wait for an answer
         self.prompt = ""  # of the input() that is about to read
         self.kind = "line"
@@ -119,7 +119,7 @@ class Stdin:
 
     def _ended(self):
         if self.channel.closed and self.channel.shutdown is None and get_ident() == self.channel.interrupts.main:
-            self.channel.wait(lambda: False)  # raises: nobody will ever answer
+            self.channel.wait(lambda: False)  # raises, because no answer will ever come
         return b"", True
 
     # ------------------------------------------------------------ the stream
@@ -175,7 +175,7 @@ class Stdin:
         return data
 
     def discard(self):
-        """Forgets what was read ahead and not used: it belonged to the turn that ends."""
+        """Drops input that was read ahead: it belonged to the turn that ends."""
         self.line, self.eof, self.spoiled = b"", False, False
         if not self.used or self.readers:
             return  # a reader that waits has found the buffers empty, and holds their lock
@@ -218,7 +218,7 @@ class Stdin:
         return line
 
     def getpass(self, prompt="Password: ", stream=None):
-        """What getpass.getpass does at a terminal: asks without showing the answer."""
+        """Does the same as getpass.getpass at a terminal: asks without showing the answer."""
         out = self.streams.out if stream is None else stream
         out.write(prompt)
         out.flush()
@@ -236,7 +236,7 @@ class Stdin:
 
 
 def _kind(prompt):
-    """Who asks: a debugger, an interpreter in the interpreter for another line, or a program."""
+    """The kind of reader: a debugger, an interpreter within the interpreter, or a program."""
     if prompt == getattr(sys, "ps2", None):
         return "continue"
     bdb = sys.modules.get("bdb")

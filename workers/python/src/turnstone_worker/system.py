@@ -1,4 +1,4 @@
-"""What differs between systems: one name each, from the module for this one."""
+"""The names that differ by system, from the module for this one."""
 import os
 
 if os.name == "nt":

@@ -40,7 +40,7 @@ class Fence:
         return b"%b#%d\x1b\\" % (self.prefix, mark)
 
     def is_terminal(self, fd):
-        """Reports whether fd is this terminal still: user code may redirect it."""
+        """Reports whether fd is still this terminal; user code may redirect it."""
         try:
             return _identity(fd) == self.identity
         except OSError:
@@ -53,7 +53,7 @@ def _identity(fd):
 
 
 class Bytes(io.BufferedWriter):
-    """The bytes under sys.stdout: each write is out when it returns, and what is large goes to the channel.
+    """The bytes under sys.stdout. A write returns when everything is written; large ones go to the channel.
 
     So nothing is held that a crash could lose, or that text of another way could overtake,
     and it makes no difference which text layer is above: ours, or one that user code made.
@@ -80,7 +80,7 @@ class Bytes(io.BufferedWriter):
 
 
 class ErrorBytes(Bytes):
-    """The bytes under sys.stderr: between markers that say what they are."""
+    """The bytes under sys.stderr, between markers that identify them."""
 
     def write(self, b):
         fence = self.channel.fence
@@ -119,7 +119,7 @@ def _is_lost(stream):
 
 
 def _replace(name, old, new):
-    """Puts a new stream wherever sys has the old one."""
+    """Replaces a stream everywhere in sys."""
     for name in (name, "__%s__" % name):
         if getattr(sys, name, None) is old or old is None:
             setattr(sys, name, new)
@@ -134,7 +134,7 @@ class Streams:
         self.out = self.err = None
 
     def install(self):
-        """Makes the streams, and anew what user code has closed, detached or deleted of them."""
+        """Makes the streams, and replaces those that user code has closed, detached or deleted."""
         if not hasattr(sys, "stdout"):
             sys.stdout = self.out
         if not hasattr(sys, "stderr"):
@@ -150,19 +150,19 @@ class Streams:
                 s.reconfigure(write_through=True)  # user code has put another text layer on our bytes
 
     def flush(self):
-        """Writes out what is buffered, also in streams that user code put in our place."""
+        """Flushes the streams, and also those that user code has put in our place."""
         self.flush_others()
         self.flush_ours()
 
     def flush_others(self):
-        """The streams that user code put in our place: its own code runs, and may do anything."""
+        """Flushes the streams that user code put in our place. User code runs there, and may do anything."""
         for name in ("stdout", "stderr"):
             s = getattr(sys, name, None)
             if s is not self.out and s is not self.err:
                 try:
                     s.flush()
                 except Exception:
-                    pass  # it is None, closed, or not ours to complain about
+                    pass  # None, closed, or failing: not our business
 
     def flush_ours(self):
         for s in (self.out, self.err):
@@ -173,7 +173,7 @@ class Streams:
 
 
 def one_write():
-    """Makes print() write what it has in one go, where the native one makes a write of each argument and end.
+    """Makes print() write everything at once. The native one writes each argument and the end separately.
 
     Each write goes out at once: the lines of two threads would be torn, and each line
     would cost two system calls. Whatever else is written to is left to the native one.

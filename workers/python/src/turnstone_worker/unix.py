@@ -1,20 +1,20 @@
-"""The worker's part that is for Unix."""
+"""The part of the worker for Unix."""
 import _signal
 import os
 from _thread import allocate_lock
 from select import POLLIN, poll
 
 FORKS = True
-LATE_SIGNALS = False  # what was sent is there
-KEEPS_MARKERS = True  # a terminal passes on what is written to it as it is
-O_QUIET = os.O_CLOEXEC  # of files that children have no business with
+LATE_SIGNALS = False  # a signal that was sent has arrived
+KEEPS_MARKERS = True  # a terminal passes on output unchanged
+O_QUIET = os.O_CLOEXEC  # for files that children must not get
 
 _read = os.read
-_READ = 64 << 10  # bytes of one read: what a pipe holds
+_READ = 64 << 10  # bytes of one read: the size of a pipe
 
 
 class Inbox:
-    """Where frames come in."""
+    """The receiving half of the channel."""
 
     def __init__(self, fd):
         self.fd = fd
@@ -45,9 +45,9 @@ def Gate():
 
 
 def take_signals(set, handler):
-    """Lets handler have each SIGINT that was sent until now, but those that user code has blocked, which are dropped."""
-    os.getppid()  # one that was sent is delivered at the latest when a system call returns
-    set(_signal.SIGINT, _signal.SIG_IGN)  # calls the handler for what is delivered, and drops what is not
+    """Delivers every SIGINT sent so far to handler. Those that user code has blocked are dropped."""
+    os.getppid()  # a signal that was sent is delivered when a system call returns, at the latest
+    set(_signal.SIGINT, _signal.SIG_IGN)  # calls the handler for delivered signals, and drops the others
     set(_signal.SIGINT, handler)
 
 
@@ -61,7 +61,7 @@ def open_channel(inward, outward):
 
 
 def listen(nonce):
-    """Interrupts are signals, which come by themselves."""
+    """Nothing to do: interrupts are signals."""
 
 
 def out_of_the_way(fd):

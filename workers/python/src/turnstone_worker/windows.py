@@ -1,4 +1,4 @@
-"""The worker's part that is for Windows.
+"""The part of the worker for Windows.
 
 A pending read or wait is broken by SIGINT only in WaitForMultipleObjects, and only in
 the main thread. So everything that blocks does so there.
@@ -13,11 +13,11 @@ from _thread import get_ident, start_new_thread
 from turnstone_worker.atomic import together
 
 FORKS = False
-LATE_SIGNALS = True  # CTRL_C is a thread of this process, which begins some time after it was sent
-KEEPS_MARKERS = False  # a pseudo console draws what is written to it
+LATE_SIGNALS = True  # CTRL_C is a thread of this process, which starts some time after it was sent
+KEEPS_MARKERS = False  # a pseudo console redraws output
 O_QUIET = os.O_NOINHERIT | os.O_BINARY
 
-_READ = 64 << 10  # bytes of one read: what the pipe holds
+_READ = 64 << 10  # bytes of one read: the size of the pipe
 _GENERIC_READ = 0x80000000
 _OPEN_EXISTING = 3
 _FILE_FLAG_OVERLAPPED = 0x40000000
@@ -27,7 +27,7 @@ _wait_for_one = _winapi.WaitForSingleObject
 
 
 class Inbox:
-    """Where frames come in. A read is always under way: that it has ended is what is waited for."""
+    """The receiving half of the channel. A read is always under way, and waits are for its end."""
 
     def __init__(self, name):
         self.handle = _winapi.CreateFile(name, _GENERIC_READ, 0, 0, _OPEN_EXISTING, _FILE_FLAG_OVERLAPPED, 0)
@@ -100,7 +100,7 @@ class Gate:
 
 
 def take_signals(set, handler):
-    """What is under way cannot be waited for."""
+    """Nothing to do: pending events cannot be awaited."""
 
 
 def break_waits():
@@ -125,7 +125,7 @@ def open_channel(inward, outward):
 
 
 def listen(nonce):
-    """Takes the supervisor's word where no CTRL_C can reach: who waits for an event is asked by it."""
+    """Receives interrupts where no CTRL_C arrives: a thread waits for the supervisor's event."""
     event = _overlapped.CreateEvent(None, False, False, "Local\\turnstone-interrupt-" + nonce)
 
     def wait():
@@ -143,7 +143,7 @@ def out_of_the_way(fd):
 
 
 def is_private(stat):
-    """The user's cache directory is the user's own, and the mode does not say more."""
+    """The user's cache directory belongs to the user; the mode tells nothing more."""
     return True
 
 

@@ -39,13 +39,13 @@ void send_frame(frame *f, const void *body, size_t n) {
 	leave(&sending);
 }
 
-/* read_frames returns what ended the channel: NULL when it was closed. */
+/* read_frames returns why the channel ended: NULL when it was closed. */
 static const char *read_frames(void) {
 	uint8_t *buffer = NULL;
 	size_t n = 0, room = 0;
 	const char *wrong = NULL;
 	for (;;) {
-		if (room - n < 32 << 10) { /* grows with what arrives, not with what is announced */
+		if (room - n < 32 << 10) { /* grows with the bytes that arrive, not with the length that a frame claims */
 			uint8_t *more = realloc(buffer, room = 2 * n + (64 << 10));
 			if (more == NULL) {
 				wrong = "no memory for a frame";

@@ -105,7 +105,7 @@ void code_finish(void) {
 	code_drawing();
 }
 
-/* What looking at a page has found; the values are worker.R's, too. */
+/* The result of looking at a page; worker.R uses the same values. */
 enum { PAGE_NONE, PAGE_UNCHANGED, PAGE_SENT, PAGE_INTERRUPTED };
 
 bool code_page(bool midline) {
@@ -185,7 +185,7 @@ typedef struct {
 
 static bool is_function(int type) { return type == R_CLOSXP || type == R_SPECIALSXP || type == R_BUILTINSXP; }
 
-/* own_bytes is what a vector takes itself; 0 for all else. */
+/* own_bytes returns the size of a vector itself; 0 for all else. */
 static uint64_t own_bytes(SEXP value) {
 	int type = TYPEOF(value);
 	int each = type == R_LGLSXP || type == R_INTSXP ? 4 : type == R_REALSXP || type == R_STRSXP || type == R_VECSXP || type == R_EXPRSXP ? 8 :
@@ -193,7 +193,7 @@ static uint64_t own_bytes(SEXP value) {
 	return each > 0 ? 48 + (uint64_t)each * (uint64_t)Rf_xlength(value) : 0;
 }
 
-/* implicit_class is what class() says of what has no class. */
+/* implicit_class returns what class() says of a value without a class attribute. */
 static const char *implicit_class(int type) {
 	switch (type) {
 	case R_REALSXP: return "numeric";

@@ -52,7 +52,7 @@ static uint64_t big_endian(const uint8_t *p, int n) {
 	return v;
 }
 
-/* next reads one value, but not what an array or a map holds. */
+/* next reads one value, but not the contents of an array or a map. */
 static value next(bytes *in) {
 	value v = {INVALID, 0, {NULL, 0}};
 	if (in->n == 0)

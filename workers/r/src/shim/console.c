@@ -1,9 +1,9 @@
-/* What R calls where it would talk to its console, and what the supervisor asks for.
+/* The functions that R calls in place of its console, and the requests of the supervisor.
  * For all systems.
  *
- * A turn is a queue of lines. R takes one at a time, and so may readline() in a line
- * before. When R asks at its top level and none is left, the turn is over. When anything
- * else asks and none is left, the supervisor is asked. */
+ * A turn is a queue of lines. R takes one at a time; readline() in an earlier line may take
+ * one, too. When R asks at its top level and no line is left, the turn is over. When
+ * anything else asks and no line is left, the supervisor is asked. */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #endif
 
-/* Who calls ReadConsole. */
+/* The caller of ReadConsole. */
 typedef enum { NOBODY, TOP, CONTINUATION, BROWSER, READER } asker;
 
 enum { SA_DEFAULT = 2, SA_NOSAVE = 3, SA_SUICIDE = 6 };
@@ -35,17 +35,17 @@ static struct {
 	bool interrupted;
 	bool complained; /* R has printed an error, behind the last interrupt */
 	uint64_t unrun;  /* lines that were dropped */
-	lines input;     /* what is left of it */
+	lines input;     /* the rest of its lines */
 
 	/* The wait. */
-	asker waiting;    /* who sits in main_wait(); NOBODY: R is busy */
+	asker waiting;    /* the caller that is in main_wait(); NOBODY: R is busy */
 	uint64_t wait;    /* the last one that was asked */
 	bool asked;       /* and it is not over */
-	bool secret;      /* it was for a line that is not to be seen */
+	bool secret;      /* it asks for a line that must not be shown */
 	lines answer;     /* goes before the input */
 	bool end_of_file; /* behind the answer: one for the next reader */
 
-	/* What else is wanted. */
+	/* Other requests. */
 	message query;
 	char *query_text;
 	bool queried, answering;
@@ -66,7 +66,7 @@ static bool left;             /* that line asked R to go back to its top level *
 static asker last_taker;      /* of a line */
 static bool loop_asks;        /* R's read-eval-print loop is about to call ReadConsole */
 static bool erred;            /* R has printed an error since its top level got a line */
-static bool newline;          /* the last that R printed, on standard error: what an interrupt prints before its jump */
+static bool newline;          /* R printed a newline last, on standard error, as an interrupt does before its jump */
 static bool signalled;        /* in this turn an interrupt made R go back to its top level */
 static bool resting;          /* in main_wait(), at the top level */
 static bool keep_going;
@@ -196,8 +196,8 @@ void console_take(const message *m) {
 		state.end_of_file = m->eof;
 		break;
 	case INTERRUPT: {
-		/* What is asked behind the acknowledgement counts, and nothing is asked before
-		 * it: that takes the lock. */
+		/* Only a wait after the acknowledgement counts. None can come before it, because
+		 * asking takes the lock. */
 		const char *result = interrupt(m);
 		frame *f = send_begin("interrupt_ack", 3, false);
 		put_uint(f, "turn", m->turn);
@@ -235,7 +235,7 @@ void console_gone(const char *why) {
 	state.why = why;
 	drop_lines();
 	if (state.waiting == NOBODY && state.active)
-		interrupt_raise(true); /* what withstands that is the stage's to end */
+		interrupt_raise(true); /* if it has no effect, the stage ends the process */
 	leave(&state.lock);
 	main_wake();
 }
@@ -253,7 +253,7 @@ static asker who_asks(const char *prompt, bool loop) {
 	if (!loop)
 		return READER;
 	const char *first = option("prompt"), *more = option("continue");
-	if (prompt == first && prompt == more) /* equal strings are one: go by what happened since the last line */
+	if (prompt == first && prompt == more) /* both prompts are the same string: decide by the events since the last line */
 		return evaluated || blank ? TOP : CONTINUATION;
 	return prompt == first ? TOP : prompt == more ? CONTINUATION : BROWSER;
 }
@@ -321,7 +321,7 @@ static void finish(void) {
 	uint64_t turn = state.turn, unrun = state.unrun;
 	state.active = false; /* from here on nothing is raised for it */
 	state.unrun = 0;
-	interrupt_settle();
+	interrupt_discard();
 	leave(&state.lock);
 
 	reset = signalled = false;
@@ -349,7 +349,7 @@ static void ask(asker who, const char *prompt, bool secret) {
 	}
 	if (interrupt_pending() || any(&state.answer) || state.ending)
 		return; /* something has come up */
-	if (who == BROWSER && reset && state.unrun == 0) { /* an error in what the browser was told ends nothing */
+	if (who == BROWSER && reset && state.unrun == 0) { /* an error in a line for the browser ends nothing */
 		new_error();
 		reset = state.complained = false;
 	}
@@ -388,7 +388,7 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	memcpy(to, at, n);
 	to[n] = 0;
 	if (!state.started && !state.interrupted)
-		interrupt_settle(); /* a SIGINT from before the turn */
+		interrupt_discard(); /* a SIGINT from before the turn */
 	from->taken += first;
 	if ((who == READER || who == BROWSER) && first) {
 		bool secret = answer && state.secret;
@@ -438,7 +438,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	if (who == READER || who == BROWSER)
 		terminal_flush(); /* before its input_line */
 	bool secret = who == READER && terminal_hides();
-	/* What options(error) starts asks before R goes back to its top level. */
+	/* A handler of options(error) asks before R returns to its top level. */
 	bool handles = (who == READER || who == BROWSER) && erred && !keep_going && Rf_GetOption1(Rf_install("error")) != R_NilValue;
 	for (;;) {
 		take(&state.lock);
@@ -450,7 +450,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			Rf_jump_to_toplevel();
 		}
 		if (state.ending && who == TOP) {
-			interrupt_settle(); /* .Last is not meant */
+			interrupt_discard(); /* .Last is not meant */
 			leave(&state.lock);
 			quit();
 		}
@@ -517,7 +517,7 @@ void console_answered(void) {
 	take(&state.lock);
 	state.answering = false;
 	leave(&state.lock);
-	interrupt_settle();
+	interrupt_discard();
 }
 
 /* ---- writing */
@@ -534,8 +534,8 @@ int console_tick(bool fresh) {
 	return chase >= 0 && (delay < 0 || chase < delay) ? chase : delay;
 }
 
-/* show_page has code_page look at what was drawn. An interrupt that it has swallowed was
- * meant for the user's code. */
+/* show_page sends new drawings by code_page. If that swallows an interrupt, the interrupt
+ * is raised again, because it was meant for user code. */
 static void show_page(bool midline) {
 	take(&state.lock);
 	uint64_t seq = state.seq;
@@ -592,7 +592,7 @@ static void busy(int which) {
 	if (!which) {
 		loop_asks = true;
 		if (has(R_NoEcho))
-			R_NoEcho = 0; /* R would pass an empty prompt, whoever asks; the option stays what it is */
+			R_NoEcho = 0; /* otherwise R passes an empty prompt to every caller; the option itself stays */
 		return;
 	}
 	evaluated = true;
@@ -621,7 +621,7 @@ static void reset_console(void) {
 }
 
 static void clean_up(int save, int status, int run_last) {
-	if (forked) { /* what R does at its end would be its parent's: the temporary directory, .Last */
+	if (forked) { /* R's clean-up would be that of its parent: the temporary directory, .Last */
 		terminal_flush();
 		_exit(status);
 	}
@@ -631,7 +631,7 @@ static void clean_up(int save, int status, int run_last) {
 		if (save != SA_SUICIDE && !code_running())
 			code_finish();
 	}
-	/* Nobody can be asked whether to save by somebody who has ended already. */
+	/* R has ended already, so it must not ask whether to save. */
 	r_cleanup(save == SA_DEFAULT ? SA_NOSAVE : save, status, run_last);
 }
 

@@ -161,8 +161,8 @@ static bool is_reading(void) {
 	return sits_in(SYS_read, &fd);
 }
 
-/* signal_awaited interrupts the child whose end R awaits, if SIGINT for all did not reach
- * it: those of pipe() have a group of their own. */
+/* signal_awaited interrupts the child whose end R awaits, if the SIGINT for the group did
+ * not reach it: children of pipe() have a group of their own. */
 static void signal_awaited(void) {
 	long child;
 	if (!sits_in(SYS_wait4, &child) || child <= 0 || child == awaited || getpgid((pid_t)child) != child)
@@ -171,7 +171,7 @@ static void signal_awaited(void) {
 	awaited = child;
 }
 
-/* wake_reader makes a read() in which the main thread sits return, with EINTR. */
+/* wake_reader ends a read() that the main thread is in, with EINTR. */
 static void wake_reader(void) {
 	if (!is_reading())
 		return;
@@ -183,9 +183,9 @@ static void wake_reader(void) {
 	sigaction(SIGURG, &before, NULL);
 }
 
-/* end_read has the next SIGINT end a read() in which the main thread sits: whoever looks
- * behind the acknowledgement does not find it there any more. R's handler sets SA_RESTART
- * again by itself. */
+/* end_read lets the next SIGINT end a read() that the main thread is in, so that the thread
+ * is no longer seen reading after the acknowledgement. R's handler sets SA_RESTART again by
+ * itself. */
 static void end_read(void) {
 	struct sigaction now;
 	if (!is_reading() || sigaction(SIGINT, NULL, &now) != 0 || !(now.sa_flags & SA_RESTART))
@@ -200,7 +200,7 @@ static void signal_awaited(void) {}
 #endif
 
 static void signal_all(void) {
-	read_file(main_children, children, sizeof children); /* before: better twice than never */
+	read_file(main_children, children, sizeof children); /* before the signal: a child may then get two, but never none */
 	end_read();
 	if (getpgrp() == getpid())
 		kill(0, SIGINT);
@@ -220,13 +220,13 @@ void interrupt_install(void) {
 	harden();
 }
 
-/* interrupt_raise is what Ctrl-C does at a terminal: R and its children get SIGINT.
- * With force, R is first left to find out by itself: SIGINT would call handlers. */
+/* interrupt_raise does the same as Ctrl-C at a terminal: R and its children get SIGINT. With
+ * force, R gets time to notice the interrupt without it, because SIGINT would call handlers. */
 void interrupt_raise(bool force) {
 	harden();
 	chases = CHASE_FOR / CHASE_EVERY;
 	spared = force;
-	remember(); /* before the child is gone, and R back */
+	remember(); /* before the child has ended and R goes on */
 	if (force)
 		atomic_store(&forced, true);
 	else
@@ -234,20 +234,20 @@ void interrupt_raise(bool force) {
 	remember();
 }
 
-/* interrupt_chase does what is left to do for the last interrupt. It returns after how
- * many milliseconds to come again; -1: all is done. */
+/* interrupt_chase repeats the last interrupt while it has no effect. It returns the
+ * milliseconds until it must be called again; -1: never. */
 int interrupt_chase(void) {
 	if (chases == 0)
 		return -1;
 	if (chases-- == CHASE_FOR / CHASE_EVERY)
-		return 1; /* R has its moment */
+		return 1; /* R gets a moment */
 	if (!R_interrupts_pending && !atomic_load(&forced)) {
 		if (chases < (CHASE_FOR - CHASE_DOUBT) / CHASE_EVERY)
 			chases = 0; /* it was taken */
 		return chases > 0 ? CHASE_EVERY : -1;
 	}
 	char now[sizeof children];
-	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* whatever became of the last one */
+	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* even if R may have taken the last one */
 	if (spared || again || (read_file(main_children, now, sizeof now) > 0 && strcmp(now, children) != 0))
 		signal_all();
 	else
@@ -265,7 +265,7 @@ void interrupt_again(bool force) {
 		R_interrupts_pending = 1;
 }
 
-void interrupt_settle(void) {
+void interrupt_discard(void) {
 	sigset_t none;
 	sigpending(&none); /* any system call: a signal that was sent is taken on its way back */
 	atomic_store(&forced, false);

@@ -1,4 +1,4 @@
-/* The way in: what boot.R and worker.R call. For all systems. */
+/* The entry points that boot.R and worker.R call. For all systems. */
 #include "shim.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ EXPORT void turnstone_files(char **to) { *to = files; }
 EXPORT void turnstone_options(char **to) { *to = options; }
 EXPORT void turnstone_drawing(void) { code_drawing(); }
 
-/* turnstone_note writes to standard error what is said while finish runs. */
+/* turnstone_note writes messages to standard error while finish runs. */
 EXPORT void turnstone_note(char **text) {
 	terminal_error(*text, strlen(*text));
 }

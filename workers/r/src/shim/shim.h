@@ -1,15 +1,15 @@
-/* The worker's part inside of R: a shared library that R loads, and that speaks the
- * worker protocol (docs/protocol.md) in the place of R's console.
+/* The part of the worker inside R: a shared library that R loads, and that speaks the worker
+ * protocol (docs/protocol.md) in place of R's console.
  *
  * One thread is added to R's own:
  *
  *	thread   does                                         never
- *	main     all that is R; asks for input, sends frames  takes state.lock while it waits
+ *	main     runs R, asks for input, sends frames         takes state.lock while it waits
  *	reader   takes frames off the channel, interrupts,    calls R, takes a signal
  *	         writes out unfinished lines
  *
- * An interrupt makes R jump out of the wait for input. So whoever waits there holds no
- * lock and owns no memory.
+ * An interrupt makes R jump out of the wait for input. So the waiting code must hold no
+ * lock and own no memory.
  *
  * No header of R is used, and every symbol of R is weak, or looked up by its name on
  * Windows: one binary serves every R from 4.0 on, whether libR is shared or not. A truth
@@ -76,8 +76,8 @@ typedef struct {
 	bool eof;
 } message;
 
-/* decode reads a frame's payload. It returns what is wrong with it, or NULL. What the
- * message points to is in the payload. */
+/* decode reads a frame's payload. It returns an error text, or NULL. The pointers in the
+ * message point into the payload. */
 const char *decode(bytes payload, message *m);
 
 /* A frame under construction. */
@@ -93,9 +93,9 @@ void put_key(frame *f, const char *key);
 void put_uint(frame *f, const char *key, uint64_t v);
 void put_int(frame *f, const char *key, int64_t v);
 void put_bool(frame *f, const char *key, bool v);
-void put_text(frame *f, const char *key, const char *text); /* what is no UTF-8 becomes '?' */
+void put_text(frame *f, const char *key, const char *text); /* invalid UTF-8 becomes '?' */
 void put_text_n(frame *f, const char *key, const char *text, size_t n, size_t bound);
-void put_bin_head(frame *f, const char *key, size_t n); /* the bytes come behind the frame */
+void put_bin_head(frame *f, const char *key, size_t n); /* the bytes follow the frame */
 void put_map_head(frame *f, const char *key, int fields);
 void put_array_head(frame *f, const char *key, int n);
 void put_element(frame *f, const char *text); /* of an array */
@@ -115,7 +115,7 @@ void send_frame(frame *f, const void *body, size_t n);
 void frame_out(frame *f, const void *body, size_t n); /* likewise, with the lock */
 extern lock sending; /* guards all that goes out */
 
-/* ---- unix.c, windows.c: what each system does in its own way */
+/* ---- unix.c, windows.c: the parts that differ by system */
 
 bool way_open(char *setting);                /* REPL_IPC; it is written to */
 size_t way_read(void *to, size_t room);      /* waits, and calls console_tick meanwhile; 0: it is closed */
@@ -129,10 +129,10 @@ void main_wait(void);                        /* for main_wake, or for one of R's
 bool main_events(void);                      /* has R serve them; false: there were none; may jump */
 const char *setting_of(const char *name);    /* a variable of the environment; NULL: not set. It holds until the next call */
 void setting_forget(const char *name);
-void own_path(char *to, size_t room, const char *home); /* of what was started as R */
+void own_path(char *to, size_t room, const char *home); /* of the program that was started as R */
 uint64_t own_number(void);                   /* of the process */
 
-/* What R calls in the place of its console. */
+/* The functions that R calls in place of its console. */
 typedef struct {
 	int (*read)(const char *, unsigned char *, int, int);
 	void (*write)(const char *, int, int);
@@ -140,27 +140,27 @@ typedef struct {
 	void (*flush)(void), (*clear)(void), (*reset)(void);
 } calls;
 
-/* r_take_over has R call these, and at its end console_end(). clean_up becomes R's own way
- * to end. It returns why it cannot, or NULL. */
+/* r_take_over makes R call these functions, and console_end() at its end. clean_up is set to
+ * R's own function. It returns an error text, or NULL. */
 const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int, int, int));
 
 /* ---- terminal.c, windows.c: text and markers */
 
 bool terminal_is_fence(void);
-bool terminal_hides(void); /* what is typed: somebody has switched the echo off */
+bool terminal_hides(void); /* typed text is not shown: the echo is switched off */
 void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */
 void terminal_error(const char *text, size_t n); /* standard error */
 void terminal_flush(void);
-int terminal_tick(bool fresh); /* writes out what has waited for its moment; as console_tick */
-void text_going(void);         /* for send_begin, with its lock: text that waits goes first */
+int terminal_tick(bool fresh); /* writes delayed text when it is due; like console_tick */
+void text_going(void);         /* for send_begin, with its lock: writes delayed text first */
 
-/* ---- console.c: what R calls */
+/* ---- console.c: the console that R calls */
 
-const char *console_install(bool keep_going, const char *home); /* keep_going: a turn goes on behind an error */
+const char *console_install(bool keep_going, const char *home); /* keep_going: a turn goes on after an error */
 void console_end(void);              /* the process ends */
 void console_take(const message *m); /* for the reader thread */
-void console_interrupt(void);        /* likewise: of whatever turn it is */
+void console_interrupt(void);        /* likewise: of any turn */
 void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
 int console_tick(bool fresh);        /* likewise: in how many ms to call it again; -1: not before the next frame */
 void console_answered(void);         /* an interrupt of the query would be stale */
@@ -170,24 +170,24 @@ void console_answered(void);         /* an interrupt of the query would be stale
 void interrupt_install(void);
 void interrupt_raise(bool force); /* for the reader thread, with the lock, as interrupt_chase */
 int interrupt_chase(void);
-bool interrupt_waits(void);       /* what was raised has not been taken */
+bool interrupt_waits(void);       /* the last interrupt has not been taken */
 bool interrupt_pending(void);     /* likewise, but for one with force */
-void interrupt_again(bool force); /* for the main thread: what was raised is not over */
-void interrupt_settle(void); /* takes in what was raised, and has it be of no consequence */
+void interrupt_again(bool force); /* for the main thread: the last interrupt is not over */
+void interrupt_discard(void); /* discards an interrupt that was raised */
 bool interrupt_forced(void); /* reports once that a raise with force is due */
 void interrupt_mend(void); /* for the main thread, outside of main_wait() */
-void interrupt_due(void); /* has R take an interrupt before it goes on: may jump */
+void interrupt_due(void); /* lets R take an interrupt before it goes on: may jump */
 
-/* ---- code.c: R code that is ours */
+/* ---- code.c: our R code */
 
 void code_load(void);
 void code_finish(void);
 void code_drawing(void); /* from now on there are pages to look at */
-bool code_page(bool midline); /* text comes: what was drawn is sent before it. false: something ended that */
+bool code_page(bool midline); /* sends new drawings before text. false: it was broken off */
 void code_answer(const message *query);
-bool code_running(void); /* on the main thread: what R prints and resets is ours */
+bool code_running(void); /* on the main thread: R runs our code, not the user's */
 
-/* ---- what is one system's */
+/* ---- for one system only */
 
 #ifdef _WIN32
 enum { forked = 0 }; /* there is no fork */

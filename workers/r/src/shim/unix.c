@@ -1,4 +1,4 @@
-/* What Unix does in its own way: two pipes, R's event loop, R's console, forks. */
+/* The parts for Unix: two pipes, R's event loop, R's console, forks. */
 #include "shim.h"
 #ifndef _WIN32
 

@@ -1,4 +1,4 @@
-/* What Windows does in its own way: two named pipes, text in frames, R's message loop, its
+/* The parts for Windows: two named pipes, text in frames, R's message loop, its
  * functions by name, the take-over of its console, interrupts. */
 #include "shim.h"
 #ifdef _WIN32
@@ -124,7 +124,7 @@ bool way_thread(void (*run)(void)) {
 
 void way_rest(int ms) { Sleep((DWORD)ms); }
 
-/* ---- text: in frames, since a console draws anew what is written to it
+/* ---- text: in frames, because a console redraws its output
  *
  * It is collected for a moment: R writes each number of a vector by itself. */
 
@@ -409,7 +409,7 @@ void interrupt_again(bool force) {
 		*user_break = 1;
 }
 
-void interrupt_settle(void) {
+void interrupt_discard(void) {
 	forced = 0;
 	*user_break = 0;
 	R_interrupts_pending = 0;
