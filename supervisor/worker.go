@@ -154,7 +154,7 @@ func (w *worker) frames() {
 func (w *worker) lost(err error) {
 	var bad *ipc.ProtocolError
 	w.s.mu.Lock()
-	stopping := w.s.m.stopped != ""
+	stopping := w.s.m.isStopped()
 	w.s.mu.Unlock()
 	switch {
 	case stopping: // the ladder closes the channel itself
@@ -209,9 +209,9 @@ func (w *worker) frame(f ipc.Message) {
 		_ = w.proc.terminal.Restore()
 	}
 	s.mu.Lock()
-	e, output := s.m.frame(f)
+	e := s.m.frame(f)
 	s.unlock()
-	if output {
+	if e.Body != nil {
 		s.log.Append(e)
 	}
 }
@@ -222,17 +222,13 @@ func (w *worker) perform(e effect) {
 	switch e.do {
 	case doSend:
 		if err := w.conn.Send(e.message); err != nil {
-			what := "input"
-			if _, ok := e.message.(ipc.TurnInput); ok {
-				what = "answer"
-			}
-			s.m.fail(fmt.Errorf("cannot send the %s: %w", what, err))
+			s.m.fail(fmt.Errorf("cannot send the input: %w", err))
 		}
 	case doInterrupt:
-		w.interrupt(e.message, true)
-	case doRepeat:
-		if w.proc.SignalsSent() == nil { // so that at most one is on its way to a worker that has read a frame
-			w.interrupt(e.message, false)
+		w.interrupt(e.message, host.Group)
+	case doRepeat: // so that at most one is on its way to a worker that has read a frame
+		if w.proc.SignalsSent() == nil {
+			w.interrupt(e.message, host.Worker)
 		}
 	case doAwait:
 		if signals := w.proc.SignalsSent(); signals != nil {
@@ -261,19 +257,17 @@ func (w *worker) perform(e effect) {
 	}
 }
 
-// interrupt sends the frame first, which names the turn, and then the signal,
-// which wakes the runtime. The first goes to the whole foreground; retries go
-// to the worker alone, since others would take them for new ones.
-func (w *worker) interrupt(m ipc.Message, first bool) {
+// interrupt sends the frame first, which names the turn, and then the signal, which
+// wakes the runtime. The first goes to the whole foreground; retries go to the worker
+// alone, since others would take them for new ones.
+func (w *worker) interrupt(m ipc.Message, to host.Target) {
 	if err := w.conn.Send(m); err != nil {
 		return // the worker is on its way out; its death is reported
 	}
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
 	}
-	to := host.Worker
-	if first {
-		to = host.Group
+	if to == host.Group {
 		_ = w.proc.Signal(host.Interrupt, host.Foreground)
 	}
 	_ = w.proc.Signal(host.Interrupt, to)
