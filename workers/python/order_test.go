@@ -88,8 +88,7 @@ class Talks:
 		// It is seen while the code runs.
 		w.Begin("for i in range(3): print('.', end='')\ntime.sleep(3600)")
 		w.Await("...")
-		w.interrupt(1, 1)
-		if r := w.Finish(); !strings.HasPrefix(r.Script(), "<err>Traceback") {
+		if r := w.interruptUntilIdle("sleep"); !strings.HasPrefix(r.Script(), "<err>Traceback") {
 			t.Errorf("got %q", r.Script())
 		}
 		// Other text layers on the same bytes.

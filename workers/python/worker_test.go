@@ -191,8 +191,7 @@ func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 		w.Run("asyncio.run(asyncio.sleep(0, 'run'))").Wants(t, "'run'\n")
 		w.Run("x = await asyncio.sleep(0, 1)\nx").Wants(t, "1\n")
 		w.Begin("await asyncio.sleep(100)")
-		w.interrupt(1, 1)
-		if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Errorf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")
@@ -236,8 +235,7 @@ func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 
 		w = begin("import time; print('up', flush=True); time.sleep(100)")
 		w.Await("up")
-		w.interrupt(1, 1)
-		if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Errorf("an interrupted start-up: %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("1").Wants(t, "1\n")
