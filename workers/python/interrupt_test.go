@@ -3,8 +3,10 @@
 package python_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,18 +139,31 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 	})
 }
 
+// Also when retries come while that of the one before is looked into.
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
-	w := start(t, setup{})
-	w.Begin("import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: print('once', flush=True)\ntime.sleep(0.1)\nprint('end')")
-	w.Await("up")
-	w.insist(1, 1, "", prints("once"))
-	for range 5 {
-		w.interrupt(1, 1)
-	}
-	w.Await("end")
-	if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeOK {
-		t.Fatalf("got %q %+v", r.Script(), r.Idle)
-	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("import os, time")
+		for i := range rounds(10) {
+			all := filepath.Join(t.TempDir(), "all")
+			w.Begin(fmt.Sprintf(`try:
+    print('up', flush=True)
+    time.sleep(100)
+except KeyboardInterrupt: print('once', flush=True)
+while not os.path.exists(%q): time.sleep(0.001)`, all))
+			w.Await("up")
+			w.insist(1, 1, "", prints("once"))
+			for range 20 {
+				w.interrupt(1, 1)
+			}
+			if err := os.WriteFile(all, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeOK {
+				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			}
+		}
+	})
 }
 
 func TestInterrupt_ThatIsLateIsStale(t *testing.T) {

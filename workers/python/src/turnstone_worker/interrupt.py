@@ -66,7 +66,7 @@ class Interrupts:
         self.blocking = False  # in a critical function that blocks: SIGINT may end the wait
         self.honoured = 0  # the last seq that was acted upon in this turn
         self.heard = False  # a frame has come since the last turn began
-        self.owed = 0  # 1: a frame was read whose signal has not come yet; -1: the reverse
+        self.owed = 0  # frames that were read and whose signals are not counted yet; -1: the reverse
         self.user_handler = None  # the handler of user code for SIGINT; None: it raises
         self.kept = None  # any other disposition that user code has set, kept between turns
         self.owner = "ours"  # as the supervisor knows it
@@ -349,7 +349,19 @@ class Interrupts:
     def _count(self, frames, signals):
         """Counts signals. Signals that come together count as one."""
         self.heard = self.heard or frames > 0
-        self.owed = max(-1, min(self.owed + frames - signals, 1))
+        self.owed = max(-1, min(self.owed + frames - signals, self._to_come()))
+
+    def _to_come(self):
+        """How many signals may not be counted yet whose frames have been read.
+
+        One is on its way, or is being looked into. Others may have struck before a handler
+        could look, whose frame is on the stack then, and one may wait in deferred.
+        """
+        handlers, frame = 0, sys._getframe()
+        while frame is not None:
+            handlers += frame.f_code is self.handler.__code__
+            frame = frame.f_back
+        return max(handlers, 1) + self.deferred
 
     def _is_explained(self):
         """Reports whether the cause of a signal is known."""
