@@ -1,16 +1,15 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -40,38 +39,14 @@ const (
 
 // A Client is a connection to a daemon. It is safe for concurrent use.
 type Client struct {
-	conn net.Conn
+	conn *jsonline.Conn
 	done chan struct{} // closed when the connection has ended
 
-	writing chan struct{} // holds one: who writes a line
-
 	mu       sync.Mutex
-	last     uint64                   // guarded by mu: the last id
-	calls    map[string]chan answer   // guarded by mu
-	watches  map[string]*Subscription // guarded by mu
-	early    map[string][]message     // guarded by mu: for subscriptions whose answer is not read yet
-	progress func(HostProgress)       // guarded by mu
-	err      error                    // guarded by mu: why the connection ended
-	heard    time.Time                // guarded by mu: when the daemon last said something
-	probed   time.Time                // guarded by mu: when it was asked for a sign of life; zero when it gave one
-}
-
-type answer struct {
-	result json.RawMessage
-	err    error
-}
-
-// message is any line of the daemon's.
-type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *struct {
-		Code    int           `json:"code"`
-		Message string        `json:"message"`
-		Data    session.Error `json:"data"`
-	} `json:"error"`
+	watches  map[string]*Subscription       // guarded by mu
+	early    map[string][]*jsonline.Message // guarded by mu: for subscriptions whose answer is not read yet
+	progress func(HostProgress)             // guarded by mu
+	err      error                          // guarded by mu: why the connection ended
 }
 
 // Dial connects to the daemon at a socket, within 5 s, and makes sure that it
@@ -94,7 +69,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 
 // greet makes sure of who is at the other end.
 func (c *Client) greet(ctx context.Context, socket string) error {
-	defer context.AfterFunc(ctx, func() { _ = c.conn.Close() })() // one that is silent has no last word
+	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
 	i, err := c.Info(ctx)
 	switch {
 	case err == nil && i.Protocol == Protocol:
@@ -112,28 +87,31 @@ func (c *Client) greet(ctx context.Context, socket string) error {
 // New speaks with the daemon over a connection.
 func New(conn net.Conn) *Client {
 	c := &Client{
-		conn: conn, done: make(chan struct{}), writing: make(chan struct{}, 1),
-		calls:   make(map[string]chan answer),
+		done:    make(chan struct{}),
 		watches: make(map[string]*Subscription),
-		early:   make(map[string][]message),
-		heard:   time.Now(),
+		early:   make(map[string][]*jsonline.Message),
 	}
+	c.conn = jsonline.New(conn, &jsonline.Options{
+		MaxLine: maxLine, StallLimit: stallTime, LastWord: cancelTime,
+		Probe: MethodInfo, ProbeTime: probeTime,
+		Message: c.notified,
+	})
 	go c.read()
 	return c
 }
 
 // Close ends the connection. The sessions live on.
 func (c *Client) Close() error {
-	err := c.conn.Close()
+	c.conn.Drop(jsonline.ErrClosed)
 	<-c.done
-	return err
+	return nil
 }
 
 // Done is closed when the connection has ended, by whomever.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// OnProgress has f called for each notification of a preparation's progress. It
-// is called by the reader, and must not call the client.
+// OnProgress has f called for each notification of a preparation's progress, one after
+// the other. f runs in the goroutine that reads answers: it must not wait for any.
 func (c *Client) OnProgress(f func(HostProgress)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,157 +123,45 @@ func (c *Client) OnProgress(f func(HostProgress)) {
 // that is stuck no word on that comes, and Call returns 3 s after ctx ended. Without
 // that, it is given up within 30 s, and with it the connection.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
-	raw, err := json.Marshal(params)
-	if err != nil {
+	raw, err := c.conn.Call(ctx, method, params)
+	if refused, ok := errors.AsType[*jsonline.Error](err); ok {
+		var e session.Error
+		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
+		e.Message = refused.Message
+		return &e
+	}
+	if ended, ok := errors.AsType[*jsonline.EndedError](err); ok {
+		return unreachable(ended.Why)
+	}
+	if err != nil || result == nil {
 		return err
 	}
-	answered := make(chan answer, 1)
-	c.mu.Lock()
-	if c.err != nil {
-		defer c.mu.Unlock()
-		return c.err
-	}
-	c.last++
-	id := strconv.FormatUint(c.last, 10)
-	c.calls[id] = answered
-	c.mu.Unlock()
-
-	if !c.write(ctx, map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": method, "params": json.RawMessage(raw)}) {
-		c.forget(id)
-		return ctx.Err()
-	}
-	if a, ok := c.await(ctx, answered); ok {
-		return decode(a, result)
-	}
-	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
-	defer stop()
-	c.write(bounded, map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": json.RawMessage(id)}})
-	// The daemon answers a cancelled call, but it may just have answered with what
-	// was asked for.
-	select {
-	case a := <-answered:
-		if a.err == nil {
-			return decode(a, result)
-		}
-	case <-bounded.Done():
-		c.forget(id)
-	}
-	return ctx.Err()
+	return json.Unmarshal(raw, result)
 }
 
-// await waits for an answer, and sees to it that one comes: the daemon's, or that
-// there is none any more. It returns false when ctx ended.
-func (c *Client) await(ctx context.Context, answered <-chan answer) (answer, bool) {
-	ticker := time.NewTicker(probeTime)
-	defer ticker.Stop()
-	for {
-		select {
-		case a := <-answered:
-			return a, true
-		case <-ctx.Done():
-			return answer{}, false
-		case now := <-ticker.C:
-			c.probe(ctx, now)
-		}
-	}
+// unreachable is the error of what needs a connection that has ended.
+func unreachable(why error) error {
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
 }
 
-// probe asks a daemon that has long said nothing for a sign of life, and ends the
-// connection when none has come since the last time.
-func (c *Client) probe(ctx context.Context, now time.Time) {
-	c.mu.Lock()
-	silent := now.Sub(c.heard) >= probeTime
-	first := silent && c.probed.IsZero()
-	over := silent && !first && now.Sub(c.probed) >= probeTime
-	if first {
-		c.probed = now
-	}
-	c.mu.Unlock()
-	switch {
-	case first:
-		c.write(ctx, map[string]any{"jsonrpc": "2.0", "id": "probe", "method": MethodInfo})
-	case over:
-		c.end(fmt.Errorf("it has not answered for %s", probeTime))
-	}
-}
-
-// forget has a call's answer go nowhere.
-func (c *Client) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, id)
-}
-
-func decode(a answer, result any) error {
-	if a.err != nil || result == nil {
-		return a.err
-	}
-	return json.Unmarshal(a.result, result)
-}
-
-// write sends a line, and ends the connection if that fails. It returns false when
-// ctx ended before it was this line's turn: nothing was sent then.
-func (c *Client) write(ctx context.Context, v any) bool {
-	select {
-	case c.writing <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
-	defer func() { <-c.writing }()
-	line := mustMarshal(v)
-	_ = c.conn.SetWriteDeadline(time.Now().Add(stallTime)) // where there are none, the connection's end is one
-	if _, err := c.conn.Write(append(line, '\n')); err != nil {
-		c.end(err)
-	}
-	return true
-}
-
-func mustMarshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // our own types encode, and params are encoded already
-	}
-	return b
-}
-
-// read takes in the daemon's lines until the connection ends.
+// read takes in what the daemon says until the connection ends.
 func (c *Client) read() {
 	defer close(c.done)
-	lines := bufio.NewScanner(c.conn)
-	lines.Buffer(make([]byte, 64<<10), maxLine)
-	for lines.Scan() {
-		var m message
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			c.end(fmt.Errorf("the daemon sent what is not JSON-RPC: %.100q", lines.Text()))
-			return
-		}
-		c.take(m)
-	}
-	err := lines.Err()
-	if err == nil {
-		err = io.EOF
-	}
-	c.end(err)
-}
-
-func (c *Client) take(m message) {
+	why := c.conn.Read()
+	c.conn.Drop(why)
+	_ = c.conn.Finish() // which says why again
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard, c.probed = time.Now(), time.Time{}
+	c.err = unreachable(why)
+	for _, w := range c.watches {
+		w.fail(c.err)
+	}
+}
+
+// notified takes in a notification. It calls no function of the user's with the lock
+// held.
+func (c *Client) notified(m *jsonline.Message) {
 	switch m.Method {
-	case "":
-		answered := c.calls[string(m.ID)]
-		delete(c.calls, string(m.ID))
-		if answered == nil {
-			return
-		}
-		a := answer{result: m.Result}
-		if e := m.Error; e != nil {
-			refused := e.Data
-			refused.Message = e.Message
-			a.err = &refused
-		}
-		answered <- a
 	case MethodSnapshot, MethodEvent, MethodEnded:
 		var p struct {
 			Subscription string `json:"subscription"`
@@ -303,6 +169,8 @@ func (c *Client) take(m message) {
 		if json.Unmarshal(m.Params, &p) != nil {
 			return
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		if w := c.watches[p.Subscription]; w != nil {
 			w.put(m)
 		} else if len(c.early) < 64 && len(c.early[p.Subscription]) < maxHeld {
@@ -310,27 +178,15 @@ func (c *Client) take(m message) {
 		}
 	case MethodProgress:
 		var p HostProgress
-		if json.Unmarshal(m.Params, &p) == nil && c.progress != nil {
-			c.progress(p)
+		if json.Unmarshal(m.Params, &p) != nil {
+			return
 		}
-	}
-}
-
-// end fails everything that is under way.
-func (c *Client) end(why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
-	}
-	c.err = &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
-	_ = c.conn.Close()
-	for id, answered := range c.calls {
-		delete(c.calls, id)
-		answered <- answer{err: c.err}
-	}
-	for _, w := range c.watches {
-		w.fail(c.err)
+		c.mu.Lock()
+		f := c.progress
+		c.mu.Unlock()
+		if f != nil {
+			f(p)
+		}
 	}
 }
 
@@ -464,8 +320,8 @@ type Subscription struct {
 	client *Client
 
 	mu    sync.Mutex
-	held  []message // guarded by mu
-	err   error     // guarded by mu: why there is no more
+	held  []*jsonline.Message // guarded by mu
+	err   error               // guarded by mu: why there is no more
 	wake  chan struct{}
 	ahead []timeline.Event // of the goroutine that calls Next
 }
@@ -528,7 +384,7 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	return e, nil
 }
 
-func (w *Subscription) next(ctx context.Context) (message, error) {
+func (w *Subscription) next(ctx context.Context) (*jsonline.Message, error) {
 	for {
 		w.mu.Lock()
 		if len(w.held) > 0 {
@@ -540,18 +396,18 @@ func (w *Subscription) next(ctx context.Context) (message, error) {
 		err := w.err
 		w.mu.Unlock()
 		if err != nil {
-			return message{}, err
+			return nil, err
 		}
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return message{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
 // put holds a notification for Next.
-func (w *Subscription) put(m message) {
+func (w *Subscription) put(m *jsonline.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {

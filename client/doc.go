@@ -13,8 +13,9 @@
 //
 // # Goroutines
 //
-//	name    started by   ends when               owns
-//	reader  Dial         the connection ends     answers and notifications
+//	name    started by  ends when            owns
+//	reader  Dial        the connection ends  answers and notifications
+//	writer  Dial        the connection ends  what is sent
 //
-// Close waits for it. A subscription has no goroutine of its own.
+// Close waits for both. A subscription has no goroutine of its own.
 package client

@@ -54,7 +54,7 @@ func (l *Link) OnProgress(f func(HostProgress)) {
 	defer l.mu.Unlock()
 	l.on = f
 	if l.client != nil {
-		l.OnProgress(f)
+		l.client.OnProgress(f)
 	}
 }
 

@@ -31,9 +31,6 @@ func TestClient_ACallThatIsCancelledDoesNotWaitForAStuckDaemon(t *testing.T) {
 		if err != context.DeadlineExceeded || time.Since(begun) > time.Second+cancelTime {
 			t.Errorf("got %v after %s", err, time.Since(begun))
 		}
-		if len(c.calls) != 0 {
-			t.Errorf("%d calls are left", len(c.calls))
-		}
 	})
 }
 

@@ -26,12 +26,13 @@ var mayImport = map[string]string{
 	"supervisor": "ipc timeline session workers supervisor/internal/host",
 
 	"internal/pipe":          "",
-	"client":                 "timeline session internal/pipe",
-	"cmd/internal/daemon":    "session supervisor timeline workers client cmd/internal/rpc internal/pipe",
-	"cmd/internal/rpc":       "",
+	"internal/jsonline":      "",
+	"client":                 "timeline session internal/pipe internal/jsonline",
+	"cmd/internal/daemon":    "session supervisor timeline workers client cmd/internal/rpc internal/pipe internal/jsonline",
+	"cmd/internal/rpc":       "internal/jsonline",
 	"cmd/internal/terminal":  "session timeline",
 	"cmd/internal/mcpserver": "session supervisor timeline workers cmd/internal/askpage cmd/internal/mcpwire",
-	"cmd/internal/mcpwire":   "",
+	"cmd/internal/mcpwire":   "internal/jsonline",
 	"cmd/internal/askpage":   "",
 	"cmd/internal/install":   "",
 	"cmd/internal/packages":  "",
@@ -40,7 +41,7 @@ var mayImport = map[string]string{
 	"cmd/internal/export":    "timeline",
 	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
-		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private internal/jsonline",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
@@ -61,6 +62,7 @@ var reasons = []struct{ from, to, because string }{
 	{"cmd/internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
 	{"cmd/internal/mcpwire", "", "it carries messages, and knows nothing of what they are about"},
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
+	{"internal/jsonline", "", "it carries messages, and knows nothing of what they are about"},
 	{"internal/pipe", "", "a pipe knows bytes, and nothing of who speaks"},
 	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
 	{"session", "", "what a session is for its caller depends on nobody who makes one"},

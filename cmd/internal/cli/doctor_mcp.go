@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // examineMCP starts our server as a client does, once for each era of the protocol,
@@ -46,12 +47,24 @@ func examineMCP(ctx context.Context, lang string, given []string) []finding {
 
 // An mcpProbe is a client of one server.
 type mcpProbe struct {
-	in    io.Writer
-	lines <-chan string
-	ctx   context.Context // of the whole probe
-	meta  map[string]any
-	last  int
+	conn *jsonline.Conn
+	ctx  context.Context // of the whole probe
+	meta map[string]any
 }
+
+// A duplex stream is a server's standard output and input.
+type duplex struct {
+	io.ReadCloser
+	in io.WriteCloser
+}
+
+func (d duplex) Write(text []byte) (int, error) { return d.in.Write(text) }
+
+// Close ends the server's input alone: what it still says is read.
+func (d duplex) Close() error { return d.in.Close() }
+
+// mcpMaxLine bounds what the server may say in one line: a picture at the most.
+const mcpMaxLine = 16 << 20
 
 // mcpCalls is how many calls make the median.
 const mcpCalls = 11
@@ -80,27 +93,17 @@ func probeMCP(ctx context.Context, args []string, meta map[string]any, open func
 	if err := server.Start(); err != nil {
 		return "", err
 	}
-	lines := make(chan string)
+	conn := jsonline.New(duplex{out, in}, &jsonline.Options{MaxLine: mcpMaxLine, StallLimit: probeTime})
+	over := make(chan struct{})
 	go func() {
-		defer close(lines)
-		for r := bufio.NewReader(out); ; {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				return
-			}
-			select {
-			case lines <- line:
-			case <-ctx.Done():
-				return
-			}
-		}
+		defer close(over)
+		_ = conn.Read() // a call says why
 	}()
-	p := &mcpProbe{in: in, lines: lines, ctx: ctx, meta: meta}
+	p := &mcpProbe{conn: conn, ctx: ctx, meta: meta}
 	detail, err = p.examine(began, open)
 	ended := time.Now()
-	_ = in.Close() // it may be closed
-	for range lines {
-	}
+	_ = conn.Finish() // likewise
+	<-over
 	if e := server.Wait(); err == nil && e != nil {
 		err = fmt.Errorf("the server ended badly: %w", e)
 	}
@@ -176,7 +179,7 @@ func (p *mcpProbe) initialize() error {
 		err = fmt.Errorf("it answered with protocol %q", result.ProtocolVersion)
 	}
 	if err == nil {
-		_, err = io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+		err = p.conn.Notify("notifications/initialized", nil)
 	}
 	return err
 }
@@ -192,42 +195,17 @@ func (p *mcpProbe) discover() error {
 
 // request asks and waits for the answer; what comes in between is not for us.
 func (p *mcpProbe) request(method string, params map[string]any, result any) error {
-	p.last++
 	if p.meta != nil {
 		params["_meta"] = p.meta
 	}
-	message, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.last, "method": method, "params": params})
-	if err != nil {
-		return err
+	answer, err := p.conn.Call(p.ctx, method, params)
+	switch {
+	case p.ctx.Err() != nil:
+		return fmt.Errorf("%s: no answer within %s of the start", method, probeTime)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: the server ended without an answer", method)
+	case err != nil:
+		return fmt.Errorf("%s: %w", method, err)
 	}
-	if _, err := p.in.Write(append(message, '\n')); err != nil {
-		return fmt.Errorf("%s: the server does not read: %w", method, err)
-	}
-	for {
-		var line string
-		var ok bool
-		select {
-		case line, ok = <-p.lines:
-		case <-p.ctx.Done():
-			return fmt.Errorf("%s: no answer within %s of the start", method, probeTime)
-		}
-		if !ok {
-			return fmt.Errorf("%s: the server ended without an answer", method)
-		}
-		var answer struct {
-			ID     *int
-			Result json.RawMessage
-			Error  *struct{ Message string }
-		}
-		if err := json.Unmarshal([]byte(line), &answer); err != nil {
-			return fmt.Errorf("%s: the server wrote what is no message: %.100q", method, line)
-		}
-		switch {
-		case answer.ID == nil || *answer.ID != p.last:
-		case answer.Error != nil:
-			return fmt.Errorf("%s: %s", method, answer.Error.Message)
-		default:
-			return json.Unmarshal(answer.Result, result)
-		}
-	}
+	return json.Unmarshal(answer, result)
 }

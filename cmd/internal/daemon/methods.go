@@ -251,7 +251,7 @@ func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn uint
 		return session.Reply{}, err
 	}
 	reply, err := e.session.Wait(ctx, turn, o)
-	if r.Settle() {
+	if r.Commit() {
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
 		defer stop()
 		if _, err := e.session.Interrupt(bounded, turn); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -234,7 +235,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		in.over = over
 		// The answer says that the session is provisional before anything else is said.
 		r.AfterAnswer(func() { d.wg.Go(func() { d.openEntry(opening, e, spec, jobs, in) }) })
-		if p.Name == "" && (r.Settle() || ctx.Err() != nil) {
+		if p.Name == "" && (r.Commit() || ctx.Err() != nil) {
 			d.abandon(e, p)
 			return nil, ctx.Err()
 		}
@@ -246,7 +247,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 	case <-ctx.Done():
 	}
 	// Nobody would ever learn a name that was made up for a caller who has gone.
-	if ctx.Err() != nil || r.Settle() {
+	if ctx.Err() != nil || r.Commit() {
 		d.abandon(e, p)
 		return nil, ctx.Err()
 	}
@@ -267,7 +268,7 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 	if len(p.Token) == 0 {
 		return r.Token()
 	}
-	if rpc.IsID(p.Token) {
+	if jsonline.IsID(p.Token) {
 		return p.Token
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // lastBatches is the last version of the protocol that has several messages in one
@@ -56,7 +56,7 @@ func (s *sharedStream) end() {
 // A partWriter is the response to one of the messages.
 type partWriter struct {
 	stream  *sharedStream
-	id      json.RawMessage // of the message
+	id      json.RawMessage // of the message; nil when it has none
 	header  http.Header
 	failed  int // a status that is an error; 0 when there is none
 	message strings.Builder
@@ -92,10 +92,10 @@ func (p *partWriter) Unwrap() http.ResponseWriter { return p.stream.w }
 
 // end makes an answer of an error that has the status of a response otherwise.
 func (p *partWriter) end() {
-	if p.failed == 0 || !isNameOrNumber(p.id) {
+	if p.failed == 0 || p.id == nil {
 		return
 	}
 	text := strings.TrimSpace(p.message.String())
-	answer := encode(p.id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: text}})
+	answer := failure(p.id, &jsonline.Error{Code: jsonline.CodeInvalidRequest, Message: text})
 	_, _ = p.stream.event(fmt.Appendf(nil, "event: message\ndata: %s\n\n", answer)) // the client may have gone
 }

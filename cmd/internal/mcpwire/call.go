@@ -141,8 +141,3 @@ type progressParams struct {
 	Progress float64         `json:"progress"`
 	Message  string          `json:"message"`
 }
-
-// isNameOrNumber reports whether a JSON value may be an id or a progress token.
-func isNameOrNumber(v json.RawMessage) bool {
-	return len(v) > 0 && (v[0] == '"' || v[0] == '-' || '0' <= v[0] && v[0] <= '9')
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // A client is one MCP session over HTTP. It sees its own sessions and no others.
@@ -22,7 +23,7 @@ type client struct {
 	requests int              // guarded by front.mu; that are being served
 	since    time.Time        // guarded by front.mu; when there were none any more
 	leave    *time.Timer      // guarded by front.mu; runs while there are none, and ends the client
-	numbers  map[string]int64 // guarded by front.mu; of the calls that are not answered, by the JSON of their ids
+	numbers  map[string]int64 // guarded by front.mu; of the calls that are not answered, by the keys of their ids
 	ended    bool             // guarded by front.mu
 	answered chan struct{}    // closed when the client has ended and no call is left to answer
 }
@@ -179,11 +180,11 @@ var (
 )
 
 // begin takes in a call of the client.
-func (c *client) begin(x *exchange, m message) (number int64, err error) {
+func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err error) {
 	f := c.front
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	id := string(m.ID)
+	id := jsonline.Key(m.ID)
 	if _, taken := c.numbers[id]; taken {
 		return 0, errTaken
 	}
@@ -193,7 +194,7 @@ func (c *client) begin(x *exchange, m message) (number int64, err error) {
 	if c.ended {
 		return 0, errEnding
 	}
-	x.call = &Call{token: progressToken(m.Params)}
+	x.call = &Call{token: jsonline.ProgressToken(m.Params)}
 	number, err = f.beginLocked(x.call)
 	if err != nil {
 		return 0, err
@@ -213,14 +214,8 @@ func (c *client) begin(x *exchange, m message) (number int64, err error) {
 // cancel takes in that the client has given up a call. What names none leaves no
 // trace.
 func (c *client) cancel(params json.RawMessage) {
-	var p struct {
-		ID json.RawMessage `json:"requestId"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return
-	}
 	c.front.mu.Lock()
-	call := c.front.calls[c.numbers[string(p.ID)]]
+	call := c.front.calls[c.numbers[jsonline.CancelledKey(params)]]
 	c.front.mu.Unlock()
 	if call != nil {
 		call.Cancel()

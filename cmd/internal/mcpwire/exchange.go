@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // An exchange is one HTTP request and the response to it, in front of the SDK. The
@@ -66,10 +66,10 @@ func (x *exchange) hurry() {
 }
 
 // refuse answers a request that is not for the SDK.
-func (x *exchange) refuse(id json.RawMessage, code int64, text string) {
+func (x *exchange) refuse(id json.RawMessage, code int, text string) {
 	x.Header().Set("Content-Type", "application/json")
 	x.WriteHeader(http.StatusBadRequest)
-	_, _ = x.Write(encode(id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}}))
+	_, _ = x.Write(failure(id, &jsonline.Error{Code: code, Message: text}))
 }
 
 // receive reads the body of a request, in bounded time. When it returns false, it

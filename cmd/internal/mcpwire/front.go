@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 const (
@@ -113,9 +113,12 @@ func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
 	to.ServeHTTP(x, r)
 }
 
-// read is the message of a body. What cannot be read is none: the SDK refuses it.
-func read(body []byte) (m message) {
-	_ = json.Unmarshal(body, &m)
+// read is the message of a body. What is none has an id at the most: the SDK refuses it.
+func read(body []byte) *jsonline.Message {
+	m, err := jsonline.Decode(body)
+	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
+		return &jsonline.Message{ID: problem.ID}
+	}
 	return m
 }
 
@@ -123,8 +126,8 @@ func read(body []byte) (m message) {
 func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
 	m := read(body)
-	x.call = &Call{token: progressToken(m.Params)}
-	if m.isA(methodCallTool) {
+	x.call = &Call{token: jsonline.ProgressToken(m.Params)}
+	if m.Method == methodCallTool {
 		x.call.Arrival = f.arrivals.Join()
 	}
 	number, err := f.begin(x.call)
@@ -145,11 +148,11 @@ func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
 func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 	id := r.Header.Get(sessionHeader)
 	m := read(body)
-	if wrong := m.wrongParams(); wrong != "" && isNameOrNumber(m.ID) {
-		x.refuse(m.ID, jsonrpc.CodeInvalidParams, wrong)
+	if wrong := wrongParams(m); wrong != "" && m.ID != nil {
+		x.refuse(m.ID, jsonline.CodeInvalidParams, wrong)
 		return
 	}
-	begins := id == "" && m.isA(methodInitialize)
+	begins := id == "" && m.Method == methodInitialize
 	var c *client
 	var err error
 	switch {
@@ -157,8 +160,8 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 		c, err = f.admit()
 	case id != "":
 		c = f.find(id)
-	case m.Method != nil && isNameOrNumber(m.ID):
-		x.refuse(m.ID, jsonrpc.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
+	case m.IsRequest():
+		x.refuse(m.ID, jsonline.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
 		return
 	default:
 		x.handOver(f.inSessions, r, body) // which can do little for it
@@ -223,10 +226,10 @@ func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
 func (f *front) takeIn(x *exchange, r *http.Request, c *client, body []byte) bool {
 	x.sdk = c.sdk
 	m := read(body)
-	if m.isA(methodCancelled) && m.ID == nil {
+	if m.Method == jsonline.MethodCancelled && m.ID == nil {
 		c.cancel(m.Params)
 	}
-	if m.isA(methodCallTool) && isNameOrNumber(m.ID) {
+	if m.Method == methodCallTool && m.ID != nil {
 		number, err := c.begin(x, m)
 		switch {
 		case errors.Is(err, errTaken):

@@ -1,7 +1,6 @@
 package mcpwire
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,10 +11,10 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // maxLine bounds one message of the client, in bytes: an input of the largest
@@ -35,7 +34,6 @@ const (
 const maxAside = 1024
 
 const (
-	methodCancelled  = "notifications/cancelled"
 	methodInitialize = "initialize"
 	methodCallTool   = "tools/call"
 )
@@ -66,7 +64,7 @@ type wire struct {
 	last    int64               // guarded by mu; the number of the last request
 	open    map[int64]*wireCall // guarded by mu; those that are not answered
 	size    int                 // guarded by mu; the bytes of their parameters
-	numbers map[string]int64    // guarded by mu; their numbers by the JSON of their ids
+	numbers map[string]int64    // guarded by mu; their numbers by the keys of their ids
 	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are any
 }
 
@@ -88,12 +86,9 @@ type batch struct {
 }
 
 type line struct {
-	text []byte          // of one that is too long: nothing
-	id   json.RawMessage // of one that is too long, if it can be seen
+	text []byte
 	err  error
 }
-
-var errTooLong = fmt.Errorf("a message may have %d MiB", maxLine>>20)
 
 func newWire(in io.Reader, out io.Writer, logger *slog.Logger) *wire {
 	return &wire{
@@ -124,58 +119,29 @@ func (w *wire) Close() error {
 }
 
 func (w *wire) readLines() {
-	r := bufio.NewReaderSize(w.in, 64<<10)
+	r := jsonline.NewReader(w.in, maxLine)
 	for {
-		l := readLine(r)
-		if len(l.text) > 0 || l.err != nil {
-			select {
-			case w.lines <- l:
-			case <-w.closed:
-				return
-			}
-		}
-		if l.err != nil && !errors.Is(l.err, errTooLong) {
-			return
-		}
-	}
-}
-
-// readLine returns the next line without its end and the blanks around it. Of a
-// line that is too long it returns errTooLong and the id, having skipped it.
-func readLine(r *bufio.Reader) line {
-	var text []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(text)+len(part) > maxLine {
-			head := bytes.Clone(text[:endOfLine])
-			tail := bytes.Clone(part[max(0, len(part)-endOfLine):])
-			text = nil
-			debug.FreeOSMemory() // hundreds of megabytes that are not needed again
-			for errors.Is(err, bufio.ErrBufferFull) {
-				part, err = r.ReadSlice('\n')
-				tail = append(tail, part...)
-				tail = append(tail[:0], tail[max(0, len(tail)-endOfLine):]...)
-			}
-			if err != nil {
-				return line{err: err}
-			}
-			return line{id: outerID(head, tail), err: errTooLong}
-		}
-		text = append(text, part...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
+		text, err := r.Next()
 		text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))) // some begin with a mark
 		if errors.Is(err, io.EOF) && len(text) > 0 {
 			err = nil // the next read says it again
 		}
-		return line{text: text, err: err}
+		_, isLong := errors.AsType[*jsonline.TooLongError](err)
+		if isLong {
+			debug.FreeOSMemory() // hundreds of megabytes that are not needed again
+		}
+		if len(text) > 0 || err != nil {
+			select {
+			case w.lines <- line{text, err}:
+			case <-w.closed:
+				return
+			}
+		}
+		if err != nil && !isLong {
+			return
+		}
 	}
 }
-
-// endOfLine is how much is looked at of the two ends of a line that is too long, in
-// bytes.
-const endOfLine = 4 << 10
 
 // Read implements mcp.Connection. What is not for the SDK is dealt with here, and
 // without waiting for the client to read: the end of its input must be seen. It
@@ -184,9 +150,10 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(w.pending) == 0 {
 		select {
 		case l := <-w.lines:
+			long, isLong := errors.AsType[*jsonline.TooLongError](l.err)
 			switch {
-			case errors.Is(l.err, errTooLong):
-				w.refuseCall(l.id, nil, jsonrpc.CodeInvalidRequest, l.err.Error())
+			case isLong:
+				w.refuseCall(long.ID, nil, jsonline.CodeInvalidRequest, fmt.Sprintf("a message may have %d MiB", maxLine>>20))
 			case l.err != nil:
 				_ = w.Close() // which never fails
 				return nil, l.err
@@ -212,7 +179,7 @@ func (w *wire) accept(text []byte) {
 	}
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 {
-		w.refuse(nil, jsonrpc.CodeInvalidRequest, "a batch is an array of messages, one at least")
+		w.refuse(nil, jsonline.CodeInvalidRequest, "a batch is an array of messages, one at least")
 		return
 	}
 	b := &batch{open: 1} // until all of it is in
@@ -224,41 +191,22 @@ func (w *wire) accept(text []byte) {
 	}
 }
 
-// A message is what the client sends.
-type message struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  *string         `json:"method"`
-	Params  json.RawMessage `json:"params"`
-}
-
-// isA reports whether the message is a request or a notification of that name.
-func (m *message) isA(method string) bool { return m.Method != nil && *m.Method == method }
-
 func (w *wire) acceptOne(text []byte, b *batch) {
-	var m message
-	if err := json.Unmarshal(text, &m); err != nil {
-		var wrongType *json.UnmarshalTypeError
-		if errors.As(err, &wrongType) {
-			w.refuse(b, jsonrpc.CodeInvalidRequest, "not a JSON-RPC message: "+err.Error())
-		} else {
-			w.refuse(b, jsonrpc.CodeParseError, "not JSON: "+err.Error())
-		}
+	m, err := jsonline.Decode(text)
+	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
+		w.refuse(b, problem.Code, problem.Text)
 		return
 	}
+	wrong := wrongParams(m)
 	switch {
-	case m.Version != "2.0":
-		w.refuse(b, jsonrpc.CodeInvalidRequest, `not a JSON-RPC message: "jsonrpc" must be "2.0"`)
-	case m.Method == nil:
+	case m.Method == "":
 		w.acceptAnswer(text)
-	case m.ID == nil && *m.Method == methodCancelled:
+	case m.ID == nil && m.Method == jsonline.MethodCancelled:
 		w.cancel(m.Params)
 	case m.ID == nil:
-		w.pending = append(w.pending, &jsonrpc.Request{Method: *m.Method, Params: m.Params})
-	case !isNameOrNumber(m.ID) || !utf8.Valid(m.ID):
-		w.refuse(b, jsonrpc.CodeInvalidRequest, "an id is a string or a number")
-	case m.wrongParams() != "":
-		w.refuseCall(m.ID, b, jsonrpc.CodeInvalidParams, m.wrongParams())
+		w.pending = append(w.pending, &jsonrpc.Request{Method: m.Method, Params: m.Params})
+	case wrong != "":
+		w.refuseCall(m.ID, b, jsonline.CodeInvalidParams, wrong)
 	default:
 		w.begin(m, b)
 	}
@@ -275,33 +223,33 @@ func (w *wire) acceptAnswer(text []byte) {
 }
 
 // begin hands a call to the SDK.
-func (w *wire) begin(m message, b *batch) {
+func (w *wire) begin(m *jsonline.Message, b *batch) {
 	r := &wireCall{
-		Call:   Call{token: progressToken(m.Params), notify: w.notify},
+		Call:   Call{token: jsonline.ProgressToken(m.Params), notify: w.notify},
 		id:     m.ID,
-		method: *m.Method,
+		method: m.Method,
 		size:   len(m.Params),
 		batch:  b,
 	}
 	w.mu.Lock()
-	if _, taken := w.numbers[string(r.id)]; taken {
+	if _, taken := w.numbers[jsonline.Key(r.id)]; taken {
 		w.mu.Unlock()
-		w.refuse(b, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
+		w.refuse(b, jsonline.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
 	}
 	if open := len(w.open); open >= maxOpen || open > 0 && w.size+r.size > maxOpenBytes {
 		w.mu.Unlock()
-		w.refuseCall(r.id, b, jsonrpc.CodeInternalError, fmt.Sprintf("%d requests are not answered yet: read the answers first", open))
+		w.refuseCall(r.id, b, jsonline.CodeInternal, fmt.Sprintf("%d requests are not answered yet: read the answers first", open))
 		return
 	}
 	w.size += r.size
 	w.last++
 	r.number = w.last
-	if m.isA(methodCallTool) {
+	if m.Method == methodCallTool {
 		r.Arrival = w.arrivals.Join()
 	}
 	w.open[r.number] = r
-	w.numbers[string(r.id)] = r.number
+	w.numbers[jsonline.Key(r.id)] = r.number
 	if b != nil {
 		b.open++
 	}
@@ -323,38 +271,16 @@ func numberID(n int64) jsonrpc.ID {
 	return id
 }
 
-// progressToken is the token for progress in the parameters of a call, or nil.
-func progressToken(params json.RawMessage) json.RawMessage {
-	if !bytes.Contains(params, []byte(`"progressToken"`)) {
-		return nil
-	}
-	var p struct {
-		Meta struct {
-			Token json.RawMessage `json:"progressToken"`
-		} `json:"_meta"`
-	}
-	if json.Unmarshal(params, &p) != nil || !isNameOrNumber(p.Meta.Token) {
-		return nil
-	}
-	return p.Meta.Token
-}
-
 // cancel takes in that the client gave a call up. From here on nothing is sent
 // for it. What names no open call leaves no trace.
 func (w *wire) cancel(params json.RawMessage) {
-	var p struct {
-		ID json.RawMessage `json:"requestId"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return
-	}
 	w.mu.Lock()
-	r := w.open[w.numbers[string(p.ID)]]
+	r := w.open[w.numbers[jsonline.CancelledKey(params)]]
 	w.mu.Unlock()
 	if r != nil && r.method != methodInitialize {
 		r.Cancel()
 		number := strconv.AppendInt([]byte(`{"requestId":`), r.number, 10)
-		w.pending = append(w.pending, &jsonrpc.Request{Method: methodCancelled, Params: append(number, '}')})
+		w.pending = append(w.pending, &jsonrpc.Request{Method: jsonline.MethodCancelled, Params: append(number, '}')})
 	}
 }
 
@@ -376,11 +302,11 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	r := w.open[number]
 	if r == nil {
 		w.mu.Unlock()
-		return w.writeLine(encode([]byte("null"), answer))
+		return w.writeLine(encode(nil, answer))
 	}
 	w.size -= r.size
 	delete(w.open, number)
-	delete(w.numbers, string(r.id))
+	delete(w.numbers, jsonline.Key(r.id))
 	w.mu.Unlock()
 
 	// A client that has the answer may ask on at once: what the answer changes
@@ -416,15 +342,12 @@ func (w *wire) partDone(b *batch, answer []byte) []byte {
 }
 
 // refuse answers what is not even a call.
-func (w *wire) refuse(b *batch, code int64, text string) { w.refuseCall(nil, b, code, text) }
+func (w *wire) refuse(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
 
 // refuseCall answers a request that is not for the SDK.
-func (w *wire) refuseCall(id json.RawMessage, b *batch, code int64, text string) {
-	if id == nil {
-		id = []byte("null")
-	}
+func (w *wire) refuseCall(id json.RawMessage, b *batch, code int, text string) {
 	w.logger.Info("refused", "code", code)
-	answer := encode(id, &jsonrpc.Response{Error: &jsonrpc.Error{Code: code, Message: text}})
+	answer := failure(id, &jsonline.Error{Code: code, Message: text})
 	if b != nil {
 		w.mu.Lock()
 		b.answers = append(b.answers, answer)
@@ -434,24 +357,26 @@ func (w *wire) refuseCall(id json.RawMessage, b *batch, code int64, text string)
 	w.writeAside(answer)
 }
 
-// encode is the JSON of a response. An error without a code is one of ours.
+// encode is the line of a response. An error without a code is one of ours.
 func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
-	text := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	if r.Error == nil {
-		text = append(text, `,"result":`...)
-		return append(append(text, r.Result...), '}')
+		return jsonline.ResultLine(id, r.Result)
 	}
-	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError}
+	e := &jsonline.Error{Code: jsonline.CodeInternal, Message: r.Error.Error()}
 	if known := (*jsonrpc.Error)(nil); errors.As(r.Error, &known) {
-		e.Code, e.Data = known.Code, known.Data
+		e.Code, e.Data = int(known.Code), known.Data
 	}
-	e.Message = r.Error.Error()
+	return failure(id, e)
+}
+
+// failure is the line of an answer that is an error; a nil id is one that could not be
+// read.
+func failure(id json.RawMessage, e *jsonline.Error) []byte {
 	body, err := json.Marshal(e)
 	if err != nil {
 		body = []byte(`{"code":-32603,"message":"the error cannot be shown"}`)
 	}
-	text = append(text, `,"error":`...)
-	return append(append(text, body...), '}')
+	return jsonline.ErrorLine(id, body)
 }
 
 // writeAside has one message written without waiting for that. An error is not
@@ -508,14 +433,7 @@ func (w *wire) Call(_ context.Context, req *mcp.CallToolRequest) (c *Call, ok bo
 
 // notify writes a message about progress.
 func (w *wire) notify(p progressParams) {
-	m, err := json.Marshal(progressMessage{Version: "2.0", Method: "notifications/progress", Params: p})
-	if err == nil {
-		_ = w.writeLine(m) // the answer will meet the same error
+	if line, err := jsonline.NotificationLine("notifications/progress", p); err == nil {
+		_ = w.writeLine(line) // the answer will meet the same error
 	}
-}
-
-type progressMessage struct {
-	Version string         `json:"jsonrpc"`
-	Method  string         `json:"method"`
-	Params  progressParams `json:"params"`
 }

@@ -1,12 +1,9 @@
 package rpc
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,7 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 const (
@@ -25,102 +23,52 @@ const (
 	// maxCalls bounds the calls that one connection has under way.
 	maxCalls = 256
 
-	// maxQueued bounds what waits to be written to one client, in bytes: its
-	// connection is dropped beyond it. A notification that may wait, as those of a
-	// stream of events may, stops at roomQueued.
-	maxQueued  = 64 << 20
-	roomQueued = 1 << 20
-
 	stallLimit = 30 * time.Second
 )
 
-// Why a call's context ended.
-var (
-	ErrCancelled = errors.New("rpc: the caller cancelled the request")
-	ErrClosed    = errors.New("rpc: the connection is closed")
-)
+// ErrCancelled is why a call's context ended when its caller wants it no more.
+var ErrCancelled = errors.New("rpc: the caller cancelled the request")
 
-// A Conn is one client's connection. It is safe for concurrent use.
+// A Conn is one client's connection, with its calls. It is safe for concurrent use.
 type Conn struct {
+	*jsonline.Conn
 	server *Server
-	stream io.ReadWriteCloser
 	wg     sync.WaitGroup // of calls
 
-	ctx  context.Context // of all calls
-	stop context.CancelCauseFunc
-
-	mu      sync.Mutex
-	calls   map[string]*Request // guarded by mu: under way, by key
-	queue   [][]byte            // guarded by mu: lines
-	queued  int                 // guarded by mu: bytes in queue and in the write under way
-	ended   bool                // guarded by mu: nothing is queued any more
-	broken  error               // guarded by mu: why nothing is written any more
-	wake    chan struct{}       // holds one: there is something to write, or ended
-	room    chan struct{}       // guarded by mu: closed when there is room; nil when nobody waits
-	written chan struct{}       // closed when the writer has ended
+	mu    sync.Mutex
+	calls map[string]*Request // guarded by mu: under way, by key
 }
 
 func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
-	c := &Conn{
-		server: s, stream: stream,
-		calls:   make(map[string]*Request),
-		wake:    make(chan struct{}, 1),
-		written: make(chan struct{}),
+	c := &Conn{server: s, calls: make(map[string]*Request)}
+	o := &jsonline.Options{MaxLine: MaxLine, StallLimit: s.StallLimit, Message: c.message, Malformed: c.malformed}
+	if o.StallLimit == 0 {
+		o.StallLimit = stallLimit
 	}
-	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	c.Conn = jsonline.New(stream, o)
 	return c
 }
 
-// Context ends when the connection does.
-func (c *Conn) Context() context.Context { return c.ctx }
-
-// Stream is what the connection goes over.
-func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
-
 // HangUp ends the connection as if its client had said all that it had to say: what is
 // queued is still written.
-func (c *Conn) HangUp() { c.closeReading(ErrClosed) }
+func (c *Conn) HangUp() { c.StopReading(jsonline.ErrClosed) }
 
 func (c *Conn) serve(ctx context.Context) error {
 	over := func() {}
 	if c.server.Opened != nil {
 		over = c.server.Opened(c)
 	}
-	go c.write()
-	defer context.AfterFunc(ctx, func() { c.closeReading(context.Cause(ctx)) })()
-	err := c.read()
-	c.stop(ErrClosed)
+	defer context.AfterFunc(ctx, func() { c.StopReading(context.Cause(ctx)) })()
+	err := c.Read()
 	over()
 	c.wg.Wait()
-	c.mu.Lock()
-	c.ended = true
-	c.mu.Unlock()
-	c.nudge()
-	<-c.written
-	_ = c.stream.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.broken != nil {
-		err = c.broken
+	if dropped := c.Finish(); dropped != nil {
+		err = dropped
 	}
-	if err == nil || vanished(err) || ctx.Err() != nil {
+	if vanished(err) || ctx.Err() != nil {
 		return nil
 	}
 	return err
-}
-
-// closeReading has the reader end. What is queued is still written, if the
-// stream can be closed in one direction only.
-func (c *Conn) closeReading(cause error) {
-	c.stop(cause)
-	if half, ok := c.stream.(interface{ CloseRead() error }); ok {
-		_ = half.CloseRead()
-		return
-	}
-	if d, ok := c.stream.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Now()) == nil {
-		return
-	}
-	_ = c.stream.Close()
 }
 
 // vanished reports whether err only says that the client is gone.
@@ -129,115 +77,26 @@ func vanished(err error) bool {
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// ---- reading
-
-var errLineTooLong = errors.New("rpc: line too long")
-
-func (c *Conn) read() error {
-	r := bufio.NewReaderSize(c.stream, 64<<10)
-	for {
-		line, err := readLine(r)
-		switch {
-		case errors.Is(err, errLineTooLong):
-			c.answer(nil, nil, Errorf(CodeInvalidRequest, KindRequest, "a line of more than %d bytes was skipped", MaxLine))
-		case err != nil:
-			return err
-		default:
-			c.line(line)
-		}
+// malformed takes in a line that is no message: one of the control plane, or something
+// to refuse.
+func (c *Conn) malformed(line []byte, p *jsonline.Problem) {
+	var control struct {
+		Type json.RawMessage `json:"type"`
 	}
-}
-
-// readLine reads one line without its newline. One that is too long is skipped.
-// What stands at the end of a stream without a newline is no line.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	tooLong := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if !tooLong && len(line)+len(part) > MaxLine+1 {
-			tooLong, line = true, nil
-		}
-		if !tooLong {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return nil, err
-		case tooLong:
-			return nil, errLineTooLong
-		}
-		return bytes.TrimRight(line, "\r\n"), nil
-	}
-}
-
-// line takes in one line: a request, a notification, or something to refuse.
-func (c *Conn) line(line []byte) {
-	if len(bytes.TrimSpace(line)) == 0 {
-		return
-	}
-	if !utf8.Valid(line) {
-		c.answer(nil, nil, Errorf(CodeParse, KindParse, "the line is not UTF-8"))
-		return
-	}
-	if !json.Valid(line) {
-		c.answer(nil, nil, Errorf(CodeParse, KindParse, "the line is not JSON"))
-		return
-	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(line, &object) != nil || object == nil {
-		c.answer(nil, nil, Errorf(CodeInvalidRequest, KindRequest, "a request is an object; batches are not supported"))
-		return
-	}
-	_, isRPC := object["jsonrpc"]
-	if kind, isControl := object["type"]; isControl && !isRPC {
-		c.control(kind, line)
-		return
-	}
-	id, hasID := object["id"]
-	refuse := func(format string, args ...any) {
-		if !IsID(id) {
-			id = nil
-		}
-		c.answer(id, nil, Errorf(CodeInvalidRequest, KindRequest, format, args...))
-	}
-	var version, method string
-	if json.Unmarshal(object["jsonrpc"], &version) != nil || version != "2.0" {
-		refuse(`jsonrpc must be "2.0"`)
-		return
-	}
-	params := object["params"]
-	rawMethod, hasMethod := object["method"]
-	_, hasResult := object["result"]
-	_, hasError := object["error"]
 	switch {
-	case !hasMethod && (hasResult || hasError):
-		return // the answer to a question that nobody asked
-	case json.Unmarshal(rawMethod, &method) != nil || method == "":
-		refuse("method must be a string")
-	case params != nil && params[0] != '{' && params[0] != '[':
-		refuse("params must be an object or an array")
-	case !hasID:
-		c.notification(method, params)
-	case !IsID(id):
-		refuse("id must be a string or a number")
+	case p.Foreign && json.Unmarshal(line, &control) == nil && control.Type != nil:
+		c.control(control.Type, line)
+	case p.Code == jsonline.CodeParse:
+		c.fail(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
 	default:
-		c.request(id, method, params)
+		c.fail(p.ID, Errorf(CodeInvalidRequest, KindRequest, "%s", p.Text))
 	}
-}
-
-// IsID reports whether raw, which is JSON, is a string or a number: what an id and
-// a progress token may be.
-func IsID(raw json.RawMessage) bool {
-	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
 func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 	var kind string
 	if rawKind[0] != '"' || json.Unmarshal(rawKind, &kind) != nil {
-		c.answer(nil, nil, Errorf(CodeInvalidRequest, KindRequest, "type must be a string"))
+		c.fail(nil, Errorf(CodeInvalidRequest, KindRequest, "type must be a string"))
 		return
 	}
 	reply := ControlReply{Reason: "control_plane_unwired", Error: "this server has no control plane"}
@@ -245,62 +104,55 @@ func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 		reply = c.server.Control(kind, line)
 	}
 	reply.Error = clip(reply.Error, 200)
-	c.enqueue(mustMarshal(reply))
+	_ = c.Send(mustMarshal(reply)) // a client that is gone wants no reply
 }
 
-// notification takes in what wants no answer. Only cancels are known; others are
-// ignored, as the specification has it.
-func (c *Conn) notification(method string, params json.RawMessage) {
-	if method != "notifications/cancelled" {
-		return
+// message takes in a request or a notification.
+func (c *Conn) message(m *jsonline.Message) {
+	switch {
+	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
+		c.fail(m.ID, Errorf(CodeInvalidRequest, KindRequest, "params must be an object or an array"))
+	case m.IsRequest():
+		c.request(m)
+	case m.Method == jsonline.MethodCancelled:
+		c.cancel(m.Params)
 	}
-	var p struct {
-		RequestID json.RawMessage `json:"requestId"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return
-	}
+}
+
+// cancel ends the context of the request that params name.
+func (c *Conn) cancel(params json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.calls[key(p.RequestID)]; r != nil && !r.settled {
+	if r := c.calls[jsonline.CancelledKey(params)]; r != nil && !r.committed {
 		r.cancel(ErrCancelled)
 	}
 }
 
-// key is what two ids share that are the same: a string however it was written, but
-// no number.
-func key(id json.RawMessage) string {
-	var s string
-	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
-		return `"` + s
-	}
-	return string(id)
-}
-
-func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage) {
-	handler, quick := c.server.Quick[method]
+func (c *Conn) request(m *jsonline.Message) {
+	handler, quick := c.server.Quick[m.Method]
 	if !quick {
-		handler = c.server.Methods[method]
+		handler = c.server.Methods[m.Method]
 	}
 	if handler == nil {
-		c.answer(id, nil, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(method, 100)))
+		c.fail(m.ID, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(m.Method, 100)))
 		return
 	}
-	r := &Request{Method: method, Params: params, Conn: c, id: id, token: progressToken(params)}
-	r.ctx, r.cancel = context.WithCancelCause(c.ctx)
+	r := &Request{Method: m.Method, Params: m.Params, Conn: c, id: m.ID, token: jsonline.ProgressToken(m.Params)}
+	r.ctx, r.cancel = context.WithCancelCause(c.Context())
+	key := jsonline.Key(m.ID)
 	c.mu.Lock()
-	_, taken := c.calls[key(id)]
+	_, taken := c.calls[key]
 	full := len(c.calls) >= maxCalls
 	if !taken && !full {
-		c.calls[key(id)] = r
+		c.calls[key] = r
 	}
 	c.mu.Unlock()
 	switch {
 	case taken:
-		c.answer(id, nil, Errorf(CodeInvalidRequest, KindRequest, "a request with the id %s is under way", clip(string(id), 100)))
+		c.fail(m.ID, Errorf(CodeInvalidRequest, KindRequest, "a request with the id %s is under way", clip(string(m.ID), 100)))
 		return
 	case full:
-		c.answer(id, nil, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
+		c.fail(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
 		return
 	}
 	c.server.calls.Add(1)
@@ -317,16 +169,16 @@ func (c *Conn) request(id json.RawMessage, method string, params json.RawMessage
 func (c *Conn) call(r *Request, handler Handler) {
 	var result any
 	var err error
-	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), ErrClosed) {
+	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), jsonline.ErrClosed) {
 		result, err = c.guarded(r, handler)
 	} else {
 		err = Errorf(CodeFailed, KindShuttingDown, "the server shuts down")
 	}
-	if r.Settle() {
+	if r.Commit() {
 		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
 	}
 	c.mu.Lock()
-	delete(c.calls, key(r.id)) // before the answer: its id may be used again then
+	delete(c.calls, jsonline.Key(r.id)) // before the answer: its id may be used again then
 	c.mu.Unlock()
 	r.finish(result, err)
 	r.cancel(nil)
@@ -344,176 +196,29 @@ func (c *Conn) guarded(r *Request, handler Handler) (result any, err error) {
 	return handler(r.ctx, r)
 }
 
-// ---- writing
-
-type response struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Result  any             `json:"result,omitempty"`
-	Error   *Error          `json:"error,omitempty"`
-}
-
-type notification struct {
-	JSONRPC string `json:"jsonrpc"`
-	Method  string `json:"method"`
-	Params  any    `json:"params"`
-}
-
-var null = json.RawMessage("null")
-
-// answer queues the answer to id; nil when there was none to be read.
+// answer answers a request with what its handler returned.
 func (c *Conn) answer(id json.RawMessage, result any, err error) {
-	if id == nil {
-		id = null
+	if result == nil {
+		result = struct{}{}
 	}
-	r := response{JSONRPC: "2.0", ID: id, Result: result}
-	if err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			e = Errorf(CodeFailed, KindInternal, "%v", err)
-		}
-		r.Result, r.Error = nil, e
-	} else if result == nil {
-		r.Result = struct{}{}
+	if err == nil {
+		err = c.Answer(id, result)
 	}
-	line, err := json.Marshal(r)
-	if err == nil && len(line) > MaxLine {
-		err = fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), MaxLine)
-	}
-	if err != nil {
-		line = mustMarshal(response{JSONRPC: "2.0", ID: id, Error: Errorf(CodeFailed, KindInternal, "%v", err)})
-	}
-	c.enqueue(line)
-}
-
-// Notify sends a notification, without waiting. It fails when the connection is
-// closed, or was dropped because the client does not read.
-func (c *Conn) Notify(method string, params any) error {
-	line, err := json.Marshal(notification{"2.0", method, params})
-	if err != nil {
-		return err
-	}
-	return c.enqueue(line)
-}
-
-// NotifyWhenRoom is Notify for what may wait: it does so while more than a
-// megabyte is queued for this client, until ctx ends.
-func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
-	line, err := json.Marshal(notification{"2.0", method, params})
-	if err != nil {
-		return err
-	}
-	for {
-		c.mu.Lock()
-		if c.queued < roomQueued || c.broken != nil || c.ended {
-			defer c.mu.Unlock() // those who wait at the same time are let in one by one
-			return c.enqueueLocked(line)
-		}
-		if c.room == nil {
-			c.room = make(chan struct{})
-		}
-		room := c.room
-		c.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (c *Conn) enqueue(line []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.enqueueLocked(line)
-}
-
-func (c *Conn) enqueueLocked(line []byte) error {
-	switch {
-	case c.broken != nil:
-		return c.broken
-	case c.ended:
-		return ErrClosed
-	case c.queued+len(line) > maxQueued:
-		c.dropLocked(fmt.Errorf("rpc: a client that does not read was dropped: %d bytes waited for it", c.queued))
-		return c.broken
-	}
-	c.queue = append(c.queue, append(line, '\n'))
-	c.queued += len(line) + 1
-	c.nudge()
-	return nil
-}
-
-// dropLocked gives the client up.
-func (c *Conn) dropLocked(why error) {
-	if c.broken != nil {
+	if err == nil {
 		return
 	}
-	c.broken = why
-	c.queue, c.queued = nil, 0
-	c.roomLocked()
-	c.stop(why)
-	_ = c.stream.Close() // the reader and the writer fail
-	c.nudge()
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		e = Errorf(CodeFailed, KindInternal, "%v", err)
+	}
+	c.fail(id, e)
 }
 
-func (c *Conn) roomLocked() {
-	if c.room != nil {
-		close(c.room)
-		c.room = nil
+// fail answers with an error; nil is the id of what has none that could be read.
+func (c *Conn) fail(id json.RawMessage, e *Error) {
+	if err := c.Fail(id, e); err != nil { // its data cannot be encoded
+		_ = c.Fail(id, Errorf(CodeFailed, KindInternal, "%v", err))
 	}
-}
-
-func (c *Conn) nudge() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// write writes what is queued, several lines at once when they are there.
-func (c *Conn) write() {
-	defer close(c.written)
-	limit := c.server.StallLimit
-	if limit == 0 {
-		limit = stallLimit
-	}
-	for range c.wake {
-		c.mu.Lock()
-		lines, over := c.queue, c.ended || c.broken != nil
-		c.queue = nil
-		c.mu.Unlock()
-		for _, line := range lines {
-			if err := c.writeLine(line, limit); err != nil {
-				c.mu.Lock()
-				c.dropLocked(err)
-				c.mu.Unlock()
-				return
-			}
-			c.mu.Lock()
-			c.queued -= len(line)
-			if c.queued < roomQueued {
-				c.roomLocked()
-			}
-			c.mu.Unlock()
-		}
-		if over {
-			return
-		}
-	}
-}
-
-// writeLine writes one line, or fails when the client has not taken it within
-// the limit.
-func (c *Conn) writeLine(line []byte, limit time.Duration) error {
-	watchdog := time.AfterFunc(limit, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.dropLocked(fmt.Errorf("rpc: a client that does not read was dropped after %s", limit))
-	})
-	defer watchdog.Stop()
-	_, err := c.stream.Write(line)
-	return err
 }
 
 func mustMarshal(v any) []byte {

@@ -1,6 +1,5 @@
-// Package rpc is JSON-RPC 2.0 over lines: one JSON value on each line, in both
-// directions, on any stream of bytes. One [Server] dispatches for all of its
-// connections, whatever carries them, so their answers have one shape.
+// Package rpc serves JSON-RPC over lines, on package jsonline. One [Server] dispatches
+// for all of its connections, whatever carries them, so their answers have one shape.
 //
 // A connection carries many calls at once. Its reader goes on while handlers run:
 // a call can be cancelled, and others made, whatever the first one does. What is

@@ -3,14 +3,16 @@ package rpc
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // The codes of errors. Several things have one code: Kind tells them apart.
 const (
-	CodeParse          = -32700 // a line that is not JSON
-	CodeInvalidRequest = -32600 // JSON, but no request
-	CodeMethodNotFound = -32601
-	CodeInvalidParams  = -32602
+	CodeParse          = jsonline.CodeParse
+	CodeInvalidRequest = jsonline.CodeInvalidRequest
+	CodeMethodNotFound = jsonline.CodeMethodNotFound
+	CodeInvalidParams  = jsonline.CodeInvalidParams
 	CodeFailed         = -32001 // the call could not be carried out
 	CodeUnreachable    = -32002 // made by clients: there is no server any more
 	CodeCancelled      = -32800 // on the caller's own request

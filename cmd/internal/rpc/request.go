@@ -29,7 +29,7 @@ type Request struct {
 
 	after []func() // of the handler's goroutine
 
-	settled bool // guarded by Conn.mu: a cancel comes too late
+	committed bool // guarded by Conn.mu: a cancel comes too late
 
 	mu       sync.Mutex
 	answered bool      // guarded by mu
@@ -135,12 +135,12 @@ func (r *Request) Progress(progress, total float64, message string) error {
 	return r.Conn.Notify("notifications/progress", p)
 }
 
-// Settle has a cancel come too late from here on, and returns whether one has come
-// before. A handler calls it before it leaves what the cancel would have undone.
-func (r *Request) Settle() (cancelled bool) {
+// Commit makes later cancels of the request have no effect, and reports whether one
+// came before. A handler calls it before it leaves what the cancel would have undone.
+func (r *Request) Commit() (cancelled bool) {
 	r.Conn.mu.Lock()
 	defer r.Conn.mu.Unlock()
-	r.settled = true
+	r.committed = true
 	return errors.Is(context.Cause(r.ctx), ErrCancelled)
 }
 
@@ -157,20 +157,4 @@ func (r *Request) finish(result any, err error) {
 	for _, f := range r.after {
 		f()
 	}
-}
-
-// progressToken is params._meta.progressToken if that is a string or a number.
-func progressToken(params json.RawMessage) json.RawMessage {
-	if len(params) == 0 || params[0] != '{' || !bytes.Contains(params, []byte(`"progressToken"`)) {
-		return nil
-	}
-	var p struct {
-		Meta struct {
-			Token json.RawMessage `json:"progressToken"`
-		} `json:"_meta"`
-	}
-	if json.Unmarshal(params, &p) != nil || !IsID(p.Meta.Token) {
-		return nil
-	}
-	return p.Meta.Token
 }

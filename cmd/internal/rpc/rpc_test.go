@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
 // A peer is a raw client of a server in a test.
@@ -365,17 +367,57 @@ func TestServer_ManyClientsManyCalls(t *testing.T) {
 	}
 }
 
-// Whatever a line is, the next one is answered.
-func FuzzServer_AnyLine(f *testing.F) {
-	for _, line := range []string{`{`, `[]`, `{"type":[]}`, `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"_meta":{"progressToken":1}}}`, "\xff", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`} {
-		f.Add(line)
+// Whatever comes, a reader of lines finds the lines of it, a server answers the line
+// behind it, and a call of a client has an end.
+func FuzzLines_OfEitherSide(f *testing.F) {
+	for _, text := range []string{
+		`{`, `[]`, `{"type":[]}`, "\xff", "\n\r\n", strings.Repeat("x", 300) + "\n7",
+		`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"_meta":{"progressToken":1}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`,
+		`{"jsonrpc":"2.0","id":1,"error":7}`, `{"jsonrpc":"2.0","id":"probe","result":{}}`,
+	} {
+		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, line string) {
+	f.Fuzz(func(t *testing.T, text string) {
+		readerFindsTheLines(t, text)
+
 		p := connect(t, &Server{Methods: map[string]Handler{"echo": echo}})
-		p.send(line, `{"jsonrpc":"2.0","id":"the last","method":"echo"}`)
+		p.send(text, `{"jsonrpc":"2.0","id":"the last","method":"echo"}`)
 		for !strings.Contains(p.receive(), `"id":"the last","result":{}`) {
 		}
+
+		ours, theirs := net.Pipe()
+		c := jsonline.New(ours, &jsonline.Options{MaxLine: MaxLine, StallLimit: time.Minute})
+		read := make(chan error, 1)
+		go func() { read <- c.Read() }()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		go func() {
+			_, _ = io.WriteString(theirs, text+"\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")
+			_ = theirs.Close()
+		}()
+		_, _ = c.Call(t.Context(), "any", nil) // the text may be its answer, or the end
+		<-read
+		_ = c.Finish()
 	})
+}
+
+// readerFindsTheLines compares a reader of short lines with what they are.
+func readerFindsTheLines(t *testing.T, text string) {
+	const most = 100
+	r := jsonline.NewReader(strings.NewReader(text), most)
+	lines := strings.SplitAfter(text, "\n")
+	for _, want := range lines[:len(lines)-1] {
+		line, err := r.Next()
+		long := (*jsonline.TooLongError)(nil)
+		switch {
+		case len(want) > most+1:
+			if !errors.As(err, &long) {
+				t.Fatalf("got %q, %v of %q", line, err, want)
+			}
+		case err != nil || string(line) != strings.TrimRight(want, "\r\n"):
+			t.Fatalf("got %q, %v, want %q", line, err, want)
+		}
+	}
 }
 
 // held is a handler that says that it runs, and returns when it is cancelled.
@@ -396,18 +438,18 @@ func TestServer_AStringIDIsTheSameHoweverItIsWritten(t *testing.T) {
 	p.expect(`{"jsonrpc":"2.0","id":"é","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
 }
 
-func TestRequest_ACancelAfterItHasSettledIsTooLate(t *testing.T) {
-	settled, goOn := make(chan bool), make(chan struct{})
+func TestRequest_ACancelAfterItIsCommittedIsTooLate(t *testing.T) {
+	committed, goOn := make(chan bool), make(chan struct{})
 	p := connect(t, &Server{
-		Methods: map[string]Handler{"settle": func(_ context.Context, r *Request) (any, error) {
-			settled <- r.Settle()
+		Methods: map[string]Handler{"commit": func(_ context.Context, r *Request) (any, error) {
+			committed <- r.Commit()
 			<-goOn
 			return "done", nil
 		}},
 		Quick: map[string]Handler{"go on": func(context.Context, *Request) (any, error) { close(goOn); return nil, nil }},
 	})
-	p.send(`{"jsonrpc":"2.0","id":1,"method":"settle"}`)
-	if <-settled {
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"commit"}`)
+	if <-committed {
 		t.Error("it is said to be cancelled")
 	}
 	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":2,"method":"go on"}`)

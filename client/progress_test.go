@@ -1,0 +1,55 @@
+package client
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+)
+
+const progressLine = `{"jsonrpc":"2.0","method":"root/progress","params":{"progressToken":1,"progress":1}}` + "\n"
+
+// A function that is told of progress may use the client, as long as it waits for no
+// answer.
+func TestClient_NoFunctionOfTheUsersIsCalledUnderALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := New(ours)
+		told := make(chan HostProgress, 1)
+		c.OnProgress(func(h HostProgress) {
+			c.OnProgress(nil)
+			go func() { _, _ = c.Info(t.Context()) }()
+			told <- h
+		})
+		if _, err := io.WriteString(theirs, progressLine); err != nil {
+			t.Fatal(err)
+		}
+		if h := <-told; h.Progress != 1 {
+			t.Errorf("got %+v", h)
+		}
+		if line, err := bufio.NewReader(theirs).ReadString('\n'); err != nil || line == "" {
+			t.Errorf("the call of the function was not sent: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestLink_OnProgressReachesTheConnectionThatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		l := NewLink("", nil)
+		l.client = New(ours)
+		defer l.Close()
+		told := make(chan HostProgress, 1)
+		l.OnProgress(func(h HostProgress) { told <- h })
+		if _, err := io.WriteString(theirs, progressLine); err != nil {
+			t.Fatal(err)
+		}
+		if h := <-told; h.Progress != 1 {
+			t.Errorf("got %+v", h)
+		}
+	})
+}

@@ -1,0 +1,479 @@
+package jsonline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// MaxQueued bounds what waits to be written, in bytes: beyond it the connection is
+	// dropped. A notification that may wait, as those of a stream of events may, does so
+	// from RoomQueued on.
+	MaxQueued  = 64 << 20
+	RoomQueued = 1 << 20
+)
+
+// ErrClosed is why a connection ended that one side has closed.
+var ErrClosed = errors.New("the connection is closed")
+
+// An EndedError is why a call has no answer: the connection ended.
+type EndedError struct{ Why error }
+
+func (e *EndedError) Error() string { return "the connection ended: " + e.Why.Error() }
+func (e *EndedError) Unwrap() error { return e.Why }
+
+// Options say how a Conn treats the other side. MaxLine and StallLimit are required.
+type Options struct {
+	// MaxLine bounds a line of the other side, in bytes.
+	MaxLine int
+
+	// StallLimit is how long the other side may leave a line waiting before the
+	// connection is dropped.
+	StallLimit time.Duration
+
+	// LastWord is how long a call that was cancelled waits for its answer; 0 is not at
+	// all, for those that give none.
+	LastWord time.Duration
+
+	// Probe is a method that the other side answers at once. While a call waits and
+	// nothing has come for ProbeTime, it is called; without an answer in as much time
+	// again the connection is dropped. "" never asks.
+	Probe     string
+	ProbeTime time.Duration
+
+	// Message takes in requests and notifications, in their order. It must not wait. A
+	// request is answered with Answer, now or later. nil: there are no methods.
+	Message func(m *Message)
+
+	// Malformed takes in a line that is no message, which may be a long one cut off to
+	// nothing. nil drops the connection.
+	Malformed func(line []byte, p *Problem)
+}
+
+// A Conn is one side of a connection. It is safe for concurrent use, but for Read.
+type Conn struct {
+	o      Options
+	stream io.ReadWriteCloser
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+
+	wake    chan struct{} // holds one: there is something to write, or it ended
+	written chan struct{} // closed when the writer has ended
+
+	last atomic.Uint64 // the last id
+
+	mu     sync.Mutex
+	calls  map[string]chan answer // guarded by mu: ours that have no answer
+	over   *EndedError            // guarded by mu: why there will be no more answers
+	heard  time.Time              // guarded by mu: when something came last
+	probed time.Time              // guarded by mu: when the other side was probed; zero when it has spoken since
+	queue  [][]byte               // guarded by mu: lines
+	queued int                    // guarded by mu: bytes in queue and in the write under way
+	ended  bool                   // guarded by mu: nothing is queued any more
+	broken error                  // guarded by mu: why nothing is written any more
+	room   chan struct{}          // guarded by mu: closed when there is room; nil when nobody waits
+}
+
+type answer struct {
+	result json.RawMessage
+	err    error
+}
+
+// New makes a Conn, which writes at once, and reads with Read.
+func New(stream io.ReadWriteCloser, o *Options) *Conn {
+	c := &Conn{
+		o: *o, stream: stream,
+		wake:    make(chan struct{}, 1),
+		written: make(chan struct{}),
+		calls:   make(map[string]chan answer),
+		heard:   time.Now(),
+	}
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	go c.write()
+	return c
+}
+
+// Context ends when nothing is read any more: its cause is ErrClosed, or why the
+// connection was dropped.
+func (c *Conn) Context() context.Context { return c.ctx }
+
+// Stream is what the connection goes over.
+func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
+
+// ---- reading
+
+// Read takes in what comes, until the stream ends. Answers that have not come by then
+// do not come. What is queued is still written, until Finish.
+func (c *Conn) Read() error {
+	lines := NewReader(c.stream, c.o.MaxLine)
+	for {
+		line, err := lines.Next()
+		switch long := (*TooLongError)(nil); {
+		case errors.As(err, &long):
+			c.malformed(nil, &Problem{Code: CodeInvalidRequest, ID: long.ID, Text: long.Error()})
+		case err != nil:
+			return c.readAll(err)
+		case len(bytes.TrimSpace(line)) > 0:
+			c.take(line)
+		}
+	}
+}
+
+// readAll is the end of Read, for whatever reason.
+func (c *Conn) readAll(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken != nil {
+		why = c.broken
+	}
+	c.failCallsLocked(why)
+	c.stop(ErrClosed)
+	return why
+}
+
+// take takes in one line.
+func (c *Conn) take(line []byte) {
+	c.mu.Lock()
+	c.heard, c.probed = time.Now(), time.Time{}
+	c.mu.Unlock()
+	m, err := Decode(line)
+	problem, _ := errors.AsType[*Problem](err)
+	if !utf8.Valid(line) {
+		problem = &Problem{Code: CodeParse, Text: "not JSON: it is not UTF-8"}
+	}
+	switch {
+	case problem != nil:
+		c.malformed(line, problem)
+	case m.Method == "":
+		c.answered(m)
+	case c.o.Message != nil:
+		c.o.Message(m)
+	case m.IsRequest():
+		_ = c.Fail(m.ID, &Error{Code: CodeMethodNotFound, Message: "there is no method " + strconv.Quote(m.Method)})
+	}
+}
+
+func (c *Conn) malformed(line []byte, p *Problem) {
+	if c.o.Malformed == nil {
+		c.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
+		return
+	}
+	c.o.Malformed(line, p)
+}
+
+// answered hands an answer to its call. One to a question that nobody asked is left out.
+func (c *Conn) answered(m *Message) {
+	a := answer{result: m.Result}
+	if m.Error != nil {
+		e := &Error{Code: CodeInternal, Message: string(m.Error)}
+		_ = json.Unmarshal(m.Error, e)
+		a.err = e
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if waiting := c.calls[string(m.ID)]; waiting != nil {
+		delete(c.calls, string(m.ID))
+		waiting <- a
+	}
+}
+
+// StopReading has Read end, as if the other side had said all that it had to say. What
+// is queued is still written, if the stream can be closed in one direction only.
+func (c *Conn) StopReading(cause error) {
+	c.stop(cause)
+	if half, ok := c.stream.(interface{ CloseRead() error }); ok {
+		_ = half.CloseRead()
+		return
+	}
+	if d, ok := c.stream.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Now()) == nil {
+		return
+	}
+	_ = c.stream.Close()
+}
+
+// ---- calling
+
+// Call calls a method of the other side. An error is that of the answer, *Error; or
+// *EndedError; or ctx's. When ctx ends, the other side is told that the answer is not
+// wanted any more.
+func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	id, answered, err := c.begin(method, params)
+	if err != nil {
+		return nil, err
+	}
+	if a, ok := c.await(ctx, answered); ok {
+		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
+			return nil, ctx.Err() // which may have been the end of both
+		}
+		return a.result, a.err
+	}
+	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
+	last := time.NewTimer(c.o.LastWord)
+	defer last.Stop()
+	// The answer is about the cancel, or what was asked for: that was under way then.
+	select {
+	case a := <-answered:
+		if a.err == nil {
+			return a.result, nil
+		}
+	case <-last.C:
+		c.mu.Lock()
+		delete(c.calls, id)
+		c.mu.Unlock()
+	}
+	return nil, ctx.Err()
+}
+
+// begin sends a request.
+func (c *Conn) begin(method string, params any) (id string, answered chan answer, err error) {
+	id = strconv.FormatUint(c.last.Add(1), 10)
+	line, err := requestLine(id, method, params)
+	if err != nil {
+		return "", nil, err
+	}
+	answered = make(chan answer, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over != nil {
+		return "", nil, c.over
+	}
+	c.calls[id] = answered
+	if err := c.sendLocked(line); err != nil {
+		delete(c.calls, id)
+		return "", nil, &EndedError{err}
+	}
+	return id, answered, nil
+}
+
+// await waits for an answer, and sees to it that one comes: the other side's, or that
+// it is gone. It returns false when ctx ended.
+func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool) {
+	var tick <-chan time.Time
+	if c.o.Probe != "" {
+		ticker := time.NewTicker(c.o.ProbeTime)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case a := <-answered:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case now := <-tick:
+			c.probe(now)
+		}
+	}
+}
+
+// probe asks for a sign of life when nothing has come for long, and drops the
+// connection when none has come since the last time.
+func (c *Conn) probe(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case now.Sub(c.heard) < c.o.ProbeTime:
+	case c.probed.IsZero():
+		c.probed = now
+		line, err := requestLine(`"probe"`, c.o.Probe, nil)
+		if err == nil {
+			_ = c.sendLocked(line) // a connection that is broken has failed the call
+		}
+	case now.Sub(c.probed) >= c.o.ProbeTime:
+		c.dropLocked(fmt.Errorf("it has not answered for %s", c.o.ProbeTime))
+	}
+}
+
+func (c *Conn) failCallsLocked(why error) {
+	if c.over != nil {
+		return
+	}
+	c.over = &EndedError{why}
+	for id, answered := range c.calls {
+		delete(c.calls, id)
+		answered <- answer{err: c.over}
+	}
+}
+
+// ---- writing
+
+// Answer answers a request. An error is about the result, which cannot be sent: answer
+// with Fail then.
+func (c *Conn) Answer(id json.RawMessage, result any) error {
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	line := ResultLine(id, raw)
+	if len(line) > c.o.MaxLine {
+		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.o.MaxLine)
+	}
+	_ = c.Send(line) // a connection that is broken takes no answer
+	return nil
+}
+
+// Fail answers a request, or what should have been one, with an error object. A nil id
+// is one that could not be read.
+func (c *Conn) Fail(id json.RawMessage, failure any) error {
+	raw, err := json.Marshal(failure)
+	if err == nil {
+		_ = c.Send(ErrorLine(id, raw))
+	}
+	return err
+}
+
+// Notify sends a notification, without waiting. It fails when the connection is
+// closed, or was dropped because the other side does not read.
+func (c *Conn) Notify(method string, params any) error {
+	line, err := NotificationLine(method, params)
+	if err != nil {
+		return err
+	}
+	return c.Send(line)
+}
+
+// NotifyWhenRoom is Notify for what may wait: it does so while RoomQueued or more is
+// queued, until ctx ends.
+func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
+	line, err := NotificationLine(method, params)
+	if err != nil {
+		return err
+	}
+	for {
+		c.mu.Lock()
+		if c.queued < RoomQueued || c.broken != nil || c.ended {
+			defer c.mu.Unlock() // those who wait at the same time are let in one by one
+			return c.sendLocked(line)
+		}
+		if c.room == nil {
+			c.room = make(chan struct{})
+		}
+		room := c.room
+		c.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Send queues a line, which is JSON. It keeps it.
+func (c *Conn) Send(line []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sendLocked(line)
+}
+
+func (c *Conn) sendLocked(line []byte) error {
+	switch {
+	case c.broken != nil:
+		return c.broken
+	case c.ended:
+		return ErrClosed
+	case c.queued+len(line) > MaxQueued:
+		c.dropLocked(fmt.Errorf("it does not read: %d bytes wait for it", c.queued))
+		return c.broken
+	}
+	c.queue = append(c.queue, append(line, '\n'))
+	c.queued += len(line) + 1
+	c.nudge()
+	return nil
+}
+
+// Finish waits until what is queued is written, and closes the stream. It returns why
+// the connection was dropped, if it was.
+func (c *Conn) Finish() error {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.nudge()
+	<-c.written
+	_ = c.stream.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken
+}
+
+// Drop ends the connection at once. What is queued is lost, and calls fail.
+func (c *Conn) Drop(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropLocked(why)
+}
+
+func (c *Conn) dropLocked(why error) {
+	if c.broken != nil {
+		return
+	}
+	c.broken = why
+	c.queue, c.queued = nil, 0
+	c.failCallsLocked(why)
+	c.roomLocked()
+	c.stop(why)
+	_ = c.stream.Close() // Read and the writer fail
+	c.nudge()
+}
+
+func (c *Conn) roomLocked() {
+	if c.room != nil {
+		close(c.room)
+		c.room = nil
+	}
+}
+
+func (c *Conn) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what is queued, several lines at once when they are there.
+func (c *Conn) write() {
+	defer close(c.written)
+	for range c.wake {
+		c.mu.Lock()
+		lines, over := c.queue, c.ended || c.broken != nil
+		c.queue = nil
+		c.mu.Unlock()
+		for _, line := range lines {
+			if err := c.writeLine(line); err != nil {
+				c.Drop(err)
+				return
+			}
+			c.mu.Lock()
+			c.queued -= len(line)
+			if c.queued < RoomQueued {
+				c.roomLocked()
+			}
+			c.mu.Unlock()
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// writeLine writes one line, or fails when the other side has not taken it within the
+// limit.
+func (c *Conn) writeLine(line []byte) error {
+	watchdog := time.AfterFunc(c.o.StallLimit, func() {
+		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.o.StallLimit))
+	})
+	defer watchdog.Stop()
+	_, err := c.stream.Write(line)
+	return err
+}

@@ -1,0 +1,405 @@
+package jsonline
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestReader_ALineOverTheBoundIsSkippedAndNamed(t *testing.T) {
+	const most = 8 << 10
+	long := strings.Repeat("x", 3*most)
+	for name, test := range map[string]struct{ line, id string }{
+		"the id comes first":     {`{"jsonrpc":"2.0","id":41,"params":{"id":1,"long":"` + long + `"}}`, `41`},
+		"the id comes last":      {`{"params":{"id":1,"long":"` + long + `"},"id":"a\"b" }`, `"a\"b"`},
+		"the id is hidden":       {`{"id":[1],"long":"` + long + `","params":{"id":43}}`, ``},
+		"no message":             {long, ``},
+		"one byte over":          {strings.Repeat("x", most+1), ``},
+		"many ids, none of them": {`[` + strings.Repeat(`{"id":1},`, most) + `1]`, ``},
+	} {
+		r := NewReader(strings.NewReader(test.line+"\nnext\n"), most)
+		_, err := r.Next()
+		tooLong, ok := errors.AsType[*TooLongError](err)
+		if !ok || string(tooLong.ID) != test.id {
+			t.Errorf("%s: got %v, %+v, want the id %s", name, err, tooLong, test.id)
+		}
+		if line, err := r.Next(); string(line) != "next" || err != nil {
+			t.Errorf("%s: behind it came %q, %v", name, line, err)
+		}
+	}
+}
+
+func TestReader_AtTheEndTheRestComesWithTheError(t *testing.T) {
+	fits := strings.Repeat("x", 100)
+	r := NewReader(strings.NewReader(fits+"\n\r\nrest"), len(fits))
+	for _, want := range []struct {
+		line string
+		err  error
+	}{{fits, nil}, {"", nil}, {"rest", io.EOF}, {"", io.EOF}} {
+		if line, err := r.Next(); string(line) != want.line || err != want.err {
+			t.Errorf("got %q, %v, want %q, %v", line, err, want.line, want.err)
+		}
+	}
+}
+
+func TestDecode_TellsWhatALineIs(t *testing.T) {
+	for line, want := range map[string]Message{
+		`{"jsonrpc":"2.0","id":1.50,"method":"m","params":[]}`: {ID: json.RawMessage(`1.50`), Method: "m", Params: json.RawMessage(`[]`)},
+		`{"method":"m","jsonrpc":"2.0"}`:                       {Method: "m"},
+		`{"jsonrpc":"2.0","id":"é","result":null}`:             {ID: json.RawMessage(`"é"`), Result: json.RawMessage(`null`)},
+		`{"jsonrpc":"2.0","id":null,"error":{}}`:               {Error: json.RawMessage(`{}`)},
+	} {
+		m, err := Decode([]byte(line))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if got, want := mustJSON(t, m), mustJSON(t, &want); got != want {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
+	}
+	for line, want := range map[string]Problem{
+		`{`:                                {Code: CodeParse},
+		``:                                 {Code: CodeParse},
+		`7`:                                {Code: CodeInvalidRequest},
+		`null`:                             {Code: CodeInvalidRequest},
+		`[{"jsonrpc":"2.0","method":"m"}]`: {Code: CodeInvalidRequest},
+		`{"id":3,"method":"m"}`:            {Code: CodeInvalidRequest, ID: json.RawMessage(`3`), Foreign: true},
+		`{"type":"status"}`:                {Code: CodeInvalidRequest, Foreign: true},
+		`{"jsonrpc":2.0,"id":"x"}`:         {Code: CodeInvalidRequest, ID: json.RawMessage(`"x"`)},
+		`{"jsonrpc":"2.0","id":4}`:         {Code: CodeInvalidRequest, ID: json.RawMessage(`4`)},
+		`{"jsonrpc":"2.0","method":[]}`:    {Code: CodeInvalidRequest},
+		`{"jsonrpc":"2.0","method":null}`:  {Code: CodeInvalidRequest},
+		`{"jsonrpc":"2.0","METHOD":"m"}`:   {Code: CodeInvalidRequest},
+		`{"jsonrpc":"2.0","id":null,"method":"m"}`:               {Code: CodeInvalidRequest},
+		`{"jsonrpc":"2.0","id":{},"method":"m"}`:                 {Code: CodeInvalidRequest},
+		"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"m\"}": {Code: CodeInvalidRequest},
+	} {
+		_, err := Decode([]byte(line))
+		got, ok := errors.AsType[*Problem](err)
+		if !ok || got.Code != want.Code || string(got.ID) != string(want.ID) || got.Foreign != want.Foreign {
+			t.Errorf("%s: got %+v, want %+v", line, got, want)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestKey_IsTheSameForTheSameIDAlone(t *testing.T) {
+	if Key(json.RawMessage(`"\u00e9"`)) != Key(json.RawMessage(`"é"`)) {
+		t.Error("a string is two ids")
+	}
+	if Key(json.RawMessage(`"1"`)) == Key(json.RawMessage(`1`)) {
+		t.Error("a string and a number are one id")
+	}
+	for params, want := range map[string]string{`{"requestId":7}`: `7`, `{"requestId":{}}`: ``, `[]`: ``, ``: ``} {
+		if got := CancelledKey(json.RawMessage(params)); got != want {
+			t.Errorf("%s: got %q, want %q", params, got, want)
+		}
+	}
+}
+
+func TestProgressToken_IsAStringOrANumber(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"_meta":{"progressToken":9007199254740993}}`: `9007199254740993`,
+		`{"_meta":{"progressToken":"a"}}`:              `"a"`,
+		`{"_meta":{"progressToken":null}}`:             ``,
+		`{"_meta":{"progressToken":[1]}}`:              ``,
+		`{"progressToken":1}`:                          ``,
+		`["progressToken"]`:                            ``,
+		``:                                             ``,
+	} {
+		if got := string(ProgressToken(json.RawMessage(params))); got != want {
+			t.Errorf("%s: got %s, want %s", params, got, want)
+		}
+	}
+}
+
+// two are the ends of a connection that both call and are called. Each answers "echo"
+// with its params, and nothing else.
+func two(t *testing.T, o Options) (c, d *Conn) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	open := func(stream net.Conn) *Conn {
+		var c *Conn
+		o := o
+		o.Message = func(m *Message) {
+			if m.IsRequest() && m.Method == "echo" {
+				if err := c.Answer(m.ID, m.Params); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		c = New(stream, &o)
+		return c
+	}
+	c, d = open(ours), open(theirs)
+	for _, c := range []*Conn{c, d} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = c.Read()
+		}()
+		t.Cleanup(func() {
+			c.Drop(ErrClosed)
+			_ = c.Finish()
+			<-done
+		})
+	}
+	return c, d
+}
+
+var plain = Options{MaxLine: 1 << 20, StallLimit: time.Minute}
+
+func TestConn_BothSidesCallAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := two(t, plain)
+		answers := make(chan error)
+		for _, c := range []*Conn{c, d} {
+			for i := range 100 {
+				go func() {
+					result, err := c.Call(t.Context(), "echo", i)
+					if err == nil && string(result) != mustJSON(t, i) {
+						err = errors.New("got " + string(result))
+					}
+					answers <- err
+				}()
+			}
+		}
+		for range 200 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestConn_ACallThatIsCancelledTellsTheOtherSideAndLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, lastWord := range []time.Duration{0, 3 * time.Second} {
+			o := plain
+			o.LastWord = lastWord
+			c, d := two(t, o)
+			told := make(chan string, 1)
+			d.o.Message = func(m *Message) {
+				if m.Method == MethodCancelled {
+					told <- CancelledKey(m.Params)
+				}
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			begun := time.Now()
+			if _, err := c.Call(ctx, "never", nil); err != context.DeadlineExceeded || time.Since(begun) != time.Second+lastWord {
+				t.Errorf("got %v after %s", err, time.Since(begun))
+			}
+			stop()
+			if id := <-told; id != "1" {
+				t.Errorf("%s was cancelled", id)
+			}
+			if len(c.calls) != 0 {
+				t.Errorf("%d calls are left", len(c.calls))
+			}
+		}
+	})
+}
+
+func TestConn_AnAnswerThatCrossesTheCancelIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := plain
+		o.LastWord = time.Second
+		c, d := two(t, o)
+		var id json.RawMessage
+		d.o.Message = func(m *Message) {
+			if m.IsRequest() {
+				id = m.ID
+			} else if err := d.Answer(id, "done"); err != nil {
+				t.Error(err)
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if result, err := c.Call(ctx, "slow", nil); err != nil || string(result) != `"done"` {
+			t.Errorf("got %s, %v", result, err)
+		}
+	})
+}
+
+func TestConn_ErrorsComeAsTheyWereSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := two(t, plain)
+		d.o.Message = func(m *Message) {
+			if err := d.Fail(m.ID, &Error{Code: -7, Message: "no", Data: json.RawMessage(`{"kind":"x"}`)}); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := c.Call(t.Context(), "any", nil)
+		if got, ok := errors.AsType[*Error](err); !ok || got.Code != -7 || got.Message != "no" || string(got.Data) != `{"kind":"x"}` {
+			t.Errorf("got %v", err)
+		}
+		d.o.Message = nil
+		if _, err := c.Call(t.Context(), "any", nil); err == nil || err.Error() != `there is no method "any"` {
+			t.Errorf("got %v of a side that has no methods", err)
+		}
+	})
+}
+
+func TestConn_TheEndFailsEveryCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := two(t, plain)
+		d.o.Message = func(*Message) {}
+		failed := make(chan error)
+		for range 10 {
+			go func() {
+				_, err := c.Call(t.Context(), "never", nil)
+				failed <- err
+			}()
+		}
+		synctest.Wait()
+		d.Drop(ErrClosed)
+		for range 10 {
+			if _, ended := errors.AsType[*EndedError](<-failed); !ended {
+				t.Error("a call outlived its connection")
+			}
+		}
+		if _, err := c.Call(t.Context(), "never", nil); !errors.Is(err, io.EOF) {
+			t.Errorf("a call after the end: %v", err)
+		}
+	})
+}
+
+func TestConn_ASideThatIsSilentWhileItIsToAnswerIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := plain
+		o.Probe, o.ProbeTime = "echo", 10*time.Second
+		ours, theirs := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		c := New(ours, &o)
+		go func() { _ = c.Read() }()
+		begun := time.Now()
+		if _, err := c.Call(t.Context(), "never", nil); err == nil || time.Since(begun) > 30*time.Second {
+			t.Errorf("got %v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+func TestConn_ASideThatDoesNotReadIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := New(ours, &plain)
+		begun := time.Now()
+		if err := c.Notify("news", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Read(); err == nil || !strings.Contains(err.Error(), "does not read") || time.Since(begun) != time.Minute {
+			t.Errorf("got %v after %s", err, time.Since(begun))
+		}
+		if err := c.Notify("news", nil); err == nil {
+			t.Error("a notification is queued for it")
+		}
+	})
+}
+
+func TestConn_WhatWaitsForASideIsBounded(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := New(ours, &plain)
+	line := []byte(strings.Repeat("x", 1<<20))
+	sent := 0
+	for ; sent < 2*MaxQueued>>20; sent++ {
+		if c.Send(line[:len(line):len(line)]) != nil {
+			break
+		}
+	}
+	if sent != MaxQueued>>20-1 {
+		t.Errorf("%d MiB were queued, want %d", sent, MaxQueued>>20-1)
+	}
+	_ = c.Finish()
+}
+
+func TestConn_ALineThatIsNoMessageEndsNothingUnlessItIsToldTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		o := plain
+		o.MaxLine = 100
+		var problems []int
+		o.Malformed = func(_ []byte, p *Problem) { problems = append(problems, p.Code) }
+		c := New(ours, &o)
+		go func() {
+			_, _ = io.WriteString(theirs, "{\n\n  \n7\n\"\xff\"\n"+strings.Repeat("x", 200)+"\n")
+			_ = theirs.Close()
+		}()
+		if err := c.Read(); err != io.EOF {
+			t.Errorf("got %v", err)
+		}
+		_ = c.Finish()
+		if got := mustJSON(t, problems); got != `[-32700,-32600,-32700,-32600]` {
+			t.Errorf("got %s", got)
+		}
+
+		ours, theirs = net.Pipe()
+		c = New(ours, &plain)
+		go func() { _, _ = io.WriteString(theirs, "hello\n") }()
+		if err := c.Read(); err == nil || !strings.Contains(err.Error(), "no message") {
+			t.Errorf("got %v", err)
+		}
+		_ = c.Finish()
+	})
+}
+
+func TestConn_WhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := New(ours, &plain)
+		for range 3 {
+			if err := c.Notify("news", map[string]int{"n": 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		finished := make(chan error)
+		go func() { finished <- c.Finish() }()
+		lines := bufio.NewScanner(theirs)
+		for range 3 {
+			if !lines.Scan() || lines.Text() != `{"jsonrpc":"2.0","method":"news","params":{"n":1}}` {
+				t.Errorf("got %s, %v", lines.Text(), lines.Err())
+			}
+		}
+		if err := <-finished; err != nil {
+			t.Error(err)
+		}
+		if c.Notify("late", nil) != ErrClosed {
+			t.Error("something is queued behind the end")
+		}
+	})
+}
+
+func TestConn_AnAnswerOverTheBoundIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := two(t, plain)
+		d.o.Message = func(m *Message) {
+			err := d.Answer(m.ID, strings.Repeat("x", plain.MaxLine))
+			if err == nil {
+				t.Error("it was sent")
+			}
+			if err := d.Fail(m.ID, &Error{Message: err.Error()}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := c.Call(t.Context(), "large", nil); err == nil || !strings.Contains(err.Error(), "over the bound") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package jsonline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+)
+
+// The codes of errors that JSON-RPC itself knows.
+const (
+	CodeParse          = -32700 // a line that is not JSON
+	CodeInvalidRequest = -32600 // JSON, but no message
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)
+
+// MethodCancelled is the notification that a request is not wanted any more.
+const MethodCancelled = "notifications/cancelled"
+
+// A Message is a request, a notification or an answer.
+type Message struct {
+	ID     json.RawMessage // a string or a number, as it was written; nil in a notification
+	Method string          // "" in an answer
+	Params json.RawMessage // nil when there are none
+	Result json.RawMessage // of an answer
+	Error  json.RawMessage // of an answer that is one
+}
+
+// IsRequest reports whether the message wants an answer.
+func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
+
+// An Error is the error object of an answer.
+type Error struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// A Problem is why a line is no message.
+type Problem struct {
+	Code    int
+	ID      json.RawMessage // of what should be one, if it can be read
+	Text    string
+	Foreign bool // an object that does not claim to be JSON-RPC
+}
+
+func (p *Problem) Error() string { return p.Text }
+
+// Decode reads a message. The error is a *Problem.
+func Decode(line []byte) (*Message, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(line, &object); err != nil || object == nil {
+		if wrong := (*json.SyntaxError)(nil); errors.As(err, &wrong) {
+			return nil, &Problem{Code: CodeParse, Text: "not JSON: " + err.Error()}
+		}
+		return nil, &Problem{Code: CodeInvalidRequest, Text: "not a JSON-RPC message: it is no object, and a batch is not taken here"}
+	}
+	m := &Message{Params: object["params"], Result: object["result"], Error: object["error"]}
+	id, hasID := object["id"]
+	isID := IsID(id) && utf8.Valid(id)
+	if isID {
+		m.ID = id
+	}
+	invalid := func(text string) (*Message, error) {
+		return nil, &Problem{Code: CodeInvalidRequest, ID: m.ID, Text: "not a JSON-RPC message: " + text}
+	}
+	version, hasVersion := object["jsonrpc"]
+	method, hasMethod := object["method"]
+	switch {
+	case !hasVersion:
+		return nil, &Problem{Code: CodeInvalidRequest, ID: m.ID, Text: `not a JSON-RPC message: "jsonrpc" must be "2.0"`, Foreign: true}
+	case text(version) != "2.0":
+		return invalid(`"jsonrpc" must be "2.0"`)
+	case !hasMethod && (m.Result != nil || m.Error != nil):
+		return m, nil
+	case text(method) == "":
+		return invalid(`"method" must be a string`)
+	case hasID && !isID:
+		return invalid(`"id" must be a string or a number`)
+	}
+	m.Method = text(method)
+	return m, nil
+}
+
+// text is the string that raw is; "" when it is none.
+func text(raw json.RawMessage) (s string) {
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// IsID reports whether raw, which is JSON, is a string or a number: what an id and
+// a progress token may be.
+func IsID(raw json.RawMessage) bool {
+	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
+}
+
+// Key is what two ids share that are the same: a string however it was written, but
+// no number.
+func Key(id json.RawMessage) string {
+	var s string
+	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
+		return `"` + s
+	}
+	return string(id)
+}
+
+// CancelledKey is the Key of the request that the params of MethodCancelled name; ""
+// when they name none.
+func CancelledKey(params json.RawMessage) string {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil || !IsID(p.ID) {
+		return ""
+	}
+	return Key(p.ID)
+}
+
+// ProgressToken is params._meta.progressToken if that is a string or a number.
+func ProgressToken(params json.RawMessage) json.RawMessage {
+	if !bytes.Contains(params, []byte(`"progressToken"`)) {
+		return nil
+	}
+	var p struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil || !IsID(p.Meta.Token) {
+		return nil
+	}
+	return p.Meta.Token
+}
+
+// ResultLine is the answer to a request, without a newline. result is JSON.
+func ResultLine(id, result json.RawMessage) []byte { return answerLine(id, "result", result) }
+
+// ErrorLine is the answer to a request that failed. A nil id is that of a request whose
+// own could not be read. failure is JSON, an object with code and message.
+func ErrorLine(id, failure json.RawMessage) []byte { return answerLine(id, "error", failure) }
+
+func answerLine(id json.RawMessage, name string, value json.RawMessage) []byte {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	line := make([]byte, 0, len(id)+len(value)+40)
+	line = append(append(line, `{"jsonrpc":"2.0","id":`...), id...)
+	line = append(append(append(line, `,"`...), name...), `":`...)
+	return append(append(line, value...), '}')
+}
+
+// NotificationLine is a notification, without a newline. params nil is none.
+func NotificationLine(method string, params any) ([]byte, error) {
+	return requestLine("", method, params)
+}
+
+// requestLine is a request, or a notification when id is "".
+func requestLine(id, method string, params any) ([]byte, error) {
+	var m struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id,omitempty"`
+		Method  string          `json:"method"`
+		Params  any             `json:"params,omitempty"`
+	}
+	m.Version, m.Method, m.Params = "2.0", method, params
+	if id != "" {
+		m.ID = json.RawMessage(id)
+	}
+	return json.Marshal(m)
+}

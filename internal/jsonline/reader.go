@@ -1,0 +1,106 @@
+package jsonline
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A Reader reads lines of bounded length. It is for one goroutine.
+type Reader struct {
+	in  *bufio.Reader
+	max int
+}
+
+// NewReader reads lines of at most max bytes.
+func NewReader(in io.Reader, max int) *Reader {
+	return &Reader{in: bufio.NewReaderSize(in, 64<<10), max: max}
+}
+
+// A TooLongError is about a line over the bound. It was skipped, and what follows can
+// be read.
+type TooLongError struct {
+	Max int
+	ID  json.RawMessage // of the message, if its beginning or its end shows it
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("a line may have %d bytes: a longer one was skipped", e.Max)
+}
+
+// Next is the next line without its end. What stands at the end of the stream without
+// a newline comes together with the error, such as io.EOF.
+func (r *Reader) Next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if len(line)+len(part) > r.max+1 { // with the newline
+			return nil, r.skip(line, part, err)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimRight(line, "\r\n"), err
+		}
+	}
+}
+
+// maxEnd is how much of the two ends of a line that is too long is looked at, in bytes.
+const maxEnd = 4 << 10
+
+// skip goes to the end of a line of which begin and part are read.
+func (r *Reader) skip(begin, part []byte, err error) error {
+	head := bytes.Clone(begin[:min(len(begin), maxEnd)])
+	head = append(head, part[:min(len(part), maxEnd-len(head))]...)
+	tail := append(bytes.Clone(ending(begin)), ending(part)...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		part, err = r.in.ReadSlice('\n')
+		tail = append(tail, ending(part)...)
+		tail = append(tail[:0], ending(tail)...)
+	}
+	if err != nil {
+		return err
+	}
+	return &TooLongError{Max: r.max, ID: outerID(head, tail)}
+}
+
+func ending(text []byte) []byte { return text[max(0, len(text)-maxEnd):] }
+
+// outerID is the id of a message of which only the two ends are there; nil when they do
+// not show it.
+func outerID(head, tail []byte) json.RawMessage {
+	if id := leadingID(head); id != nil {
+		return id
+	}
+	// The last brace is the message's own: a key right before it is in no string.
+	tail = bytes.TrimSpace(tail)
+	var last struct {
+		ID json.RawMessage `json:"id"`
+	}
+	i := bytes.LastIndex(tail, []byte(`"id"`))
+	if i < 0 || json.Unmarshal(append([]byte{'{'}, tail[i:]...), &last) != nil || !IsID(last.ID) {
+		return nil
+	}
+	return last.ID
+}
+
+// leadingID is the id in the beginning of a message, before whatever is long in it.
+func leadingID(head []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(head))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		key, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil
+		}
+		if key == "id" && IsID(value) {
+			return value
+		}
+	}
+	return nil
+}
