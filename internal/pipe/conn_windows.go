@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// pipeBytes is the room of a pipe in each direction, and as much as is written at
-// once: the kernel keeps the rest of a write in memory that is scarce.
+// pipeBytes is the buffer of a pipe in each direction, and bounds one write: the kernel keeps
+// the rest of a write in scarce memory.
 const pipeBytes = 64 << 10
 
 // A conn is one end of a connection. It cannot be closed in one direction only.
@@ -37,7 +37,7 @@ func (c *conn) SetReadDeadline(t time.Time) error  { return c.file.SetReadDeadli
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.file.SetWriteDeadline(t) }
 func (c *conn) Close() error                       { return c.file.Close() }
 
-// gone reports whether err says that the other end is closed.
+// gone reports whether err means that the other end is closed.
 func gone(err error) bool {
 	return errors.Is(err, windows.ERROR_BROKEN_PIPE) || errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_PIPE_NOT_CONNECTED)
 }

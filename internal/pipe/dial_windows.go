@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// busyPause is how long a client waits before it knocks again where nobody opens.
-// Listeners have one instance of a pipe ready, and the next within microseconds.
+// busyPause is the pause between two tries to connect. Listeners have one instance of a pipe
+// ready, and the next within microseconds.
 const busyPause = 10 * time.Millisecond
 
-// Dial connects to the pipe of that name, for as long as ctx if its listener is busy.
-// A pipe of somebody else's is refused before a byte is written to it. Errors are
-// *os.PathError; [os.ErrNotExist] when there is no such pipe.
+// Dial connects to the pipe of that name. If its listener is busy, it tries until ctx ends. It
+// refuses a pipe of another user before it writes a byte. Errors are *os.PathError;
+// [os.ErrNotExist] when there is no such pipe.
 func Dial(ctx context.Context, name string) (net.Conn, error) {
 	for {
 		c, err := open(name)
@@ -54,7 +54,7 @@ func open(name string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whoever listens cannot act as this user: of that it learns nothing.
+	// The listener cannot impersonate this user, nor identify them.
 	h, err := windows.CreateFile(name16, windows.GENERIC_READ|windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_OVERLAPPED|windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS, 0)
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
@@ -70,9 +70,9 @@ func open(name string) (*conn, error) {
 	return newConn(h, name), nil
 }
 
-// owned refuses a pipe that this user has not made: anybody may take a name that is
-// free. Only administrators can make somebody else the owner of a thing, and they
-// could look into this process as well.
+// owned refuses a pipe that this user has not made, because any user may take a free name.
+// Only administrators can give an object to another owner, and they could read this process
+// as well.
 func owned(h windows.Handle) error {
 	d, err := windows.GetSecurityInfo(h, windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package pipe is what a daemon and its clients speak over on Windows: a named pipe
-// that belongs to one user. It knows bytes and nothing of what they say. On other
-// systems, where there are unix sockets, it is empty.
+// Package pipe connects a daemon and its clients on Windows, by a named pipe that belongs to
+// one user. It carries bytes and knows nothing of their meaning. On other systems, which have
+// Unix sockets, it is empty.
 package pipe

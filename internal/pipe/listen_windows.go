@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// takenTime bounds the look whether somebody serves a pipe that is there. One that
-// is about to end keeps the name until its clients have seen that.
+// takenTime bounds the check whether an existing pipe is served. A server that is ending keeps
+// the name until its clients have noticed.
 const takenTime = 2 * time.Second
 
-// A ServedError says that another process of this user's listens at a pipe.
+// A ServedError means that another process of this user listens at a pipe.
 type ServedError struct {
 	Name string
-	PID  uint32 // its process; 0 when it takes nobody and cannot be asked
+	PID  uint32 // its process; 0 when it does not answer
 }
 
 func (e *ServedError) Error() string {
@@ -31,8 +31,8 @@ func (e *ServedError) Error() string {
 	return fmt.Sprintf("the process %d listens at %s already", e.PID, e.Name)
 }
 
-// A Listener accepts connections at a pipe, of this user's processes on this machine
-// only: the kernel lets nobody else in. It is safe for concurrent use.
+// A Listener accepts connections at a pipe, only from this user's processes on this machine:
+// the kernel refuses all others. It is safe for concurrent use.
 type Listener struct {
 	name  string
 	owner *windows.SECURITY_DESCRIPTOR
@@ -45,9 +45,9 @@ type Listener struct {
 	next    windows.Handle     // guarded by mu: the instance for the next client; 0 when closed
 }
 
-// Listen makes the pipe of that name. It never shares one with another process: if
-// one of this user's has it, the error is a *ServedError, after 2 s if that one
-// takes nobody.
+// Listen makes the pipe of that name. It never shares one with another process: if a process
+// of this user has it, the error is a *ServedError, after 2 s if that process accepts no
+// client.
 func Listen(name string) (*Listener, error) {
 	if err := check(name); err != nil {
 		return nil, fmt.Errorf("cannot listen at %s: %w", name, err)
@@ -76,8 +76,8 @@ func (l *Listener) prepare() (err error) {
 	return nil
 }
 
-// ownersOnly lets nobody but this user use a thing, and has it be theirs even if an
-// administrator makes it, whose things are otherwise all administrators'.
+// ownersOnly allows access to this user only, and makes the user the owner. Otherwise all
+// administrators would own an object that one of them makes.
 func ownersOnly() (*windows.SECURITY_DESCRIPTOR, error) {
 	user, err := self()
 	if err != nil {
@@ -86,7 +86,7 @@ func ownersOnly() (*windows.SECURITY_DESCRIPTOR, error) {
 	return windows.SecurityDescriptorFromString(fmt.Sprintf("O:%sD:P(A;;GA;;;%s)", user, user))
 }
 
-// claim makes the first instance, or finds out who has.
+// claim makes the first instance, or finds the process that has it.
 func (l *Listener) claim() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), takenTime)
 	defer cancel()
@@ -159,7 +159,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err := l.connectLocked(); err != nil {
 		return nil, err
 	}
-	// One instance is ours at all times, so that nobody else can take the name.
+	// We always keep one instance, so that no other process can take the name.
 	another, err := l.instance(windows.FILE_OPEN)
 	if err != nil {
 		_ = windows.DisconnectNamedPipe(l.next)
@@ -181,7 +181,7 @@ func (l *Listener) connectLocked() error {
 		switch {
 		case err == nil, errors.Is(err, windows.ERROR_PIPE_CONNECTED):
 			return nil
-		case gone(err): // somebody came and went
+		case gone(err): // a client connected and left again
 			_ = windows.DisconnectNamedPipe(l.next)
 		case errors.Is(err, net.ErrClosed):
 			return err
@@ -206,8 +206,7 @@ func (l *Listener) awaitLocked() error {
 	return net.ErrClosed
 }
 
-// Close ends Accept and gives the name back. Connections stay, and with them the
-// name, which another Listen waits for.
+// Close ends Accept. Connections stay, and keep the name; another Listen waits for it.
 func (l *Listener) Close() error {
 	l.closing.Do(func() {
 		_ = windows.SetEvent(l.stop)

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// prefix is what a pipe of this machine is called by. One of another machine would
-// be handed the user's credentials.
+// prefix begins the names of pipes of this machine. A pipe of another machine would get the
+// user's credentials.
 const prefix = `\\.\pipe\`
 
-// maxName is what the system takes, prefix included.
+// maxName is the system's limit, including the prefix.
 const maxName = 256
 
-// Default returns the name of the pipe of this user's daemon, whatever session of the
-// desktop they are in.
+// Default returns the name of the pipe of this user's daemon, the same in all sessions of the
+// desktop.
 func Default() string {
 	user, err := self()
 	if err != nil {
@@ -24,7 +24,7 @@ func Default() string {
 	return prefix + "turnstone-" + user.String()
 }
 
-// check refuses what is no name of a pipe.
+// check refuses names that no pipe can have.
 func check(name string) error {
 	rest, ok := strings.CutPrefix(name, prefix)
 	if !ok || rest == "" || len(name) > maxName || strings.ContainsAny(rest, "\\\x00") {

@@ -1,6 +1,6 @@
-// Package askpage asks the user of this machine for an answer on a page of their
-// browser, past the program that asked: the only way for a secret that neither a
-// model nor its client is to have.
+// Package askpage asks the user of this machine for an answer on a page in their browser,
+// bypassing the program that asked. That is the only way to a secret that neither a model nor
+// its client must have.
 //
 //	var pages askpage.Pages
 //	defer pages.Close()
@@ -26,41 +26,41 @@ import (
 )
 
 const (
-	// maxAnswer bounds what a page takes, in bytes.
+	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64 << 10
 
-	// maxPages bounds the pages that are open; the oldest goes for one more.
+	// maxPages bounds the open pages; beyond it the oldest is closed.
 	maxPages = 64
 
 	// pageBound bounds one request to a page.
 	pageBound = 10 * time.Second
 )
 
-// ErrOver is what Page.Answer returns when nobody wants the answer any more.
+// ErrOver is returned by Page.Answer when the answer is no longer wanted.
 var ErrOver = errors.New("askpage: the question is over")
 
 var errClosed = errors.New("askpage: closed")
 
-// BrowserHere reports whether a browser of the user can be expected on this
-// machine: then a secret can be typed into a page of ours, and the client never has it.
+// BrowserHere reports whether the user probably has a browser on this machine. Then a secret
+// can be typed into our page, and the client never gets it.
 func BrowserHere() bool {
 	return os.Getenv("SSH_CONNECTION") == "" && screenHere()
 }
 
 // A Page asks a person for one answer.
 type Page struct {
-	About  string // who asks for what, without a full stop
+	About  string // the program and its question, without a full stop
 	Prompt string
-	Secret bool // not to be seen while it is typed
+	Secret bool // not shown while it is typed
 
 	// Answer takes the answer, 64 KiB at most, in a goroutine of the page's. It is
 	// called once. The person sees its error.
 	Answer func(ctx context.Context, text string) error
 }
 
-// Pages serves pages on the loopback interface, each under an address that cannot
-// be guessed and that is good for one answer. The zero value listens when the
-// first one is opened. It is safe for concurrent use.
+// Pages serves pages on the loopback interface, each at an address that cannot be guessed and
+// is valid for one answer. The zero value listens when the first page is opened. It is safe
+// for concurrent use.
 type Pages struct {
 	serving sync.WaitGroup
 
@@ -72,8 +72,8 @@ type Pages struct {
 	closed bool             // guarded by mu
 }
 
-// Add opens a page and returns its address and how to close it. 64 are open at the
-// most: the oldest goes for one more.
+// Add opens a page and returns its address and a function that closes it. At most 64 are open;
+// beyond that the oldest is closed.
 func (p *Pages) Add(about *Page) (address string, remove func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +129,8 @@ func (p *Pages) Close() {
 	p.serving.Wait()
 }
 
-// guard refuses what was meant for another host, as a page of elsewhere whose name
-// was made to point here sends it, and has browsers keep nothing.
+// guard refuses requests for another host, as a foreign page sends whose name was made to point
+// here, and tells browsers to store nothing.
 func (p *Pages) guard(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != host {

@@ -14,8 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// attach lets a person see what happened in a session of the daemon's, and take
-// part in it.
+// attach lets a person watch a session of the daemon and take part in it.
 func attach(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
@@ -78,8 +77,8 @@ func attach(f *flag.FlagSet) action {
 
 }
 
-// attached is a session of the daemon's, for the terminal: what others wrote into it
-// is cleaned of what would reach beyond the text.
+// attached is a session of the daemon for the terminal. Text of others is cleaned of
+// everything that would act on the terminal.
 type attached struct {
 	*client.Session
 }
@@ -95,14 +94,14 @@ func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 	}
 }
 
-// Info returns the session's, for a terminal.
+// Info returns the session's info in a form for a terminal.
 func (a attached) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
 	i.Prompt, i.Wait = plainText(i.Prompt), plainWait(i.Wait)
 	return i, err
 }
 
-// plainWait returns a wait that a terminal may be shown.
+// plainWait returns a wait with clean texts.
 func plainWait(w *session.Wait) *session.Wait {
 	if w == nil {
 		return nil

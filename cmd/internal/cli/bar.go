@@ -15,13 +15,13 @@ const (
 	barCells = 20
 	barBeat  = 250 * time.Millisecond
 
-	// barLimit is how long the bar stands without news: what it is about may have
-	// ended without a word.
+	// barLimit bounds how long the bar is shown without news, because its job may have
+	// ended without any.
 	barLimit = 30 * time.Second
 )
 
-// A bar shows on a terminal how far something is, in one line that is gone in the
-// end. On anything but a terminal it shows nothing. It is safe for concurrent use.
+// A bar shows progress on a terminal, in one line that is removed at the end. On anything
+// but a terminal it shows nothing. It is safe for concurrent use.
 type bar struct {
 	out   *os.File // nil: it shows nothing
 	title string
@@ -32,11 +32,11 @@ type bar struct {
 	mu          sync.Mutex
 	done, total int64     // guarded by mu
 	message     string    // guarded by mu
-	news        time.Time // guarded by mu: when there last were any; zero: nothing to show
+	news        time.Time // guarded by mu: the time of the last news; zero: nothing to show
 	shown       bool      // guarded by mu: there is a line to be removed
 }
 
-// newBar has one goroutine, until close.
+// newBar starts one goroutine, which ends with close.
 func newBar(w io.Writer, title string) *bar {
 	b := &bar{title: title, begun: time.Now(), stop: make(chan struct{})}
 	f, ok := w.(*os.File)
@@ -59,7 +59,7 @@ func newBar(w io.Writer, title string) *bar {
 	return b
 }
 
-// show is the news; total is 0 while it is not known.
+// show reports news; total is 0 while it is unknown.
 func (b *bar) show(done, total int64, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +102,7 @@ func (b *bar) draw() {
 	b.shown = true
 }
 
-// barLine returns what a bar shows, in at most width characters.
+// barLine returns the line of a bar, in at most width characters.
 func barLine(title string, done, total int64, message string, since time.Duration, width int) string {
 	line := title
 	if total > 0 {

@@ -8,15 +8,14 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A cleaner takes out of text that others made what acts on a terminal or deceives who
-// looks at it: control sequences, but for colours and the like (SGR), control
-// characters, but for those that stay on their line, and characters that nobody sees
-// or that turn the direction of others. The zero value is ready to use; text may come
-// in pieces of any size.
+// A cleaner removes from foreign text everything that acts on a terminal or deceives its
+// reader: control sequences except colours and the like (SGR), control characters except
+// those that stay on their line, invisible characters, and those that change the direction
+// of text. The zero value is ready to use; text may come in pieces of any size.
 type cleaner struct {
 	bare bool // without colours
 	in   cleanState
-	csi  []byte // of a control sequence: what came behind its introducer
+	csi  []byte // the bytes of a control sequence after its introducer
 	part []byte // of a character that is not complete
 }
 
@@ -29,10 +28,10 @@ const (
 	inString              // behind OSC, DCS and the like, up to ST, BEL or the end of the line
 )
 
-// maxSequence bounds a control sequence; what is longer is none.
+// maxSequence bounds a control sequence; longer ones are text.
 const maxSequence = 64
 
-// clean returns the next piece without what has to go.
+// clean returns the next piece of text, cleaned.
 func (c *cleaner) clean(b []byte) []byte {
 	if len(c.part) > 0 {
 		b = append(c.part, b...)
@@ -90,7 +89,7 @@ func (c *cleaner) rune(out []byte, r rune) []byte {
 			}
 			return out
 		}
-		c.in = inText // it is broken off
+		c.in = inText // the sequence is broken off
 	case c.in == inString:
 		if r == '\a' || r == 0x9c || r == '\n' {
 			c.in = inText
@@ -106,8 +105,8 @@ func (c *cleaner) rune(out []byte, r rune) []byte {
 	return out
 }
 
-// isHarmless reports whether a character only stands where it is. Those that join
-// others belong to scripts and emoji.
+// isHarmless reports whether a character has no effect beyond its place. Characters that
+// join others belong to scripts and emoji.
 func isHarmless(r rune) bool {
 	switch r {
 	case '\n', '\t', '\r', '\b', '\u200c', '\u200d':
@@ -116,10 +115,10 @@ func isHarmless(r rune) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
-// plainText returns a whole text without what has to go.
+// plainText returns a whole text, cleaned.
 func plainText(s string) string { return string(new(cleaner).clean([]byte(s))) }
 
-// plainLine returns a name or a prompt: one line, without colours either.
+// plainLine returns a name or a prompt, cleaned: one line, also without colours.
 func plainLine(s string) string {
 	c := cleaner{bare: true}
 	return strings.Map(func(r rune) rune {
@@ -130,7 +129,7 @@ func plainLine(s string) string {
 	}, string(c.clean([]byte(s))))
 }
 
-// event returns an event whose text a terminal may be shown.
+// event returns an event with clean text.
 func (c *cleaner) event(e timeline.Event) timeline.Event {
 	switch b := e.Body.(type) {
 	case timeline.Text:

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Exit statuses of the command's own.
+// Exit statuses of the command itself.
 const (
 	statusDone   = 0
 	statusFailed = 1
@@ -23,7 +23,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// A usageError says what is wrong with the command line.
+// A usageError describes a mistake in the command line.
 type usageError struct{ message string }
 
 func (e *usageError) Error() string { return e.message }
@@ -69,7 +69,7 @@ func dispatch(s streams, args []string) int {
 	return status
 }
 
-// commandNamed finds a command by its word.
+// commandNamed finds a command by its name.
 func commandNamed(name string) (command, bool) {
 	all := commands()[1:]
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
@@ -79,13 +79,13 @@ func commandNamed(name string) (command, bool) {
 	return all[i], true
 }
 
-// oneLine returns an error's text without what repeats the program's name.
+// oneLine returns an error's text without a repetition of the program's name.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// newFlags returns a flag set that says nothing by itself.
+// newFlags returns a flag set that prints nothing by itself.
 func newFlags(name string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -93,7 +93,7 @@ func newFlags(name string) *flag.FlagSet {
 	return f
 }
 
-// parse parses args, and makes an error the user's.
+// parse parses args and returns mistakes as a usageError.
 func parse(f *flag.FlagSet, args []string) error {
 	err := f.Parse(args)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -106,7 +106,7 @@ func parse(f *flag.FlagSet, args []string) error {
 	return misuse("%s (see repl help%s)", inOurWords(f, err), strings.TrimSuffix(" "+command, " "))
 }
 
-// habits are options of python and R that people type here, and what does it.
+// habits are options of python and R that people type out of habit, with their equivalent.
 var habits = map[string]string{
 	"c": "code is given with -e",
 	"m": `a module is run by -e 'import runpy; runpy.run_module("NAME", run_name="__main__")'`,
@@ -115,7 +115,7 @@ var habits = map[string]string{
 	"f": "a file is given by its name alone",
 }
 
-// inOurWords returns what package flag says of a command line, as this program says it.
+// inOurWords rewords an error of package flag.
 func inOurWords(f *flag.FlagSet, err error) string {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
@@ -144,7 +144,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// parseAnywhere parses flags before and behind the words between them.
+// parseAnywhere parses flags in any position and returns the other words.
 func parseAnywhere(f *flag.FlagSet, args []string) (words []string, err error) {
 	for {
 		if err := parse(f, args); err != nil {
@@ -157,7 +157,7 @@ func parseAnywhere(f *flag.FlagSet, args []string) (words []string, err error) {
 	}
 }
 
-// nothingAfter refuses arguments where none are wanted.
+// nothingAfter refuses arguments after the flags.
 func nothingAfter(f *flag.FlagSet) error {
 	if f.NArg() > 0 {
 		return misuse("%s takes no argument %q", f.Name(), f.Arg(0))
@@ -165,7 +165,7 @@ func nothingAfter(f *flag.FlagSet) error {
 	return nil
 }
 
-// nearest returns the name that is most like a misspelled one; "" when none is.
+// nearest returns the name most similar to a misspelled one; "" when none is.
 func nearest(name string, names []string) string {
 	best, least := "", 3 // more than two slips are another word
 	for _, n := range names {

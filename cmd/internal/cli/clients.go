@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// listClients shows who is connected to the daemon, and what they do there.
+// listClients shows the clients of the daemon and their sessions.
 func listClients(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
@@ -54,7 +54,7 @@ func listClients(f *flag.FlagSet) action {
 
 }
 
-// attachments says what a client has to do with sessions.
+// attachments describes how a client uses sessions.
 func attachments(a client.Attached) string {
 	var all []string
 	for _, one := range a.Sessions {
@@ -79,7 +79,7 @@ func attachments(a client.Attached) string {
 	return strings.Join(all, "; ")
 }
 
-// detachClient ends somebody else's connection.
+// detachClient ends the connection of another client.
 func detachClient(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	keyboard := r.flags.String("keyboard", "", "`SESSION` whoever has the keyboard of that session, in place of CLIENT")
@@ -118,7 +118,7 @@ func detachClient(f *flag.FlagSet) action {
 
 }
 
-// waitFor waits until a session has nothing to do.
+// waitFor waits until a session is idle.
 func waitFor(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after so long; 0 waits as long as it takes")
@@ -163,8 +163,8 @@ func waitFor(f *flag.FlagSet) action {
 
 }
 
-// lingering says whether what a person started may outlive their last login, in the
-// words of systemd's loginctl. known is false where nobody can tell.
+// lingering reports whether a user's programs may outlive the last login, as systemd's
+// loginctl says. known is false where that cannot be found out.
 func lingering(ctx context.Context, uid string) (on, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, lingerTime)
 	defer cancel()
@@ -176,5 +176,5 @@ func lingering(ctx context.Context, uid string) (on, known bool) {
 // lingerTime bounds asking loginctl.
 const lingerTime = 5 * time.Second
 
-// notLingering is what becomes of sessions without it.
+// notLingering says what happens to sessions without lingering.
 const notLingering = "systemd ends your services, repl serve among them, at your last logout; loginctl enable-linger keeps them"

@@ -19,11 +19,11 @@ var completionScripts embed.FS
 // shellNames returns the shells that repl completion is for.
 func shellNames() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
-// completionTime bounds asking the daemon for names: somebody waits for a key.
+// completionTime bounds asking the daemon for names, because a person waits.
 const completionTime = time.Second
 
-// completion prints the script with which a shell completes this command. The scripts
-// know nothing: they ask repl completion words.
+// completion prints the script with which a shell completes this command. The scripts know
+// no words themselves: they ask repl completion words.
 func completion(f *flag.FlagSet) action {
 	word := f.String("word", "", "`TEXT` for the scripts: what stands before the cursor, with \"words\" and the words before that")
 	return func(s streams, args []string) (int, error) {
@@ -51,11 +51,11 @@ func completion(f *flag.FlagSet) action {
 	}
 }
 
-// An offer is what a word may become. The words :files and :dirs are all of these
-// that the shell finds.
+// An offer is a completion of a word. The words :files and :dirs stand for all those that
+// the shell finds.
 type offer struct{ word, says string }
 
-// complete returns what can stand for a word behind those before it.
+// complete returns the completions of a word after the words before it.
 func complete(before []string, word string) []offer {
 	c, first := commands()[0], len(before) == 0
 	if !first {
@@ -117,7 +117,7 @@ func newLine(c command, before []string) *line {
 			l.take(l.pending, word)
 			l.pending = nil
 		case l.only || !strings.HasPrefix(word, "-") || word == "-":
-			// What is behind a program is the program's.
+			// Words after a program belong to the program.
 			l.given++
 			l.only = l.only || l.passes(l.argument(l.given-1))
 		case word == "--":
@@ -149,12 +149,12 @@ func (l *line) option(name string) *option {
 	return nil
 }
 
-// passes reports whether a program stands there, with arguments of its own.
+// passes reports whether a placeholder is a program with arguments of its own.
 func (l *line) passes(placeholder string) bool {
 	return strings.Contains(l.command.args, placeholder+" [ARG ...]")
 }
 
-// next returns the placeholder of the argument that comes next; "" for none.
+// next returns the placeholder of the next argument; "" for none.
 func (l *line) next() string { return l.argument(l.given) }
 
 func (l *line) argument(at int) string {
@@ -168,7 +168,7 @@ func (l *line) argument(at int) string {
 	return ""
 }
 
-// values returns what can stand for a placeholder: words in lower case are themselves.
+// values returns the values of a placeholder: words in lower case stand for themselves.
 func (l *line) values(placeholder string) []offer {
 	var found []offer
 	switch placeholder {
@@ -194,7 +194,7 @@ func (l *line) values(placeholder string) []offer {
 	return found
 }
 
-// sessions returns the daemon's, if one answers soon.
+// sessions returns the sessions of the daemon, if it answers soon.
 func (l *line) sessions() []offer {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-// stopLimit bounds the wait for a daemon that was told to stop. Its sessions end
-// within their grace, all at once.
+// stopLimit bounds the wait for a daemon that was told to stop. All its sessions end at
+// once, within their grace.
 const stopLimit = 30 * time.Second
 
 // ctl sends a line to the daemon's control plane and prints the answer.
@@ -57,7 +57,7 @@ func ctl(f *flag.FlagSet) action {
 			return statusFailed, errors.New(reply.Error)
 		}
 		if given[0] == "stop" {
-			// The daemon hangs up last: then its sessions are gone, and another can start.
+			// The daemon hangs up last. Then its sessions are gone, and another can start.
 			_ = conn.SetDeadline(time.Now().Add(stopLimit))
 			if _, err := answers.ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
 				return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
@@ -79,7 +79,7 @@ func ctl(f *flag.FlagSet) action {
 
 }
 
-// daemonStatus is what the control plane says of the daemon.
+// daemonStatus is the status of the daemon, from its control plane.
 type daemonStatus struct {
 	client.Info
 	IdleMS int64 `json:"idle_ms"`

@@ -17,10 +17,10 @@ import (
 // statusUnreachable is the exit status when no daemon answers.
 const statusUnreachable = 3
 
-// socketWords are those of --socket, wherever it is.
+// socketWords describe --socket for all commands.
 const socketWords = "`PATH` where the daemon listens; REPL_SOCKET without it, else turnstone/daemon.sock in XDG_RUNTIME_DIR"
 
-// A daemonCommand is what the commands that speak with a daemon have in common.
+// A daemonCommand has the parts that all commands for a daemon share.
 type daemonCommand struct {
 	flags  *flag.FlagSet
 	socket string
@@ -34,8 +34,7 @@ func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 	return r
 }
 
-// parse parses flags before and behind the arguments, of which there must be as
-// many as there are names.
+// parse parses flags in any position and returns the arguments, one for each name.
 func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) {
 	given, err := parseAnywhere(r.flags, args)
 	switch {
@@ -52,7 +51,7 @@ func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) 
 	return given, nil
 }
 
-// use connects and calls do with a context that ends with the signals.
+// use connects and calls do with a context that ends with a signal.
 func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
@@ -71,11 +70,11 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	return status, err
 }
 
-// commandAuthor returns how a command's turns are recorded: it may be run by a script
-// while the person that it belongs to looks on.
+// commandAuthor returns the author of a command's turns. It differs from the person's own,
+// because a script may run the command while the person watches.
 func commandAuthor(command string) string { return author() + " (" + command + ")" }
 
-// author returns how this person's turns are recorded.
+// author returns the author of this person's turns.
 func author() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// startDetached starts this program anew as a process that goes on when this one
-// ends: in a session of its own, which neither the terminal's end nor the group's
-// reaches. Nothing holds on to it here: confined is false.
+// startDetached starts this program again as a process that outlives this one. It has a
+// session of its own, so neither the end of the terminal nor signals to the group reach
+// it. confined is always false on Unix.
 func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, confined bool, err error) {
 	cmd = exec.Command(self, args...)
 	cmd.Dir = "/"
@@ -20,7 +20,7 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	return cmd, false, cmd.Start()
 }
 
-// transientFile makes a file that is gone once nobody has it open.
+// transientFile makes a file that is removed when the last program closes it.
 func transientFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "repl-serve-*.log")
 	if err != nil {
@@ -29,5 +29,5 @@ func transientFile() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// wholeSocket names a socket for a process that works in another directory.
+// wholeSocket names a socket for a process in another directory.
 func wholeSocket(path string) (string, error) { return filepath.Abs(path) }

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// startDetached starts this program anew as a process that goes on when this one
-// ends. It has a console of its own that nobody sees: this one's keys and end do not
-// reach it, and what it starts opens no window, as it would without a console. It
-// leaves the job that this process may be in; confined says that it may not, and
-// ends when that job does. It inherits the log and nothing else.
+// startDetached starts this program again as a process that outlives this one. It has a
+// hidden console of its own: keys and the end of this one do not reach it, and its children
+// open no window, as they would without a console. It leaves the job that this process may
+// be in; confined means that it may not leave, and ends with that job. It inherits only the
+// log.
 func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, confined bool, err error) {
 	windir, err := windows.GetSystemWindowsDirectory()
 	if err != nil {
@@ -36,12 +36,12 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	return cmd, confined, err
 }
 
-// transientFile makes a file that is gone once nobody has it open.
+// transientFile makes a file that is removed when the last program closes it.
 func transientFile() (*os.File, error) {
 	name := fmt.Sprintf("repl-serve-%d-%d.log", os.Getpid(), time.Now().UnixNano())
 	return os.OpenFile(filepath.Join(os.TempDir(), name), os.O_RDWR|os.O_CREATE|os.O_EXCL|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600)
 }
 
-// wholeSocket names a socket for a process that works in another directory: a pipe is
-// in none.
+// wholeSocket names a socket for a process in another directory. The name of a pipe does
+// not depend on one.
 func wholeSocket(name string) (string, error) { return name, nil }

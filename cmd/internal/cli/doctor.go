@@ -16,7 +16,7 @@ import (
 // probeTime bounds each thing that doctor tries.
 const probeTime = 10 * time.Second
 
-// A diagnosis is what doctor finds out.
+// A diagnosis has the results of doctor.
 type diagnosis struct {
 	Version   string         `json:"version"`
 	Build     string         `json:"build"`
@@ -34,15 +34,15 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// A fact is something that the system offers or not.
+// A fact is something that the system offers or does not offer.
 type fact struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Detail    string `json:"detail"`
 }
 
-// doctor says which runtimes are used and why, tries what matters with them, and
-// looks at the clients and the system around.
+// doctor shows which runtimes are used and why, tests them, and examines the clients and
+// the system.
 func doctor(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
@@ -97,12 +97,12 @@ func doctor(f *flag.FlagSet) action {
 
 }
 
-// languages returns those that are chosen, and all when none is.
+// languages returns the chosen languages, or all if none is chosen.
 func (c choice) languages() (asked []language, named bool, err error) {
 	if c.lang != "" {
 		l, err := languageNamed(c.lang)
 		if err == nil {
-			err = c.settleExecutable(l)
+			err = c.checkExecutable(l)
 		}
 		return []language{l}, true, err
 	}
@@ -117,8 +117,8 @@ func (c choice) languages() (asked []language, named bool, err error) {
 	return languages(), false, nil
 }
 
-// faults tells whether something does not work that should. A language that nobody
-// asked for may be missing, if there is another.
+// faults reports whether something that should work does not. A language that was not
+// named may be missing, if there is another.
 func (d *diagnosis) faults(named bool) bool {
 	failed := func(p finding) bool { return !p.OK }
 	missing := 0
@@ -134,7 +134,7 @@ func (d *diagnosis) faults(named bool) bool {
 		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Clients, clientReport.faulty)
 }
 
-// A page is text that is put together line by line.
+// A page is text that is built line by line.
 type page struct{ strings.Builder }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
@@ -179,7 +179,7 @@ func (d *diagnosis) print(w io.Writer) error {
 	return err
 }
 
-// examineLogout says what outlives this user's last login.
+// examineLogout finds out whether programs outlive this user's last login.
 func examineLogout(ctx context.Context) *fact {
 	on, known := lingering(ctx, strconv.Itoa(os.Getuid()))
 	if !known {

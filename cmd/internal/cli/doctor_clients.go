@@ -11,11 +11,11 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 )
 
-// A clientReport is what a client's configuration says about this program.
+// A clientReport describes how a client's configuration uses this program.
 type clientReport struct {
 	Client string `json:"client"`
 	title  string
-	Found  string       `json:"found,omitempty"` // by what; "" when it is not on this machine
+	Found  string       `json:"found,omitempty"` // how it was found; "" when it is not on this machine
 	Files  []clientFile `json:"files,omitempty"`
 }
 
@@ -32,7 +32,7 @@ type clientEntry struct {
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
 	OK      bool     `json:"ok"`
-	Detail  string   `json:"detail"` // what the command is
+	Detail  string   `json:"detail"` // describes the command
 	Notes   []string `json:"notes,omitempty"`
 }
 
@@ -80,7 +80,7 @@ func examineClients(ctx context.Context) []clientReport {
 	return reports
 }
 
-// versionTime bounds another version of this program that is asked which it is.
+// versionTime bounds asking another version of this program for its version.
 const versionTime = 2 * time.Second
 
 func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntry {
@@ -95,8 +95,8 @@ func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntr
 	return r
 }
 
-// examineCommand says what a command is, against this program. One that is not
-// trusted is not run: a project's file is written by whoever wrote the project.
+// examineCommand compares a command with this program. It does not run an untrusted one: the
+// author of a project writes the project's file.
 func examineCommand(ctx context.Context, command string, trusted bool) (detail string, ok bool) {
 	path, err := exec.LookPath(command)
 	if err != nil {

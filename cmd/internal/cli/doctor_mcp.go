@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// examineMCP starts our server as a client does, once for each era of the protocol,
-// and runs code through it. given are the arguments a client would be told.
+// examineMCP starts our server as a client does, once for each era of the protocol, and runs
+// code through it. given are the arguments that a client would use.
 func examineMCP(ctx context.Context, lang string, given []string) []finding {
 	if !slices.Contains(given, "--lang") {
 		given = append(slices.Clone(given), "--lang", lang)
@@ -52,7 +52,7 @@ type mcpProbe struct {
 	meta map[string]any
 }
 
-// A duplex stream is a server's standard output and input.
+// A duplex joins a server's standard output and input.
 type duplex struct {
 	io.ReadCloser
 	in io.WriteCloser
@@ -60,13 +60,13 @@ type duplex struct {
 
 func (d duplex) Write(text []byte) (int, error) { return d.in.Write(text) }
 
-// Close ends the server's input alone: what it still says is read.
+// Close ends only the server's input; its remaining output is still read.
 func (d duplex) Close() error { return d.in.Close() }
 
-// mcpMaxLine bounds what the server may say in one line: a picture at the most.
+// mcpMaxLine bounds a line from the server, which may hold a picture.
 const mcpMaxLine = 16 << 20
 
-// mcpCalls is how many calls make the median.
+// mcpCalls is the number of calls for the median.
 const mcpCalls = 11
 
 func probeMCP(ctx context.Context, args []string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
@@ -87,7 +87,7 @@ func probeMCP(ctx context.Context, args []string, meta map[string]any, open func
 	}
 	var complaints strings.Builder
 	server.Stderr = &complaints
-	server.Cancel = in.Close // its end of input is the end of everything it started
+	server.Cancel = in.Close // end of input ends the server and everything it started
 	server.WaitDelay = 2 * time.Second
 	began := time.Now()
 	if err := server.Start(); err != nil {
@@ -97,7 +97,7 @@ func probeMCP(ctx context.Context, args []string, meta map[string]any, open func
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = conn.Read() // a call says why
+		_ = conn.Read() // calls return the error
 	}()
 	p := &mcpProbe{conn: conn, ctx: ctx, meta: meta}
 	detail, err = p.examine(began, open)
@@ -155,7 +155,7 @@ func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string,
 		len(list.Tools), milliseconds(started), milliseconds(first), milliseconds(took[len(took)/2]), mcpCalls), nil
 }
 
-// isTwo reports whether a reply says 2, and what is beside it in brackets only.
+// isTwo reports whether a reply is 2, apart from text in brackets.
 func isTwo(text string) bool {
 	two := false
 	for line := range strings.Lines(text) {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A checkup is what doctor finds out about one language.
+// A checkup has the results of doctor for one language.
 type checkup struct {
 	Language   string `json:"language"`
 	display    string
@@ -25,7 +25,7 @@ type checkup struct {
 	Missing    string      `json:"missing,omitempty"` // why there is none
 	Candidates []candidate `json:"candidates"`
 	Probes     []finding   `json:"probes"`
-	Notices    []string    `json:"notices,omitempty"` // what the session itself had to say
+	Notices    []string    `json:"notices,omitempty"` // notices of the session
 }
 
 // A candidate is one place where the runtime was looked for.
@@ -151,8 +151,8 @@ func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
 	return fmt.Sprintf("ready after %s", milliseconds(time.Since(began))), nil
 }
 
-// deathOf returns how the runtime ended, with what it said last: a loader, for one,
-// names the library that it misses.
+// deathOf returns how the runtime ended, with its last output: a loader, for instance,
+// names the library that is missing.
 func deathOf(reply session.Reply) string {
 	end := terminal.LastEnd(reply)
 	said := ""
@@ -167,10 +167,10 @@ func deathOf(reply session.Reply) string {
 	return fmt.Sprintf("%s (it said: %s)", end.Reason, said[max(0, len(said)-maxSaid):])
 }
 
-// maxSaid bounds the words of a runtime that does not start, in bytes: the last count.
+// maxSaid bounds the output of a runtime that does not start, in bytes; the end is kept.
 const maxSaid = 300
 
-// turns measures short ones.
+// turns measures short turns.
 func (p patient) turns(ctx context.Context) (string, error) {
 	var took []time.Duration
 	for range 21 {
@@ -200,7 +200,7 @@ func (p patient) question(ctx context.Context) (string, error) {
 	return p.answer(ctx, reply, "the answer")
 }
 
-// answer answers what reply asks, and looks for the answer in the output.
+// answer answers the wait in reply, and looks for the answer in the output.
 func (p patient) answer(ctx context.Context, reply session.Reply, text string) (string, error) {
 	if reply.Wait == nil {
 		return "", errors.New("no question was seen")
@@ -210,7 +210,7 @@ func (p patient) answer(ctx context.Context, reply session.Reply, text string) (
 		return "", err
 	}
 	reply, err = p.session.Wait(ctx, t, &session.WaitOptions{After: reply.Next})
-	if err != nil || reply.Outcome != "ok" {
+	if err != nil || reply.Outcome != timeline.OutcomeOK {
 		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
 	}
 	return "by the runtime's own word", nil
@@ -259,7 +259,7 @@ func (p patient) end(ctx context.Context) (string, error) {
 	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), milliseconds(time.Since(began))), nil
 }
 
-// milliseconds returns d as people compare it: "0.21 ms".
+// milliseconds formats d for comparisons: "0.21 ms".
 func milliseconds(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	if ms < 10 {

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// examineSystem says what this system offers to confine a session with.
+// examineSystem lists the means of this system to confine a session.
 func examineSystem(ctx context.Context) []fact {
 	return []fact{cgroups(), landlock(), userNamespaces(ctx), seccomp(), resourceLimits()}
 }
 
-// cgroups: limits on memory, processes and CPU for a whole tree of processes need a
-// group of version 2 that this user may divide.
+// cgroups checks for a cgroup of version 2 that this user may divide. Limits on memory,
+// processes and CPU for a whole tree of processes need it.
 func cgroups() fact {
 	f := fact{Name: "control groups"}
 	text, err := os.ReadFile("/proc/self/cgroup")
@@ -54,7 +54,8 @@ func cgroups() fact {
 	return f
 }
 
-// landlock confines what files and ports a process reaches, without privileges.
+// landlock checks for Landlock, which confines the files and ports of a process without
+// privileges.
 func landlock() fact {
 	const versionFlag = 1 // LANDLOCK_CREATE_RULESET_VERSION
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, versionFlag)
@@ -64,8 +65,8 @@ func landlock() fact {
 	return fact{Name: "Landlock", Available: true, Detail: fmt.Sprintf("ABI %d", abi)}
 }
 
-// userNamespaces tries one, because several switches forbid them and each system
-// has its own.
+// userNamespaces tries to make one, because each system has its own switches that forbid
+// them.
 func userNamespaces(ctx context.Context) fact {
 	f := fact{Name: "user namespaces"}
 	ctx, cancel := context.WithTimeout(ctx, versionTime)
@@ -89,7 +90,7 @@ func seccomp() fact {
 	return fact{Name: "seccomp filters", Available: true, Detail: strings.TrimSpace(string(actions))}
 }
 
-// resourceLimits returns those in force now, which sessions inherit.
+// resourceLimits returns the current limits, which sessions inherit.
 func resourceLimits() fact {
 	f := fact{Name: "resource limits", Available: true}
 	var parts []string

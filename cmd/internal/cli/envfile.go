@@ -43,7 +43,7 @@ func readEnvFile(path string) ([]string, error) {
 	return env, nil
 }
 
-// envLine returns a line as "K=V"; "" when it has none.
+// envLine returns the variable in a line as "K=V"; "" when there is none.
 func envLine(line string) (string, error) {
 	if line == "" || line[0] == '#' {
 		return "", nil
@@ -62,8 +62,8 @@ func envLine(line string) (string, error) {
 	return name + "=" + value, err
 }
 
-// envValue takes the quotes off. Between double ones \n, \t, \", \$ and \\ stand for
-// characters; nothing is put in the place of $NAME.
+// envValue removes the quotes. In double quotes, \n, \t, \", \$ and \\ stand for
+// characters. $NAME is not expanded.
 func envValue(text string) (string, error) {
 	if text == "" || text[0] != '"' && text[0] != '\'' {
 		text, _, _ = strings.Cut(text, " #")

@@ -39,7 +39,7 @@ func showEvents(f *flag.FlagSet) action {
 // An eventPrinter shows an event.
 type eventPrinter = func(w io.Writer, e timeline.Event) error
 
-// newEventPrinter prints events for a person, at whose terminal they change nothing.
+// newEventPrinter prints events for a person, cleaned of everything that acts on a terminal.
 func newEventPrinter() eventPrinter {
 	var c cleaner
 	return func(w io.Writer, e timeline.Event) error { return printEvent(w, c.event(e)) }
@@ -64,7 +64,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		}
 		_, err = fmt.Fprintf(w, "%s%s\n", b.Prompt, text)
 	case timeline.TurnEnded:
-		if b.Outcome != "ok" {
+		if b.Outcome != timeline.OutcomeOK {
 			_, err = fmt.Fprintf(w, "[turn %d: %s]\n", e.Turn, b.Outcome)
 		}
 	case timeline.Image:
@@ -81,13 +81,12 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	return err
 }
 
-// follow shows a session's events behind a cursor: those that there are, and with
-// live all that come.
+// follow shows a session's events after a cursor: past ones, and with live also new ones.
 func follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
 	if out, ok := s.out.(*os.File); ok && live {
-		whenUnread(out, unread) // there may be no next event for long
+		whenUnread(out, unread) // the next event may be far off
 	}
 	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: author()})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// execIn runs code in a session of the daemon's, which is made when it is not there.
+// execIn runs code in a session of the daemon, and makes the session if it does not exist.
 func execIn(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var code code
@@ -39,7 +39,7 @@ func execIn(f *flag.FlagSet) action {
 			return statusUsage, misuse("--cull-idle %s: want at least 1s, or 0 for what the daemon has", *cull)
 		}
 		c := choice{dir: *dir}
-		if err := c.settleDir(); err != nil {
+		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
 		}
 		if !isSet(r.flags, "e") {
@@ -53,7 +53,7 @@ func execIn(f *flag.FlagSet) action {
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
 			var reply session.Reply
 			err := session.ErrClosed
-			if len(with) == 0 { // else the session must have them
+			if len(with) == 0 { // otherwise the session must have them
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
@@ -73,8 +73,7 @@ func execIn(f *flag.FlagSet) action {
 
 }
 
-// showReply prints what a turn printed, and says on standard error what else
-// there is to know.
+// showReply prints the output of a turn, and other facts on standard error.
 func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	if r.json {
 		return replyStatus(reply), printJSON(s.out, reply)
@@ -97,13 +96,13 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	return replyStatus(reply), nil
 }
 
-// The exit status when the code is not over: a script must not go on as if it were.
+// The exit statuses for code that is not over, so that a script does not go on.
 const (
 	statusRunning = 4
 	statusWaiting = 5
 )
 
-// replyStatus returns the exit status for a reply: an error of the code's is a failure.
+// replyStatus returns the exit status for a reply: an error of the code is a failure.
 func replyStatus(reply session.Reply) int {
 	switch reply.Outcome {
 	case timeline.OutcomeError, timeline.OutcomeEnded:
@@ -119,7 +118,7 @@ func replyStatus(reply session.Reply) int {
 	return statusDone
 }
 
-// inputTo answers what a session waits for.
+// inputTo answers a wait of a session.
 func inputTo(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var lines code

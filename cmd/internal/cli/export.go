@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// exportFrom writes what happened in a session as a file of another program's.
+// exportFrom writes a session as a file for another program.
 func exportFrom(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	format := r.flags.String("format", "", formatWords())
@@ -53,7 +53,7 @@ func exportFrom(f *flag.FlagSet) action {
 
 }
 
-// past returns what has happened in a session so far. lost is why it ended early.
+// past yields the events of a session so far. lost is set if it ends early.
 func past(ctx context.Context, c *client.Client, session string, lost *error) iter.Seq[timeline.Event] {
 	return func(yield func(timeline.Event) bool) {
 		w, err := c.Subscribe(ctx, client.SubscribeParams{Session: session})
@@ -83,13 +83,13 @@ func buffered(w io.Writer) (io.Writer, func() error) {
 	return b, b.Flush
 }
 
-// writeNew writes a file that is there whole or not at all.
+// writeNew writes a file completely or not at all.
 func writeNew(path string, write func(io.Writer) error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".export-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // which is gone when all went well
+	defer os.Remove(temp.Name()) // fails after success, because the file was renamed
 	err = write(temp)
 	if e := temp.Close(); err == nil {
 		err = e

@@ -20,8 +20,8 @@ const (
 	pageSessions = "sessions"
 )
 
-// help teaches the command line: one page for most, and one for each topic and each
-// command.
+// help explains the command line: one page for the essentials, and one for each topic and
+// each command.
 func help(f *flag.FlagSet) action {
 	man := f.Bool("man", false, "print the manual page, which man -l - shows")
 	markdown := f.Bool("markdown", false, "print all commands as Markdown")
@@ -52,7 +52,7 @@ func help(f *flag.FlagSet) action {
 	}
 }
 
-// topicText returns a page, or what there is to know of a command.
+// topicText returns the page of a topic or a command.
 func topicText(topic string) (string, error) {
 	if slices.Contains([]string{pageRepl, pageCommands, pageSessions}, topic) {
 		return pageText(topic)
@@ -67,7 +67,7 @@ func topicText(topic string) (string, error) {
 	return "", misuse("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
 }
 
-// showPage shows what there is to know of a command.
+// showPage shows the page of a command.
 func showPage(s streams, c command) (int, error) {
 	text := c.page()
 	if c.name == "" {
@@ -80,8 +80,7 @@ func showPage(s streams, c command) (int, error) {
 	return statusDone, err
 }
 
-// pageText returns a page: what a person wrote, with the lists and figures that are the
-// code's own.
+// pageText returns a page: written text, with lists and figures from the code.
 func pageText(page string) (string, error) {
 	if page == pageCommands {
 		return commandsPage(), nil
@@ -116,7 +115,7 @@ func commandList(group string) string {
 	return b.String()
 }
 
-// page returns all that there is to know of a command, for a terminal.
+// page returns the full description of a command, for a terminal.
 func (c command) page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", c.usage(), c.says)
@@ -135,8 +134,8 @@ func (c command) page() string {
 	return b.String()
 }
 
-// entry returns a term and what it means, in lines of 80 characters. What it means begins
-// at a column, on the next line if the term reaches there.
+// entry returns a term and its meaning, in lines of 80 characters. The meaning begins at a
+// column, on the next line if the term is too long.
 func entry(term, means string, column int) string {
 	lines := strings.ReplaceAll(filled(means, 80-column), "\n", "\n"+strings.Repeat(" ", column))
 	if term = "  " + term; len(term) > column-2 {
@@ -232,7 +231,7 @@ func manual() (string, error) {
 	return b.String(), nil
 }
 
-// roff returns a text as lines in which nothing is a request or an escape.
+// roff escapes a text so that nothing in it is a request or an escape of roff.
 func roff(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 )
 
-// An installation is what repl install is told.
+// An installation has the choices of a repl install.
 type installation struct {
 	clients   []install.Client
 	all       bool
@@ -35,7 +35,7 @@ func installInto(f *flag.FlagSet) action {
 		if i.server.Command, err = install.Self(os.Args[0]); err != nil {
 			return statusFailed, err
 		}
-		if i.options.Project { // the file goes where this machine's paths are not
+		if i.options.Project { // the file goes to other machines, with other paths
 			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // nor its system is
 			if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
 				i.server.Command = name
@@ -51,8 +51,8 @@ func installInto(f *flag.FlagSet) action {
 	}
 }
 
-// installationFlags defines the flags of repl install, and returns what reads a command
-// line with them.
+// installationFlags defines the flags of repl install, and returns a function that reads a
+// command line with them.
 func installationFlags(f *flag.FlagSet) func(args []string) (*installation, error) {
 	var c choice
 	c.define(f)
@@ -111,7 +111,7 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 		if err != nil {
 			return nil, err
 		}
-		if len(with) > 0 && c.lang == "" { // an interpreter that is named leaves the server its choice
+		if len(with) > 0 && c.lang == "" { // naming an interpreter does not fix the language
 			asked = languages()
 		}
 		wants, err := with.canonical(asked)
@@ -152,18 +152,18 @@ func (i *installation) choose(names []string) error {
 	return nil
 }
 
-// serverArgs returns the arguments with which a client starts the server: what was
-// chosen now in f, with paths that do not depend on where the client stands.
+// serverArgs returns the arguments with which a client starts the server: the choices in f,
+// with paths that do not depend on the client's working directory.
 func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 	asked, _, err := c.languages()
 	if err == nil {
-		err = c.settleDir()
+		err = c.resolvePaths()
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range asked {
-		if c.executable(l) != "" { // a search has time until a session is opened
+		if c.executable(l) != "" { // otherwise the search waits until a session is opened
 			if _, err := c.specOf(l); err != nil {
 				return nil, err
 			}
@@ -189,7 +189,7 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 	return args, err
 }
 
-// run does it for each client and says what happened.
+// run installs into each client and prints the result.
 func (i *installation) run(ctx context.Context, out io.Writer) (status int, err error) {
 	seen := 0
 	for _, c := range i.clients {
@@ -267,7 +267,7 @@ func (i *installation) print(out io.Writer, r install.Report) {
 	}
 }
 
-// absolute returns a path of this machine that the entry names; "" when there is none.
+// absolute returns an absolute path in the entry; "" when there is none.
 func (i *installation) absolute() string {
 	for _, word := range append([]string{i.server.Command}, i.server.Args...) {
 		if filepath.IsAbs(word) {
@@ -277,7 +277,7 @@ func (i *installation) absolute() string {
 	return ""
 }
 
-// shellWord returns a word as it can be pasted into a shell.
+// shellWord quotes a word for a shell.
 func shellWord(word string) string {
 	safe := strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,")
 	if word != "" && safe == "" {

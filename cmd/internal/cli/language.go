@@ -19,10 +19,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// A language is what the command knows about one: everything that no worker can say.
+// A language has the facts about a language that no worker can tell.
 type language struct {
 	name         string
-	aliases      []string // what else people call it
+	aliases      []string // other names that people use
 	display      string   // for a person
 	continuation string   // the prompt for the further lines of an input
 
@@ -36,24 +36,24 @@ type language struct {
 	// quit is an input that ends the runtime the way it ends at the end of a program.
 	quit string
 
-	// candidates says what spec looked at.
+	// candidates returns the places where spec looked.
 	candidates func(executable, dir string) []workers.Candidate
 
 	export export.Language
 
-	// packages makes further ones available.
+	// packages makes more packages available.
 	packages *packages.Tool
 
 	dialect conformance.Dialect
 }
 
-// surroundings are what a runtime finds beside what it inherits.
+// surroundings are a runtime's settings beside the environment that it inherits.
 type surroundings struct {
 	env  []string // as in workers.Spec
-	init string   // a file that it runs when it starts, absolute; "" for none
+	init string   // a file that it runs at its start, absolute; "" for none
 }
 
-// languages are in the order in which they are offered; the first is the default.
+// languages returns all languages in the order of the help; the first is the default.
 func languages() []language {
 	return []language{{
 		name:         "python",
@@ -94,7 +94,7 @@ func languages() []language {
 	}}
 }
 
-// withInit returns a spec with a file that runs the user's when the runtime starts.
+// withInit returns a spec with one more file, which runs the user's at the runtime's start.
 func withInit(s workers.Spec, name, text string) workers.Spec {
 	if text != "" && s.Files != nil {
 		s.Files = maps.Clone(s.Files)
@@ -103,7 +103,7 @@ func withInit(s workers.Spec, name, text string) workers.Spec {
 	return s
 }
 
-// users returns the value of a variable that --init takes for itself, and whether it is set.
+// users returns the user's value of a variable that --init uses, and whether it is set.
 func (m surroundings) users(name string) (value string, set bool) {
 	for _, kv := range slices.Backward(m.env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -113,7 +113,7 @@ func (m surroundings) users(name string) (value string, set bool) {
 	return os.LookupEnv(name)
 }
 
-// pythonInit has Python run a file where it runs PYTHONSTARTUP, and after that.
+// pythonInit lets Python run a file right after the user's PYTHONSTARTUP.
 func pythonInit(m surroundings) (env []string, file string) {
 	if m.init == "" {
 		return m.env, ""
@@ -138,8 +138,8 @@ globals().pop("_turnstone_init")(%s, %s, globals())
 `, restore, users, pythonString(m.init))
 }
 
-// rInit has R run a file where it runs the user's profile, and after that, with the
-// packages attached that are there at the prompt.
+// rInit lets R run a file right after the user's profile, with the packages attached that
+// are attached at the prompt.
 func rInit(m surroundings) (env []string, file string) {
 	if m.init == "" {
 		return m.env, ""
@@ -158,8 +158,8 @@ func rInit(m surroundings) (env []string, file string) {
 `, users, restore, strconv.Quote(m.init))
 }
 
-// pythonFile runs a file in __main__ under its own name, which is what
-// tracebacks, inspect and multiprocessing go by.
+// pythonFile runs a file in __main__ under its own name, which tracebacks, inspect and
+// multiprocessing use.
 func pythonFile(_ *workers.Spec, path, name string, args []string) (string, error) {
 	argv := []string{pythonString(name)}
 	for _, a := range args {
@@ -172,8 +172,8 @@ exec(compile(__import__("io").open_code(__file__).read(), __file__, "exec", dont
 `, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path))), nil
 }
 
-// rFile runs a file as Rscript does, to which it is what R reads instead of a
-// console: every value at the top level is printed, and stdin() is the file.
+// rFile runs a file as Rscript does: R reads the file instead of a console, so every value
+// at the top level is printed, and stdin() is the file.
 func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 	if len(args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
@@ -187,8 +187,8 @@ func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 	return string(code), err
 }
 
-// pythonString returns a literal for what the operating system calls s: Python keeps
-// bytes that are no UTF-8 as lone surrogates.
+// pythonString returns a literal for a string of the operating system. Python keeps bytes
+// that are not UTF-8 as lone surrogates.
 func pythonString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -226,7 +226,7 @@ func languageNamed(name string) (language, error) {
 		}
 		names = append(names, l.name)
 	}
-	if n := nearest(strings.ToLower(name), names[:1]); n != "" { // two slips from a name of one letter is any
+	if n := nearest(strings.ToLower(name), names[:1]); n != "" { // not the aliases: any word is close to one of one letter
 		return language{}, misuse("unknown language %q; did you mean %s?", name, n)
 	}
 	return language{}, misuse("unknown language %q (have %s)", name, strings.Join(names, ", "))
@@ -242,7 +242,7 @@ func (l langFlag) String() string {
 	return *l.name
 }
 
-// Set keeps an unknown name, which is refused where a language is needed.
+// Set keeps an unknown name; it is refused when a language is needed.
 func (l langFlag) Set(name string) error {
 	if known, err := languageNamed(name); err == nil && name != "" {
 		name = known.name

@@ -42,7 +42,7 @@ func listSessions(f *flag.FlagSet) action {
 
 }
 
-// stateOf returns a session's state with what there is to know about it.
+// stateOf describes a session's state for a person.
 func stateOf(s session.Info) string {
 	switch {
 	case s.Preparing:

@@ -13,10 +13,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// clientSecrets returns the variables in which a client keeps what is meant for itself
-// and gives a server without need: code that has them can speak as the client. The
-// user's own keys, OPENAI_API_KEY for one, stay: they may be what the code is for.
-// docs/mcp.md says where each is from.
+// clientSecrets returns variables that a client uses for itself and passes to a server
+// without need: code that has them can act as the client. The user's own keys, such as
+// OPENAI_API_KEY, stay, because the code may need them. docs/mcp.md names the source of
+// each.
 func clientSecrets() []string {
 	return []string{
 		"CLAUDE_CODE_MESSAGING_*",
@@ -29,8 +29,8 @@ func clientSecrets() []string {
 	}
 }
 
-// projectDir returns the project's directory as Claude Code names it, which need not be
-// where it started the server; "" when there is none.
+// projectDir returns the project's directory as Claude Code names it; "" when there is none.
+// Claude Code may start the server in another directory.
 func projectDir() string {
 	dir := os.Getenv("CLAUDE_PROJECT_DIR")
 	if i, err := os.Stat(dir); err != nil || !i.IsDir() || !filepath.IsAbs(dir) {
@@ -39,7 +39,7 @@ func projectDir() string {
 	return dir
 }
 
-// minImageSize is below what a model can read anything on.
+// minImageSize is too small for a model to read anything.
 const minImageSize = 64
 
 // mcp serves agents, on standard input and output or over HTTP.
@@ -80,7 +80,7 @@ func mcp(f *flag.FlagSet) action {
 			if err != nil {
 				return statusUsage, err
 			}
-			if err := c.settleExecutable(l); err != nil {
+			if err := c.checkExecutable(l); err != nil {
 				return statusUsage, err
 			}
 			offered = []language{l}
@@ -89,7 +89,7 @@ func mcp(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(c.settleDir(), web.settle(f), away.settle(web)); err != nil {
+		if err := errors.Join(c.resolvePaths(), web.check(f), away.check(web)); err != nil {
 			return statusUsage, err
 		}
 		if c.init != "" && c.lang == "" {
@@ -100,7 +100,7 @@ func mcp(f *flag.FlagSet) action {
 		}
 		specs := make(map[string]func(dir string) workers.Spec)
 		for _, l := range offered {
-			if c.executable(l) != "" { // a search has time until a session is opened
+			if c.executable(l) != "" { // otherwise the search waits until a session is opened
 				if _, err := c.specOf(l); err != nil {
 					return statusUsage, err
 				}

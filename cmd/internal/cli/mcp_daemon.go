@@ -25,24 +25,24 @@ import (
 )
 
 const (
-	// daemonIdle is when a daemon that a client started ends again, unused: an agent
-	// that is started anew the next morning finds its session.
+	// daemonIdle is the time without use after which a daemon that a client started ends.
+	// An agent that starts again the next morning finds its session.
 	daemonIdle = 24 * time.Hour
 
-	// markTime bounds remembering how far a client has read.
+	// markTime bounds storing how far a client has read.
 	markTime = 2 * time.Second
 
-	// markPatience is how long an answer waits for that. It is there before the answer
-	// then, unless the daemon is stuck: who is killed right after an answer goes on
-	// behind it.
+	// markPatience bounds how long an answer waits for that. So the mark is stored before
+	// the answer, unless the daemon is stuck: a client that is killed right after an
+	// answer does not get it again.
 	markPatience = 100 * time.Millisecond
 
-	// lastMark bounds waiting for that when the client goes.
+	// lastMark bounds the wait for it when the client leaves.
 	lastMark = 200 * time.Millisecond
 )
 
-// daemonHost has the sessions of an MCP server in a daemon: they are there again
-// when the server is started anew.
+// daemonHost keeps the sessions of an MCP server in a daemon, so that the server finds them
+// again when it is started again.
 type daemonHost struct {
 	link   *client.Link
 	where  string // of repl attach: which daemon, unless it is the usual one
@@ -51,12 +51,11 @@ type daemonHost struct {
 	with   []string // packages that its sessions need
 
 	mu      sync.Mutex
-	asked   int                          // guarded by mu: how many sessions were asked for
+	asked   int                          // guarded by mu: number of requests for sessions
 	reports map[string]func(line string) // guarded by mu: who wants to know, by token
 }
 
-// openTime bounds opening a session, and starting the daemon for it, without what is
-// to be prepared.
+// openTime bounds opening a session, and starting the daemon for it, without preparation.
 const openTime = 30 * time.Second
 
 // progress is called for each word of a preparation.
@@ -66,7 +65,7 @@ func (h *daemonHost) progress(p client.HostProgress) {
 	h.mu.Unlock()
 	switch all := strings.Join(h.with, ", "); {
 	case report == nil, p.Message == "": // the last has none
-	case all == "", strings.HasSuffix(p.Message, all): // it says what it is about
+	case all == "", strings.HasSuffix(p.Message, all): // it names its subject
 		report(p.Message)
 	default:
 		report(all + ": " + p.Message)
@@ -87,7 +86,7 @@ func (h *daemonHost) token(report func(line string)) (token json.RawMessage, for
 	}
 }
 
-// daemonChoice is whether sessions are in a daemon, and which.
+// daemonChoice says whether sessions are in a daemon, and in which.
 type daemonChoice struct {
 	use, auto    bool
 	socket, name string
@@ -106,8 +105,8 @@ func (d *daemonChoice) define(f *flag.FlagSet) {
 	f.StringVar(&d.name, "name", "", "`NAME` what the names of the sessions in the daemon begin with; the client's and the directory's without it")
 }
 
-// settle refuses what does not go together.
-func (d *daemonChoice) settle(web webChoice) error {
+// check refuses flags that contradict each other.
+func (d *daemonChoice) check(web webChoice) error {
 	switch {
 	case d.use && web.address != "":
 		return misuse("--daemon and --http exclude each other")
@@ -122,15 +121,15 @@ func (d *daemonChoice) settle(web webChoice) error {
 	return nil
 }
 
-// serve serves an agent whose sessions are in the daemon. notes gets what the person
-// who looks into the client's log may want to know.
+// serve serves an agent whose sessions are in the daemon. notes gets messages for a person
+// who reads the client's log.
 func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
 	if d.auto {
 		starter = func(ctx context.Context) error {
 			_, err := startDaemon(ctx, d.socket, []string{"--idle-exit", daemonIdle.String()}, notes)
 			if errors.Is(err, daemon.ErrServed) {
-				return nil // somebody else's was faster
+				return nil // another daemon was faster
 			}
 			return err
 		}
@@ -150,8 +149,7 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$`)
 
-// clientName tells clients apart that work in one directory, as far as they make
-// themselves known.
+// clientName distinguishes clients that work in one directory, if they identify themselves.
 func clientName() string {
 	switch {
 	case os.Getenv("CLAUDECODE") != "":
@@ -164,8 +162,8 @@ func clientName() string {
 
 var noNameChar = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// directoryName returns a directory's name as a part of a session's. Those of the same
-// last part have different ones.
+// directoryName returns the part of a session's name that stands for a directory.
+// Directories with the same last element have different ones.
 func directoryName(dir string) string {
 	if dir == "" {
 		dir, _ = os.Getwd()
@@ -194,7 +192,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 		p.Dir = h.choice.dir
 	}
 	if p.Dir == "" {
-		p.Dir, _ = os.Getwd() // the daemon's own means nothing here
+		p.Dir, _ = os.Getwd() // the daemon has another one
 	}
 	if l, err := languageNamed(lang); err == nil {
 		p.Runtime = h.choice.executable(l)
@@ -210,7 +208,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	if err != nil {
 		return nil, err
 	}
-	s, read, err := there.ReadAs(ctx, h.base) // which waits until it is prepared
+	s, read, err := there.ReadAs(ctx, h.base) // waits until it is prepared
 	if err == nil {
 		now, err = s.Info(ctx)
 	}
@@ -228,7 +226,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	return o, err
 }
 
-// lacks returns what the client's sessions need and one has not that is there already.
+// lacks returns the packages that the client needs and an existing session does not have.
 func (h *daemonHost) lacks(has []string) ([]string, error) {
 	l, err := languageNamed(h.choice.lang)
 	if err != nil {
@@ -256,8 +254,8 @@ func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
 	return all, err
 }
 
-// opened returns a session of the daemon's, for the MCP server, which reads it in its own
-// name from read on.
+// opened wraps a session of the daemon for the MCP server, which reads it from read on under
+// its own name.
 func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.Opened {
 	mark := &bookmark{send: func(seq timeline.Seq) {
 		ctx, cancel := context.WithTimeout(context.Background(), markTime)
@@ -267,27 +265,27 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 	return &mcpserver.Opened{
 		Session:    s,
 		OutputPath: func() string { return now.OutputPath },
-		Leave: func(context.Context) error { // it stays, for whoever comes next
-			mark.settle(lastMark)
+		Leave: func(context.Context) error { // the session stays for later clients
+			mark.wait(lastMark)
 			return nil
 		},
 		ByHand: "repl attach " + s.Name() + h.where,
 		Read:   read,
 		Mark: func(seq timeline.Seq) {
 			mark.move(seq)
-			mark.settle(markPatience)
+			mark.wait(markPatience)
 		},
 	}
 }
 
-// A bookmark is moved behind the back of who moves it: an answer does not wait for a
-// daemon that is stuck, and of several moves the last is enough.
+// A bookmark stores in the background how far a client has read. An answer does not wait for
+// a daemon that is stuck, and of several moves only the last must be stored.
 type bookmark struct {
 	send func(timeline.Seq)
 
 	mu    sync.Mutex
-	seq   timeline.Seq  // guarded by mu: where it is to be
-	moved chan struct{} // guarded by mu: closed when it is there; nil when it was never moved
+	seq   timeline.Seq  // guarded by mu: the last position
+	moved chan struct{} // guarded by mu: closed when it is stored; nil when it was never moved
 	busy  bool          // guarded by mu
 }
 
@@ -316,8 +314,8 @@ func (b *bookmark) move(seq timeline.Seq) {
 	}()
 }
 
-// settle waits until it is where it is to be, or for limit.
-func (b *bookmark) settle(limit time.Duration) {
+// wait waits until the last position is stored, at most for limit.
+func (b *bookmark) wait(limit time.Duration) {
 	b.mu.Lock()
 	moved := b.moved
 	b.mu.Unlock()

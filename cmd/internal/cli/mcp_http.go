@@ -15,9 +15,9 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
-// A webChoice is what the user says about serving over HTTP.
+// A webChoice has the user's choices for serving over HTTP.
 type webChoice struct {
-	address   string // "" is not at all
+	address   string // "" means no HTTP
 	tokenFile string
 	hosts     names
 	idle      time.Duration
@@ -40,8 +40,8 @@ func (w *webChoice) define(f *flag.FlagSet) {
 	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdle, "`DURATION` sessions end that nobody has used for so long; at least "+hours(mcpserver.MinIdle))
 }
 
-// settle checks the choice, as far as that needs no network.
-func (w *webChoice) settle(f *flag.FlagSet) error {
+// check checks the choice, as far as that needs no network.
+func (w *webChoice) check(f *flag.FlagSet) error {
 	if w.address == "" {
 		var stray error
 		f.Visit(func(given *flag.Flag) {
@@ -71,7 +71,7 @@ func (w *webChoice) settle(f *flag.FlagSet) error {
 	return nil
 }
 
-// serve serves over HTTP until ctx ends, and says where on standard error.
+// serve serves over HTTP until ctx ends, and prints the address on standard error.
 func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
 	path := w.tokenFile
 	if path == "" {
@@ -98,7 +98,8 @@ func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stder
 	})
 }
 
-// networkOf returns what to listen on: "0.0.0.0" would else mean every address of IPv6, too.
+// networkOf returns the network for an address. With "tcp", "0.0.0.0" would also mean every
+// address of IPv6.
 func networkOf(address string) string {
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Is4() {
 		return "tcp4"
@@ -106,8 +107,8 @@ func networkOf(address string) string {
 	return "tcp"
 }
 
-// called returns the host and port by which a client may call the server: one that listens
-// on every address is called by none of them.
+// called returns the host and port by which a client can call the server. That is never the
+// address that means all addresses.
 func (w *webChoice) called(at net.Addr) string {
 	if t, ok := at.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
 		return net.JoinHostPort(w.hosts[0], strconv.Itoa(t.Port))

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// logChoice is where an MCP server says what it does, and how much of it.
+// logChoice says where an MCP server logs, and how much.
 type logChoice struct{ file, level string }
 
 // define adds the flags that make the choice.
@@ -16,8 +16,8 @@ func (c *logChoice) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "log-level", "info", "`info|warn|error` how much is noted")
 }
 
-// logger returns the log that was chosen. Warnings are on standard error, too: clients keep
-// what a server says there, or show it.
+// logger returns the chosen log. Warnings also go to standard error, which clients keep or
+// show.
 func (c *logChoice) logger(stderr io.Writer) (*slog.Logger, error) {
 	warnings := slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	levels := map[string]slog.Level{"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}

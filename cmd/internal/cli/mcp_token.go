@@ -15,11 +15,11 @@ import (
 
 const (
 	minToken = 16  // characters; fewer can be guessed
-	maxToken = 512 // a header has room for more, a person has not
+	maxToken = 512 // long enough; a header has room for more
 )
 
-// tokenPath returns where the token of repl mcp --http is kept when no file is named;
-// "" when there is no place. The directory holds nothing but secrets.
+// tokenPath returns the default file for the token of repl mcp --http; "" when there is no
+// place. Its directory holds only secrets.
 func tokenPath() string {
 	dir := stateDir()
 	if dir == "" {
@@ -28,9 +28,9 @@ func tokenPath() string {
 	return filepath.Join(dir, "private", "mcp-token")
 }
 
-// token returns what the file of that path holds. If there is none, it is made, with its
-// directory, for this user alone; so a client is told its token only once. A file
-// that others may read is refused, since they may have.
+// token reads the token from a file. A missing file is made, with its directory, for this
+// user alone, so the token stays the same. A file that others can read is refused, because
+// they may have read it.
 func token(path string) (string, error) {
 	dir := filepath.Dir(path)
 	if err := private.MakeDir(dir); err != nil {
@@ -49,8 +49,8 @@ func token(path string) (string, error) {
 	return readToken(path)
 }
 
-// makeToken makes the file whole or not at all. It leaves one alone that somebody
-// else has made meanwhile.
+// makeToken makes the file completely or not at all. It does not replace a file that another
+// process has made meanwhile.
 func makeToken(path string) error {
 	f, err := private.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
 	if err != nil {
@@ -93,7 +93,7 @@ func readToken(path string) (string, error) {
 	return t, nil
 }
 
-// secret refuses what others have rights to.
+// secret refuses a file to which others have rights.
 func secret(path string) error {
 	if err := private.Check(path); err != nil {
 		return fmt.Errorf("%w; or name another file to keep the token in with --token-file", err)

@@ -17,14 +17,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A program is code to run once, without anybody at a prompt.
+// A program is code to run once, without a person at a prompt.
 type program struct {
 	code  string
-	stdin *os.File // what its input() reads; nil means that there is nothing to read
+	stdin *os.File // read by its input(); nil means empty
 }
 
-// runProgram runs a program as the language's own command would: its output, and
-// nothing else, goes to our streams, and its exit status is ours.
+// runProgram runs a program as the language's own command would: only its output goes to our
+// streams, and its exit status becomes ours.
 func runProgram(s streams, lang language, spec workers.Spec, p program) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
@@ -36,7 +36,7 @@ func runProgram(s streams, lang language, spec workers.Spec, p program) (int, er
 	})
 }
 
-// interruptBound is how long a program that is to end may take to be interrupted.
+// interruptBound bounds the interrupt of a program that must end.
 const interruptBound = 300 * time.Millisecond
 
 // A run is a program under way.
@@ -44,10 +44,10 @@ type run struct {
 	session *supervisor.Session
 	streams streams
 	stdin   *stdin
-	cursor  timeline.Seq // of settle
+	cursor  timeline.Seq // of answerUntilIdle
 }
 
-// whole runs code with all that surrounds it, and closes the session.
+// whole runs code from the start-up to the end, and closes the session.
 func (r *run) whole(ctx context.Context, lang language, code string) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
@@ -59,16 +59,16 @@ func (r *run) whole(ctx context.Context, lang language, code string) (int, error
 		}
 		written <- err
 	})
-	wg.Go(func() { r.presses(ctx, cancel) })
+	wg.Go(func() { r.handleCtrlC(ctx, cancel) })
 	status, err := r.run(ctx, lang, code)
 	if ctx.Err() != nil {
-		// A close would end what the program reads, and it might take that for all
-		// there is. It is to stop where it stands.
+		// Closing would end the program's input, which it might take for a normal end of
+		// file. An interrupt stops it where it is.
 		bounded, stop := context.WithTimeout(context.Background(), interruptBound)
 		_, _ = r.session.Interrupt(bounded, 0)
 		stop()
 	}
-	if e := r.session.Close(context.Background()); err == nil { // which is also the end of output
+	if e := r.session.Close(context.Background()); err == nil { // this also ends output
 		err = e
 	}
 	unwritten := <-written
@@ -83,10 +83,10 @@ func (r *run) whole(ctx context.Context, lang language, code string) (int, error
 	return status, err
 }
 
-// run runs code and then ends the runtime in its own way, with threads joined
-// and exit handlers run.
+// run runs code and then ends the runtime in its own way: threads are joined and exit
+// handlers run.
 func (r *run) run(ctx context.Context, lang language, code string) (int, error) {
-	reply, err := r.settle(ctx) // the start-up
+	reply, err := r.answerUntilIdle(ctx) // the start-up
 	if err != nil {
 		return statusFailed, err
 	}
@@ -99,7 +99,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		if _, err := r.session.Submit(ctx, input); err != nil {
 			return statusFailed, err
 		}
-		if reply, err = r.settle(ctx); err != nil {
+		if reply, err = r.answerUntilIdle(ctx); err != nil {
 			return statusFailed, err
 		}
 		if outcome == "" {
@@ -118,8 +118,8 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 	return exitStatus(terminal.LastEnd(reply)), nil
 }
 
-// settle answers what the code asks until nothing runs any more.
-func (r *run) settle(ctx context.Context) (session.Reply, error) {
+// answerUntilIdle answers the waits of the code until nothing runs.
+func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 	for {
 		reply, err := r.session.Wait(ctx, 0, &session.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})
 		if err != nil {
@@ -134,7 +134,7 @@ func (r *run) settle(ctx context.Context) (session.Reply, error) {
 		case ctx.Err() != nil:
 			return reply, ctx.Err() // a wait is reported whether or not ctx has ended
 		case err != nil:
-			continue // nobody asks any more
+			continue // the wait is over
 		}
 		if _, err := r.session.Answer(ctx, reply.Wait.ID, input); err != nil && !errors.Is(err, session.ErrStale) {
 			return reply, err
@@ -142,9 +142,8 @@ func (r *run) settle(ctx context.Context) (session.Reply, error) {
 	}
 }
 
-// output writes what the program writes, until the session is closed or a write
-// fails; that error is what ends the program. What no program would write goes to
-// standard error, and only when it must be known.
+// output copies the program's output, until the session is closed or a write fails; that
+// error ends the program. Our own messages go to standard error, and only important ones.
 func (r *run) output() error {
 	pictures := 0
 	for e := range r.session.Events(context.Background(), 0) {
@@ -166,7 +165,7 @@ func (r *run) output() error {
 		case timeline.Gap:
 			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
 		case timeline.GenerationEnded:
-			exited := b.Signal == "" && b.Code > 0 // which our own status says
+			exited := b.Signal == "" && b.Code > 0 // our own exit status shows it
 			if !b.Clean && e.Turn > 0 && !exited {
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Reason)
 			}
@@ -178,9 +177,9 @@ func (r *run) output() error {
 	return nil
 }
 
-// presses interrupts the program at each Ctrl-C, and ends everything at one that
-// comes after the program has withstood two.
-func (r *run) presses(ctx context.Context, end context.CancelCauseFunc) {
+// handleCtrlC interrupts the program at each Ctrl-C, and ends everything at the third, if
+// the program has withstood two.
+func (r *run) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 	pressed := make(chan os.Signal, 1)
 	heed(pressed, os.Interrupt)
 	defer signal.Stop(pressed)

@@ -14,11 +14,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// recoverCommand is how a user gets at a session that was lost.
+// recoverCommand is the command that recovers a lost session.
 const recoverCommand = "repl recover"
 
-// recoverLost lists the sessions that were lost because the program that had them was
-// killed, or writes down what happened in one.
+// recoverLost lists the sessions of programs that were killed, or writes the transcript of
+// one.
 func recoverLost(f *flag.FlagSet) action {
 	to := f.String("to", "script", "`script|notebook|text` what to write")
 	path := f.String("output", "", outputWords)
@@ -77,8 +77,8 @@ func listLost(s streams, lost []supervisor.LostSession) error {
 	return w.Flush()
 }
 
-// writeLost writes a session as repl export does. What has no language of ours can
-// be had as text.
+// writeLost writes a session as repl export does. A session of an unknown language can only
+// be written as text.
 func writeLost(w io.Writer, l supervisor.LostSession, to string) error {
 	from := export.Session{Name: l.Name, Language: export.Language{Display: l.Worker}}
 	lang, err := languageNamed(l.Worker)

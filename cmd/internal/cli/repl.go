@@ -18,14 +18,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// choice is what every command that starts a runtime is told about it.
+// choice has the flags that all commands which start a runtime share.
 type choice struct {
 	lang, python, r, dir string
 	init, envFile        string
-	env                  []string // what envFile says
+	env                  []string // from envFile
 }
 
-// spec settles the choice.
+// spec checks the choice and finds its runtime.
 func (c choice) spec() (language, workers.Spec, error) {
 	if c.lang == "" && c.python == "" && c.r != "" {
 		c.lang = "r"
@@ -34,24 +34,23 @@ func (c choice) spec() (language, workers.Spec, error) {
 	if err != nil {
 		return l, workers.Spec{}, err
 	}
-	if err := c.settleExecutable(l); err != nil {
+	if err := c.checkExecutable(l); err != nil {
 		return l, workers.Spec{}, err
 	}
-	if err := c.settleDir(); err != nil {
+	if err := c.resolvePaths(); err != nil {
 		return l, workers.Spec{}, err
 	}
 	s, err := c.specOf(l)
 	return l, s, err
 }
 
-// executable returns the runtime that is named for a language, or "".
+// executable returns the runtime that was named for a language, or "".
 func (c choice) executable(l language) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
 }
 
-// settleExecutable refuses a runtime that is named for another language than the
-// only one.
-func (c choice) settleExecutable(only language) error {
+// checkExecutable refuses a runtime that was named for another language than the only one.
+func (c choice) checkExecutable(only language) error {
 	for _, other := range languages() {
 		if name := c.executable(other); name != "" && other.name != only.name {
 			return misuse("--%s %s does not go with --lang %s", other.name, name, only.name)
@@ -60,9 +59,8 @@ func (c choice) settleExecutable(only language) error {
 	return nil
 }
 
-// settleDir checks the directory and the files that are named, and makes them
-// absolute.
-func (c *choice) settleDir() (err error) {
+// resolvePaths checks the directory and the files that were named, and makes them absolute.
+func (c *choice) resolvePaths() (err error) {
 	if c.envFile != "" {
 		if c.env, err = readEnvFile(c.envFile); err != nil {
 			return misuse("--env-file: %v", err)
@@ -86,8 +84,8 @@ func (c *choice) settleDir() (err error) {
 	return err
 }
 
-// specOf finds the runtime of a language. An interpreter that is named and cannot
-// be used is the user's error.
+// specOf finds the runtime of a language. Naming an interpreter that cannot be used is a
+// mistake of the user.
 func (c choice) specOf(l language) (workers.Spec, error) {
 	s := l.spec(c.executable(l), c.dir, c.surroundings())
 	if s.Err != nil && c.executable(l) != "" {
@@ -108,8 +106,8 @@ func (c *choice) define(f *flag.FlagSet) {
 	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
 }
 
-// code is the value of -e, which may be given several times: one program, of which
-// each is a line or more.
+// code is the value of -e, which may be given several times. All values together are one
+// program.
 type code []string
 
 func (c *code) String() string { return strings.Join(*c, "\n") }
@@ -119,7 +117,7 @@ func (c *code) Set(part string) error {
 	return nil
 }
 
-// repl returns the command without a subcommand: a session for a person, or one program.
+// repl is the command without a subcommand: a session for a person, or one program.
 func repl(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
@@ -177,7 +175,7 @@ func repl(f *flag.FlagSet) action {
 
 }
 
-// isFile says what is wrong with a word that is neither a command nor a file.
+// isFile returns an error for a word that is neither a command nor a file.
 func isFile(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -198,7 +196,7 @@ func isFile(name string) error {
 	return misuse("%q is neither a command nor a file (see repl help)", name)
 }
 
-// interact returns the session of a person at a terminal.
+// interact runs the session of a person at a terminal.
 func interact(lang language, spec workers.Spec) (int, error) {
 	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		return terminal.Run(ctx, session, &terminal.Options{
@@ -211,12 +209,12 @@ func interact(lang language, spec workers.Spec) (int, error) {
 	})
 }
 
-// inSession runs use with a session of its own and a context that ends with the
-// signals that ask a program to end. After one of those the status tells it.
+// inSession runs use with a new session and a context that ends with the signals that ask a
+// program to end. After such a signal the status shows it.
 func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
-	// Nobody but the user sees it, and a program's output is what it wrote.
+	// Only the user sees the output, and a program's output must not be changed.
 	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true})
 	if err != nil {
 		return statusFailed, err
@@ -233,7 +231,7 @@ func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session)
 	return status, err
 }
 
-// historyPath returns where a language's history is kept; "" when there is no place.
+// historyPath returns the file of a language's history; "" when there is no place.
 func historyPath(lang string) string {
 	dir := stateDir()
 	if dir == "" {
@@ -242,10 +240,11 @@ func historyPath(lang string) string {
 	return filepath.Join(dir, "history-"+lang)
 }
 
-// stateDir returns where the command keeps what outlives it; "" when there is no place.
+// stateDir returns the directory for files that outlive the command; "" when there is no
+// place.
 func stateDir() string {
 	dir := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) { // the specification wants relative ones ignored
+	if !filepath.IsAbs(dir) { // the specification says to ignore relative ones
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return ""

@@ -18,8 +18,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// statusServed is the exit status when another daemon serves the socket: service
-// managers must not start this one again and again.
+// statusServed is the exit status when another daemon serves the socket. It tells service
+// managers not to start this one again and again.
 const statusServed = 3
 
 // serveOptions are the flags of repl serve.
@@ -66,8 +66,7 @@ func serve(f *flag.FlagSet) action {
 
 }
 
-// serveDetached starts the daemon anew as a process of its own, and returns once it
-// serves.
+// serveDetached starts the daemon as a process of its own, and returns once it serves.
 func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error) {
 	socket, log := f.Lookup("socket").Value.String(), defaultLog()
 	var more []string
@@ -108,8 +107,8 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 }
 
 func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
-	// The socket comes first: clients that are started with the daemon wait in its
-	// queue, not in vain.
+	// The socket is made first, so that clients that start together with the daemon wait
+	// in its queue.
 	l, err := daemon.Listen(o.socket)
 	if errors.Is(err, daemon.ErrServed) {
 		return statusServed, err
@@ -165,8 +164,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	return statusDone, nil
 }
 
-// logWorkerEnd says why a session lost its state. What somebody asked for is no
-// warning.
+// logWorkerEnd logs why a session lost its state. It is no warning if a client asked for it.
 func logWorkerEnd(log *slog.Logger, session string, end timeline.GenerationEnded) {
 	level := slog.LevelWarn
 	if end.Clean {
@@ -190,7 +188,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 		return workers.Spec{}, err
 	}
 	c := choice{dir: p.Dir}
-	if err := c.settleDir(); err != nil {
+	if err := c.resolvePaths(); err != nil {
 		return workers.Spec{}, err
 	}
 	return l.spec(p.Runtime, c.dir, surroundings{}), nil

@@ -16,11 +16,11 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/service"
 )
 
-// serviceIdleExit is how long a daemon that its clients start lives unused. Its
-// sessions end with it, so it is long.
+// serviceIdleExit is the time without use after which a daemon that its clients start ends.
+// It is long, because the sessions end with it.
 const serviceIdleExit = 24 * time.Hour
 
-// serviceCommand has a service manager start repl serve.
+// serviceCommand lets a service manager start repl serve.
 func serviceCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", "`PATH` where the daemon listens; the usual place without it")
 	idleExit := f.Duration("idle-exit", serviceIdleExit, "`DURATION` the daemon ends when nobody has used it for so long; 0 is never")
@@ -90,9 +90,9 @@ func serviceCommand(f *flag.FlagSet) action {
 
 }
 
-// doSteps carries steps out, or only says them. After a command that failed no other
-// is run, but files are still written and removed: that is half of it, and the
-// manager may only be out of reach here.
+// doSteps does the steps, or only prints them. After a failed command it runs no other
+// command, but still writes and removes files, which helps if the manager is only out of
+// reach here.
 func doSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()

@@ -17,12 +17,11 @@ type signalError struct{ number int }
 
 func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", e.number) }
 
-// catchSignals returns a context that ends with the signals that ask a program
-// to end, so that it can clean up. Only the first does: a second one has its
-// default action, which also ends a program that fails to. One that was ignored when
-// the program began stays so: that is how nohup, and a shell that runs something in
-// the background, keep it from it. A broken pipe becomes an error of the write,
-// since its signal does not tell which pipe it is. The caller calls stop.
+// catchSignals returns a context that ends with the first signal that asks a program to end,
+// so that it can clean up. A second signal has its default action, in case the program
+// hangs. A signal that was ignored when the program began stays ignored: nohup, and a shell
+// that runs a program in the background, rely on that. A broken pipe becomes an error of
+// the write, since its signal does not say which pipe it is. The caller must call stop.
 func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
@@ -34,7 +33,7 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		select {
 		case s := <-caught:
 			number, _ := s.(syscall.Signal)
-			signal.Stop(caught) // before anybody can see that one came
+			signal.Stop(caught) // before the context shows that one came
 			cancel(&signalError{int(number)})
 		case <-ctx.Done():
 		}
@@ -47,12 +46,12 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	}
 }
 
-// heed has signals sent to caught, but for those that whoever started the program has
-// it ignore.
+// heed has signals sent to caught, except those that the parent of the program ignores for
+// it.
 func heed(caught chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
-		// The runtime tells of SIGINT and SIGHUP only. A shell without job control has
-		// its background jobs ignore SIGQUIT and SIGINT together (POSIX, 2.11).
+		// The runtime shows this only for SIGINT and SIGHUP. A shell without job control
+		// lets background jobs ignore SIGQUIT together with SIGINT (POSIX, 2.11).
 		told := s
 		if s == syscall.SIGQUIT {
 			told = os.Interrupt
@@ -69,13 +68,12 @@ func heed(caught chan<- os.Signal, signals ...os.Signal) {
 func statusOf(ctx context.Context) (status int, ended bool) {
 	var e *signalError
 	if errors.As(context.Cause(ctx), &e) {
-		return 128 + e.number, true // what a shell reports
+		return 128 + e.number, true // as a shell reports it
 	}
 	return 0, false
 }
 
-// signalNumbers are those that a worker can be ended by, as they are called in
-// death reports.
+// signalNumbers has the signals that can end a worker, by their names in death reports.
 var signalNumbers = map[string]syscall.Signal{
 	"SIGHUP": syscall.SIGHUP, "SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT,
 	"SIGILL": syscall.SIGILL, "SIGTRAP": syscall.SIGTRAP, "SIGABRT": syscall.SIGABRT,
@@ -84,8 +82,8 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// exitStatus returns a worker's end as the status of a program: what it exited with,
-// or 128 and the signal that ended it.
+// exitStatus returns a worker's end as the exit status of a program: its own, or 128 plus
+// the signal that ended it.
 func exitStatus(end timeline.GenerationEnded) int {
 	if number, ok := signalNumbers[end.Signal]; ok {
 		return 128 + int(number)

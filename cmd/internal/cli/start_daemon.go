@@ -15,12 +15,11 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxLastWords is how much of what a daemon has said before it failed is kept, in
-// bytes.
+// maxLastWords bounds the last output of a failed daemon that is kept, in bytes.
 const maxLastWords = 4 << 10
 
-// startDaemon starts a daemon that outlives this process, and the login. It answers
-// soon, or its words are the error. More are further arguments of repl serve.
+// startDaemon starts a daemon that outlives this process and the login. If it does not answer
+// soon, its output is the error. more are further arguments of repl serve.
 func startDaemon(ctx context.Context, socket string, more []string, notes io.Writer) (client.Info, error) {
 	var none client.Info
 	self, err := os.Executable()
@@ -34,7 +33,7 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 	defer words.Close()
 	args := []string{"serve", "--socket", socket}
 	if log := defaultLog(); log != "" {
-		args = append(args, "--log", log) // one that is given stands behind it
+		args = append(args, "--log", log) // a --log in more comes later and wins
 	}
 	args = append(args, more...)
 	cmd, confined, err := startDetached(self, args, words)
@@ -48,7 +47,7 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 	go func() { ended <- cmd.Wait() }()
 	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); {
 		i, err := infoAt(ctx, socket)
-		if err == nil && i.PID == cmd.Process.Pid { // else ours is about to end
+		if err == nil && i.PID == cmd.Process.Pid { // otherwise ours is about to end
 			return i, nil
 		}
 		if session.KindOf(err) == client.KindProtocol {

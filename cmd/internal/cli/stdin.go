@@ -12,11 +12,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// errWaitOver says that nobody waits for the input any more.
+// errWaitOver means that the input is no longer wanted.
 var errWaitOver = errors.New("cli: the wait is over")
 
-// A stdin gives our standard input to whoever asks in the session, one read at a
-// time and only when somebody asks. What they do not consume is queued there.
+// A stdin passes our standard input to readers in the session, one read at a time and only
+// on demand. The session queues what a reader does not consume.
 type stdin struct {
 	file   *os.File
 	normal *term.State // of the terminal that file is; nil when it is none
@@ -36,8 +36,8 @@ func newStdin(file *os.File) *stdin {
 	return s
 }
 
-// close ends the pump as soon as its read, if any, returns. One that reads a
-// secret has the terminal's echo turned off.
+// close ends the pump as soon as its read, if any, returns. It restores the terminal's echo,
+// which is off while a secret is read.
 func (s *stdin) close() {
 	close(s.wanted)
 	if s.normal != nil {
@@ -52,7 +52,7 @@ func (s *stdin) pump() {
 	}
 }
 
-// once reads what there is; any error is the end of the file.
+// once reads once; any error is the end of the file.
 func (s *stdin) once(buf []byte, secret bool) session.Input {
 	if s.file == nil {
 		return session.Input{EOF: true}
@@ -75,7 +75,7 @@ func (s *stdin) once(buf []byte, secret bool) session.Input {
 	}
 }
 
-// ended takes in that a wait is over. It is for one goroutine.
+// ended notes that a wait is over. It is for one goroutine.
 func (s *stdin) ended(wait timeline.Seq) {
 	select {
 	case <-s.over: // an older one
@@ -84,8 +84,8 @@ func (s *stdin) ended(wait timeline.Seq) {
 	s.over <- wait
 }
 
-// next returns the next piece of input for a wait. A read that is under way when that is
-// over is for whoever asks next.
+// next returns the next piece of input for a wait. If the wait ends during a read, that
+// input goes to the next wait.
 func (s *stdin) next(ctx context.Context, w *session.Wait) (session.Input, error) {
 	if !s.asked {
 		s.wanted <- w.Secret

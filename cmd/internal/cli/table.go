@@ -11,20 +11,20 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 )
 
-// An action runs a command with the arguments behind its name. Its error is printed; a
-// *usageError among them makes the exit status 2.
+// An action runs a command with the arguments after its name. Its error is printed; for a
+// *usageError the exit status is 2.
 type action func(s streams, args []string) (status int, err error)
 
-// A command is one word of the command line. All help, the completion of the shells,
-// the manual page and docs/commands.md are made of this.
+// A command is one word of the command line. All help, the completion of the shells, the
+// manual page and docs/commands.md are made from it.
 type command struct {
 	name  string // "" is repl alone
-	args  string // behind the flags: see placeholder
+	args  string // after the flags: see placeholder
 	says  string // one line
-	text  string // what the flags do not say; "" where that is nothing
+	text  string // more than the flags say; may be ""
 	group string
 
-	// define adds the flags, with their words, and returns what runs the command when
+	// define adds the flags with their descriptions, and returns the action to run after
 	// they are parsed. It has no other effect.
 	define func(f *flag.FlagSet) action
 
@@ -42,7 +42,7 @@ const (
 
 func groups() []string { return []string{groupCode, groupSessions, groupAgents, groupMore} }
 
-// commands returns all there are; repl alone is the first.
+// commands returns all commands; repl alone is the first.
 func commands() []command {
 	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
 	return []command{
@@ -118,7 +118,7 @@ func installText() string {
 	return filled("A CLIENT is one of "+strings.Join(clientNames(), ", ")+". The rest of its file stays as it is.", 80)
 }
 
-// Words of flags that several commands have.
+// Descriptions of flags that several commands have.
 const (
 	codeWords       = "`CODE` run this; several are the lines of one program"
 	withWords       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
@@ -166,7 +166,7 @@ func clientNames() []string {
 	return names
 }
 
-// topics returns what repl help takes.
+// topics returns the arguments of repl help.
 func topics() []string {
 	all := []string{pageRepl, pageCommands, pageSessions}
 	for _, c := range commands()[1:] {
@@ -175,7 +175,7 @@ func topics() []string {
 	return all
 }
 
-// flags returns a new set of the command's flags, and what runs it with them.
+// flags returns a new set of the command's flags, and its action.
 func (c command) flags() (*flag.FlagSet, action) {
 	f := newFlags(c.fullName())
 	if c.name != "" {
@@ -203,7 +203,7 @@ type option struct {
 	words    string
 }
 
-// options returns a command's, by name.
+// options returns the options of a command, by name.
 func (c command) options() []option {
 	f, _ := c.flags()
 	var all []option
@@ -211,8 +211,8 @@ func (c command) options() []option {
 	return all
 }
 
-// optionOf reads the words of a flag: the placeholder in back quotes, then what it
-// does. A default is added, unless the words say it ("without it").
+// optionOf reads the description of a flag: the placeholder in back quotes, then its effect.
+// It adds the default, unless the description has it ("without it").
 func optionOf(f *flag.Flag) option {
 	o := option{name: f.Name, words: f.Usage}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whenUnread calls f once nobody can read any more what is written to a pipe. Nothing
-// ends the wait for that but the end of the pipe, or of this program; it costs a thread.
+// whenUnread calls f when a pipe has lost its last reader. Only that, or the end of this
+// program, ends its wait, which costs a thread.
 func whenUnread(pipe *os.File, f func()) {
 	if i, err := pipe.Stat(); err != nil || i.Mode()&os.ModeNamedPipe == 0 {
 		return
 	}
-	fds := []unix.PollFd{{Fd: int32(pipe.Fd())}} // the end is told without being asked for
+	fds := []unix.PollFd{{Fd: int32(pipe.Fd())}} // poll always reports the end
 	go func() {
 		for {
 			if _, err := unix.Poll(fds, -1); err != unix.EINTR {

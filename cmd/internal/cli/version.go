@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// version says what this is, for reports.
+// version prints the version, for reports.
 func version(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
@@ -21,7 +21,7 @@ func version(f *flag.FlagSet) action {
 
 }
 
-// programVersion returns the module's, as the go command recorded it.
+// programVersion returns the version of the module, as the go command recorded it.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-// worker is for people who write one.
+// worker helps people who write a worker.
 func worker(f *flag.FlagSet) action {
 	dialect := f.String("dialect", "", "`"+languageChoices()+"` the language that the worker speaks; without it, what needs one is skipped")
 	timeout := f.Duration("timeout", 10*time.Second, "`DURATION` how long each answer may take")

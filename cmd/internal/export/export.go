@@ -11,25 +11,25 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxTurn bounds the text and the pictures that are kept of one turn, in bytes. What
-// comes beyond it is counted, and the file says so.
+// maxTurn bounds the text and the pictures of one turn that are kept, in bytes. The file says
+// how much was left out.
 const maxTurn = 16 << 20
 
-// A Session is what is to be known besides its events.
+// A Session has the facts about a session beside its events.
 type Session struct {
 	Name     string
 	Runtime  string // the version of its language; may be ""
 	Language Language
 }
 
-// A Language is what a file of one language needs.
+// A Language has the facts that files of one language need.
 type Language struct {
 	Display   string // "Python"
 	Extension string // of a script, and the name of that format: "py"
 	Comment   string // what begins one: "#"
 
-	// Kernel is the name of its usual Jupyter kernel, and JupyterName what the
-	// language is called there.
+	// Kernel is the name of its usual Jupyter kernel, and JupyterName the name of the
+	// language there.
 	Kernel, JupyterName string
 }
 
@@ -39,11 +39,11 @@ const (
 	Transcript = "txt"
 )
 
-// Formats returns those for a session of a language; the first is the default.
+// Formats returns the formats for a session of the language; the first is the default.
 func (l Language) Formats() []string { return []string{l.Extension, Notebook, Transcript} }
 
-// Write writes a session in a format. The error is w's, or says that there is no
-// such format.
+// Write writes a session in a format. The error is that of w, or says that the format is
+// unknown.
 func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event]) error {
 	at := slices.IndexFunc(s.Language.Formats(), func(f string) bool { return strings.EqualFold(f, format) })
 	if at < 0 {
@@ -76,7 +76,7 @@ func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event
 type page interface {
 	begin()
 	turn(t *turn)
-	note(text string) // what happened besides turns
+	note(text string) // an event outside of turns
 	end()
 }
 
@@ -92,7 +92,7 @@ func (w *errWriter) print(s string) {
 	}
 }
 
-// A turn is one input with what became of it.
+// A turn is one input with its result.
 type turn struct {
 	number uint64
 	author string
@@ -106,16 +106,16 @@ type turn struct {
 	dropped int64            // bytes that were too much
 }
 
-// failure says why the input is nothing to run again; "" when it is.
+// failure says why the input must not be run again; "" when it may.
 func (t *turn) failure() string {
 	switch {
 	case t.bytes > len(t.input):
 		return fmt.Sprintf("is %d bytes long, of which only the beginning was kept", t.bytes)
 	case t.ended == nil:
 		return "was not over"
-	case t.ended.Outcome == "ok":
+	case t.ended.Outcome == timeline.OutcomeOK:
 		return ""
-	case t.ended.Outcome == "error":
+	case t.ended.Outcome == timeline.OutcomeError:
 		text := "failed"
 		if t.ended.Name != "" {
 			text += ": " + t.ended.Name
@@ -124,7 +124,7 @@ func (t *turn) failure() string {
 			text += ": " + first
 		}
 		return text
-	case t.ended.Outcome == "interrupted":
+	case t.ended.Outcome == timeline.OutcomeInterrupted:
 		return "was interrupted"
 	}
 	return "was ended with the runtime"
@@ -139,7 +139,7 @@ func (t *turn) title() string {
 	return text
 }
 
-// asked says what a turn was given to read.
+// asked returns the lines of input that a turn has read.
 func (t *turn) asked() (lines []string) {
 	for _, a := range t.answers {
 		given := strconv.Quote(a.Text)
@@ -151,10 +151,10 @@ func (t *turn) asked() (lines []string) {
 	return lines
 }
 
-// A collector makes turns of events.
+// A collector groups events into turns.
 type collector struct {
 	page page
-	now  *turn // the last one, which more may come for
+	now  *turn // the last turn, to which more may be added
 }
 
 func (c *collector) take(e timeline.Event) {
@@ -192,7 +192,7 @@ func (c *collector) take(e timeline.Event) {
 // show keeps an event of the turn, as long as there is room.
 func (c *collector) show(e timeline.Event, size int64) {
 	if c.now == nil {
-		c.now = &turn{} // what a start shows
+		c.now = &turn{} // for output of a start
 	}
 	if c.now.kept+size > maxTurn {
 		c.now.dropped += size
@@ -214,7 +214,7 @@ func (c *collector) flush() {
 	c.now = nil
 }
 
-// left says what is missing of a turn; "" when nothing is.
+// left says which part of a turn is missing; "" when none is.
 func (t *turn) left() string {
 	if t.dropped == 0 {
 		return ""

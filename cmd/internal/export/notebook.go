@@ -9,22 +9,22 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A notebook is one of Jupyter's, format 4.5: a cell of code with its output for each
-// input that succeeded, and text for all else.
+// A notebook is a Jupyter notebook, format 4.5: a cell of code with its output for each input
+// that succeeded, and text for everything else.
 type notebook struct {
 	out     *errWriter
 	session Session
 	cells   int
 }
 
-// A cell is one of a notebook.
+// A cell is a cell of a notebook.
 type cell struct {
 	Type     string         `json:"cell_type"`
 	ID       string         `json:"id"`
 	Metadata map[string]any `json:"metadata"`
 	Source   []string       `json:"source"`
 
-	// Of code alone.
+	// Only in cells of code.
 	Count   *int      `json:"execution_count,omitempty"`
 	Outputs *[]output `json:"outputs,omitempty"`
 }
@@ -40,7 +40,7 @@ type output struct {
 	Metadata *struct{}         `json:"metadata,omitempty"`
 
 	source string  // of a picture, which an update replaces
-	stream *[]byte // of text, until all is there: characters may be split
+	stream *[]byte // of text, until it is complete: characters may be split
 }
 
 func (n *notebook) begin() {
@@ -96,7 +96,7 @@ func (n *notebook) turn(t *turn) {
 	}
 }
 
-// outputs returns what a turn showed. An update of a picture stands where the first was.
+// outputs returns the output of a turn. An update of a picture replaces the first one.
 func outputs(t *turn) []output {
 	all := []output{}
 	for _, e := range t.events {
@@ -157,7 +157,7 @@ func picture(i timeline.Image) output {
 	return output{Type: "display_data", Data: data, Metadata: &struct{}{}, source: i.Source}
 }
 
-// lines returns text as notebooks keep it: each with its newline.
+// lines splits text into lines as notebooks have them, each with its newline.
 func lines(text string) []string {
 	all := []string{}
 	for line := range strings.Lines(text) {

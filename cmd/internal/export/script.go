@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A script has the inputs that succeeded, in order; the others are comments, so that
-// it can be seen what was tried, and run without it.
+// A script has the inputs that succeeded, in order. The others are comments, so that a reader
+// sees them and they are not run.
 type script struct {
 	out     *errWriter
 	session Session
@@ -19,7 +19,7 @@ func (s *script) begin() {
 	s.comment("Inputs that did not succeed are comments.")
 }
 
-// comment writes lines that do nothing.
+// comment writes lines as comments.
 func (s *script) comment(text string) {
 	for line := range strings.Lines(text) {
 		s.out.print(strings.TrimRight(s.session.Language.Comment+" "+strings.TrimRight(line, "\r\n"), " ") + "\n")

@@ -34,7 +34,7 @@ func (p *transcript) turn(t *turn) {
 	}
 	for _, e := range t.events {
 		switch b := e.Body.(type) {
-		case timeline.InputLine: // what is typed stands behind its prompt, which is text before it
+		case timeline.InputLine: // typed after its prompt, which is the text before it
 			typed := b.Text
 			if b.Secret {
 				typed = "(a secret)"

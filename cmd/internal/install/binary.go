@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Self returns how clients should start this program: by an absolute path that stays
-// right when the program is upgraded. That is the name on PATH under which it was
-// found, which is often a symbolic link; else the path it was started by; else the
-// file itself. argv0 is os.Args[0].
+// Self returns the absolute path by which clients should start this program, one that stays
+// valid after an upgrade. That is the name on PATH, often a symbolic link, otherwise the
+// path by which it was started, otherwise the file itself. argv0 is os.Args[0].
 func Self(argv0 string) (string, error) {
 	exe, err := os.Executable()
 	if err != nil {

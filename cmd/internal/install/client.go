@@ -14,7 +14,7 @@ import (
 // A Client is a program that starts MCP servers.
 type Client struct {
 	Name  string // as people type it: "claude-desktop"
-	Title string // as its makers call it
+	Title string // its official name
 
 	programs []string // its commands
 	file     func(Places) string
@@ -23,21 +23,21 @@ type Client struct {
 	servers  func(tree map[string]any) []string // the keys of the table of servers
 	settings func(Server) []setting
 	own      func(*change) []step // its own command, where that is the better way
-	state    bool                 // it writes its file all the time itself
+	state    bool                 // it often writes its file itself
 	approves string               // the setting that lets tools run unasked; "" when it has none
-	reload   string               // what makes it read the file again
+	reload   string               // how to make it read the file again
 
-	// home is a directory of its own that shows that it is there; nil stands for that
-	// of its file.
+	// home is a directory that shows that the client is installed; nil means the
+	// directory of its file.
 	home func(Places) string
 
-	// env hands a variable of its environment on, and envKey is the setting for that;
-	// nil when there is none.
+	// env is the setting that passes variables of its environment on; nil when there is
+	// none.
 	env  *handover
-	unit float64 // seconds, of its setting "timeout"; 0 stands for a thousandth
+	unit float64 // of its setting "timeout", in seconds; 0 means milliseconds
 }
 
-// A Server is what a client is told to start.
+// A Server describes the server that a client must start.
 type Server struct {
 	Name    string // the entry's name
 	Command string
@@ -48,7 +48,7 @@ type Server struct {
 	Env []string
 }
 
-// Places are where clients keep things.
+// Places are the directories of clients' files.
 type Places struct {
 	Home    string // of the person
 	Config  string // for applications: ~/.config, ~/Library/Application Support, %AppData%
@@ -57,7 +57,7 @@ type Places struct {
 	Getenv  func(string) string
 }
 
-// Here returns where this person's clients keep things.
+// Here returns the places of this person's clients.
 func Here() (Places, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -74,8 +74,7 @@ func Here() (Places, error) {
 	return p, err
 }
 
-// or returns the value of an environment variable that names a directory, or what it is
-// without one.
+// or returns the directory that an environment variable names, or its default.
 func (p Places) or(variable, otherwise string) string {
 	if dir := p.Getenv(variable); dir != "" {
 		return dir
@@ -87,7 +86,7 @@ func under(keys ...string) func(map[string]any) []string {
 	return func(map[string]any) []string { return keys }
 }
 
-// Clients returns those that can be configured, in the order in which they are shown.
+// Clients returns the clients that can be configured, in the order of the help.
 func Clients() []Client {
 	return []Client{{
 		Name: "claude", Title: "Claude Code", programs: []string{"claude"},
@@ -188,13 +187,13 @@ func Clients() []Client {
 	}}
 }
 
-// Approves tells whether the client can be told to let tools run unasked.
+// Approves reports whether the client can be told to let tools run unasked.
 func (c Client) Approves() bool { return c.approves != "" }
 
-// HasProject tells whether the client has a file for a project.
+// HasProject reports whether the client has a file for a project.
 func (c Client) HasProject() bool { return c.project != "" }
 
-// Reload returns what makes the client read its file again.
+// Reload says how to make the client read its file again.
 func (c Client) Reload() string { return c.reload }
 
 // Named finds a client by its name.
@@ -207,8 +206,8 @@ func Named(name string) (Client, bool) {
 	return all[i], true
 }
 
-// callTimeout is how long a client should wait for an answer, in seconds. The
-// server never needs more: it returns what there is when a call's own time is over.
+// callTimeout bounds a client's wait for an answer, in seconds. The server never needs more,
+// because a call returns the output so far when its own time is over.
 const callTimeout = 630
 
 func plain(s Server) []setting {
@@ -243,16 +242,16 @@ func geminiSettings(s Server) []setting {
 	return list
 }
 
-// A handover is a setting that hands variables of the client's environment on.
+// A handover is a setting that passes variables of the client's environment on.
 type handover struct {
 	key  string
 	form string // of a value in a table by name; "" when the setting is a list of names
 }
 
-// HandsOver tells whether the client can be told which variables the server gets.
+// HandsOver reports whether the client can be told which variables the server gets.
 func (c Client) HandsOver() bool { return c.env != nil }
 
-// names returns the variables that an entry hands on, beyond those that all do.
+// names returns the variables that an entry passes on, beyond those of all entries.
 func (h *handover) names(has any, all []setting) (names []string) {
 	switch has := has.(type) {
 	case []any:
@@ -276,8 +275,8 @@ func (h *handover) names(has any, all []setting) (names []string) {
 	return names
 }
 
-// settingsWith returns the settings of a server. A list of variables that the client
-// hands on goes beyond what all servers get, and what an entry has already.
+// settingsWith returns the settings of a server. Its variables are added to those that all
+// servers get and those that the entry has already.
 func (c Client) settingsWith(s Server, entry map[string]any) []setting {
 	list := c.settings(s)
 	if c.env == nil || c.env.form != "" || len(s.Env) == 0 {
@@ -301,8 +300,8 @@ func (c Client) settingsWith(s Server, entry map[string]any) []setting {
 	return list
 }
 
-// variables returns the settings of the client's table that hand a server's variables on
-// and that an entry has not; nil when it has no such table.
+// variables returns the settings that an entry lacks in the client's table of variables; nil
+// when the client has no such table.
 func (c Client) variables(s Server, entry map[string]any) (list []setting) {
 	if c.env == nil || c.env.form == "" {
 		return nil
@@ -326,8 +325,8 @@ func openCodeServers(tree map[string]any) []string {
 	return []string{"mcp"}
 }
 
-// Found reports what shows that the client is installed; "" when nothing does. looked
-// is what was looked for.
+// Found reports what shows that the client is installed; "" when nothing does. looked lists
+// what it looked for.
 func (c Client) Found(p Places) (by string, looked []string) {
 	for _, name := range c.programs {
 		looked = append(looked, name)
@@ -339,7 +338,7 @@ func (c Client) Found(p Places) (by string, looked []string) {
 	if exists(file) {
 		return file, looked
 	}
-	// A home directory says nothing, and neither does that of all applications.
+	// A home directory proves nothing, nor does the directory of all applications.
 	dir := filepath.Dir(file)
 	if c.home != nil {
 		dir = c.home(p)
@@ -379,8 +378,8 @@ func (c Client) target(p Places, project bool) (string, error) {
 	return filepath.Join(p.Project, c.project), nil
 }
 
-// Look returns the file of a client and the entries in it that start this program,
-// or one of its name. A file that is not there is no error.
+// Look returns the file of a client and the entries in it that start this program, or one of
+// its name. A missing file is no error.
 func (c Client) Look(p Places, project bool) (file string, entries []Entry, err error) {
 	file, err = c.target(p, project)
 	if err != nil {
@@ -428,8 +427,8 @@ func entryOf(name string, settings map[string]any) Entry {
 	return e
 }
 
-// ours tells whether an entry starts this program: by what it is told to do, and by
-// the program's name, which stays when it moves.
+// ours reports whether an entry starts this program, by its arguments and the program's name,
+// which stays when it moves.
 func (e Entry) ours(command string) bool {
 	if len(e.Args) == 0 || e.Args[0] != "mcp" {
 		return false

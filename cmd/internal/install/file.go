@@ -13,13 +13,13 @@ import (
 
 // A snapshot is a file as it was read.
 type snapshot struct {
-	target string // the file itself, behind symbolic links
+	target string // the file itself, with symbolic links resolved
 	there  bool
 	text   []byte
 	info   fs.FileInfo
 }
 
-// readFile reads a configuration. One that is not there is empty.
+// readFile reads a configuration. A missing one is empty.
 func readFile(path string) (snapshot, error) {
 	s := snapshot{target: path}
 	target, err := filepath.EvalSymlinks(path)
@@ -60,10 +60,9 @@ func readFile(path string) (snapshot, error) {
 // errChanged is the error of a replace that came too late.
 var errChanged = errors.New("another program changes it at this moment: try again")
 
-// replace puts text in the place of what was read, at once or not at all. Between
-// the last look at the file and the rename are microseconds in which a change would
-// be lost, unless it is one of another repl install: no rename is conditional on
-// what the file holds.
+// replace replaces the file that was read by text, completely or not at all. A change by
+// another program in the microseconds between the last check and the rename would be lost,
+// because no rename is conditional on the contents. Another repl install waits.
 func (s snapshot) replace(text []byte) error {
 	if s.there && s.info.Mode()&0o200 == 0 {
 		return fmt.Errorf("%s is read-only and was left alone; another program may manage it", s.target)
@@ -82,8 +81,8 @@ func (s snapshot) remove() error {
 	return os.Remove(s.target)
 }
 
-// tidy removes the directories of a removed file that hold nothing else: they would
-// say that a client is there. Those that are for everything stay.
+// tidy removes the empty directories of a removed file, which would suggest that a client is
+// installed. Directories that all programs share stay.
 func (p Places) tidy(file string) {
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
@@ -112,7 +111,7 @@ func (s snapshot) unchanged() error {
 // backupOf returns the name of the one backup beside a file.
 func backupOf(path string) string { return path + ".before-turnstone" }
 
-// backUp keeps what is about to be replaced, as private as it is.
+// backUp keeps a copy of a file that is about to be replaced, equally private.
 func (s snapshot) backUp(path string) error {
 	if err := writeFile(backupOf(path), s.text, s, nil); err != nil {
 		return fmt.Errorf("no backup can be written, so nothing is changed: %w", err)
@@ -120,8 +119,8 @@ func (s snapshot) backUp(path string) error {
 	return nil
 }
 
-// writeFile writes a whole file or none of it, with the mode, the owner and the
-// rights of like, if that is there. Just before the file appears check may refuse.
+// writeFile writes a file completely or not at all, with the mode, the owner and the rights
+// of like, if that exists. check may refuse just before the file appears.
 func writeFile(path string, text []byte, like snapshot, check func() error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -147,11 +146,10 @@ func writeFile(path string, text []byte, like snapshot, check func() error) (err
 	return rename(f.Name(), path, check)
 }
 
-// waitTime is how long another program is waited for that has a lock or a file.
+// waitTime bounds the wait for another program that has a lock or a file.
 const waitTime = 5 * time.Second
 
-// rename puts a file in the place of another. Each time before it tries check may
-// refuse.
+// rename replaces a file by another. check may refuse before each try.
 func rename(from, to string, check func() error) error {
 	return whileInUse(func() error {
 		if check != nil {
@@ -163,8 +161,8 @@ func rename(from, to string, check func() error) error {
 	})
 }
 
-// whileInUse tries again, for a while, what fails because another program has the
-// file open, as it can on Windows.
+// whileInUse repeats try for a while if it fails because another program has the file open,
+// as can happen on Windows.
 func whileInUse(try func() error) error {
 	late := time.NewTimer(waitTime)
 	defer late.Stop()

@@ -21,21 +21,21 @@ type Options struct {
 	DryRun  bool // find out, and change nothing
 }
 
-// A Report is what was done, or would be.
+// A Report says what was done, or would be done.
 type Report struct {
 	Client Client
 	Done   Outcome
 	File   string
-	Backup string     // what File was before; "" when nothing was replaced
+	Backup string     // the copy of the old File; "" when nothing was replaced
 	Diff   string     // the lines of File that changed
 	Ran    [][]string // the client's own commands
-	Note   string     // what else is to be known
+	Note   string     // a further fact; may be ""
 }
 
-// An Outcome is what happened to an entry.
+// An Outcome says what happened to an entry.
 type Outcome string
 
-// What can happen.
+// The outcomes.
 const (
 	Added   Outcome = "added"
 	Updated Outcome = "updated"
@@ -44,29 +44,29 @@ const (
 	Absent  Outcome = "not there"
 )
 
-// validName is what every client accepts as the name of a server.
+// validName matches the names of servers that every client accepts.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// ValidName tells whether all clients accept a name.
+// ValidName reports whether all clients accept a name.
 func ValidName(name string) bool { return validName.MatchString(name) }
 
-// tries is how often a file that others change is read anew.
+// tries bounds how often a file is read again because another program has changed it.
 const tries = 10
 
-// Install makes a client start a server. A server that is there is brought up to
-// date in what it starts; what else its entry says is the person's. An entry of the
-// same name that starts something else is refused.
+// Install makes a client start a server. In an existing entry it updates only what is
+// started; the other settings belong to the person. It refuses an entry of the same name
+// that starts something else.
 func (c Client) Install(ctx context.Context, p Places, s Server, o Options) (Report, error) {
 	return c.apply(ctx, p, s, o, (*change).install)
 }
 
-// Uninstall takes the entry out. A file to which nothing else happened since
-// Install is then as it was before, byte for byte; one that Install made is gone.
+// Uninstall removes the entry. If nothing else has changed the file since Install, its old
+// bytes are restored; a file that Install made is removed.
 func (c Client) Uninstall(ctx context.Context, p Places, s Server, o Options) (Report, error) {
 	return c.apply(ctx, p, s, o, (*change).uninstall)
 }
 
-// A change is what is to happen to one file.
+// A change describes the intended change of one file.
 type change struct {
 	client Client
 	places Places
@@ -76,11 +76,10 @@ type change struct {
 	tree   map[string]any
 	entry  map[string]any // nil when there is none
 	done   Outcome
-	text   []byte // what the file is to hold
-	gone   bool   // the file is to be removed
+	text   []byte // the new contents
+	gone   bool   // the file must be removed
 
-	// A backup that holds what the file was before we came is kept, and is gone when
-	// that is restored.
+	// A backup of the file from before our entry is kept, and removed when it is restored.
 	keepBackup, dropBackup bool
 }
 
@@ -140,7 +139,7 @@ func (c Client) at(tree map[string]any, name string) []string {
 	return append(slices.Clone(c.servers(tree)), name)
 }
 
-// with returns a text with an entry in it, and variables in the entry's table of them.
+// with adds an entry to a text, and variables to the entry's table of variables.
 func (c Client) with(text []byte, name string, settings, variables []setting) ([]byte, error) {
 	tree, err := c.format.parse(text)
 	if err != nil {
@@ -168,7 +167,7 @@ func (ch *change) mine() error {
 	return fmt.Errorf("its server %q is another one (%.80s); choose a name with --name", e.Name, what)
 }
 
-// missing returns the fixed settings that an entry has not as they should be.
+// missing returns the fixed settings that are wrong or missing in an entry.
 func (ch *change) missing() (list []setting) {
 	for _, s := range ch.client.settingsWith(ch.server, ch.entry) {
 		if s.fixed && !reflect.DeepEqual(ch.entry[s.key], ch.client.format.decoded(s.value)) {
@@ -213,8 +212,8 @@ func (ch *change) uninstall() (err error) {
 	return err
 }
 
-// before returns what the file was before our entry came into it: the backup, or no
-// file, if that with the entry is what the file is now.
+// before returns the file from before our entry: the backup, or no file, if adding the entry
+// to that gives the present file.
 func (ch *change) before() (before snapshot, found bool) {
 	before, err := readFile(backupOf(ch.file))
 	if err != nil {
@@ -269,7 +268,7 @@ type step []string
 // stepTime bounds a step.
 const stepTime = 30 * time.Second
 
-// run lets the client change its file, and looks whether it did.
+// run lets the client change its file, and checks that it did.
 func (ch *change) run(ctx context.Context, r Report, steps []step, dry bool) (Report, error) {
 	for i, s := range steps {
 		r.Ran = append(r.Ran, s)
@@ -306,7 +305,7 @@ func (s step) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	command := exec.CommandContext(ctx, s[0], s[1:]...)
-	command.WaitDelay = time.Second // for what it leaves behind with our pipe
+	command.WaitDelay = time.Second // for children that keep our pipe open
 	out, err := command.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
@@ -317,8 +316,8 @@ func (s step) run(ctx context.Context) error {
 	return nil
 }
 
-// claudeCommands: the user's file of Claude Code is its state, which a running one
-// writes all the time.
+// claudeCommands uses Claude Code's own command, because a running Claude Code often writes
+// the user's file.
 func claudeCommands(ch *change) []step {
 	program, err := exec.LookPath("claude")
 	if err != nil {
@@ -334,7 +333,7 @@ func claudeCommands(ch *change) []step {
 	case Added:
 		return []step{add(inline(ch.client.settings(ch.server)))}
 	}
-	merged := make(map[string]any) // with what the person has set
+	merged := make(map[string]any) // with the person's own settings
 	for k, v := range ch.entry {
 		merged[k] = v
 	}
@@ -348,8 +347,8 @@ func claudeCommands(ch *change) []step {
 	return []step{remove, add(object)}
 }
 
-// codeCommands: Code's command would write the whole file anew, without comments.
-// It is used while there is none, since it knows best where one belongs.
+// codeCommands uses Code's own command only if there is no file yet, because Code knows best
+// where to put it. The command would rewrite an existing file without its comments.
 func codeCommands(ch *change) []step {
 	program, err := exec.LookPath("code")
 	if err != nil || ch.was.there || ch.done != Added || len(ch.server.Env) > 0 {

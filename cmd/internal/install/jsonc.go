@@ -41,7 +41,7 @@ func (jsonc) decoded(value any) any {
 	return value
 }
 
-// jsonRoot parses; offsets are those behind the byte order mark.
+// jsonRoot parses text; offsets count from after the byte order mark.
 func jsonRoot(text []byte) (rest []byte, root hujson.Value, err error) {
 	_, rest, err = withoutMark(text)
 	if err != nil {
@@ -85,7 +85,7 @@ func (j jsonc) put(text []byte, at []string, settings []setting) ([]byte, error)
 		}
 		return append(slices.Clone(mark), layout.add(rest, object, []setting{{key: at[depth], value: value}})...), nil
 	}
-	for _, s := range settings { // each is a small text of its own, and parsed anew
+	for _, s := range settings { // each is a small edit, after which the text is parsed again
 		member, err := memberOf(rest, object, s.key)
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (jsonc) remove(text []byte, at []string) ([]byte, error) {
 	default:
 		splices = []splice{{begin, end, ""}}
 	}
-	// A line comment before it still needs an end of line behind it.
+	// A line comment before it still needs an end of line.
 	last := &splices[len(splices)-1]
 	after := bytes.TrimLeft(rest[last.to:], " \t")
 	if len(bytes.TrimSpace(member.Name.BeforeExtra)) > 0 && !bytes.HasPrefix(after, []byte("\n")) && !bytes.HasPrefix(after, []byte("\r\n")) {
@@ -151,7 +151,7 @@ func (jsonc) remove(text []byte, at []string) ([]byte, error) {
 	return append(slices.Clone(text[:mark]), spliced(rest, splices...)...), nil
 }
 
-// commaAfter takes the comma behind a value, which ends at end.
+// commaAfter removes the comma after a value, which ends at end.
 func commaAfter(end int, v hujson.Value) splice {
 	comma := end + len(v.AfterExtra)
 	return splice{comma, comma + 1, ""}
@@ -159,8 +159,8 @@ func commaAfter(end int, v hujson.Value) splice {
 
 func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
-// memberOf finds a member; nil when there is none. One that is there twice is
-// refused: which of them counts is the client's affair.
+// memberOf finds a member; nil when there is none. A duplicate is an error, because clients
+// differ in which one counts.
 func memberOf(text []byte, object hujson.Value, name string) (*hujson.ObjectMember, error) {
 	o, ok := object.Value.(*hujson.Object)
 	if !ok {
@@ -186,7 +186,7 @@ func trailingSpace(extra []byte) int {
 	return len(extra) - len(bytes.TrimRight(extra, " \t\r\n"))
 }
 
-// A layout is how a file is written.
+// A layout describes the formatting of a file.
 type layout struct {
 	newline, unit string
 	oneLine       bool // there are members, and no line ends between them
@@ -215,7 +215,7 @@ func indentOf(extra []byte) (indent string, ok bool) {
 	return string(after[:len(after)-len(bytes.TrimLeft(after, " \t"))]), true
 }
 
-// around returns how far an object's members are indented, and whether they share a line.
+// around returns the indentation of an object's members, and whether they share a line.
 func (l layout) around(text []byte, object hujson.Value) (indent string, inline bool) {
 	o := object.Value.(*hujson.Object)
 	for _, m := range slices.Backward(o.Members) {
@@ -256,7 +256,7 @@ func (l layout) add(text []byte, object hujson.Value, members []setting) []byte 
 	return spliced(text, splice{last.EndOffset, last.EndOffset, ","}, splice{space, space, separator[1:] + added})
 }
 
-// render returns a value as text, below a key that is indented.
+// render formats a value below a key with this indentation.
 func (l layout) render(value any, indent string, inline bool) string {
 	list := func(open, close string, items []string) string {
 		switch {

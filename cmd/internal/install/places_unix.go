@@ -4,8 +4,8 @@ package install
 
 import "path/filepath"
 
-// zedDir returns where Zed keeps its settings: on macOS too, unlike other applications.
+// zedDir returns Zed's directory for settings, which is the same on macOS.
 func zedDir(p Places) string { return filepath.Join(p.XDG, "zed") }
 
-// claudeDir returns where Claude Desktop keeps its settings.
+// claudeDir returns Claude Desktop's directory for settings.
 func claudeDir(p Places) string { return filepath.Join(p.Config, "Claude") }

@@ -2,12 +2,11 @@ package install
 
 import "path/filepath"
 
-// zedDir returns where Zed keeps its settings.
+// zedDir returns Zed's directory for settings.
 func zedDir(p Places) string { return filepath.Join(p.Config, "Zed") }
 
-// claudeDir returns where Claude Desktop keeps its settings. One that was installed as a
-// package, as its makers offer it since 2026, sees a directory of its own in the
-// place of the one for all.
+// claudeDir returns Claude Desktop's directory for settings. If it was installed as a
+// package, as offered since 2026, it has a private one instead of the usual one.
 func claudeDir(p Places) string {
 	packages, _ := filepath.Glob(filepath.Join(p.or("LOCALAPPDATA", filepath.Join(p.Home, `AppData\Local`)), "Packages", "Claude_*"))
 	for i, dir := range packages {

@@ -18,14 +18,14 @@ func keepAccess(f *os.File, old snapshot) error {
 	return f.Chown(int(s.Uid), int(s.Gid))
 }
 
-// garbled reports whether a program would not get a word as it is.
+// garbled reports whether a program would get a word changed. On Unix none does.
 func garbled(program, word string) bool { return false }
 
 // inUse reports whether an error is that another program has the file open.
 func inUse(error) bool { return false }
 
-// lock keeps other processes of ours from replacing files in a directory, until
-// unlock is called or this process ends. A file system without locks has none.
+// lock keeps our other processes from replacing files in a directory, until unlock is called
+// or this process ends. It does nothing on a file system without locks.
 func lock(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// keepAccess gives a new file the rights of the old one, which may be fewer than its
-// directory hands down: what it holds is for the same people.
+// keepAccess gives a new file the rights of the old one, which may be stricter than those it
+// inherits from its directory.
 func keepAccess(f *os.File, old snapshot) error {
 	const rights = windows.DACL_SECURITY_INFORMATION
 	d, err := windows.GetNamedSecurityInfo(old.target, windows.SE_FILE_OBJECT, rights)
@@ -19,7 +19,7 @@ func keepAccess(f *os.File, old snapshot) error {
 		return err
 	}
 	if acl, _, err := d.DACL(); err != nil || acl == nil {
-		return nil // a file system without
+		return nil // a file system without rights
 	}
 	name, err := windows.UTF16PtrFromString(f.Name())
 	if err != nil {
@@ -35,23 +35,22 @@ func keepAccess(f *os.File, old snapshot) error {
 	return windows.SetKernelObjectSecurity(h, rights, d)
 }
 
-// garbled reports whether a program would not get a word as it is: a batch file is
-// run by cmd.exe, to which these characters mean something, wherever they stand.
+// garbled reports whether a program would get a word changed: cmd.exe runs batch files and
+// interprets these characters anywhere.
 func garbled(program, word string) bool {
 	ext := strings.ToLower(filepath.Ext(program))
 	return (ext == ".cmd" || ext == ".bat") && strings.ContainsAny(word, "%&|<>^!()\r\n")
 }
 
-// inUse reports whether an error is that another program has the file open. Of the
-// target of a rename that is called a denial.
+// inUse reports whether an error means that another program has the file open. For the target
+// of a rename, Windows calls that access denied.
 func inUse(err error) bool {
 	_, renaming := errors.AsType[*os.LinkError](err)
 	return errors.Is(err, windows.ERROR_SHARING_VIOLATION) || renaming && errors.Is(err, windows.ERROR_ACCESS_DENIED)
 }
 
-// lock keeps other processes of ours from replacing files, until unlock is called,
-// by the same goroutine, or this process ends. It is one for all directories, which
-// cannot be locked.
+// lock keeps our other processes from replacing files, until unlock is called by the same
+// goroutine or this process ends. Directories cannot be locked, so all share one lock.
 func lock(string) (unlock func(), err error) {
 	name, err := windows.UTF16PtrFromString(`Local\turnstone-install`)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// An editor changes one entry in the text of a file, and nothing else. at is where
-// the entry is: the keys from the top, its own name last.
+// An editor changes one entry in the text of a file, and nothing else. at is the path to the
+// entry: the keys from the top, its own name last.
 type editor interface {
 	// parse returns what the text means, or an error with the position.
 	parse(text []byte) (map[string]any, error)
 
-	// put adds the entry. Of one that is there it changes the given settings only.
+	// put adds the entry. In an existing one it changes only the given settings.
 	put(text []byte, at []string, settings []setting) ([]byte, error)
 
-	// remove takes the entry out.
+	// remove removes the entry.
 	remove(text []byte, at []string) ([]byte, error)
 
 	// decoded is a setting's value as parse returns it.
@@ -29,12 +29,12 @@ type setting struct {
 	key   string
 	value any
 
-	// fixed ones say what is started. The others are written with a new entry, and
-	// are then the person's to change.
+	// fixed settings say what is started. The others are only written to a new entry;
+	// then they belong to the person.
 	fixed bool
 }
 
-// An unreadable error says where a file is not what its client reads.
+// An unreadable error names the place in a file that its client cannot read.
 type unreadable struct{ problem string }
 
 func (e *unreadable) Error() string { return e.problem }
@@ -43,7 +43,7 @@ func unreadablef(format string, args ...any) error {
 	return &unreadable{fmt.Sprintf(format, args...)}
 }
 
-// Bounds on what is parsed: a deeper nesting would exhaust the parsers' stack.
+// Bounds for parsing: deeper nesting would exhaust the parsers' stack.
 const (
 	maxFileBytes = 32 << 20
 	maxDepth     = 10_000
@@ -51,8 +51,8 @@ const (
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// withoutMark splits a byte order mark off, and refuses what is no text. Clients
-// differ about the mark; it is not ours to remove.
+// withoutMark splits off a byte order mark and refuses bytes that are not text. The mark is
+// kept, because clients differ about it.
 func withoutMark(text []byte) (mark, rest []byte, err error) {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return nil, nil, unreadablef("it is UTF-16: save it as UTF-8")
@@ -81,13 +81,13 @@ func withoutMark(text []byte) (mark, rest []byte, err error) {
 	return mark, rest, nil
 }
 
-// place returns an offset as people look for it.
+// place returns an offset as line and column.
 func place(text []byte, offset int) string {
 	before := text[:offset]
 	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), offset-bytes.LastIndexByte(before, '\n'))
 }
 
-// newline returns how the lines of text end, by its first one.
+// newline returns the line end of the first line.
 func newline(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -142,8 +142,8 @@ func entryAt(tree map[string]any, at []string) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// proven applies an edit and checks that it did what it should, whatever the text
-// looked like: want changes a copy of the old tree.
+// proven applies an edit and checks its effect: the new tree must equal a copy of the old one
+// that want has changed.
 func proven(e editor, text []byte, at []string, edit func() ([]byte, error), want func(tree map[string]any)) ([]byte, error) {
 	tree, err := e.parse(text)
 	if err != nil {
@@ -167,7 +167,7 @@ func proven(e editor, text []byte, at []string, edit func() ([]byte, error), wan
 	return edited, nil
 }
 
-// put adds an entry, or changes the settings of one, and proves it.
+// put adds an entry, or changes its settings, and checks the result.
 func put(e editor, text []byte, at []string, settings []setting) ([]byte, error) {
 	return proven(e, text, at, func() ([]byte, error) { return e.put(text, at, settings) }, func(tree map[string]any) {
 		for _, key := range at {
@@ -184,7 +184,7 @@ func put(e editor, text []byte, at []string, settings []setting) ([]byte, error)
 	})
 }
 
-// remove takes an entry out, and proves it.
+// remove removes an entry and checks the result.
 func remove(e editor, text []byte, at []string) ([]byte, error) {
 	return proven(e, text, at, func() ([]byte, error) { return e.remove(text, at) }, func(tree map[string]any) {
 		for _, key := range at[:len(at)-1] {
@@ -194,7 +194,7 @@ func remove(e editor, text []byte, at []string) ([]byte, error) {
 	})
 }
 
-// prune drops empty tables on the way to an entry: whether one is there says nothing.
+// prune removes empty tables on the way to an entry, because they have no meaning.
 func prune(tree map[string]any, at []string) {
 	below, ok := tree[at[0]].(map[string]any)
 	if !ok || len(at) == 1 {
@@ -205,8 +205,8 @@ func prune(tree map[string]any, at []string) {
 	}
 }
 
-// changedLines returns the difference of two texts: the lines that went and came, with
-// the number of the first. It shows no others: a configuration holds secrets.
+// changedLines returns the difference of two texts: the removed and the added lines, with the
+// number of the first. It shows no other lines, because a configuration holds secrets.
 func changedLines(before, after []byte) string {
 	a, b := lines(before), lines(after)
 	first := 0

@@ -48,7 +48,7 @@ func (tomlText) decoded(value any) any {
 // A tomlTable is one [header] and what is below it, up to the next.
 type tomlTable struct {
 	keys       []string
-	begin, end int // of its lines, without the blank lines and comments behind them
+	begin, end int // of its lines, without the blank lines and comments after them
 	values     []tomlValue
 }
 
@@ -198,7 +198,7 @@ func blankAfter(text []byte, at int) int {
 	return 0
 }
 
-// tomlEntry returns the table of an entry that has one of its own.
+// tomlEntry returns the table of an entry, if it has a table of its own.
 func tomlEntry(text []byte, at []string) (tomlTable, error) {
 	tables, err := tomlTables(text)
 	if err != nil {
@@ -253,6 +253,6 @@ func tomlLine(s setting) string {
 // tomlKey returns a dotted key. The names are ours, and need no quotes (validName).
 func tomlKey(at []string) string { return strings.Join(at, ".") }
 
-// tomlString returns a basic string. JSON's escapes are among TOML's, but for the one
-// control character that JSON leaves as it is.
+// tomlString returns a basic string. All of JSON's escapes are valid in TOML, but JSON does
+// not escape one control character.
 func tomlString(s string) string { return strings.ReplaceAll(quotedJSON(s), "\x7f", `\u007f`) }

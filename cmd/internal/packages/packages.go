@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// DefaultLimit is how long making a directory may take.
+	// DefaultLimit bounds the time for making a directory.
 	DefaultLimit = 10 * time.Minute
 
-	// maxWanted and maxName bound what may be asked for: names, and bytes of each.
+	// maxWanted bounds the number of names in a request, and maxName the bytes of each.
 	maxWanted, maxName = 100, 500
 
-	// unusedLimit is how long a directory is kept that no session was started with.
+	// unusedLimit bounds how long a directory is kept without use.
 	unusedLimit = 90 * 24 * time.Hour
 
 	// unfinished marks a directory that is being made.
 	unfinished = ".new-"
 
-	// libDir is where the packages are within a directory, and listFile what says
-	// what they were made of, for a person.
+	// libDir holds the packages within a directory, and listFile lists them for a person.
 	libDir, listFile = "lib", "made-of"
 )
 
-// A Progress tells how far the work is. Done never shrinks; its unit is the tool's.
+// A Progress describes the progress of the work. Done never shrinks; the tool chooses its
+// unit.
 type Progress struct {
-	Done, Total int64  // Total is 0 while it is not known
+	Done, Total int64  // Total is 0 while it is unknown
 	Message     string // one printable line
 }
 
-// A Request says what is wanted, and for which runtime.
+// A Request names packages and the runtime for them.
 type Request struct {
 	// Executable is the runtime, absolute.
 	Executable string
@@ -53,7 +53,7 @@ type Request struct {
 	// Env is the environment for the tools; nil means that of this process.
 	Env []string
 
-	// Limit is how long it may take; 0 means DefaultLimit.
+	// Limit bounds the time; 0 means DefaultLimit.
 	Limit time.Duration
 }
 
@@ -67,11 +67,11 @@ func (r *Request) variable(name string) string {
 	return value
 }
 
-// A Tool makes packages for one language. [Python] and [R] are there.
+// A Tool makes packages for one language: see [Python] and [R].
 type Tool struct {
 	language string
 
-	// canonical checks one name, and writes it as everybody would.
+	// canonical checks one name and returns its standard form.
 	canonical func(name string) (string, error)
 
 	// examine looks at the runtime.
@@ -80,22 +80,22 @@ type Tool struct {
 	// install fills lib.
 	install func(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error
 
-	// path is the variable that leads the runtime to directories of packages.
+	// path is the variable with the runtime's directories of packages.
 	path string
 }
 
-// A finding is what examine found.
+// A finding is the result of examine.
 type finding struct {
-	// facts are what packages that were made for one runtime depend on, so that
-	// another never gets them.
+	// facts are the properties of a runtime on which its packages depend, so that another
+	// runtime never gets them.
 	facts []string
 
-	missing   []string // what is wanted and not there anyway
-	installer string   // of the tool's own
+	missing   []string // the packages that the runtime does not have yet
+	installer string   // private to the tool
 }
 
-// An Error says that packages could not be made. Output is the last that the tool
-// said, a few KiB at most.
+// An Error means that packages could not be made. Output is the last output of the tool, a few
+// KiB at most.
 type Error struct {
 	Wanted []string
 	Reason string
@@ -113,8 +113,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Canonical checks names, and sorts them without repetitions, so that equal wishes
-// become equal. An error is the user's.
+// Canonical checks names, and sorts them without repetitions, so that equal requests compare
+// equal. An error is a mistake of the user.
 func (t *Tool) Canonical(names []string) ([]string, error) {
 	if len(names) > maxWanted {
 		return nil, fmt.Errorf("%d packages are wanted at once: %d are the most", len(names), maxWanted)
@@ -135,10 +135,10 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// Make makes the packages available, and returns what has to change in the
-// environment of the runtime for it: "K=V", as in workers.Spec. When they were made
-// before, it only looks, and reports nothing. report is called by this goroutine and
-// one other, never by both at once. An error is an *Error, or ctx's.
+// Make makes the packages available and returns the necessary changes of the runtime's
+// environment: "K=V", as in workers.Spec. If they were made before, it only checks that and
+// reports nothing. report is called by this goroutine and one other, never by both at once.
+// An error is an *Error, or that of ctx.
 func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env []string, err error) {
 	if r.Env == nil {
 		r.Env = os.Environ()
@@ -185,7 +185,7 @@ func (t *Tool) make(ctx context.Context, r *Request, report func(Progress)) ([]s
 		}
 	}
 	now := time.Now()
-	if err := os.Chtimes(dir, now, now); err != nil { // tidy goes by it
+	if err := os.Chtimes(dir, now, now); err != nil { // tidy uses it
 		return nil, err
 	}
 	path := filepath.Join(dir, libDir)
@@ -195,13 +195,13 @@ func (t *Tool) make(ctx context.Context, r *Request, report func(Progress)) ([]s
 	return []string{t.path + "=" + path}, nil
 }
 
-// build makes dir, whole or not at all.
+// build makes dir, completely or not at all.
 func (t *Tool) build(ctx context.Context, r *Request, found finding, dir, list string, report func(Progress)) error {
 	temp, err := os.MkdirTemp(filepath.Dir(dir), unfinished)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp) // which is gone when all went well
+	defer os.RemoveAll(temp) // does nothing after success, because it was renamed
 	lib := filepath.Join(temp, libDir)
 	if err := os.Mkdir(lib, 0o700); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (t *Tool) build(ctx context.Context, r *Request, found finding, dir, list s
 	if err := os.WriteFile(filepath.Join(temp, listFile), []byte(list), 0o600); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, dir); err != nil && !isDir(dir) { // else somebody was faster
+	if err := os.Rename(temp, dir); err != nil && !isDir(dir) { // otherwise another process was faster
 		return err
 	}
 	return nil
@@ -223,7 +223,7 @@ func isDir(path string) bool {
 	return err == nil && i.IsDir()
 }
 
-// openCache makes the directory in which those of one language are.
+// openCache makes the directory for all packages of one language.
 func openCache(dir, language string) (string, error) {
 	if dir == "" {
 		root, err := os.UserCacheDir()
@@ -252,8 +252,8 @@ func openCache(dir, language string) (string, error) {
 	return own, nil
 }
 
-// tidy removes what nobody has used for long, and what a process that was killed
-// left unfinished. What cannot be removed stays.
+// tidy removes directories that have not been used for long, and unfinished ones of killed
+// processes. It ignores those that cannot be removed.
 func tidy(root string, limit time.Duration) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// pythonName is how a requirement begins: with the name of a project, so it is never
-// taken for an option. What follows it is for the installer to judge.
+// pythonName matches the beginning of a requirement: the name of a project, so that it is
+// never taken for an option. The installer checks the rest.
 var pythonName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`)
 
 var pythonSeparators = regexp.MustCompile(`[-_.]+`)
 
-// pythonFacts prints what compiled packages depend on, and the version of pip.
+// pythonFacts prints the properties on which compiled packages depend, and pip's version.
 const pythonFacts = `
 import sys, sysconfig
 try:
@@ -29,8 +29,8 @@ print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platfo
 print(pip)
 `
 
-// Python makes Python's packages, with uv when it is on PATH, else with the
-// interpreter's own pip, else with one of a virtual environment.
+// Python makes Python packages, with uv if it is on PATH, otherwise with the interpreter's own
+// pip, otherwise with the pip of a virtual environment.
 func Python() *Tool {
 	return &Tool{
 		language: "Python",
@@ -40,7 +40,7 @@ func Python() *Tool {
 			if project == "" {
 				return "", fmt.Errorf("%q is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'", name)
 			}
-			// PEP 503: one project, however it is written.
+			// PEP 503: all spellings of a project's name are equal.
 			canonical := strings.ToLower(pythonSeparators.ReplaceAllString(project, "-"))
 			return canonical + strings.TrimSpace(name[len(project):]), nil
 		},
@@ -90,7 +90,7 @@ func installPython(ctx context.Context, r *Request, f finding, lib string, repor
 	} else {
 		args = append(args, "--progress-bar", "off")
 	}
-	// What a user has set for the environments of their own does not go with --target.
+	// Users' settings for their own environments conflict with --target.
 	env := []string{"PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore"}
 	_, err := r.run(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
 	return err
@@ -115,8 +115,7 @@ func hasRawProgress(version string) bool {
 	return err == nil && (a > 24 || a == 24 && b >= 1)
 }
 
-// downloads counts the bytes that pip downloads. How many there will be in all it
-// does not know before the last file.
+// downloads counts the bytes that pip downloads. The total is unknown before the last file.
 func downloads(report func(Progress)) func(string) {
 	var p Progress
 	var file int64 // bytes of it that are counted

@@ -23,8 +23,8 @@ var installR string
 // rMark begins the lines that our code in R prints for us.
 const rMark = "turnstone: "
 
-// R makes R's packages with install.packages, from the repositories that the user's
-// own R is set to. What R finds anyway is not made again.
+// R makes R packages with install.packages, from the repositories of the user's own R. It
+// does not make packages that R already finds.
 func R() *Tool {
 	return &Tool{
 		language: "R",
@@ -68,8 +68,8 @@ func R() *Tool {
 	}
 }
 
-// runR runs code, and takes what it prints for us; anything else that is printed has
-// no kind, but for what means a step.
+// runR runs code and passes the lines that it prints for us to take. Other lines have no kind,
+// unless they mark a step.
 func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
 	script, err := os.CreateTemp(dir, unfinished+"*.R") // R's own front end does not keep the lines of a long -e
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 		return err
 	}
 	args = append([]string{"--no-echo", "--no-save", "--no-restore", "--file=" + script.Name(), "--args"}, args...)
-	// The words that are looked for are those of R's English.
+	// The code looks for words of R's English messages.
 	_, err = r.run(ctx, dir, []string{"LANGUAGE=en"}, func(line string) {
 		ours, ok := strings.CutPrefix(line, rMark)
 		kind, text, _ := strings.Cut(ours, " ")

@@ -14,14 +14,14 @@ import (
 
 const (
 	maxSaid    = 64 << 20 // bytes that a tool may print in all
-	maxLine    = 4 << 10  // bytes of a line that are looked at
-	maxMessage = 200      // bytes of a line that is shown
-	keptLines  = 12       // of the last that was said
+	maxLine    = 4 << 10  // bytes of a line that are examined
+	maxMessage = 200      // bytes of a line that are shown
+	keptLines  = 12       // the last lines, for an error
 )
 
-// run runs a tool in a directory, with more in its environment, and returns the last
-// lines that it said. Each line goes to take, without what could act on a terminal.
-// The tool reads nothing. When ctx ends it is killed with all that it has started.
+// run runs a tool in a directory, with additions to its environment, and returns the last lines
+// of its output. It passes each line to take, cleaned of everything that acts on a terminal.
+// The tool's input is empty. When ctx ends, it is killed with all its children.
 func (r *Request) run(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -29,7 +29,7 @@ func (r *Request) run(ctx context.Context, dir string, env []string, take func(l
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Dir, cmd.Env = dir, append(r.Env[:len(r.Env):len(r.Env)], env...)
 	cmd.Stdout, cmd.Stderr = said, said // one writer: os/exec copies with one goroutine
-	cmd.WaitDelay = 2 * time.Second     // for what holds the pipe and cannot be killed
+	cmd.WaitDelay = 2 * time.Second     // for processes that hold the pipe and cannot be killed
 	ownTree(cmd)
 	err := cmd.Run()
 	said.flush()
@@ -50,9 +50,9 @@ func (r *Request) run(ctx context.Context, dir string, env []string, take func(l
 	return tail, nil
 }
 
-// sayings takes in what a tool says.
+// sayings collects the output of a tool.
 type sayings struct {
-	take    func(string) // nil: nobody looks
+	take    func(string) // may be nil
 	tooMuch func()
 
 	total int

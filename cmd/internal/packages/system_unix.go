@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// ownTree has cmd killed together with all that it starts.
+// ownTree makes killing cmd also kill all its children.
 func ownTree(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// untrusted says why a directory could hold what somebody else put there; "" means
-// it is the user's own.
+// untrusted says why another user could have put files into a directory; "" means that only
+// the user can.
 func untrusted(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {

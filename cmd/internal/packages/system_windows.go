@@ -5,11 +5,11 @@ import (
 	"os/exec"
 )
 
-// ownTree leaves the default: the command is killed, what it has started is not.
+// ownTree keeps the default: the command is killed, its children are not.
 func ownTree(*exec.Cmd) {}
 
-// untrusted says why a directory could hold what somebody else put there; "" means
-// it is the user's own, as what is in the user's profile is.
+// untrusted says why another user could have put files into a directory; "" means that only
+// the user can, as in the user's profile.
 func untrusted(info fs.FileInfo) string {
 	if !info.IsDir() {
 		return "is not a directory"

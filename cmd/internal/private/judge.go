@@ -2,8 +2,8 @@ package private
 
 import "slices"
 
-// Accounts of Windows that may have rights: nothing on the machine is hidden from
-// them. Owner rights are those of the owner, who is judged too.
+// Accounts of Windows that may have rights, because nothing on the machine is hidden from
+// them. "Owner rights" belong to the owner, who is checked, too.
 const (
 	system         = "S-1-5-18"
 	administrators = "S-1-5-32-544"
@@ -11,7 +11,7 @@ const (
 	ownerRights    = "S-1-3-4"
 )
 
-// An entry is one of the list of who may do what with a file of Windows.
+// An entry is an entry of the access list of a file on Windows.
 type entry struct {
 	kind  uint8  // as Windows numbers them
 	flags uint8  // of its inheritance
@@ -25,14 +25,14 @@ var denials = []uint8{1, 6, 10, 12}
 // inheritOnly entries are for what will be made in the directory.
 const inheritOnly = 0x8
 
-// trusted reports whether an account may own, read and change what is user's alone.
+// trusted reports whether an account may own, read and change a private file of user.
 func trusted(who, user string) bool {
 	return who == user || who == system || who == administrators
 }
 
-// others returns the accounts that list gives any right, each once; "" stands for one
-// that cannot be told. What a denial takes away again does not count: it is there
-// for a reason, but reading on takes more than one look.
+// others returns the accounts to which list gives any right, each once; "" stands for an
+// unknown one. Denials are not subtracted: their effect would take more than a look at each
+// entry.
 func others(list []entry, user string) []string {
 	var found []string
 	for _, e := range list {

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// plain returns what path itself is, and an error when that is neither a file nor a
-// directory: a link would lead to what somebody else wrote.
+// plain describes path, and returns an error if it is neither a file nor a directory: a link
+// could lead to a file of another user.
 func plain(path string) (fs.FileInfo, error) {
 	i, err := os.Lstat(path)
 	if err == nil && !i.IsDir() && !i.Mode().IsRegular() {

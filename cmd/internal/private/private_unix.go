@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// MakeDir makes a directory, and those above it, unless it is there.
+// MakeDir makes a directory and its parents, if they are missing.
 func MakeDir(path string) error { return os.MkdirAll(path, 0o700) }
 
 // CreateTemp makes a new file in dir, whose name begins with prefix. The caller

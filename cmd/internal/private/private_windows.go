@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// MakeDir makes a directory, and those above it, unless it is there. What will be
-// made in it is private, too.
+// MakeDir makes a directory and its parents, if they are missing. Files that are made in it
+// are private, too.
 func MakeDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -53,7 +53,7 @@ func CreateTemp(dir, prefix string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
-// Open opens a file for reading, also while somebody renames or removes it.
+// Open opens a file for reading, so that it can still be renamed and removed.
 func Open(path string) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -84,8 +84,8 @@ func Rename(from, to string) error {
 	return nil
 }
 
-// ownerOnly gives the user of this process all rights, and nobody else any; nothing
-// is inherited from above. flags say what will inherit it.
+// ownerOnly gives all rights to the user of this process and none to others; nothing is
+// inherited from above. flags say what inherits these rights.
 func ownerOnly(flags string) (*windows.SecurityAttributes, error) {
 	user, err := currentUser()
 	if err != nil {
@@ -147,7 +147,7 @@ func Check(path string) error {
 		path, strings.Join(names, " and "), filepath.Clean(path), user, grant, remove)
 }
 
-// nameOf returns an account as people know it.
+// nameOf returns the name of an account.
 func nameOf(who string) string {
 	if who == "" {
 		return "an account that this program cannot tell"
@@ -160,8 +160,8 @@ func nameOf(who string) string {
 	return who
 }
 
-// accessTo returns the owner of path and the list of who may do what. A file without a
-// list is everyone's.
+// accessTo returns the owner and the access list of path. A file without a list is open to
+// everyone.
 func accessTo(path string) (owner string, list []entry, err error) {
 	descriptor, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
@@ -195,6 +195,6 @@ func accessTo(path string) (owner string, list []entry, err error) {
 	return owner, list, nil
 }
 
-// accessAllowedCallback is the kind of an entry with a condition, which has its
-// account where one without has it.
+// accessAllowedCallback is the kind of an entry with a condition. Its account is at the same
+// place as in one without.
 const accessAllowedCallback = 9

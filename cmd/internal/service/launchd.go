@@ -10,9 +10,9 @@ import (
 
 const label = "com.github.turnstone-repl.turnstone"
 
-// launchd has one agent, which begins with the login and is not begun again when it
-// ends. launchd would also hand over a socket, by a call of a C library of its own
-// only; the daemon makes its socket itself.
+// launchd has one agent, which starts with the login and is not started again when it ends.
+// launchd could also pass a socket, but only by a call of its own C library, so the daemon
+// makes its socket itself.
 func launchd() Manager {
 	domain := func(p Places) string { return "gui/" + strconv.Itoa(p.UID) }
 	return Manager{

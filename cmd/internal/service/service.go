@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// marker is in every file of ours: one without it is not touched.
+// marker is in every file that we write. A file without it is not touched.
 const marker = "Written by repl service install; repl service uninstall removes it."
 
 // commandTime bounds one command of the manager's.
 const commandTime = 30 * time.Second
 
-// Options say what is served.
+// Options say how the service runs.
 type Options struct {
 	Executable string        // repl, absolute
-	Socket     string        // absolute; "" is where clients look
-	IdleExit   time.Duration // as of repl serve; 0 is never
-	Path       string        // PATH, which is where runtimes are looked for; "" is the manager's
+	Socket     string        // absolute; "" means the default
+	IdleExit   time.Duration // as in repl serve; 0 means never
+	Path       string        // PATH, for finding runtimes; "" means the manager's
 }
 
 func (o *Options) check() error {
@@ -60,10 +60,10 @@ type Manager struct {
 	start  func(p Places, files []File) [][]string
 	stop   func(p Places, files []File) [][]string
 	reload [][]string // after the files are gone
-	Note   string     // what is to be known about it; "" when nothing
+	Note   string     // a fact that users should know; may be ""
 }
 
-// Managers returns all that are known.
+// Managers returns all known managers.
 func Managers() []Manager { return []Manager{systemd(), launchd()} }
 
 // Find returns the manager of this machine.
@@ -78,7 +78,7 @@ func Find() (Manager, error) {
 	return Manager{}, fmt.Errorf("no service manager that is known here: neither %s is on PATH; start repl serve with your session instead", strings.Join(commands, " nor "))
 }
 
-// Files returns what the manager has to read.
+// Files returns the files for the manager.
 func (m Manager) Files(p Places, o Options) ([]File, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -86,15 +86,15 @@ func (m Manager) Files(p Places, o Options) ([]File, error) {
 	return m.files(p, &o), nil
 }
 
-// A Step is one thing that is done: exactly one of its fields is set.
+// A Step is one action: exactly one of its fields is set.
 type Step struct {
 	Write  *File
 	Remove string
 	Run    []string
 }
 
-// Install returns the steps that make the service known and start it. A file that is
-// there and not of ours is an error.
+// Install returns the steps that register the service and start it. An existing file that is
+// not ours is an error.
 func (m Manager) Install(p Places, o Options) ([]Step, error) {
 	files, err := m.Files(p, o)
 	if err != nil {
@@ -138,7 +138,7 @@ func runs(commands [][]string) (steps []Step) {
 	return steps
 }
 
-// ours reports whether a file is there and of ours; one of somebody else's is an error.
+// ours reports whether a file exists and is ours; a foreign file is an error.
 func ours(path string) (bool, error) {
 	content, err := os.ReadFile(path)
 	switch {
@@ -163,8 +163,7 @@ func (s Step) String() string {
 	return "run " + strings.Join(s.Run, " ")
 }
 
-// Do carries a step out. A command takes half a minute at most; what it says is part
-// of its error.
+// Do does the step. A command takes half a minute at most; its output is part of its error.
 func (s Step) Do(ctx context.Context) error {
 	switch {
 	case s.Write != nil:

@@ -8,10 +8,10 @@ import (
 
 const unit = "turnstone"
 
-// systemd has two units. The socket is there from the login on; the service is
-// started by its first client, and again by the next one after it ended for want of
-// use. Status 3 is another daemon at the socket, and 2 a wrong command line: starting
-// it again would not help.
+// systemd has two units. The socket exists from the login on. The first client starts the
+// service; after it has ended because nothing used it, the next client starts it again.
+// Status 3 means another daemon at the socket, and 2 a wrong command line: starting it again
+// would not help.
 func systemd() Manager {
 	return Manager{
 		Name:    "systemd",

@@ -9,16 +9,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An album keeps the pictures of a session as files, in a private directory that
-// goes with it, and shows them where the terminal can. It is for one goroutine.
+// An album keeps the pictures of a session as files, in a private directory that is
+// removed with it, and shows them if the terminal can. It is for one goroutine.
 type album struct {
 	graphics Graphics
 	dir      string // "" until the first picture
 	count    int
-	updates  map[string]string // files by what they are a picture of
+	updates  map[string]string // files by Source
 }
 
-// add keeps a picture and returns what to show for it.
+// add keeps a picture and returns the text that shows it.
 func (a *album) add(i timeline.Image) string {
 	path, err := a.save(i)
 	if err != nil {
@@ -27,7 +27,7 @@ func (a *album) add(i timeline.Image) string {
 	return a.graphics.inline(i.MIME, i.Data) + fmt.Sprintf("[picture: %s, until this session ends]\n", path)
 }
 
-// save writes a picture to a file of its own, or to that of the one it updates.
+// save writes a picture to a new file, or to the file of the picture that it updates.
 func (a *album) save(i timeline.Image) (string, error) {
 	if a.dir == "" {
 		dir, err := os.MkdirTemp("", "turnstone-pictures-") // mode 0700
@@ -54,7 +54,7 @@ func (a *album) close() {
 	}
 }
 
-// extension returns the usual one for a type of picture.
+// extension returns the usual file extension for a type of picture.
 func extension(mime string) string {
 	_, kind, _ := strings.Cut(mime, "/")
 	switch kind {

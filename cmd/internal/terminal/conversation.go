@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A conversation is what goes on between the person and the session.
+// A conversation runs the dialogue between the person and the session.
 type conversation struct {
 	session session.Session
 	o       Options
@@ -35,7 +35,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	for {
 		reply, err := c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
 		if err != nil || reply.State == session.StateStopping || !c.printer.caughtUp(ctx, reply.Next) {
-			return 0, nil // somebody else ends the session
+			return 0, nil // another client ends the session
 		}
 		c.cursor = reply.Next
 		if reply.State == session.StateEnded {
@@ -65,7 +65,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// LastEnd returns how the runtime ended, as the reply tells; zero when it does not.
+// LastEnd returns the last end of a runtime in the reply; zero if there is none.
 func LastEnd(reply session.Reply) timeline.GenerationEnded {
 	for _, e := range slices.Backward(reply.Events) {
 		if end, ok := e.Body.(timeline.GenerationEnded); ok {
@@ -75,7 +75,7 @@ func LastEnd(reply session.Reply) timeline.GenerationEnded {
 	return timeline.GenerationEnded{}
 }
 
-// greet says once what this is.
+// greet prints the greeting.
 func (c *conversation) greet(ctx context.Context) {
 	if c.greeted {
 		return
@@ -94,7 +94,7 @@ func (c *conversation) greet(ctx context.Context) {
 		title(i.Language), i.Runtime, i.Executable, i.Why, end)
 }
 
-// info describes the session; one that cannot be reached has ended.
+// info describes the session. One that cannot be reached counts as ended.
 func (c *conversation) info(ctx context.Context) session.Info {
 	i, err := c.session.Info(ctx)
 	if err != nil {
@@ -103,13 +103,13 @@ func (c *conversation) info(ctx context.Context) session.Info {
 	return i
 }
 
-// title returns a language's name as it is written: "python" is Python.
+// title returns the display name of a language: Python for "python".
 func title(name string) string {
 	first, size := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(first)) + name[size:]
 }
 
-// ask reads one whole input and starts it. io.EOF is the person's end.
+// ask reads one complete input and submits it. io.EOF means that the person wants to end.
 func (c *conversation) ask(ctx context.Context, prompt string) error {
 	if prompt != "" {
 		c.prompt = prompt // an ended runtime has none
@@ -125,14 +125,14 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 	return err
 }
 
-// othersRun reports whether somebody else's code runs while the person edits.
+// othersRun reports whether another author's code runs while the person edits.
 func (c *conversation) othersRun(ctx context.Context) bool {
 	state := c.info(ctx).State
 	return state == session.StateRunning || state == session.StateWaiting
 }
 
-// input reads lines until they are a whole input. errCancelled says that somebody
-// else's code wants the person now.
+// input reads lines until they are a complete input. errCancelled means that another
+// author's code asks for input.
 func (c *conversation) input(ctx context.Context) (string, error) {
 	c.lines = nil
 	for {
@@ -150,7 +150,7 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 			c.lines = nil
 			continue
 		case errors.Is(err, io.EOF) && len(c.lines) > 0 && ctx.Err() == nil:
-			return strings.Join(c.lines, "\n"), nil // "that is all of it"
+			return strings.Join(c.lines, "\n"), nil // an empty line ends the input
 		case err != nil:
 			return "", err
 		}
@@ -168,21 +168,21 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 	}
 }
 
-// parseTries is how often the runtime is asked at most; each time, it is given up
-// after a fraction of a second.
+// parseTries bounds how often the runtime is asked. Each try gives up after a fraction of
+// a second.
 const parseTries = 4
 
-// whole asks the runtime whether code is a whole input. After its end, that
-// takes a new one.
+// whole asks the runtime whether code is a complete input. If the runtime has ended, a new
+// one is started.
 func (c *conversation) whole(ctx context.Context, code string) bool {
 	if c.info(ctx).State == session.StateEnded {
 		if c.session.Reset(ctx) != nil {
-			return true // submitting it fails in the same way, and says so
+			return true // submitting it fails in the same way and reports the error
 		}
 		_, _ = c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor})
 	}
 	status, err := c.session.Parse(ctx, code)
-	// A busy machine may not say in time, and half an input is not to be run.
+	// A busy machine may not answer in time, and half an input must not be run.
 	for range parseTries - 1 {
 		if err != nil || status != session.ParseUnknown {
 			break
@@ -192,8 +192,8 @@ func (c *conversation) whole(ctx context.Context, code string) bool {
 	return err != nil || status != session.ParseIncomplete
 }
 
-// complete asks the runtime how the line can go on. Positions count from the
-// beginning of the line, although the runtime is shown the lines before as well.
+// complete asks the runtime how the line can go on. Positions count from the beginning of
+// the line, although the runtime also gets the lines before it.
 func (c *conversation) complete(ctx context.Context, line string) session.Completion {
 	before := ""
 	if len(c.lines) > 0 {
@@ -207,8 +207,8 @@ func (c *conversation) complete(ctx context.Context, line string) session.Comple
 	return found
 }
 
-// answer reads what a wait asks for, behind the question, which is output and
-// on the screen already.
+// answer reads the answer to a wait, after the question, which is output and already on
+// the screen.
 func (c *conversation) answer(ctx context.Context, w session.Wait) error {
 	prompt := w.Prompt
 	if c.editor.screen.shows(prompt) {
@@ -236,7 +236,7 @@ func (c *conversation) answer(ctx context.Context, w session.Wait) error {
 // signals interrupts running code on Ctrl-C, and follows the size of the window.
 func (c *conversation) signals(ctx context.Context) {
 	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(sent, os.Interrupt) // by somebody else: the keyboard sends none
+	signal.Notify(sent, os.Interrupt) // from another process: the keyboard sends none
 	defer signal.Stop(sent)
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)

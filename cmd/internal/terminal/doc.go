@@ -6,12 +6,12 @@
 //		HistoryPath:  filepath.Join(state, "history"),
 //	})
 //
-// The terminal is in raw mode, also while code runs: what is typed then appears
-// when somebody wants it, and Ctrl-C interrupts the code. The worker has a
-// terminal of its own: its programs never touch this one.
+// The terminal is in raw mode, also while code runs. Text that is typed then appears when
+// something reads it, and Ctrl-C interrupts the code. The worker has a terminal of its
+// own; its programs never touch this one.
 //
-// What it leaves out: languages. Prompts, completion and whether an input is
-// whole come from the session; what does not is in Options.
+// The package knows no language. Prompts, completion and the check for a complete input
+// come from the session; everything else is in Options.
 //
 // # Goroutines
 //
@@ -22,6 +22,6 @@
 //	readline  newEditor    the keyboard ends                nothing: it reads keys for the editor
 //	keyboard  newEditor    its read returns after Run did   reading the terminal
 //
-// Run waits for the first three. The library's own ends by itself then; a read of
-// a terminal cannot be called back.
+// Run waits for the first three. Then the library's own goroutine ends by itself; the read
+// of a terminal cannot be stopped.
 package terminal

@@ -19,29 +19,29 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// How the editing of a line can end without a line; io.EOF is Ctrl-D on an empty
-// one, or the end of the terminal.
+// Errors that end the editing of a line. io.EOF is Ctrl-D on an empty line, or the end of
+// the terminal.
 var (
 	errInterrupted = errors.New("terminal: Ctrl-C")
 	errCancelled   = errors.New("terminal: nobody waits for the line any more")
 )
 
-// indentation is what the Tab key inserts where there is nothing to complete.
+// indentation is inserted by the Tab key if there is nothing to complete.
 const indentation = "    "
 
-// A completer says what may stand in place of text[Start:].
+// A completer lists texts that can replace text[Start:].
 type completer func(text string) session.Completion
 
-// An editor lets the person edit one line at a time. Everything that is shown
-// goes through its Write, also while a line is edited, which is then redrawn
-// below. code and answer are for one goroutine, the rest is for any.
+// An editor lets the person edit one line at a time. All output goes through its Write. If
+// a line is being edited, it is then redrawn below. code and answer are for one goroutine;
+// any goroutine may call the rest.
 type editor struct {
 	keys     *keyboard
 	screen   *screen
 	readline *readline.Instance
 	history  history
-	normal   *term.State  // of the terminal, before anything touched it
-	makeRaw  func() error // raw but for output, as readline does it
+	normal   *term.State  // the first state of the terminal
+	makeRaw  func() error // raw mode for input only, as readline does it
 	plain    bool         // the terminal knows no bracketed paste
 	asleep   atomic.Bool  // Ctrl-Z was pressed: the shell has the terminal
 	closed   chan struct{}
@@ -52,24 +52,24 @@ type editor struct {
 	mu      sync.Mutex
 	wait    timeline.Seq // guarded by mu: the wait that is being answered; 0 when none is
 	dropped bool         // guarded by mu: that wait is over
-	open    timeline.Seq // guarded by mu: the wait that nobody has answered yet; 0 when there is none
+	open    timeline.Seq // guarded by mu: the wait that has no answer yet; 0 when there is none
 	coding  bool         // guarded by mu: the first line of code is being edited
 
 	// The rest belongs to the goroutine that edits.
 	config     *readline.Config // of the line that is being edited
-	more       bool             // the line ended inside of a paste
+	more       bool             // the line ended inside a paste
 	literalTab bool             // the next Tab is text
-	typed      bool             // something stands in the line
+	typed      bool             // the line is not empty
 	cancelled  bool             // the line ended because of a wait, and not by a key
 }
 
 // newEditor prepares editing until ctx ends, which also ends a line that is
 // being edited. The caller closes it.
 //
-// The terminal is in raw mode until then, also between the lines: what is typed
-// while code runs is not shown before somebody wants it, least of all a password
-// that was typed too early. interrupt is called for a Ctrl-C that comes while no
-// line is edited, and quit for Ctrl-\; neither may block.
+// The terminal is in raw mode until then, also between the lines. So text that is typed
+// while code runs is not shown before something reads it, such as a password that was
+// typed too early. interrupt is called for a Ctrl-C while no line is edited, and quit for
+// Ctrl-\; neither may block.
 func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor, error) {
 	normal, err := term.GetState(int(os.Stdin.Fd()))
 	if err != nil {
@@ -88,12 +88,12 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 	e.screen = &screen{out: os.Stdout, answer: e.keys.put, width: func() int { return int(windowSize().Cols) }}
 	e.config = e.newConfig()
 	e.config.FuncOnWidthChanged = func(f func()) { e.resized = f }
-	e.config.FuncMakeRaw = nil // readline's own, please
+	e.config.FuncMakeRaw = nil // selects readline's own
 	if e.readline, err = readline.NewFromConfig(e.config); err != nil {
 		return nil, err
 	}
 	e.makeRaw = e.config.FuncMakeRaw
-	lines, _ := e.history.load() // a history that cannot be read is no reason not to start
+	lines, _ := e.history.load() // the editor also works without its history
 	for _, line := range lines {
 		_ = e.readline.SaveToHistory(line)
 	}
@@ -119,7 +119,7 @@ func (e *editor) takeTerminal() error {
 	return e.makeRaw()
 }
 
-// giveTerminal puts it back into the mode that it was found in.
+// giveTerminal restores the mode in which the terminal was found.
 func (e *editor) giveTerminal() error {
 	if !e.plain {
 		_, _ = io.WriteString(e.screen.out, bracketOff)
@@ -136,15 +136,15 @@ func (e *editor) sleep() {
 	e.readline.Refresh() // a line may be edited by now
 }
 
-// newConfig returns what all lines have in common. The terminal's mode is ours, but
-// for Ctrl-Z, which readline handles.
+// newConfig returns the configuration that all lines share. We set the terminal's mode,
+// except for Ctrl-Z, which readline handles.
 func (e *editor) newConfig() *readline.Config {
 	return &readline.Config{
 		Stdin:                  e.keys,
 		Stdout:                 e.screen,
 		Stderr:                 e.screen,
 		HistoryLimit:           historyLines,
-		DisableAutoSaveHistory: true, // a file of mode 0600 is history's business
+		DisableAutoSaveHistory: true, // history writes its own file, of mode 0600
 		HistorySearchFold:      true,
 		Undo:                   true,
 		FuncFilterInputRune:    e.filter,
@@ -173,7 +173,7 @@ func (e *editor) newConfig() *readline.Config {
 	}
 }
 
-// close puts the terminal back into the state it was in before newEditor.
+// close restores the state of the terminal before newEditor.
 func (e *editor) close() {
 	close(e.closed)
 	e.wg.Wait()
@@ -194,9 +194,8 @@ func (e *editor) freshLine() {
 	}
 }
 
-// code edits one line of code. more says that it was pasted and that the paste
-// goes on. A first line in which nothing stands is cancelled when somebody else's
-// code asks for input.
+// code edits one line of code. more means that it was pasted and that the paste goes on. An
+// empty first line is cancelled when another author's code asks for input.
 func (e *editor) code(prompt string, first bool, complete completer) (line string, more bool, err error) {
 	c := e.newConfig()
 	c.Prompt = prompt
@@ -218,8 +217,8 @@ func (e *editor) code(prompt string, first bool, complete completer) (line strin
 	return line, e.more, err
 }
 
-// answer edits the answer to a wait behind what is on the screen already, and
-// prompt. It never gets into the history; a secret one is not shown either.
+// answer edits the answer to a wait, after the text that is on the screen already and
+// prompt. An answer never gets into the history; a secret one is not shown either.
 func (e *editor) answer(wait timeline.Seq, prompt string, secret bool) (string, error) {
 	e.mu.Lock()
 	e.wait, e.dropped = wait, false
@@ -240,7 +239,7 @@ func (e *editor) answer(wait timeline.Seq, prompt string, secret bool) (string, 
 	return e.edit(c)
 }
 
-// asked says that wait has begun, or with 0 that none is open.
+// asked notes that wait has begun; 0 means that none is open.
 func (e *editor) asked(wait timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -280,8 +279,8 @@ func (e *editor) edit(c *readline.Config) (string, error) {
 	return line, err
 }
 
-// filter takes the keys that no keyboard has out of the stream. It runs in the
-// goroutine that edits.
+// filter removes our own keys from the stream and acts on them. It runs in the goroutine
+// that edits.
 func (e *editor) filter(r rune) (rune, bool) {
 	switch r {
 	case readline.CharEnter, readline.CharCtrlJ:
@@ -302,9 +301,9 @@ func (e *editor) filter(r rune) (rune, bool) {
 		asked := e.coding && e.open > 0 && !e.typed
 		e.cancelled = e.dropped || asked
 		e.mu.Unlock()
-		e.config.InterruptPrompt = "" // nobody pressed Ctrl-C
+		e.config.InterruptPrompt = "" // Ctrl-C was not pressed
 		if asked {
-			e.config.Prompt = "" // the question stands before it, and is answered there
+			e.config.Prompt = "" // the answer is typed after the question
 			e.screen.leaveRow()
 		}
 		return readline.CharInterrupt, e.cancelled
@@ -312,7 +311,7 @@ func (e *editor) filter(r rune) (rune, bool) {
 	return r, true
 }
 
-// completion is the Tab key.
+// completion implements the Tab key.
 type completion struct {
 	editor   *editor
 	complete completer
@@ -343,7 +342,7 @@ func (c *completion) Do(line []rune, pos int) ([][]rune, int) {
 	return candidates, utf8.RuneCountInString(prefix)
 }
 
-// windowSize returns the terminal's, or the usual one when it does not tell.
+// windowSize returns the size of the terminal, or the usual one if it is unknown.
 func windowSize() session.Size {
 	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {

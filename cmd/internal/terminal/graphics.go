@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Graphics is a way to show pictures inside of a terminal.
+// Graphics is a way to show pictures in a terminal.
 type Graphics uint8
 
 const (
@@ -26,8 +26,8 @@ const (
 // maxSixelPixels bounds the pictures that are worth encoding as sixels, in pixels.
 const maxSixelPixels = 4 << 20
 
-// DetectGraphics tells from the environment what the terminal can do. A
-// multiplexer hides the terminal, and does not pass pictures on.
+// DetectGraphics finds out from the environment what the terminal can show. A multiplexer
+// hides the terminal and does not pass on pictures.
 func DetectGraphics(getenv func(string) string) Graphics {
 	name, program := getenv("TERM"), getenv("TERM_PROGRAM")
 	switch {
@@ -43,7 +43,7 @@ func DetectGraphics(getenv func(string) string) Graphics {
 	return NoGraphics
 }
 
-// inline returns what shows a picture right here; "" when that is not possible.
+// inline returns the bytes that show a picture; "" when that is not possible.
 func (g Graphics) inline(mime string, data []byte) string {
 	switch g {
 	case KittyGraphics:

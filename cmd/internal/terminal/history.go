@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// historyLines is how many lines are remembered; the file is cut back to
-	// that when it has grown to twice as many.
+	// historyLines bounds the lines that are remembered. The file is cut back to it
+	// when it has grown to twice as many.
 	historyLines = 2000
 
 	// maxHistoryLine bounds one remembered line, in bytes.
 	maxHistoryLine = 4096
 )
 
-// A history is the lines that were typed, oldest first, in a file of the user's
-// own. Several programs may append to it at the same time.
+// A history keeps the lines that were typed, oldest first, in a file of the user. Several
+// programs may append to it at the same time.
 type history struct {
 	path string // "" remembers nothing beyond this run
 }
@@ -53,7 +53,7 @@ func (h history) load() ([]string, error) {
 		return nil, err
 	}
 	lines = lines[max(0, len(lines)-historyLines):]
-	_ = f.Close() // Windows replaces no open file
+	_ = f.Close() // Windows cannot replace an open file
 	if total >= 2*historyLines {
 		return lines, h.rewrite(lines)
 	}

@@ -13,8 +13,8 @@ import (
 // suspends says whether Ctrl-Z gives the terminal back to the shell.
 const suspends = true
 
-// stopTime bounds how long the system may take to stop this program: it does not do
-// so where no shell could ever continue it.
+// stopTime bounds the wait for the system to stop this program. It does not stop a program
+// that no shell could continue.
 const stopTime = time.Second
 
 // suspend stops this program and returns when it is continued.
@@ -31,5 +31,5 @@ func suspend() {
 	}
 }
 
-// keys returns what is typed at the terminal.
+// keys returns a reader of the keys typed at the terminal.
 func keys() io.Reader { return os.Stdin }

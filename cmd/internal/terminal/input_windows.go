@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// suspends says whether Ctrl-Z gives the terminal back to the shell. Here it is
-// known as the end of input.
+// suspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means
+// the end of input.
 const suspends = false
 
 func suspend() {}
 
-// keys returns what is typed at the console. Standard input itself would take a Ctrl-Z,
-// and a read that Ctrl-C ends, for its end.
+// keys returns a reader of the keys typed at the console. Standard input itself would take
+// a Ctrl-Z, and a read that Ctrl-C ends, for its end.
 func keys() io.Reader {
 	return &console{read: func(units []uint16) (int, error) {
 		var n uint32
@@ -25,10 +25,10 @@ func keys() io.Reader {
 	}}
 }
 
-// A console is read as the UTF-8 of what is typed.
+// A console reads typed text as UTF-8.
 type console struct {
 	read func([]uint16) (int, error)
-	half uint16 // the first of two units, of which the second has not come
+	half uint16 // the first of two units, until the second comes
 }
 
 // Read implements io.Reader, for one goroutine. p must have room for a few
@@ -40,7 +40,7 @@ func (c *console) Read(p []byte) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case n == 0: // how some consoles tell of a Ctrl-C
+	case n == 0: // some consoles report a Ctrl-C this way
 		return copy(p, []byte{ctrlC}), nil
 	}
 	units = units[:1+n]

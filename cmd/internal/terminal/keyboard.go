@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Keys that no keyboard has. The keyboard puts them into the stream of
-// characters, and the editor takes them out before anybody else sees them.
+// Keys that no real keyboard has. The keyboard puts them into the stream of characters, and
+// the editor removes them before anything else sees them.
 const (
-	keyPastedEnter = '\U000F0001' // a line end inside of a paste that goes on
-	keyPastedTab   = '\U000F0002' // a tab inside of a paste: text, not a request to complete
-	keyCancel      = '\U000F0003' // nobody wants the line any more
+	keyPastedEnter = '\U000F0001' // a line end inside a paste that goes on
+	keyPastedTab   = '\U000F0002' // a tab inside a paste: text, not a request to complete
+	keyCancel      = '\U000F0003' // the line is no longer wanted
 )
 
-// What a terminal sends around a paste, once asked to by bracketOn.
+// The markers that a terminal sends around a paste after bracketOn.
 const (
 	pasteBegins = "\x1b[200~"
 	pasteEnds   = "\x1b[201~"
@@ -24,20 +24,19 @@ const (
 
 const (
 	ctrlC         = '\x03'
-	ctrlG         = '\x07' // gives up a list of completions or a search, and does nothing else
+	ctrlG         = '\x07' // only closes a list of completions or a search
 	ctrlZ         = '\x1a'
 	ctrlBackslash = '\x1c'
 )
 
-// maxTypeAhead bounds what is typed before anybody reads it, in bytes. What is
-// typed beyond that is dropped.
+// maxTypeAhead bounds the unread input, in bytes. More is dropped.
 const maxTypeAhead = 1 << 20
 
-// A keyboard is the terminal's input, with pastes recognised. It is read all the
-// time: what nobody wants yet is kept, and Ctrl-C is noticed while code runs.
+// A keyboard is the terminal's input, with pastes recognised. It is read all the time:
+// early input is kept, and Ctrl-C is noticed while code runs.
 type keyboard struct {
 	interrupt func()        // Ctrl-C was pressed while no line is edited
-	suspend   func()        // Ctrl-Z was; nil where no program is suspended by it
+	suspend   func()        // Ctrl-Z was; nil if it does not suspend programs here
 	quit      func()        // Ctrl-\ was pressed
 	arrived   chan struct{} // one token: there is something to read
 
@@ -53,8 +52,8 @@ type keyboard struct {
 	last    byte // of the paste
 }
 
-// newKeyboard returns a keyboard that nobody types on; pump is to be started.
-// Neither interrupt nor quit may block.
+// newKeyboard returns a keyboard; the caller must start pump. Neither interrupt nor quit
+// may block.
 func newKeyboard(interrupt, quit, suspend func()) *keyboard {
 	return &keyboard{interrupt: interrupt, quit: quit, suspend: suspend, arrived: make(chan struct{}, 1)}
 }
@@ -85,18 +84,18 @@ func (k *keyboard) end(err error) {
 func (k *keyboard) wake() {
 	select {
 	case k.arrived <- struct{}{}:
-	default: // the reader will look anyway
+	default: // the reader has a token already
 	}
 }
 
-// edit says whether a line is edited from now on.
+// edit sets whether a line is being edited.
 func (k *keyboard) edit(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.editing = on
 }
 
-// put lets the reader see s before anything else.
+// put inserts s before all other input.
 func (k *keyboard) put(s string) {
 	k.mu.Lock()
 	k.typed = append([]byte(s), k.typed...)
@@ -154,7 +153,7 @@ func (k *keyboard) decode(b []byte) {
 	}
 }
 
-// take takes in what is no marker.
+// take handles bytes that are not markers.
 func (k *keyboard) take(b []byte) {
 	for _, c := range b {
 		if k.pasting {
@@ -165,7 +164,7 @@ func (k *keyboard) take(b []byte) {
 	}
 }
 
-// press takes in a key.
+// press handles a key.
 func (k *keyboard) press(c byte) {
 	if c == ctrlBackslash {
 		k.quit()
@@ -174,7 +173,7 @@ func (k *keyboard) press(c byte) {
 	k.mu.Lock()
 	editing := k.editing
 	if c == ctrlC && !editing {
-		k.typed = nil // what was typed ahead was for the code that is given up
+		k.typed = nil // early input was meant for the interrupted code
 	}
 	k.mu.Unlock()
 	switch {
@@ -182,14 +181,14 @@ func (k *keyboard) press(c byte) {
 		k.interrupt()
 	case c == ctrlZ && !editing && k.suspend != nil:
 		k.suspend()
-	case c == ctrlC: // the whole line, and not only what is open above it
+	case c == ctrlC: // gives up the whole line, and not only a list that is open
 		k.add(string([]byte{ctrlG, ctrlC}))
 	default:
 		k.add(string([]byte{c}))
 	}
 }
 
-// paste takes in a byte of a paste, which cannot press keys.
+// paste handles a byte of a paste, which is never a key.
 func (k *keyboard) paste(c byte) {
 	pair := c == '\n' && k.last == '\r'
 	k.last = c
@@ -208,8 +207,8 @@ func (k *keyboard) paste(c byte) {
 	}
 }
 
-// endLine decides what the line end before this point is: the paste's last one
-// is like the Enter key.
+// endLine handles the line end before this point. The last one of a paste is like the Enter
+// key.
 func (k *keyboard) endLine(last bool) {
 	if !k.newline {
 		return

@@ -11,24 +11,24 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A printer shows the timeline as it happens: text as raw bytes, pictures, and
-// what the person must know.
+// A printer shows the timeline as it happens: text as raw bytes, pictures, and messages for
+// the person.
 type printer struct {
 	out, err  io.Writer          // err is out when both are the same terminal
 	freshLine func()             // puts the cursor into the first column
 	pictures  *album             // shows and keeps pictures
-	asked     func(timeline.Seq) // is told about each wait that begins, and 0 when none can be open
-	over      func(timeline.Seq) // is told about each wait that is over
-	self      string             // whose inputs stand on the screen already,
-	replay    timeline.Seq       // if they came behind this
+	asked     func(timeline.Seq) // called for each wait that begins, and with 0 when none can be open
+	over      func(timeline.Seq) // called for each wait that is over
+	self      string             // the author whose inputs are on the screen already,
+	replay    timeline.Seq       // if they came after this event
 
 	mu      sync.Mutex
 	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
 	changed chan struct{} // guarded by mu: closed when shown grows
 }
 
-// run shows events until ctx ends, or the session is closed or cannot be reached any
-// more. It returns that error.
+// run shows events until ctx ends, the session is closed, or it cannot be reached. It
+// returns that error.
 func (p *printer) run(ctx context.Context, s session.Session) error {
 	for e, err := range s.Events(ctx, 0) {
 		if err != nil {
@@ -75,18 +75,18 @@ func (p *printer) show(e timeline.Event) {
 		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
 	case timeline.GenerationEnded:
 		p.asked(0)
-		if !b.Clean && e.Turn > 0 { // else it never was ready, which ends Run
+		if !b.Clean && e.Turn > 0 { // otherwise it never was ready, which ends Run
 			p.note(obituary(b))
 		}
 	}
 }
 
-// isOwn reports whether an event is of what is done here, now.
+// isOwn reports whether an event was caused at this terminal, in this Run.
 func (p *printer) isOwn(author string, seq timeline.Seq) bool {
 	return author == p.self && seq > p.replay
 }
 
-// input shows what somebody else typed.
+// input shows another author's input.
 func (p *printer) input(seq timeline.Seq, author, mark, text string) {
 	if author == "" || p.isOwn(author, seq) {
 		return
@@ -97,13 +97,13 @@ func (p *printer) input(seq timeline.Seq, author, mark, text string) {
 	}
 }
 
-// note says something that did not come from the runtime.
+// note prints a message of our own.
 func (p *printer) note(message string) {
 	p.freshLine()
 	_, _ = fmt.Fprintf(p.err, "[%s]\n", message)
 }
 
-// obituary says why a worker ended, and what that means.
+// obituary says why a worker ended, and what follows from that.
 func obituary(b timeline.GenerationEnded) string {
 	var s strings.Builder
 	s.WriteString(b.Reason)

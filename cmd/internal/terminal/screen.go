@@ -11,19 +11,19 @@ import (
 	"golang.org/x/text/width"
 )
 
-// whereIsCursor is what the line editor asks the terminal before it draws, and
-// the answer is the form in which terminals reply.
+// whereIsCursor is the question of the line editor to the terminal before it draws, and
+// cursorIsAt the form of the answer.
 const (
 	whereIsCursor = "\x1b[6n"
 	cursorIsAt    = "\x1b[1;%dR"
 )
 
-// maxLine bounds what is remembered of the line that the cursor is in, in bytes.
+// maxLine bounds the remembered part of the cursor's line, in bytes.
 const maxLine = 4096
 
-// A screen writes to the terminal and knows in which column the cursor is. So
-// the line editor's question can be answered here: asking the terminal costs a
-// round trip, and one that does not answer would hang the editor.
+// A screen writes to the terminal and knows the cursor's column. So it can answer the line
+// editor's question itself. Asking the terminal costs a round trip, and the editor would
+// hang if the terminal did not answer.
 type screen struct {
 	out    io.Writer
 	answer func(string) // takes the reply to whereIsCursor
@@ -31,33 +31,32 @@ type screen struct {
 
 	mu      sync.Mutex
 	line    []byte // guarded by mu: what was written since the cursor was in the first column
-	output  []byte // guarded by mu: that of it which is not the line editor's
+	output  []byte // guarded by mu: the part of line that is not the line editor's
 	keepRow bool   // guarded by mu: the next line end is not written
 }
 
-// wrote takes note of output that is about to be written.
+// wrote notes output that is about to be written.
 func (s *screen) wrote(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.output = lastLine(s.output, b)
 }
 
-// begin says that a line is edited from here on.
+// begin notes that a line is edited from now on.
 func (s *screen) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.output = append(s.output[:0], s.line...)
 }
 
-// leaveRow has the line editor end a line, from which it has taken what it drew,
-// without a new row.
+// leaveRow lets the line editor end a line that it has erased, without a new row.
 func (s *screen) leaveRow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keepRow = true
 }
 
-// lastLine returns line with b behind it, from the last line break on.
+// lastLine appends b to line and returns the part after the last line break.
 func lastLine(line, b []byte) []byte {
 	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
 		line = append(line[:0], b[i+1:]...)
@@ -85,7 +84,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.out.Write(b)
 }
 
-// column returns the cursor's, from 0.
+// column returns the cursor's column, from 0.
 func (s *screen) column() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,15 +94,14 @@ func (s *screen) column() int {
 	return cells(s.line)
 }
 
-// shows reports whether the cursor stands right behind text.
+// shows reports whether the cursor is right after text.
 func (s *screen) shows(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.HasSuffix(s.line, []byte(text[bytes.LastIndexAny([]byte(text), "\r\n")+1:]))
 }
 
-// cells returns the column in which the cursor is after line, from 0, if it never
-// wrapped.
+// cells returns the cursor's column after line, from 0, if the line never wrapped.
 func cells(line []byte) int {
 	column := 0
 	for len(line) > 0 {
@@ -125,8 +123,8 @@ func cells(line []byte) int {
 	return column
 }
 
-// escape returns the length of the control sequence that line begins with; 0 when it
-// begins with none.
+// escape returns the length of the control sequence at the beginning of line; 0 if there
+// is none.
 func escape(line []byte) int {
 	if len(line) < 2 || line[0] != '\x1b' {
 		return 0
@@ -153,7 +151,7 @@ func escape(line []byte) int {
 	return 2
 }
 
-// cellsOf returns how many cells r takes, by the table that the line editor goes by.
+// cellsOf returns the number of cells of r, by the table that the line editor uses.
 func cellsOf(r rune) int {
 	switch {
 	case r < ' ' || r >= 0x7f && r < 0xa0, unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):

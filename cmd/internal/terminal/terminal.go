@@ -13,34 +13,34 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// windowChanged is SIGWINCH, by its number on Linux and macOS, since package
-// syscall does not name it everywhere. Where there is no such signal, none comes.
+// windowChanged is SIGWINCH, by its number on Linux and macOS, because package syscall does
+// not name it everywhere. On systems without the signal, none comes.
 const windowChanged = syscall.Signal(28)
 
 // quitStatus is the exit status after Ctrl-\: as if by SIGQUIT.
 const quitStatus = 128 + 3
 
-// Options say how to behave at this terminal. The zero value is a plain one.
+// Options adapt Run to its terminal. The zero value is for a plain one.
 type Options struct {
 	// Continuation is the prompt for the further lines of an input. "" means "... ".
 	Continuation string
 
-	// HistoryPath is a file for what was typed, of mode 0600. "" means that
-	// nothing is remembered.
+	// HistoryPath is a file for typed lines, of mode 0600. "" means no history.
 	HistoryPath string
 
-	// Graphics is how to show pictures. They are kept as files in any case.
+	// Graphics says how to show pictures. They are always kept as files, too.
 	Graphics Graphics
 
-	// Plain means a terminal that knows no bracketed paste.
+	// Plain means a terminal without bracketed paste.
 	Plain bool
 
-	// Self is the author of what is typed here, and Replay the last event before
-	// that. The inputs of others, and all up to Replay, are shown with their authors.
+	// Self is the author of input at this terminal, and Replay the last event before it.
+	// Inputs of others, and all inputs up to Replay, are shown with their authors.
 	Self   string
 	Replay timeline.Seq
 
-	// GoesOn means that the session does, after Run: it is not this terminal's alone.
+	// GoesOn means that the session goes on after Run, because it is not this terminal's
+	// alone.
 	GoesOn bool
 
 	// ExitStatus turns a worker's end into an exit status for Run to return. nil
@@ -48,10 +48,9 @@ type Options struct {
 	ExitStatus func(timeline.GenerationEnded) int
 }
 
-// Run lets the person at the terminal use s: standard input and output, which
-// must be a terminal, and standard error. It returns when they end it with
-// Ctrl-D, when the runtime ends itself in a turn (status says how), or when ctx
-// ends. The terminal is as it was before. It does not close s.
+// Run lets the person at the terminal use s. Standard input and output must be a terminal.
+// It returns when the person presses Ctrl-D, when the runtime ends itself in a turn (with
+// its status), or when ctx ends. It restores the terminal. It does not close s.
 func Run(ctx context.Context, s session.Session, opts *Options) (status int, err error) {
 	var o Options
 	if opts != nil {
@@ -100,7 +99,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	_ = s.Resize(ctx, windowSize())
 
 	var wg sync.WaitGroup
-	var lost error // why the session cannot be reached any more; wg guards it
+	var lost error // why the session can no longer be reached; wg guards it
 	wg.Go(func() {
 		if err := p.run(ctx, s); ctx.Err() == nil {
 			lost = err
