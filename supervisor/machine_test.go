@@ -185,6 +185,44 @@ func TestInterrupt_WhatWasAskedBeforeItsAcknowledgementIsVoid(t *testing.T) {
 	})
 }
 
+func TestInterrupt_OneThatIsNeverAcknowledgedVoidsNothingForEver(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		turn, _ := interrupted(t, s, p)
+		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "still? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
+		p.later(1890*ms - ms)
+		p.say(ask)
+		if r := now(t, s, turn); r.Wait != nil {
+			t.Errorf("got wait %+v while the interrupt is repeated", r.Wait)
+		}
+		p.later(ms)
+		p.say(ask)
+		if r := now(t, s, turn); r.Wait == nil || r.Wait.Prompt != "still? " {
+			t.Errorf("got wait %+v behind the last repetition", r.Wait)
+		}
+	})
+}
+
+func TestInterrupt_ATurnThatWaitsForSignalsIsNeverSent(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		p.change(func() { p.unsent = make(chan struct{}) })
+		turn := submit(t, s, "1+1")
+		if got, err := s.Interrupt(t.Context(), turn); got != session.InterruptIdle || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+		p.change(func() { close(p.unsent); p.unsent = nil })
+		all := p.take()
+		starts, _ := frames[ipc.TurnStart](all)
+		interrupts, _ := frames[ipc.Interrupt](all)
+		if len(starts)+len(interrupts) > 0 {
+			t.Errorf("the worker was told of it: %+v, %+v", starts, interrupts)
+		}
+		if r := now(t, s, turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StateIdle {
+			t.Errorf("got %q, %v", r.Outcome, r.State)
+		}
+	})
+}
+
 func TestInterrupt_ATurnThatWaitsForSignalsIsNotRunAfterTenSeconds(t *testing.T) {
 	for sent, want := range map[time.Duration]int{sendLimit - ms: 1, sendLimit + ms: 0} {
 		t.Run(sent.String(), func(t *testing.T) {
@@ -397,6 +435,9 @@ func TestSession_IdleOneLooksForNothingAndIsNotWoken(t *testing.T) {
 		defer s.mu.Unlock()
 		if !s.alarmAt.IsZero() || s.m.due != s.alarmAt {
 			t.Errorf("the alarm is set, for %s", s.alarmAt)
+		}
+		if s.worker.armed {
+			t.Error("it will look for readers")
 		}
 	})
 }
