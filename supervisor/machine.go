@@ -52,11 +52,11 @@ type machine struct {
 	life       // of the worker; zero when there is none
 
 	lastTurn uint64
-	turn     *turn   // active; also the start-up, as turn 0
-	previous *turn   // the last one that was active
-	early    *turn   // submitted before the session was ready: held, or an answer to the start-up
-	recent   []*turn // the last ones, for Wait
-	lastLine []byte  // of the active turn's output, unterminated; bounded
+	turn     *turn      // active; also the start-up, as turn 0
+	previous *turn      // the last one that was active
+	early    *turn      // submitted before the session was ready: held, or an answer to the start-up
+	recent   []numbered // the last turns, for Wait
+	lastLine []byte     // of the active turn's output, unterminated; bounded
 
 	asked []ask // waits that are not answered, in order
 	shown *ask  // the wait that clients see
@@ -75,6 +75,7 @@ type machine struct {
 type life struct {
 	ready             *ipc.WorkerReady // nil before it came
 	userHandlesSigint bool
+	stopped           string          // why we end it; "" when we do not
 	cause             error           // what it did wrong; nil when nothing
 	end               *ipc.SessionEnd // its last frame
 }
@@ -169,11 +170,14 @@ func (m *machine) refusal() error {
 }
 
 func (m *machine) busy() error {
-	turn, begun := uint64(0), m.since
-	if m.turn != nil {
-		turn, begun = m.turn.id, m.turn.started
+	if m.turn == nil {
+		return session.Busy(m.phase.state(), 0, time.Since(m.since))
 	}
-	return session.Busy(m.phase.state(), turn, time.Since(begun))
+	begun := m.since
+	if !m.turn.started.IsZero() {
+		begun = m.turn.started
+	}
+	return session.Busy(m.phase.state(), m.turn.id, time.Since(begun))
 }
 
 // submit takes an input, and returns its number and whether a worker has to be
@@ -183,12 +187,9 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, launch 
 		return 0, false, err
 	}
 	m.lastTurn++
-	t.id, t.number = m.lastTurn, m.lastTurn
+	t.id = m.lastTurn
 	t.before = m.log.Last()
-	if len(m.recent) == maxKnownTurns {
-		m.recent = append(m.recent[:0], m.recent[1:]...)
-	}
-	m.recent = append(m.recent, t)
+	m.remember(t)
 	switch m.phase {
 	case phaseIdle:
 		m.known = known
@@ -323,53 +324,54 @@ func (m *machine) finish(t *turn, outcome timeline.Outcome) {
 	m.news = true
 }
 
-// frame takes in what the worker says. What it put out is returned, for the caller to
-// append; its body is nil when that is nothing.
-func (m *machine) frame(f ipc.Message) (output timeline.Event) {
-	if m.cause != nil {
-		return output // it is being ended; nothing that it says counts any more
+// frame takes in what the worker says. What it put out is the caller's to append.
+func (m *machine) frame(f ipc.Message) (output timeline.Event, any bool) {
+	output, any, err := m.judge(f)
+	if err != nil {
+		m.fail(err)
 	}
-	var wrong error // a violation of the protocol
-	ready, first := f.(ipc.WorkerReady)
-	switch {
-	case m.end != nil:
-		wrong = fmt.Errorf("%s after session_end", f.Type())
-	case first:
-		wrong = m.workerReady(ready)
-	case m.ready == nil:
-		wrong = fmt.Errorf("its first message is %s, not worker_ready", f.Type())
-	default:
-		output, wrong = m.act(f)
-	}
-	if wrong != nil {
-		m.fail(wrong)
-	}
-	return output
+	return output, any
 }
 
-// act acts on a frame of a worker that is ready.
-func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
+// judge acts on one frame. An error is a violation of the protocol.
+func (m *machine) judge(f ipc.Message) (output timeline.Event, any bool, err error) {
+	ready, first := f.(ipc.WorkerReady)
+	switch {
+	case m.cause != nil:
+		return output, false, nil // it is being ended; nothing that it says counts any more
+	case m.end != nil:
+		return output, false, fmt.Errorf("%s after session_end", f.Type())
+	case first:
+		return output, false, m.workerReady(ready)
+	case m.ready == nil:
+		return output, false, fmt.Errorf("its first message is %s, not worker_ready", f.Type())
+	}
 	switch f := f.(type) {
 	case ipc.Output:
 		stream := timeline.Stdout
 		if f.Stream == ipc.Stderr {
 			stream = timeline.Stderr
 		}
-		return m.output(timeline.Text{Stream: stream, Data: f.Data}, f.Data), nil
+		return m.output(timeline.Text{Stream: stream, Data: f.Data}, f.Data), true, nil
 	case ipc.Image:
-		return m.output(timeline.Image{MIME: f.MIME, Data: f.Data, Source: f.Source, Update: f.Update, Title: f.Title}, nil), nil
+		return m.output(timeline.Image{MIME: f.MIME, Data: f.Data, Source: f.Source, Update: f.Update, Title: f.Title}, nil), true, nil
 	case ipc.SessionEnd:
 		m.sessionEnd(f)
-		return output, nil
+		return output, false, nil
 	}
-	if m.isStopped() {
-		return output, nil // the ladder decides now
+	if m.phase.state() == session.StateStopping {
+		return output, false, nil // the ladder decides now
 	}
+	return output, false, m.act(f)
+}
+
+// act acts on a frame that is neither output nor of the worker's beginning or end.
+func (m *machine) act(f ipc.Message) error {
 	switch f := f.(type) {
 	case ipc.Idle:
-		return output, m.idle(f)
+		return m.idle(f)
 	case ipc.StdinWait:
-		return output, m.stdinWait(f)
+		return m.stdinWait(f)
 	case ipc.InputLine:
 		m.lastLine = m.lastLine[:0]
 		author := m.queue.author
@@ -397,9 +399,9 @@ func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 	case ipc.QueryResult:
 		m.effect(effect{do: doReply, message: f})
 	default:
-		return output, fmt.Errorf("%s is not for the supervisor", f.Type())
+		return fmt.Errorf("%s is not for the supervisor", f.Type())
 	}
-	return output, nil
+	return nil
 }
 
 func (m *machine) workerReady(f ipc.WorkerReady) error {
@@ -487,10 +489,11 @@ func (m *machine) fail(cause error) {
 	m.effect(effect{do: doKill})
 }
 
-// stop takes in that we end the worker, if there is one: to is phaseClosing to close the
-// session, or phaseStopping. It reports whether code runs that has to be interrupted.
-func (m *machine) stop(to phase) (busy bool) {
-	if m.phase == phaseLaunching || m.phase == phaseEnded {
+// stop takes in that we end the worker, if there is one, to close the session or for
+// another reason. It reports whether code runs that has to be interrupted for that.
+func (m *machine) stop(why string, to phase) (busy bool) {
+	switch m.phase {
+	case phaseLaunching, phaseEnded:
 		if to == phaseClosing {
 			m.dropHeld(timeline.OutcomeEnded)
 			m.move(phaseClosed)
@@ -498,23 +501,18 @@ func (m *machine) stop(to phase) (busy bool) {
 		return false
 	}
 	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal)
+	m.stopped = why
 	m.stopRetries()
 	m.move(to)
 	return busy
 }
 
-// isStopped reports whether we end the worker.
-func (m *machine) isStopped() bool { return m.phase == phaseStopping || m.phase == phaseClosing }
-
 // exited takes in that the worker is gone, and completes the report of it.
 func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnded {
-	report.Unready = m.turn != nil && m.turn.id == 0 && !m.isStopped()
-	next := phaseEnded
+	report.Unready = m.turn != nil && m.turn.id == 0 && m.stopped == ""
 	switch {
-	case m.phase == phaseClosing:
-		report.Reason, report.Clean, next = "closed", true, phaseClosed
-	case m.phase == phaseStopping:
-		report.Reason, report.Clean = "reset", true
+	case m.stopped != "":
+		report.Reason, report.Clean = m.stopped, true
 	case m.cause != nil:
 		report.Reason = "worker failed: " + m.cause.Error()
 	case m.end != nil:
@@ -528,7 +526,11 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	m.record(report)
 	m.dropHeld(timeline.OutcomeEnded)
 	m.life, m.known, m.prompt, m.due = life{}, nil, "", time.Time{}
-	m.move(next)
+	if m.phase == phaseClosing {
+		m.move(phaseClosed)
+	} else {
+		m.move(phaseEnded)
+	}
 	return report
 }
 
@@ -536,22 +538,25 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 // turn whose end is to be waited for, with the newest event before any effect; nil
 // when the result is known.
 func (m *machine) interrupt(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
-	if held := m.held(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
+	if m.isClosed() {
+		return nil, 0, session.InterruptNotRunning, session.ErrClosed
+	}
+	if held := m.held(); held != nil && (number == 0 || number == held.id) {
 		m.notice("turn %d was interrupted before it ran%s", held.id, by(author))
 		m.dropHeld(timeline.OutcomeInterrupted)
 		// Who names no turn means the start-up, too: it may be what never ends.
-		if number != 0 || m.ready == nil {
+		if number != 0 || m.turn == nil || m.ready == nil {
 			return nil, 0, session.InterruptIdle, nil
 		}
 	}
 	t = m.turn
-	over := t == nil || m.phase == phaseLaunching || m.phase.state() == session.StateStopping
 	switch {
-	case m.isClosed():
-		return nil, 0, session.InterruptNotRunning, session.ErrClosed
-	case over && (number == 0 || number > m.lastTurn):
+	case t == nil || m.phase == phaseLaunching || m.phase.state() == session.StateStopping:
+		if number != 0 && number <= m.lastTurn {
+			return nil, 0, session.InterruptStale, nil
+		}
 		return nil, 0, session.InterruptNotRunning, nil
-	case over || number != 0 && number != t.id:
+	case number != 0 && number != t.id:
 		return nil, 0, session.InterruptStale, nil
 	case m.ready == nil:
 		// A signal now would end the interpreter in the middle of its start.

@@ -1,10 +1,6 @@
 package supervisor
 
-import (
-	"slices"
-
-	"github.com/turnstone-repl/turnstone/session"
-)
+import "github.com/turnstone-repl/turnstone/session"
 
 // A phase is where a session stands: its state, with what no caller has to know.
 type phase uint8
@@ -17,8 +13,8 @@ const (
 	phaseRunning
 	phaseWaiting  // the active turn, or the start-up, asks for input
 	phaseLeaving  // the worker said that it ends
-	phaseStopping // we end the worker
-	phaseClosing  // we end it, and the session with it
+	phaseStopping // the worker is being ended
+	phaseClosing  // the same, and the session with it
 	phaseEnded    // there is no worker
 	phaseClosed   // there will be none
 
@@ -49,4 +45,11 @@ func (p phase) String() string { return phases[p].name }
 
 func (p phase) state() session.State { return phases[p].state }
 
-func legal(from, to phase) bool { return slices.Contains(phases[from].next, to) }
+func legal(from, to phase) bool {
+	for _, p := range phases[from].next {
+		if p == to {
+			return true
+		}
+	}
+	return false
+}

@@ -85,7 +85,7 @@ func (m *machine) ask(a ask, prompt string) {
 // which asked first.
 func (m *machine) joinHeld(prompt string) {
 	t := m.early
-	t.id = 0
+	t.id = 0 // its caller still knows it by the number that it was given
 	m.notice("the input answered a prompt of the start-up: %q", prompt)
 	m.queue.add(t.author, session.Input{Data: withNewline(t.input)})
 	t.input = nil

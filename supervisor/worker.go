@@ -39,7 +39,8 @@ const (
 // connection has its writer. All end when the process does.
 type worker struct {
 	s       *Session
-	files   string // its private directory
+	files   string   // its private directory
+	told    []string // of its sandbox, for whoever uses the session
 	proc    *launched
 	conn    *ipc.Conn
 	fence   *fence
@@ -76,7 +77,12 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		}
 		return out
 	}
-	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, expand(s.spec.Env)...)
+	box, err := confinementOf(&s.spec, &s.o, s.dir, files)
+	if err != nil {
+		return nil, err
+	}
+	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, box.env...)
+	changes = append(changes, expand(s.spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(s.spec.PlainEnv)...)
 	}
@@ -88,6 +94,7 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		Size: host.Size(size),
 
 		MemoryLimit: s.spec.MemoryLimit,
+		Sandbox:     box.plan,
 		Timeout:     s.o.StartTimeout,
 	})
 	if err != nil {
@@ -96,6 +103,7 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 	w := &worker{
 		s:     s,
 		files: files,
+		told:  box.notices,
 		proc:  proc,
 		conn:  ipc.NewConn(proc.channel, ipc.FromWorker),
 		deaf:  make(chan struct{}),
@@ -127,6 +135,9 @@ func (w *worker) begin() {
 	if !w.proc.staged {
 		s.m.notice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
 	}
+	for _, told := range w.told {
+		s.m.notice("%s", told)
+	}
 	s.m.launched()
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
@@ -154,7 +165,7 @@ func (w *worker) frames() {
 func (w *worker) lost(err error) {
 	var bad *ipc.ProtocolError
 	w.s.mu.Lock()
-	stopping := w.s.m.isStopped()
+	stopping := w.s.m.stopped != ""
 	w.s.mu.Unlock()
 	switch {
 	case stopping: // the ladder closes the channel itself
@@ -209,9 +220,9 @@ func (w *worker) frame(f ipc.Message) {
 		_ = w.proc.terminal.Restore()
 	}
 	s.mu.Lock()
-	e := s.m.frame(f)
+	e, output := s.m.frame(f)
 	s.unlock()
-	if e.Body != nil {
+	if output {
 		s.log.Append(e)
 	}
 }
@@ -222,13 +233,17 @@ func (w *worker) perform(e effect) {
 	switch e.do {
 	case doSend:
 		if err := w.conn.Send(e.message); err != nil {
-			s.m.fail(fmt.Errorf("cannot send the input: %w", err))
+			what := "input"
+			if _, ok := e.message.(ipc.TurnInput); ok {
+				what = "answer"
+			}
+			s.m.fail(fmt.Errorf("cannot send the %s: %w", what, err))
 		}
 	case doInterrupt:
-		w.interrupt(e.message, host.Group)
-	case doRepeat: // so that at most one is on its way to a worker that has read a frame
-		if w.proc.SignalsSent() == nil {
-			w.interrupt(e.message, host.Worker)
+		w.interrupt(e.message, true)
+	case doRepeat:
+		if w.proc.SignalsSent() == nil { // so that at most one is on its way to a worker that has read a frame
+			w.interrupt(e.message, false)
 		}
 	case doAwait:
 		if signals := w.proc.SignalsSent(); signals != nil {
@@ -257,17 +272,19 @@ func (w *worker) perform(e effect) {
 	}
 }
 
-// interrupt sends the frame first, which names the turn, and then the signal, which
-// wakes the runtime. The first goes to the whole foreground; retries go to the worker
-// alone, since others would take them for new ones.
-func (w *worker) interrupt(m ipc.Message, to host.Target) {
+// interrupt sends the frame first, which names the turn, and then the signal,
+// which wakes the runtime. The first goes to the whole foreground; retries go
+// to the worker alone, since others would take them for new ones.
+func (w *worker) interrupt(m ipc.Message, first bool) {
 	if err := w.conn.Send(m); err != nil {
 		return // the worker is on its way out; its death is reported
 	}
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
 	}
-	if to == host.Group {
+	to := host.Worker
+	if first {
+		to = host.Group
 		_ = w.proc.Signal(host.Interrupt, host.Foreground)
 	}
 	_ = w.proc.Signal(host.Interrupt, to)

@@ -48,6 +48,11 @@ type Spec struct {
 	// limit is an error, so that nobody relies on one that has no effect.
 	MemoryLimit int64
 
+	// Sandbox confines the worker and everything that it starts; nil leaves them all
+	// rights of the user. Only Linux has it: elsewhere, and on a Linux that does not
+	// let programs make namespaces, a worker with a sandbox is not started.
+	Sandbox *Sandbox
+
 	// Files has the worker-side source, by plain file name. The files are written with
 	// mode 0600 into the worker's private directory before the start.
 	Files map[string][]byte
@@ -101,6 +106,9 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("workers: the path of %s is not absolute: %q", s.Name, s.Path)
 	case s.MemoryLimit != 0 && s.MemoryLimit < MinMemoryLimit:
 		return fmt.Errorf("workers: the memory limit of %s is %d bytes, in which nothing starts: allow at least %d", s.Name, s.MemoryLimit, MinMemoryLimit)
+	}
+	if err := s.Sandbox.Validate(); err != nil {
+		return err
 	}
 	for name := range s.Files {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {

@@ -10,12 +10,13 @@ import (
 // mayImport lists, for each package, the packages of this module that its
 // source may import. A package that is not listed fails: decide where it belongs.
 var mayImport = map[string]string{
-	"ipc":                      "",
-	"timeline":                 "",
-	"session":                  "timeline",
-	"session/sessiontest":      "session timeline",
-	"workers":                  "",
-	"supervisor/internal/host": "",
+	"ipc":                         "",
+	"timeline":                    "",
+	"session":                     "timeline",
+	"session/sessiontest":         "session timeline",
+	"workers":                     "",
+	"supervisor/internal/confine": "workers",
+	"supervisor/internal/host":    "supervisor/internal/confine",
 
 	"workers/internal/discovery": "workers",
 
@@ -23,7 +24,7 @@ var mayImport = map[string]string{
 	"workers/r":           "workers workers/internal/discovery",
 	"workers/conformance": "ipc workers",
 
-	"supervisor": "ipc timeline session workers supervisor/internal/host",
+	"supervisor": "ipc timeline session workers supervisor/internal/confine supervisor/internal/host",
 
 	"internal/pipe":          "",
 	"internal/jsonline":      "",
@@ -49,6 +50,7 @@ var mayImport = map[string]string{
 	"tests/python":     "timeline workers workers/python session supervisor tests/drive",
 	"tests/r":          "timeline workers workers/r session supervisor tests/drive",
 	"tests/bench":      "session ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
+	"tests/escapes":    "session timeline workers workers/python supervisor tests/drive",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers",
 	"tests/rawworker":  "ipc workers",

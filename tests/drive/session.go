@@ -64,7 +64,13 @@ func Open(t *testing.T, spec workers.Spec) *REPL {
 // Launch is Open without waiting.
 func Launch(t *testing.T, spec workers.Spec) *REPL {
 	t.Helper()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	return LaunchIn(t, &supervisor.Options{Dir: t.TempDir()}, spec)
+}
+
+// LaunchIn is Launch with a supervisor of the test's own making.
+func LaunchIn(t *testing.T, o *supervisor.Options, spec workers.Spec) *REPL {
+	t.Helper()
+	sup, err := supervisor.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,12 @@ package host
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // Size is the size of a terminal in character cells. The zero value means
@@ -32,6 +35,10 @@ type Command struct {
 	// systems a start with a limit fails with errors.ErrUnsupported at the step "limits".
 	MemoryLimit int64
 
+	// Sandbox confines the worker and everything that it starts; nil leaves them the
+	// caller's rights. It needs the stage.
+	Sandbox *confine.Plan
+
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
 }
@@ -49,7 +56,17 @@ func (c *Command) timeout() time.Duration {
 //
 // In a program that called StageMain the worker is started by the stage.
 // Otherwise it is started directly, with weaker promises: see Process.Staged.
-func Start(c *Command) (*Process, error) { return start(c) }
+func Start(c *Command) (*Process, error) {
+	if c.Sandbox != nil {
+		if err := confine.Supported(); err != nil {
+			return nil, &StartError{Step: "sandbox", Err: err}
+		}
+		if !StageAvailable() {
+			return nil, &StartError{Step: "sandbox", Err: errors.New("it needs the stage: call StageMain first in main")}
+		}
+	}
+	return start(c)
+}
 
 // channelName is the variable that gives a worker its channel and nonce.
 const channelName = "REPL_IPC"

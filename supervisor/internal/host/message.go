@@ -3,6 +3,8 @@ package host
 import (
 	"errors"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // The supervisor and the stage speak JSON lines over two pipes. Each system uses only
@@ -35,19 +37,22 @@ type plan struct {
 	Env  [][]byte
 	Dir  []byte // "" is where the stage is
 	Tag  string // of this worker: finds processes whose ancestry is lost, and begins marks
+
+	Sandbox *confine.Plan `json:",omitempty"`
 }
 
 // A report comes from the stage.
 type report struct {
 	What    string
-	PID     int    `json:",omitempty"` // of started
-	Step    string `json:",omitempty"` // of step, failed
-	Path    []byte `json:",omitempty"` // of step, failed: the program or directory
-	Errno   int    `json:",omitempty"` // of failed, foreground; 0 when the cause has none
-	Text    string `json:",omitempty"` // of failed without Errno
-	Signal  string `json:",omitempty"` // of stopped: its name
-	Exit    *Exit  `json:",omitempty"` // of exited
-	Remains []int  `json:",omitempty"` // of empty
+	PID     int      `json:",omitempty"` // of started
+	Step    string   `json:",omitempty"` // of step, failed
+	Path    []byte   `json:",omitempty"` // of step, failed: the program or directory
+	Errno   int      `json:",omitempty"` // of failed, foreground; 0 when the cause has none
+	Text    string   `json:",omitempty"` // of failed without Errno
+	Signal  string   `json:",omitempty"` // of stopped: its name
+	Exit    *Exit    `json:",omitempty"` // of exited
+	Remains []int    `json:",omitempty"` // of empty
+	Notices [][]byte `json:",omitempty"` // of started: of the sandbox
 }
 
 const (

@@ -21,7 +21,7 @@ const maxrssUnit = 1024
 // runtime has set a handler is not among them.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
-	for line := range strings.Lines(readProc(os.Getpid(), "status")) {
+	for line := range strings.Lines(readFile("/proc/self/status")) { // in a pid namespace we have another number
 		if mask, ok := strings.CutPrefix(line, "SigIgn:"); ok {
 			set, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
 			for ; set != 0; set &= set - 1 {
@@ -56,7 +56,7 @@ func workerAttributes() *syscall.SysProcAttr {
 func forgetImage() {
 	var start, end uint64
 	readOnly := false
-	for line := range strings.Lines(readProc(os.Getpid(), "smaps")) {
+	for line := range strings.Lines(readFile("/proc/self/smaps")) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) >= 6 && !strings.HasSuffix(f[0], ":"): // 400000-8c2000 r-xp 00000000 fe:00 1234 /path

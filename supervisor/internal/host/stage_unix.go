@@ -53,6 +53,8 @@ type stage struct {
 	worker  int // its pid and its process group; 0 once reaped
 	ending  bool
 	memory  oomCounter
+	boxed   bool      // there is a sandbox
+	notices [][]byte  // of it
 	stops   int       // continuations in a row
 	stopped time.Time // the last one
 }
@@ -79,7 +81,7 @@ func runStage() {
 	signal.Notify(make(chan os.Signal, 1), survived...) // nobody listens
 	signal.Notify(s.children, syscall.SIGCHLD)
 
-	// A child dies with the thread that started it (step 7), so this goroutine
+	// A child dies with the thread that started it (step 8), so this goroutine
 	// keeps its thread as long as the process lives.
 	runtime.LockOSThread()
 
@@ -103,7 +105,10 @@ func runStage() {
 		s.must("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
 	}
 
-	// 7. The worker, in a process group of its own.
+	// 7. The sandbox, of this thread and so of the worker.
+	s.confine(plan)
+
+	// 8. The worker, in a process group of its own.
 	pid, err := syscall.ForkExec(string(plan.Path), stringsOf(plan.Args), &syscall.ProcAttr{
 		Env:   stringsOf(plan.Env),
 		Files: []uintptr{0, 1, 2, fdWorkerIn, fdWorkerOut},
@@ -115,7 +120,7 @@ func runStage() {
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 
-	// 8. The terminal is given to the worker. If the worker was faster and has
+	// 9. The terminal is given to the worker. If the worker was faster and has
 	// touched it, SIGTTIN or SIGTTOU has stopped it, and workerStopped continues it.
 	// Setting the group from the background needs SIGTTOU ignored. No process is
 	// started after this that could inherit that.
@@ -125,8 +130,8 @@ func runStage() {
 		s.must("foreground", "", err)
 	} // ESRCH and EPERM: its group is gone, it has ended already
 
-	// 9. Report the start, then serve.
-	s.report(report{What: whatStarted, PID: pid})
+	// 10. Report the start, then serve.
+	s.report(report{What: whatStarted, PID: s.seenFromOutside(pid), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker left it
 	s.memory = newOOMCounter()
 	forgetImage()
@@ -258,7 +263,7 @@ func (s *stage) workerStopped(sig syscall.Signal) {
 	if wantsTerminal && group != s.worker {
 		_ = s.foreground()
 	}
-	if !wantsTerminal || group != s.worker { // otherwise it was just faster than step 8
+	if !wantsTerminal || group != s.worker { // otherwise it was just faster than step 9
 		s.report(report{What: whatStopped, Signal: unix.SignalName(sig)})
 	}
 	if time.Since(s.stopped) > 2*time.Second {

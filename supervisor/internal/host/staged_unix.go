@@ -28,6 +28,8 @@ type staged struct {
 	tree    tree
 
 	sending
+	confined     bool
+	notices      []string   // of the sandbox
 	foregrounded chan error // answers to doForeground; holds one
 	ending       sync.Once
 	watchdog     *time.Timer // ends a stage that does not end; set by ending
@@ -78,15 +80,21 @@ func (l *launch) startStage() (_ *staged, err error) {
 		ExtraFiles:  []*os.File{orders, reports, l.workerIn, l.workerOut}, // fdDown…
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
 	}
+	if l.command.Sandbox != nil {
+		prepareSandbox(cmd.SysProcAttr)
+	}
 	if err := cmd.Start(); err != nil {
 		down.Close()
+		if l.command.Sandbox != nil {
+			return nil, &StartError{Step: "sandbox: user namespace", Err: errnoOf(err)}
+		}
 		return fail(err)
 	}
 	pid := cmd.Process.Pid
 	return &staged{
 		command: cmd, down: down, reports: json.NewDecoder(down), pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
-		foregrounded: make(chan error, 1),
+		foregrounded: make(chan error, 1), confined: l.command.Sandbox != nil,
 	}, nil
 }
 
@@ -103,6 +111,8 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Env:  bytesOf(l.env),
 		Dir:  []byte(c.Dir),
 		Tag:  l.tag,
+
+		Sandbox: c.Sandbox,
 	}})
 	var r report
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a stage that failed early has told why
@@ -114,6 +124,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("it ended before it started the worker: memory is limited too much (ulimit -v), or something runs before StageMain in main")
 	case err == nil && r.What == whatStarted:
+		s.notices = stringsOf(r.Notices)
 		return r.PID, nil
 	case err == nil:
 		return 0, r.failure()
@@ -182,6 +193,9 @@ func (s *staged) foreground() error {
 }
 
 func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
+	for _, n := range s.notices {
+		notice(n)
+	}
 	exited, empty := false, false
 	for !empty {
 		var r report
@@ -207,7 +221,9 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			exited = true
 			ended(*r.Exit)
 		case whatEmpty:
-			empty, remains = true, r.Remains
+			if empty = true; !s.confined { // else the kernel lets nothing outlive the stage
+				remains = r.Remains
+			}
 		}
 	}
 	if !empty {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // A StartError names the step at which a start failed.
@@ -32,6 +34,9 @@ func (e *StartError) Unwrap() error { return e.Err }
 // hint says what a person can do about it; it may be "".
 func (e *StartError) hint() string {
 	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
+	if step, ok := strings.CutPrefix(e.Step, "sandbox: "); ok {
+		return confine.Remedy(step)
+	}
 	switch {
 	case is("chdir", fs.ErrNotExist), is("chdir", errNotDirectory):
 		return "create the directory or choose another one"

@@ -151,7 +151,11 @@ func hasEnvironment(pid int, variable string) bool {
 // readProc returns the text of a file in /proc/<pid>, "" when it cannot be read. It
 // does not use os.File, which would first register every file with the poller.
 func readProc(pid int, name string) string {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return readFile("/proc/" + strconv.Itoa(pid) + "/" + name)
+}
+
+func readFile(name string) string {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}

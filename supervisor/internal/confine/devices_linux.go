@@ -1,0 +1,105 @@
+package confine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The devices of the machine that a session has: without state of others, and those
+// that compute.
+var (
+	deviceNames    = []string{"null", "zero", "full", "random", "urandom", "tty"}
+	deviceMayBe    = []string{"dri", "kfd", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps", "accel", "dxg"}
+	devicePatterns = []string{"nvidia[0-9]*"}
+)
+
+// devices mounts a /dev of its own: terminals and shared memory of the session alone.
+func (b *Box) devices() {
+	type device struct {
+		name string
+		fd   int
+	}
+	var found []device
+	take := func(name, from string) {
+		fd, err := cloneOf(from)
+		b.step("device", from, err)
+		if err == nil { // the machine has just lost the use of its devices
+			b.step("device", from, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV}))
+		}
+		found = append(found, device{name, fd})
+	}
+	for _, n := range deviceNames {
+		take(n, "/dev/"+n)
+	}
+	may := deviceMayBe
+	for _, pattern := range devicePatterns {
+		paths, _ := filepath.Glob("/dev/" + pattern)
+		for _, p := range paths {
+			may = append(may, filepath.Base(p))
+		}
+	}
+	for _, n := range may {
+		if _, err := os.Stat("/dev/" + n); err == nil {
+			take(n, "/dev/"+n)
+		}
+	}
+	if name, err := os.Readlink("/proc/self/fd/0"); err == nil && strings.HasPrefix(name, "/dev/pts/") {
+		take("console", name) // the session's terminal, by the name that ttyname looks for
+	}
+	mount := func(kind, at string, attributes int, options ...[2]string) {
+		if b.failed != nil {
+			return
+		}
+		fd, err := filesystem(kind, attributes, options...)
+		b.step("device", at, err)
+		if err == nil {
+			b.step("device", at, moveTo(fd, at))
+			unix.Close(fd)
+		}
+	}
+	mount("tmpfs", "/dev", unix.MOUNT_ATTR_NOSUID, [2]string{"mode", "0755"}, [2]string{"size", "1m"})
+	for _, d := range found {
+		if b.failed == nil {
+			at := "/dev/" + d.name
+			b.step("device", at, ensure(d.fd, at))
+			b.step("device", at, moveTo(d.fd, at))
+		}
+		unix.Close(d.fd)
+	}
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
+		b.step("device", "/dev/"+name, os.Symlink(to, "/dev/"+name))
+	}
+	for _, dir := range []string{"/dev/pts", "/dev/shm"} {
+		b.step("device", dir, os.Mkdir(dir, 0o755))
+	}
+	mount("devpts", "/dev/pts", unix.MOUNT_ATTR_NOSUID, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "620"})
+	mount("tmpfs", "/dev/shm", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "1777"})
+	b.step("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+}
+
+// processes mounts a /proc of the session's own processes. What it says of the kernel
+// is read-only also for root, whose right to write there needs no capability.
+func (b *Box) processes() {
+	b.step("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
+	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
+		path := "/proc/" + n
+		if _, err := os.Lstat(path); err != nil || b.failed != nil {
+			continue
+		}
+		fd, err := cloneOf(path)
+		b.step("proc", path, err)
+		if err == nil {
+			b.step("proc", path, setAttributes(fd, "", unix.MOUNT_ATTR_RDONLY))
+			b.step("proc", path, moveTo(fd, path))
+			unix.Close(fd)
+		}
+	}
+	var err error
+	b.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
+	b.step("proc", "/proc", err)
+	b.root, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	b.step("proc", "/", err)
+}

@@ -1,0 +1,19 @@
+// Package confine is the sandbox of a worker: what its code may touch.
+//
+// It has two halves. [NewPlan] turns a workers.Sandbox into a [Plan]: real paths, in
+// the order in which they are mounted. It runs in the supervisor, on every system, and
+// starts nothing. [Enter] carries a plan out on the thread of the stage that starts the
+// worker. Linux keeps everything that it does for each thread, so the worker is born
+// confined, while the other threads of the stage stay outside.
+//
+//	supervisor     Attributes: the stage is process 1 of a pid namespace, in a user
+//	               namespace in which it may mount
+//	stage          Enter, in order: dumpable, namespaces, clones, read-only, places,
+//	               devices, processes, network, rights, filter
+//	               Serve: connects in the worker's place, to what is inside
+//	worker         sees the machine read-only but for its places
+//
+// Each step that fails ends the start under its name ([StepError]). Nothing is
+// weakened to make a start succeed; what is narrower than was asked for (a directory
+// that cannot have a layer is read-only) is a notice.
+package confine

@@ -1,0 +1,305 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Supported is why no worker can be confined here; nil does not promise that one can.
+func Supported() error { return supportedFilter() }
+
+// Attributes make a process that is about to be started process 1 of a pid namespace,
+// in a user namespace in which it has these rights and its user's number.
+func Attributes(a *syscall.SysProcAttr) {
+	a.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS
+	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	a.AmbientCaps = []uintptr{
+		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
+		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets of programs that may not be traced
+		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories
+	}
+}
+
+// A Box is a sandbox that a thread has entered.
+type Box struct {
+	plan    *Plan
+	notices []string
+	root    int // the worker's root directory
+	proc    int // its /proc
+	sockets int // asks the kernel about the sockets of its network; -1 in the user's
+	calls   int // where the filter reports what is to be done in the worker's place
+	clones  []clone
+	failed  *StepError // the first step that did
+}
+
+// A clone is a mount that has no place yet.
+type clone struct {
+	Place
+	fd int
+}
+
+// Notices are what a user of the session is to know.
+func (b *Box) Notices() []string { return b.notices }
+
+// Enter confines the calling thread, which must be locked to its goroutine for good:
+// what it starts is born confined. The order matters: what stays writable is cloned
+// while everything is, the machine is made read-only in one call, and only then do the
+// clones take their places.
+func Enter(p *Plan) (*Box, error) {
+	b := &Box{plan: p, root: -1, proc: -1, sockets: -1, calls: -1}
+	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker shall not look into the stage
+	b.step("namespaces", "", b.unshare())
+	b.do(b.makeClones)
+	b.step("read-only", "/", setAttributes(unix.AT_FDCWD, "/", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV))
+	b.do(b.takePlaces)
+	b.do(b.devices)
+	b.do(b.processes)
+	b.do(b.network)
+	b.step("rights", "", dropRights())
+	if b.failed == nil {
+		var err error
+		b.calls, err = installFilter()
+		b.step("filter", "", err)
+	}
+	if b.failed != nil {
+		return nil, b.failed
+	}
+	return b, nil
+}
+
+// step notes a failure; what follows the first is not meant.
+func (b *Box) step(name, path string, err error) {
+	if err != nil && b.failed == nil {
+		b.failed = &StepError{Step: name, Path: path, Err: err}
+	}
+}
+
+// do takes a step of several, unless one before has failed.
+func (b *Box) do(steps func()) {
+	if b.failed == nil {
+		steps()
+	}
+}
+
+func (b *Box) unshare() error {
+	flags := unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !b.plan.Network {
+		flags |= unix.CLONE_NEWNET
+	}
+	if err := unix.Unshare(flags); err != nil {
+		return err
+	}
+	return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+}
+
+func setAttributes(dir int, path string, set uint64) error {
+	flags := uint(unix.AT_RECURSIVE)
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	return unix.MountSetattr(dir, path, flags, &unix.MountAttr{Attr_set: set})
+}
+
+func cloneOf(path string) (int, error) {
+	return unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+}
+
+func moveTo(fd int, path string) error {
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// filesystem makes one that is mounted nowhere.
+func filesystem(kind string, attributes int, options ...[2]string) (int, error) {
+	fd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fd)
+	for _, o := range options {
+		if o[1] == "" {
+			err = unix.FsconfigSetFlag(fd, o[0])
+		} else {
+			err = unix.FsconfigSetString(fd, o[0], o[1])
+		}
+		if err != nil {
+			return -1, err
+		}
+	}
+	if err := unix.FsconfigCreate(fd); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attributes)
+}
+
+// makeClones clones what will be seen in the places.
+func (b *Box) makeClones() {
+	state := func(name string, mode fs.FileMode) string {
+		dir := filepath.Join(string(b.plan.State), name)
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = os.Chmod(dir, mode|fs.ModeSticky*fs.FileMode(b2i(mode == 0o777)))
+		}
+		b.step("state", dir, err)
+		return dir
+	}
+	nothing, mask := state("hidden", 0), filepath.Join(string(b.plan.State), "hidden-file")
+	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
+		f.Close()
+	} else if !errors.Is(err, fs.ErrPermission) { // it is there, and nobody may open it
+		b.step("state", mask, err)
+	}
+	overlays := b.overlays(state)
+	for _, place := range b.plan.Places {
+		if b.failed != nil {
+			return
+		}
+		path, from := string(place.Path), string(place.Path)
+		switch place.Kind {
+		case hidden:
+			from = nothing
+			if st, err := os.Stat(path); err != nil || !st.IsDir() {
+				from = mask
+			}
+		case private:
+			from = state("tmp"+strings.ReplaceAll(path, "/", "-"), 0o777)
+		case covered:
+			from = state("covered"+strings.ReplaceAll(path, "/", "-"), 0o755)
+		case layer:
+			above, ok := overlays[string(place.From)]
+			if !ok {
+				continue // a notice has told
+			}
+			below, _ := filepath.Rel(string(place.From), path)
+			from = filepath.Join(above, below)
+		}
+		fd, err := cloneOf(from)
+		b.step("clone", path, err)
+		b.clones = append(b.clones, clone{place, fd})
+	}
+	for _, above := range overlays {
+		b.step("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// overlays mounts one for each directory that layers cover, for as long as they are
+// cloned, and returns where. A filesystem that cannot have one leaves its layers
+// read-only.
+func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string {
+	mounted := map[string]string{}
+	refused := map[string]bool{}
+	for _, place := range b.plan.Places {
+		from := string(place.From)
+		if place.Kind != layer || mounted[from] != "" || refused[from] || b.failed != nil {
+			continue
+		}
+		name := "layer" + strings.ReplaceAll(from, "/", "-")
+		upper, work, at := state(name+"/upper", 0o700), state(name+"/work", 0o700), state(name+"/all", 0o700)
+		fd, err := filesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+			[2]string{"lowerdir", overlayName(from)}, [2]string{"upperdir", overlayName(upper)}, [2]string{"workdir", overlayName(work)}, [2]string{"userxattr", ""})
+		if err == nil {
+			err = moveTo(fd, at)
+			unix.Close(fd)
+		}
+		if err != nil {
+			refused[from] = true
+			b.notices = append(b.notices, fmt.Sprintf("caches and libraries in %s are read-only for this session: its filesystem takes no layer (%v)", from, err))
+			continue
+		}
+		mounted[from] = at
+	}
+	return mounted
+}
+
+// overlayName writes a path as the options of an overlay want it.
+func overlayName(path string) string {
+	var b []byte
+	for i := range len(path) {
+		if path[i] == ':' || path[i] == '\\' || path[i] == ',' {
+			b = append(b, '\\')
+		}
+		b = append(b, path[i])
+	}
+	return string(b)
+}
+
+// takePlaces mounts the clones. Where a new directory covers the machine's, the places
+// below it are made first.
+func (b *Box) takePlaces() {
+	for _, c := range b.clones {
+		path := string(c.Path)
+		if b.failed != nil {
+			return
+		}
+		set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+		switch c.Kind {
+		case protected:
+			set |= unix.MOUNT_ATTR_RDONLY
+		case hidden:
+			set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
+		}
+		b.step("place", path, setAttributes(c.fd, "", set))
+		b.step("place", path, ensure(c.fd, path))
+		b.step("place", path, moveTo(c.fd, path))
+		unix.Close(c.fd)
+	}
+	for _, c := range b.clones {
+		if c.Kind == covered && b.failed == nil {
+			// Not what is mounted below it.
+			b.step("place", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+		}
+	}
+}
+
+// ensure makes a mount point for what fd is, if there is none.
+func ensure(fd int, path string) error {
+	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return os.MkdirAll(path, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, nil, 0o600)
+}
+
+// dropRights leaves the thread none, and what it starts no way to any.
+func dropRights() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EINVAL && c > unix.CAP_WAKE_ALARM { // the kernel knows no more
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	var none [2]unix.CapUserData
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
+}

@@ -1,0 +1,178 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An architecture is what a filter has to know of one.
+type architecture struct {
+	audit uint32 // how the kernel names it
+	calls map[string]uint32
+}
+
+var (
+	// forbidden are the calls by which a session could change what it sees, or reach
+	// parts of the kernel that it has no need of.
+	forbidden = []string{
+		"mount", "umount2", "pivot_root", "chroot", "setns", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
+		"bpf", "perf_event_open", "userfaultfd", "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
+		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
+		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
+	}
+	// absent are calls that programs do without when a kernel does not have them. What
+	// clone3 is asked for stands in memory, where a filter cannot look: libraries fall
+	// back to clone.
+	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3"}
+)
+
+const (
+	namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+	newTime    = 0x80 // CLONE_NEWTIME, for unshare; for clone it is part of a signal's number
+	foreign    = 1 << 30
+)
+
+// supportedFilter is why this architecture has none.
+func supportedFilter() error {
+	if _, ok := architectures[runtime.GOARCH]; !ok {
+		return fmt.Errorf("a sandbox: %w on %s", errors.ErrUnsupported, runtime.GOARCH)
+	}
+	return nil
+}
+
+// A program is one of the kernel's packet filters, over struct seccomp_data.
+type program []unix.SockFilter
+
+const (
+	load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	and    = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+	equal  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	atOver = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	anyBit = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	answer = unix.BPF_RET | unix.BPF_K
+
+	number = 0 // of the call, in struct seccomp_data
+	audit  = 4
+)
+
+// argument is where the low half of one stands, on little-endian machines.
+func argument(i uint32) uint32 { return 16 + 8*i }
+
+func errno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+
+func (p *program) add(code uint16, k uint32, yes, no uint8) {
+	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
+}
+
+// when answers if the test of what is loaded holds.
+func (p *program) when(test uint16, k, result uint32) {
+	p.add(test, k, 0, 1)
+	p.add(answer, result, 0, 0)
+}
+
+// unless answers if what is loaded is none of the values.
+func (p *program) unless(result uint32, values ...uint32) {
+	for i, v := range values {
+		p.add(equal, v, uint8(len(values)-i), 0)
+	}
+	p.add(answer, result, 0, 0)
+}
+
+// only adds what is asked if what is loaded is this value.
+func (p *program) only(value uint32, body func(*program)) {
+	var inner program
+	body(&inner)
+	p.add(equal, value, 0, uint8(len(inner)))
+	*p = append(*p, inner...)
+}
+
+// call adds what is asked of one system call, if there is such a call.
+func (p *program) call(a architecture, name string, body func(*program)) {
+	if nr, ok := a.calls[name]; ok {
+		p.only(nr, func(p *program) {
+			body(p)
+			p.add(load, number, 0, 0)
+		})
+	}
+}
+
+// filterFor is the filter of an architecture. What it does not name is allowed:
+// mounts and rights decide about files.
+func filterFor(a architecture) program {
+	var p program
+	p.add(load, audit, 0, 0)
+	p.add(equal, a.audit, 1, 0)
+	p.add(answer, errno(unix.ENOSYS), 0, 0) // 32-bit programs
+	p.add(load, number, 0, 0)
+	p.when(atOver, foreign, errno(unix.ENOSYS)) // x32
+	for _, name := range forbidden {
+		if nr, ok := a.calls[name]; ok {
+			p.when(equal, nr, errno(unix.EPERM))
+		}
+	}
+	for _, name := range absent {
+		p.when(equal, a.calls[name], errno(unix.ENOSYS))
+	}
+	p.call(a, "unshare", func(p *program) {
+		p.add(load, argument(0), 0, 0)
+		p.when(anyBit, namespaces|newTime, errno(unix.EPERM))
+	})
+	p.call(a, "clone", func(p *program) {
+		p.add(load, argument(0), 0, 0)
+		p.when(anyBit, namespaces, errno(unix.EPERM))
+	})
+	p.call(a, "ioctl", func(p *program) { // typing into a terminal
+		p.add(load, argument(1), 0, 0)
+		p.when(equal, unix.TIOCSTI, errno(unix.EPERM))
+		p.when(equal, tiocLinux, errno(unix.EPERM))
+	})
+	p.call(a, "socket", sockets)
+	p.call(a, "socketpair", func(p *program) {
+		p.add(load, argument(1), 0, 0)
+		p.add(and, 0xf, 0, 0)
+		p.when(equal, unix.SOCK_DGRAM, errno(unix.EPERM))
+	})
+	p.call(a, "connect", func(p *program) { p.add(answer, unix.SECCOMP_RET_USER_NOTIF, 0, 0) })
+	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return p
+}
+
+const tiocLinux = 0x541c
+
+// sockets allows the families of the session's own machine and network. A datagram
+// socket of the first could name its target with each message, in memory, where
+// neither a filter nor a mount has a say: there is none, not even in pairs.
+func sockets(p *program) {
+	p.add(load, argument(0), 0, 0)
+	p.unless(errno(unix.EAFNOSUPPORT), unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
+	p.only(unix.AF_UNIX, func(p *program) {
+		p.add(load, argument(1), 0, 0)
+		p.add(and, 0xf, 0, 0)
+		p.when(equal, unix.SOCK_DGRAM, errno(unix.EPERM))
+		p.add(load, argument(0), 0, 0)
+	})
+	p.only(unix.AF_NETLINK, func(p *program) {
+		p.add(load, argument(2), 0, 0)
+		p.unless(errno(unix.EPROTONOSUPPORT), unix.NETLINK_ROUTE)
+	})
+}
+
+// installFilter puts the filter on the calling thread and returns where the kernel
+// reports the calls that wait for an answer.
+func installFilter() (int, error) {
+	if err := supportedFilter(); err != nil {
+		return -1, err
+	}
+	p := filterFor(architectures[runtime.GOARCH])
+	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
+	fd, _, no := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(p)
+	if no != 0 {
+		return -1, no
+	}
+	return int(fd), nil
+}

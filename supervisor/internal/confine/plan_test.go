@@ -1,0 +1,226 @@
+//go:build !windows
+
+package confine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A world is a home directory with a project.
+type world struct{ home, work, state, sessions, tmp string }
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	base := real(t.TempDir())
+	w := world{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s/sandbox", sessions: base + "/sessions", tmp: base + "/tmp"}
+	for _, dir := range []string{w.work, w.state, w.tmp, w.home + "/.cache", w.home + "/.config/gh", w.home + "/.ssh"} {
+		mkdir(t, dir)
+	}
+	return w
+}
+
+func mkdir(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func touch(t *testing.T, path, text string) {
+	t.Helper()
+	mkdir(t, filepath.Dir(path))
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w world) origin() Origin {
+	return Origin{Home: w.home, Dir: w.work, Program: "/bin/sh", State: w.state, Sessions: w.sessions, Temporary: []string{w.tmp}}
+}
+
+func (w world) plan(t *testing.T, s *workers.Sandbox) (map[string]Kind, []string) {
+	t.Helper()
+	p, notices, err := NewPlan(s, w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]Kind{}
+	for i, place := range p.Places {
+		kinds[string(place.Path)] = place.Kind
+		for _, later := range p.Places[i+1:] {
+			if inside(string(place.Path), string(later.Path)) {
+				t.Errorf("%s comes before %s, which it lies in", place.Path, later.Path)
+			}
+		}
+	}
+	return kinds, notices
+}
+
+func workspace() *workers.Sandbox {
+	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+}
+
+func TestNewPlan_WritesTheWorkspaceAndHidesSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kinds, notices := w.plan(t, workspace())
+	for path, want := range map[string]Kind{
+		w.work: writable, w.home + "/.ssh": hidden, w.home + "/.cache": layer, w.home + "/.config": layer, w.home + "/.config/gh": hidden,
+		w.sessions: covered, w.tmp: private, w.home: "",
+	} {
+		if got := kinds[path]; got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	if len(notices) != 0 {
+		t.Errorf("got the notices %q, want none", notices)
+	}
+}
+
+func TestNewPlan_ReadOnlyHasNoWorkspace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kinds, _ := w.plan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
+	if got := kinds[w.work]; got == writable {
+		t.Errorf("got %q for the workspace", got)
+	}
+}
+
+func TestNewPlan_NoWorkspaceIsTheHomeDirectoryOrAboveIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := os.Symlink(w.home, w.work+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/", w.home, filepath.Dir(w.home), w.work + "/link", w.tmp} {
+		s := workspace()
+		s.Workspace = dir
+		kinds, notices := w.plan(t, s)
+		if kinds[dir] == writable || kinds[real(dir)] == writable {
+			t.Errorf("%s is writable", dir)
+		}
+		if len(notices) != 1 || !strings.Contains(notices[0], "this session only reads") {
+			t.Errorf("%s: got the notices %q, want one that says so", dir, notices)
+		}
+		s = workspace()
+		s.Writable = []string{dir}
+		if _, _, err := NewPlan(s, w.origin()); err == nil || !strings.Contains(err.Error(), "name a directory in it") {
+			t.Errorf("to write %s: got %v, want a refusal", dir, err)
+		}
+	}
+}
+
+func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mkdir(t, w.home+"/.ssh/below")
+	for _, dir := range []string{w.home + "/.ssh", w.home + "/.ssh/below"} {
+		s := workspace()
+		s.Writable = []string{dir}
+		if _, _, err := NewPlan(s, w.origin()); err == nil || !strings.Contains(err.Error(), "is hidden") {
+			t.Errorf("%s: got %v, want a refusal", dir, err)
+		}
+	}
+	s := workspace()
+	s.Writable = []string{w.home + "/there-is-none"}
+	if _, _, err := NewPlan(s, w.origin()); err == nil || !strings.Contains(err.Error(), "cannot make") {
+		t.Errorf("got %v for a directory that is not there", err)
+	}
+}
+
+func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	repository := func(dir string) {
+		for _, n := range []string{"HEAD", "config", "hooks/post-commit", "info/attributes", "objects/x"} {
+			touch(t, filepath.Join(dir, n), "")
+		}
+	}
+	repository(w.work + "/.git")
+	repository(w.work + "/vendor/deep/lib/.git")
+	repository(w.work + "/bare.git")
+	repository(w.work + "/.git/modules/a")
+	repository(w.work + "/.git/modules/b/c")
+	repository(w.work + "/.git/modules/a/modules/inner")
+	touch(t, w.work+"/a/.git", "gitdir: ../.git/modules/a\n")
+	touch(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n")
+	touch(t, w.work+"/.husky/_/pre-commit", "")
+	touch(t, w.work+"/.vscode/tasks.json", "")
+	touch(t, w.work+"/vendor/deep/lib/.envrc", "")
+	kinds, notices := w.plan(t, workspace())
+	for _, path := range []string{
+		".git/config", ".git/hooks", ".git/info/attributes", "vendor/deep/lib/.git/hooks", "vendor/deep/lib/.git/config", "vendor/deep/lib/.envrc",
+		"bare.git/hooks", "bare.git/config", ".git/modules/a/hooks", ".git/modules/b/c/hooks", ".git/modules/b/c/config", ".git/modules/a/modules/inner/hooks",
+		"a/.git", ".husky/_", ".vscode",
+	} {
+		if got := kinds[w.work+"/"+path]; got != protected {
+			t.Errorf("%s: got %q, want it protected", path, got)
+		}
+	}
+	for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "a", ".husky"} {
+		if got := kinds[w.work+"/"+path]; got != fixed {
+			t.Errorf("%s: got %q, want it fixed, so that it is not renamed", path, got)
+		}
+	}
+	if len(notices) != 0 {
+		t.Errorf("got the notices %q, want none", notices)
+	}
+}
+
+func TestNewPlan_SaysWhenItStoppedLooking(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, dir := range []string{"a", "b", "c"} {
+		touch(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
+	}
+	for entries, told := range map[int]int{5: 1, 50: 0} {
+		p := &planner{kinds: map[string]Place{}}
+		p.protect([]string{w.work}, entries)
+		if len(p.notices) != told {
+			t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, told)
+		}
+	}
+}
+
+// A linked work tree commits into the repository that it belongs to. A file in the
+// workspace, which a session may have written, leads nowhere by itself.
+func TestNewPlan_AWorkTreeWritesItsRepositoryIfThatKnowsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	common := w.home + "/main/.git"
+	for _, n := range []string{"HEAD", "config", "hooks/x", "objects/x"} {
+		touch(t, filepath.Join(common, n), "")
+	}
+	touch(t, common+"/worktrees/tree/HEAD", "")
+	touch(t, common+"/worktrees/tree/commondir", "../..\n")
+	touch(t, w.work+"/.git", "gitdir: "+common+"/worktrees/tree\n")
+	if kinds, _ := w.plan(t, workspace()); kinds[common] != "" {
+		t.Errorf("got %q for a repository that does not know the work tree, want nothing", kinds[common])
+	}
+	touch(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
+	kinds, _ := w.plan(t, workspace())
+	for path, want := range map[string]Kind{common: writable, common + "/hooks": protected, common + "/config": protected, common + "/worktrees/tree/gitdir": protected, w.work + "/.git": protected} {
+		if got := kinds[path]; got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestPlan_TravelsAsJSONWithAnyName(t *testing.T) {
+	t.Parallel()
+	sent := Plan{State: "/s\xff", Places: []Place{{Path: "/\xfe", Kind: layer, From: "/"}}, Network: true}
+	text, err := json.Marshal(sent)
+	var got Plan
+	if err == nil {
+		err = json.Unmarshal(text, &got)
+	}
+	if err != nil || got.State != sent.State || len(got.Places) != 1 || got.Places[0] != sent.Places[0] || !got.Network {
+		t.Errorf("got %+v, %v, want %+v", got, err, sent)
+	}
+}

@@ -1,0 +1,219 @@
+package confine
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxSearched bounds the directory entries that are looked at to find repositories.
+const maxSearched = 20_000
+
+// In a directory that can be written, what programs outside run or believe without
+// being asked stays as it is: hooks and settings of repositories, and settings of
+// editors and of clients of models.
+var (
+	protectedNames = []string{".vscode", ".idea", ".claude", ".codex", ".cursor", ".gemini", ".mcp.json", ".envrc"}
+	protectedInGit = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
+)
+
+// protect sets what must not change in these directories.
+func (p *planner) protect(work []string, entries int) {
+	s := &search{p: p, left: entries}
+	for _, dir := range work {
+		for _, n := range protectedNames {
+			s.keep(filepath.Join(dir, n), dir)
+		}
+		if isGitDir(dir) { // that of a linked work tree
+			s.gitDir(dir, dir)
+		}
+		s.walk(dir, dir)
+	}
+	if s.left <= 0 {
+		p.notice("the workspace has more than %d files: repositories deep in it were not looked for, and their hooks can be written", entries)
+	}
+}
+
+// A search looks for repositories, breadth first, so that its bound cuts off what is
+// deep.
+type search struct {
+	p    *planner
+	left int
+}
+
+func (s *search) walk(top, base string) {
+	for queue := []string{top}; len(queue) > 0 && s.left > 0; queue = queue[1:] {
+		dir := queue[0]
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		s.left -= len(entries)
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			switch {
+			case e.Name() == ".git":
+				s.repository(dir, base)
+			case e.IsDir() && e.Name() != "node_modules" && !isGitDir(path):
+				queue = append(queue, path)
+			case e.IsDir() && e.Name() != "node_modules": // a bare repository
+				s.gitDir(path, base)
+			}
+		}
+	}
+}
+
+// repository protects a work tree that has its .git in dir.
+func (s *search) repository(dir, base string) {
+	git := filepath.Join(dir, ".git")
+	if dir != base {
+		for _, n := range protectedNames {
+			s.keep(filepath.Join(dir, n), base)
+		}
+	}
+	config := git
+	if st, err := os.Lstat(git); err != nil {
+		return
+	} else if st.IsDir() {
+		s.gitDir(git, base)
+	} else {
+		s.keep(git, base) // a file that leads to the repository
+		config = gitDirOf(git)
+	}
+	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config")) {
+		if hooks := s.hooksPath(file, dir); hooks != "" && inside(hooks, base) && hooks != base {
+			s.keep(hooks, base)
+		}
+	}
+}
+
+// gitDir protects a repository itself, and those of its submodules.
+func (s *search) gitDir(git, base string) {
+	for _, n := range protectedInGit {
+		s.keep(filepath.Join(git, filepath.FromSlash(n)), base)
+	}
+	for _, below := range []string{"modules", "worktrees"} {
+		for queue := []string{filepath.Join(git, below)}; len(queue) > 0 && s.left > 0; queue = queue[1:] {
+			entries, _ := os.ReadDir(queue[0])
+			s.left -= len(entries)
+			for _, e := range entries {
+				path := filepath.Join(queue[0], e.Name())
+				switch {
+				case !e.IsDir():
+				case isGitDir(path):
+					s.gitDir(path, base)
+				default:
+					queue = append(queue, path) // a name of a submodule may have slashes
+				}
+			}
+		}
+	}
+}
+
+// isGitDir reports whether a directory is a repository without a work tree in it.
+func isGitDir(dir string) bool {
+	st, err := os.Lstat(filepath.Join(dir, "HEAD"))
+	if err != nil || st.IsDir() {
+		return false
+	}
+	for _, n := range []string{"objects", "commondir"} {
+		if _, err := os.Lstat(filepath.Join(dir, n)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// keep protects what is there, and fixes every directory between it and base: were one
+// renamed, another could be put in its place.
+func (s *search) keep(path, base string) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return
+	}
+	if st.Mode()&os.ModeSymlink != 0 {
+		s.p.notice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
+		path = real(path)
+		if path == "" || !inside(path, base) {
+			return
+		}
+	}
+	s.p.set(path, protected)
+	for d := filepath.Dir(path); d != base && inside(d, base); d = filepath.Dir(d) {
+		if _, ok := s.p.kinds[d]; !ok {
+			s.p.set(d, fixed)
+		}
+	}
+}
+
+// gitDirOf is where a .git file leads, "" when nowhere.
+func gitDirOf(file string) string {
+	text, err := os.ReadFile(file)
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+	if err != nil || !ok || len(text) > 1<<16 {
+		return ""
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(file), to)
+	}
+	return real(to)
+}
+
+// repositoryOf is the repository of a linked work tree, which a commit there writes.
+// The repository must name the work tree as its own: a file in the workspace alone,
+// which sessions may have written, widens nothing.
+func (p *planner) repositoryOf(work string) []string {
+	file := filepath.Join(work, ".git")
+	if st, err := os.Lstat(file); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	git := gitDirOf(file)
+	if git == "" || inside(git, work) || filepath.Base(filepath.Dir(git)) != "worktrees" {
+		return nil
+	}
+	back, err := os.ReadFile(filepath.Join(git, "gitdir"))
+	common := filepath.Dir(filepath.Dir(git))
+	if err != nil || real(strings.TrimSpace(string(back))) != file || !isGitDir(common) || p.tooWide(common) != "" {
+		return nil
+	}
+	return []string{common}
+}
+
+// userConfigs are the user's own settings of git.
+func (p *planner) userConfigs() []string {
+	if p.home == "" {
+		return nil
+	}
+	return []string{filepath.Join(p.home, ".gitconfig"), filepath.Join(p.home, ".config/git/config")}
+}
+
+// hooksPath is core.hooksPath in a file of settings, for a work tree. Included files
+// are not looked at.
+func (s *search) hooksPath(file, work string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	section, path := "", ""
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if strings.HasPrefix(line, "[") {
+			section = strings.ToLower(strings.Trim(line, "[] \t"))
+			continue
+		}
+		if key, value, ok := strings.Cut(line, "="); ok && section == "core" && strings.EqualFold(strings.TrimSpace(key), "hooksPath") {
+			path = strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	switch {
+	case path == "":
+		return ""
+	case strings.HasPrefix(path, "~/"):
+		path = filepath.Join(s.p.home, path[2:])
+	case !filepath.IsAbs(path):
+		path = filepath.Join(work, path)
+	}
+	return filepath.Clean(path)
+}

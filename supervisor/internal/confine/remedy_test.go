@@ -1,0 +1,29 @@
+package confine
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRemedy_NamesWhatAnAdministratorChanges(t *testing.T) {
+	t.Parallel()
+	for path, row := range map[string][2]string{
+		"/proc/sys/user/max_user_namespaces":                       {"0", "user.max_user_namespaces"},
+		"/proc/sys/kernel/unprivileged_userns_clone":               {"0", "kernel.unprivileged_userns_clone"},
+		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns":   {"1", "AppArmor"},
+		"/there/is/nothing/of/all/this/in/this/system/as/it/seems": {"", "container"},
+	} {
+		got := permission(func(p string) string {
+			if p == path {
+				return row[0]
+			}
+			return ""
+		})
+		if !strings.Contains(got, row[1]) {
+			t.Errorf("%s is %q: got %q, want it to name %s", path, row[0], got, row[1])
+		}
+	}
+	if got := Remedy("user namespace"); !strings.Contains(got, "an administrator can") || !strings.Contains(got, "the sandbox full") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,274 @@
+package confine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxServed bounds the connects that are under way; more wait, and the session alone
+// waits with them.
+const maxServed = 64
+
+// A notification is struct seccomp_notif.
+type notification struct {
+	ID    uint64
+	PID   uint32 // of the thread
+	Flags uint32
+	Data  struct {
+		Number             int32
+		Audit              uint32
+		InstructionPointer uint64
+		Args               [6]uint64
+	}
+}
+
+// A reply is struct seccomp_notif_resp.
+type reply struct {
+	ID    uint64
+	Value int64
+	Error int32
+	Flags uint32
+}
+
+// The requests on a filter's descriptor.
+const (
+	receiveCall = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
+	answerCall  = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
+	isValid     = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
+)
+
+// Serve answers the session's connects until the process ends. They are made in the
+// worker's place, on its socket, with an address that was copied: were the kernel told
+// to go on with the call, a second thread could change what the first was allowed. It
+// must be called on the thread that entered.
+func (b *Box) Serve() {
+	asked := make(chan struct{}, 1) // whoever holds it speaks on b.sockets
+	slots := make(chan struct{}, maxServed)
+	go func() {
+		for {
+			var n notification
+			if err := control(b.calls, receiveCall, unsafe.Pointer(&n)); err != nil {
+				if err == unix.EINTR || err == unix.ENOENT { // whoever called was interrupted
+					continue
+				}
+				return // nobody is left who could call
+			}
+			slots <- struct{}{}
+			go func() {
+				r := reply{ID: n.ID}
+				if err := b.connect(&n, asked); err != nil {
+					r.Error = -int32(errnoOf(err))
+				}
+				_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
+				<-slots
+			}()
+		}
+	}()
+}
+
+func control(fd int, request uintptr, p unsafe.Pointer) error {
+	_, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p))
+	runtime.KeepAlive(p)
+	if no != 0 {
+		return no
+	}
+	return nil
+}
+
+func errnoOf(err error) unix.Errno {
+	if no, ok := errors.AsType[unix.Errno](err); ok {
+		return no
+	}
+	return unix.EACCES
+}
+
+// connect is connect(2) of a thread of the session.
+func (b *Box) connect(n *notification, asked chan struct{}) error {
+	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
+		return unix.EINVAL
+	}
+	address := make([]byte, int(n.Data.Args[2]))
+	if err := peek(int(n.PID), n.Data.Args[1], address); err != nil {
+		return unix.EFAULT
+	}
+	socket, err := b.take(int(n.PID), int(int32(n.Data.Args[0])))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	// The thread was still there when both were read, so its number was not another's.
+	if err := control(b.calls, isValid, unsafe.Pointer(&n.ID)); err != nil {
+		return err
+	}
+	domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return err
+	}
+	if domain != unix.AF_UNIX || len(address) < 2 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
+		return connectTo(socket, address)
+	}
+	if len(address) > 2 && address[2] != 0 {
+		file, err := b.listener(int(n.PID), string(cutAtNul(address[2:])), asked)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(file)
+		address = append(address[:2], "/proc/self/fd/"+strconv.Itoa(file)+"\x00"...)
+	}
+	if err := connectTo(socket, address); err != nil {
+		return err
+	}
+	// In the user's network a name alone does not tell who listens: nobody outside has a
+	// number in the session's pid namespace.
+	if c, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || c.Pid == 0 {
+		_ = unix.Shutdown(socket, unix.SHUT_RDWR)
+		return unix.EACCES
+	}
+	return nil
+}
+
+func cutAtNul(b []byte) []byte {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return b
+}
+
+func connectTo(socket int, address []byte) error {
+	var p unsafe.Pointer
+	if len(address) > 0 {
+		p = unsafe.Pointer(&address[0])
+	}
+	_, _, no := unix.Syscall(unix.SYS_CONNECT, uintptr(socket), uintptr(p), uintptr(len(address)))
+	runtime.KeepAlive(address)
+	if no != 0 {
+		return no
+	}
+	return nil
+}
+
+// listener opens the file of a socket whose server lives in the session. A read-only
+// mount does not keep anybody from connecting.
+func (b *Box) listener(pid int, path string, asked chan struct{}) (int, error) {
+	if !strings.HasPrefix(path, "/") {
+		var dir [unix.PathMax]byte
+		n, err := unix.Readlinkat(b.proc, strconv.Itoa(pid)+"/cwd", dir[:])
+		if err != nil {
+			return -1, err
+		}
+		path = string(dir[:n]) + "/" + path
+	}
+	file, err := unix.Openat2(b.root, strings.TrimLeft(path, "/"), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return -1, err
+	}
+	if b.sockets < 0 {
+		return file, nil // who listens is seen behind the connect
+	}
+	inside, err := b.isInside(pid, file, asked)
+	if err != nil || !inside {
+		unix.Close(file)
+		return -1, unix.EACCES
+	}
+	return file, nil
+}
+
+func (b *Box) isInside(pid, file int, asked chan struct{}) (bool, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+		return false, err
+	}
+	// The kernel knows sockets by the device of the filesystem, which for some is not
+	// the one that stat tells.
+	device, err := b.deviceOf(pid, st.Mnt_id)
+	if err != nil {
+		return false, err
+	}
+	asked <- struct{}{}
+	defer func() { <-asked }()
+	return b.boundInside(device, uint32(st.Ino))
+}
+
+// deviceOf is the device of a mount, as a process sees it.
+func (b *Box) deviceOf(pid int, mount uint64) (uint32, error) {
+	fd, err := unix.Openat(b.proc, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	f := os.NewFile(uintptr(fd), "mountinfo")
+	defer f.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(f); err != nil {
+		return 0, err
+	}
+	id := strconv.FormatUint(mount, 10)
+	for line := range strings.Lines(text.String()) { // 36 35 98:0 /root /point …
+		w := strings.Fields(line)
+		if len(w) < 3 || w[0] != id {
+			continue
+		}
+		var major, minor uint32
+		if _, err := fmt.Sscanf(w[2], "%d:%d", &major, &minor); err != nil {
+			return 0, err
+		}
+		return major<<20 | minor, nil
+	}
+	return 0, unix.ENOENT
+}
+
+// take returns a copy of a descriptor of a thread.
+func (b *Box) take(tid, fd int) (int, error) {
+	p, err := unix.PidfdOpen(tid, 0)
+	if err != nil { // not the first of its process, which shares its descriptors
+		leader, e := b.leader(tid)
+		if e != nil {
+			return -1, err
+		}
+		if p, err = unix.PidfdOpen(leader, 0); err != nil {
+			return -1, err
+		}
+	}
+	defer unix.Close(p)
+	return unix.PidfdGetfd(p, fd, 0)
+}
+
+// leader is the process that a thread belongs to.
+func (b *Box) leader(tid int) (int, error) {
+	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var buf [4096]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(buf[:n])) {
+		if v, ok := strings.CutPrefix(line, "Tgid:"); ok {
+			return strconv.Atoi(strings.TrimSpace(v))
+		}
+	}
+	return 0, unix.ESRCH
+}
+
+// peek copies memory of a thread.
+func peek(pid int, at uint64, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(len(b))
+	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
+	if err == nil && n < len(b) {
+		err = unix.EFAULT
+	}
+	return err
+}

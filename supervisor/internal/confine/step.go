@@ -1,0 +1,18 @@
+package confine
+
+// A StepError says which step of a sandbox failed.
+type StepError struct {
+	Step string // "namespaces", "clone", "read-only", "place", …
+	Path string // what the step was about; may be ""
+	Err  error
+}
+
+func (e *StepError) Error() string {
+	s := "sandbox: " + e.Step
+	if e.Path != "" {
+		s += " " + e.Path
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *StepError) Unwrap() error { return e.Err }

@@ -1,0 +1,59 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+)
+
+// prepareSandbox makes the stage that is about to be started one that can confine.
+func prepareSandbox(a *syscall.SysProcAttr) { confine.Attributes(a) }
+
+// confine confines this thread, if the plan has a sandbox. The directory is entered
+// once more: what was entered before is that of the machine.
+func (s *stage) confine(plan *plan) {
+	if plan.Sandbox == nil {
+		return
+	}
+	dir, err := os.Getwd()
+	s.must("chdir", "", err)
+	box, err := confine.Enter(plan.Sandbox)
+	if e, ok := errors.AsType[*confine.StepError](err); ok {
+		s.must("sandbox: "+e.Step, e.Path, e.Err)
+	}
+	s.must("chdir", dir, os.Chdir(dir))
+	box.Serve()
+	s.boxed = true
+	s.notices = bytesOf(box.Notices())
+}
+
+// seenFromOutside is the number by which the supervisor knows the worker. This thread
+// sees those of its namespace; another sees the machine's.
+func (s *stage) seenFromOutside(worker int) int {
+	if !s.boxed {
+		return worker
+	}
+	found := make(chan int)
+	go func() {
+		own, _ := os.Readlink("/proc/self")
+		outer := 0
+		walk(atoi(own), func(pid int, _ string) {
+			for line := range strings.Lines(readProc(pid, "status")) {
+				if f := strings.Fields(line); len(f) > 2 && f[0] == "NSpid:" && f[len(f)-1] == strconv.Itoa(worker) && strconv.Itoa(parentOf(pid)) == own {
+					outer = pid
+				}
+			}
+		})
+		found <- outer
+	}()
+	pid := <-found
+	if pid == 0 {
+		s.must("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not seen from outside", worker))
+	}
+	return pid
+}

@@ -1,0 +1,146 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A confinement is what a start with a sandbox adds to a start without.
+type confinement struct {
+	plan    *confine.Plan
+	env     []string // changes of the worker's environment, before those of its Spec
+	notices []string // what whoever uses the session should know
+}
+
+// maxNamed bounds the variables that a notice names.
+const maxNamed = 8
+
+// confinementOf plans the sandbox of a worker; the plan is nil when it has none. private
+// is the directory of its session, files that of the worker.
+func confinementOf(spec *workers.Spec, o *Options, private, files string) (c confinement, err error) {
+	sandbox := spec.Sandbox
+	if !sandbox.Confines() {
+		return c, nil
+	}
+	if err := confine.Supported(); err != nil {
+		return c, err
+	}
+	state := filepath.Join(private, "sandbox")
+	own := filepath.Join(state, "home") // what tools would make in the home directory
+	for _, dir := range []string{files, own} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return c, err
+		}
+	}
+	home := variable(o.Env, "HOME")
+	policy := *sandbox
+	policy.Layered = slices.Clone(policy.Layered)
+	for _, name := range slices.Sorted(maps.Keys(workers.HomeVariables())) {
+		dir := filepath.Join(home, workers.HomeVariables()[name])
+		if set := variable(o.Env, name); set != "" {
+			policy.Layered = append(policy.Layered, filepath.Clean(set))
+		} else if _, err := os.Stat(dir); home == "" || errors.Is(err, fs.ErrNotExist) {
+			made := filepath.Join(own, filepath.Base(dir))
+			if err := os.MkdirAll(made, 0o700); err != nil {
+				return c, err
+			}
+			c.env = append(c.env, name+"="+made)
+		}
+	}
+	policy.Layered = slices.DeleteFunc(policy.Layered, func(d string) bool { return !filepath.IsAbs(d) })
+	c.env = append(c.env, "TMPDIR=/tmp", "TMP", "TEMP")
+	hidden := workers.SecretVariables(o.Env)
+	c.env = append(c.env, hidden...)
+
+	dir := spec.Dir
+	if dir == "" {
+		if dir, err = os.Getwd(); err != nil {
+			return c, err
+		}
+	}
+	var notices []string
+	c.plan, notices, err = confine.NewPlan(&policy, confine.Origin{
+		Home: home, Dir: dir, Program: spec.Path,
+		State: state, Sessions: o.Dir, Files: []string{files, own},
+	})
+	if err != nil {
+		return c, err
+	}
+	c.notices = append([]string{holds(c.plan.Writable(), &policy, hidden)}, notices...)
+	return c, nil
+}
+
+// holds says in one line what a session may do.
+func holds(writable []string, s *workers.Sandbox, hidden []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
+	if len(writable) > 0 {
+		fmt.Fprintf(&b, "it writes %s and a /tmp of its own", strings.Join(writable, ", "))
+	} else {
+		b.WriteString("it writes a /tmp of its own")
+	}
+	if s.Network == workers.NetworkNone {
+		b.WriteString(", has no network but its own loopback")
+	}
+	b.WriteString(", and does not see keys and passwords")
+	if len(hidden) > 0 {
+		more := ""
+		if len(hidden) > maxNamed {
+			more = fmt.Sprintf(" and %d more", len(hidden)-maxNamed)
+		}
+		fmt.Fprintf(&b, " (nor the variables %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
+	}
+	return b.String()
+}
+
+// variable is the value of one in an environment, "" when it is not set.
+func variable(env []string, name string) string {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// TrySandbox starts a program under a sandbox, in a directory, and ends it: the only way
+// to know what this system allows. The error names the step that failed, and what can
+// be done. It returns what a user of a session would be told.
+func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	state, err := os.MkdirTemp(s.o.Dir, "try-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = removeTree(state) }()
+	c, err := confinementOf(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, state, filepath.Join(state, "files"))
+	if err != nil || c.plan == nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p, err := host.Start(&host.Command{Path: "/bin/true", Env: s.o.Env, Dir: dir, Sandbox: c.plan, Timeout: s.o.StartTimeout})
+	if err != nil {
+		return nil, err
+	}
+	notices := c.notices
+	for n := range p.Notices() { // until nothing of it is left
+		notices = append(notices, n)
+	}
+	return notices, p.Close()
+}

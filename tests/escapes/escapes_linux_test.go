@@ -1,0 +1,161 @@
+package escapes
+
+import (
+	_ "embed"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+//go:embed probes.py
+var probes string
+
+// interpreter is one that every user may run.
+const interpreter = "/usr/bin/python3"
+
+// open starts a session of Python on a machine, and defines what runs one probe in it.
+func open(t *testing.T, m *machine, sandbox *workers.Sandbox) *drive.REPL {
+	t.Helper()
+	spec := python.Spec(python.Options{Path: interpreter})
+	spec.Dir, spec.Sandbox = m.work, sandbox
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
+	r.Settle(t)
+	r.Run(t, `
+import json, subprocess, sys
+probes = subprocess.Popen([sys.executable, "probes.py", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def probe(name):
+    probes.stdin.write(name + "\n"); probes.stdin.flush()
+    print(json.loads(probes.stdout.readline()))
+`)
+	return r
+}
+
+func workspace(m *machine) *workers.Sandbox {
+	return &workers.Sandbox{
+		Level: workers.Workspace, Workspace: m.work, Network: workers.NetworkNone,
+		Writable: []string{m.named}, Hidden: []string{filepath.Join(m.home, "mine")},
+	}
+}
+
+type list struct {
+	Escapes, Ordinary []string
+	Needs             map[string]string
+}
+
+func theList(t *testing.T, m *machine) (l list) {
+	t.Helper()
+	cmd := exec.Command(interpreter, filepath.Join(m.work, "probes.py"), "list")
+	cmd.Env = m.env
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &l)
+	}
+	if err != nil || len(l.Escapes) < 90 || len(l.Ordinary) < 50 {
+		t.Fatalf("the list of probes: %v, %d escapes, %d ordinary things", err, len(l.Escapes), len(l.Ordinary))
+	}
+	return l
+}
+
+func TestSandbox_HoldsEachEscape(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	l := theList(t, m)
+	r := open(t, m, workspace(m))
+	before := m.state(t)
+	for _, name := range l.Escapes {
+		t.Run(name, func(t *testing.T) {
+			said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr)
+			if !strings.HasPrefix(said, "held: ") {
+				t.Errorf("got %q, want it held", said)
+			}
+			if strings.Contains(said, secret) {
+				t.Errorf("it saw a secret: %q", said)
+			}
+			m.unchanged(t, before)
+		})
+	}
+}
+
+func (m *machine) unchanged(t *testing.T, before map[string]string) {
+	t.Helper()
+	now := m.state(t)
+	for path, was := range before {
+		if now[path] != was {
+			t.Errorf("outside, %s changed: %.200q, was %.200q", path, now[path], was)
+		}
+	}
+	for path, is := range now {
+		if _, ok := before[path]; !ok {
+			t.Errorf("outside, %s is new: %.200q", path, is)
+		}
+	}
+}
+
+func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	l := theList(t, m)
+	r := open(t, m, workspace(m))
+	before := m.state(t)
+	for _, name := range l.Ordinary {
+		t.Run(name, func(t *testing.T) {
+			if tool := l.Needs[name]; tool != "" {
+				if _, err := exec.LookPath(tool); err != nil {
+					t.Skipf("%s is not installed", tool)
+				}
+			}
+			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+				t.Errorf("got %s", said)
+			}
+			m.unchanged(t, before)
+		})
+	}
+	if text := readText(filepath.Join(m.named, "made-inside")); text != "x" {
+		t.Errorf("got %q in a directory that was named to be written, want what the session wrote", text)
+	}
+}
+
+// The probes must be able to fail: without a sandbox these get through.
+func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, &workers.Sandbox{Level: workers.Full})
+	for _, name := range []string{
+		"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
+		"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
+		"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "datagram_socket", "datagram_by_a_pair", "socket_seqpacket",
+		"socket_race", "loopback_tcp", "sysv_memory", "posix_memory", "user_namespace_by_unshare",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
+				t.Errorf("got %q, want it to get through", said)
+			}
+		})
+	}
+}
+
+func TestSandbox_ReadOnlyWritesNothing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
+	before := m.state(t)
+	for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
+		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
+			t.Errorf("%s: got %q, want a read-only file system", name, said)
+		}
+	}
+	for _, name := range []string{"tmp_by_name", "write_cache", "local_tcp", "git_status"} {
+		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+			t.Errorf("%s: got %s", name, said)
+		}
+	}
+	m.unchanged(t, before)
+}

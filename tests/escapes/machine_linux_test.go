@@ -1,0 +1,268 @@
+package escapes
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// secret is in everything that a session must not see.
+const secret = "a-secret-that-nobody-may-see"
+
+// A machine is what is outside of a session: a home directory with a project, and
+// servers and a process that wait to be reached.
+type machine struct {
+	base, home, work, outside, named, sessions string
+
+	victim  *exec.Cmd
+	reached atomic.Pointer[string] // by whom a server was
+	facts   map[string]any         // for the probes
+	env     []string
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	base, err := os.MkdirTemp(os.Getenv(baseEnv), "machine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(base) })
+	m := &machine{base: base, home: filepath.Join(base, "home"), outside: filepath.Join(base, "outside"), named: filepath.Join(base, "named"), sessions: filepath.Join(base, "sessions")}
+	m.work = filepath.Join(m.home, "project")
+	m.files(t)
+	m.repositories(t)
+	m.servers(t)
+	m.process(t)
+	return m
+}
+
+func (m *machine) files(t *testing.T) {
+	for name, text := range map[string]string{
+		"home/.ssh/id_ed25519": secret, "home/.aws/credentials": secret, "home/.netrc": secret, "home/.config/gh/hosts.yml": secret,
+		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/existing": "cached ",
+		"outside/file": "outside", "named/file": "named", "sessions/other-session/transcript": secret,
+		"home/project/.vscode/settings.json": "{}", "home/project/.mcp.json": "{}", "home/project/.husky/pre-commit": "", "home/project/README": "read me",
+		"home/project/probes.py": probes,
+	} {
+		write(t, filepath.Join(m.base, name), text)
+	}
+	for _, private := range []string{m.sessions} {
+		if err := os.Chmod(private, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repositories makes one with a hook, a nested one, and what submodules leave.
+func (m *machine) repositories(t *testing.T) {
+	git := func(dir string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=T", "-c", "user.email=t@example.org"}, args...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+m.home)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	nested := filepath.Join(m.work, "vendor/lib")
+	write(t, filepath.Join(nested, "file"), "nested")
+	for _, dir := range []string{m.work, nested} {
+		git(dir, "init", "-q")
+		write(t, filepath.Join(dir, ".git/info/attributes"), "")
+		write(t, filepath.Join(dir, ".git/hooks/post-commit"), "#!/bin/sh\n")
+	}
+	git(m.work, "config", "core.hooksPath", ".husky")
+	write(t, filepath.Join(m.work, ".gitignore"), "probes.py\n*.sock\nvendor\n")
+	git(m.work, "add", "README", ".gitignore")
+	git(m.work, "commit", "-q", "-m", "first")
+	for _, sub := range []string{"sub", "deep/er"} {
+		git(m.work, "init", "-q", "--bare", ".git/modules/"+sub)
+		write(t, filepath.Join(m.work, ".git/modules", sub, "hooks/post-checkout"), "#!/bin/sh\n")
+	}
+	write(t, filepath.Join(m.work, "sub/.git"), "gitdir: ../.git/modules/sub\n")
+}
+
+// servers listen where a session must not get, and note who comes.
+func (m *machine) servers(t *testing.T) {
+	abstract := filepath.Base(m.base) + strconv.Itoa(os.Getpid())
+	note := func(where string) { m.reached.CompareAndSwap(nil, &where) }
+	listen := func(network, address string) net.Addr {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				note(network + " " + address)
+				_, _ = c.Write([]byte(secret))
+				_ = c.Close()
+			}
+		}()
+		return l.Addr()
+	}
+	receive := func(network, address string) net.Addr {
+		c, err := net.ListenPacket(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		go func() {
+			b := make([]byte, 100)
+			for {
+				if _, _, err := c.ReadFrom(b); err != nil {
+					return
+				}
+				note(network + " " + address)
+			}
+		}()
+		return c.LocalAddr()
+	}
+	for _, path := range []string{m.home + "/host.sock", m.work + "/host.sock", m.outside + "/host.sock"} {
+		listen("unix", path)
+	}
+	listen("unixpacket", m.work+"/seqpacket.sock")
+	receive("unixgram", m.work+"/datagram.sock")
+	listen("unix", "@"+abstract)
+	tcp := listen("tcp", "127.0.0.1:0").(*net.TCPAddr).Port
+	udp := receive("udp", "127.0.0.1:0").(*net.UDPAddr).Port
+
+	posix := abstract
+	write(t, "/dev/shm/"+posix, secret)
+	t.Cleanup(func() { _ = os.Remove("/dev/shm/" + posix) })
+	key := int(crc32.ChecksumIEEE([]byte(abstract)) >> 1)
+	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+	shared, err := unix.SysvShmAttach(id, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(shared, secret)
+	_ = unix.SysvShmDetach(shared)
+	m.facts = map[string]any{"abstract": abstract, "tcp": tcp, "udp": udp, "posix": posix, "shm": key}
+}
+
+// process starts one with a secret in its environment.
+func (m *machine) process(t *testing.T) {
+	marker := "turnstone-escapes-victim-" + strconv.Itoa(os.Getpid())
+	m.victim = exec.Command("sh", "-c", "while read x; do :; done", marker)
+	m.victim.Env = []string{"SECRET=" + secret, "PATH=/usr/bin:/bin"}
+	in, err := m.victim.StdinPipe()
+	if err == nil {
+		err = m.victim.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = m.victim.Wait() })
+	for k, v := range map[string]any{
+		"home": m.home, "workspace": m.work, "outside": m.outside, "named": m.named, "sessions": m.sessions,
+		"victim": m.victim.Process.Pid, "marker": marker, "uid": os.Getuid(),
+	} {
+		m.facts[k] = v
+	}
+	facts, err := json.Marshal(m.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "HOME=") && !strings.HasPrefix(kv, "PATH=") && !strings.HasPrefix(kv, "TMPDIR=") && !strings.HasPrefix(kv, "XDG_") {
+			m.env = append(m.env, kv)
+		}
+	}
+	m.env = append(m.env, "HOME="+m.home, "PATH=/usr/local/bin:/usr/bin:/bin", "ESCAPES_WORLD="+string(facts),
+		"ESCAPES_API_KEY="+secret, "SSH_AUTH_SOCK="+m.home+"/host.sock", "PYTHONDONTWRITEBYTECODE=1")
+}
+
+// state is everything about the machine that a session must not change, by path.
+func (m *machine) state(t *testing.T) map[string]string {
+	t.Helper()
+	state := map[string]string{}
+	note := func(path string, d fs.DirEntry) {
+		info, err := d.Info()
+		if err != nil {
+			return
+		}
+		text, _ := os.ReadFile(path)
+		names := make([]byte, 100)
+		n, _ := unix.Llistxattr(path, names)
+		modified := info.ModTime().UnixNano()
+		if d.IsDir() {
+			modified = 0 // its names are noted themselves
+		}
+		state[path] = fmt.Sprint(info.Mode(), modified, string(text), names[:max(n, 0)])
+	}
+	for _, top := range []string{m.home, m.outside} {
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !m.mayChange(path) {
+				note(path, d)
+			}
+			return nil
+		})
+	}
+	if fields := strings.Fields(readText("/proc/" + strconv.Itoa(m.victim.Process.Pid) + "/stat")); len(fields) > 2 {
+		state["victim"] = strings.NewReplacer("R", "S").Replace(fields[2])
+	}
+	if by := m.reached.Swap(nil); by != nil {
+		state["reached"] = *by
+	}
+	for _, path := range []string{"/usr/escaped", "/etc/escaped", "/var/escaped", "/opt/escaped", "/run/escaped"} {
+		if _, err := os.Lstat(path); err == nil {
+			state[path] = "is there"
+		}
+	}
+	return state
+}
+
+func readText(path string) string {
+	b, _ := os.ReadFile(path)
+	return string(b)
+}
+
+// mayChange reports whether a session may write a path: the project, but for what others
+// run or believe.
+func (m *machine) mayChange(path string) bool {
+	rest, ok := strings.CutPrefix(path, m.work+"/")
+	if !ok {
+		return false
+	}
+	for _, keep := range []string{".git", ".git/config", ".git/info", ".vscode", ".mcp.json", ".husky", "vendor", "vendor/lib", "vendor/lib/.git", "vendor/lib/.git/config", "sub/.git", "probes.py"} {
+		if rest == keep {
+			return false
+		}
+	}
+	for _, keep := range []string{".git/hooks", ".git/info/attributes", ".git/modules/sub/hooks", ".git/modules/sub/config", ".git/modules/deep/er/hooks", ".git/modules/deep/er/config", ".vscode", ".husky", "vendor/lib/.git/hooks"} {
+		if rest == keep || strings.HasPrefix(rest, keep+"/") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,87 @@
+package escapes
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// tries runs this program as one that tries a sandbox, from a shell that may prepare
+// something.
+func (m *machine) tries(t *testing.T, prepare string, attributes *syscall.SysProcAttr) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", prepare+` && exec "$0"`, program)
+	cmd.Env = append(m.env, tryEnv+"="+m.work)
+	cmd.SysProcAttr = attributes
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+func TestTrySandbox_StartsOneAndSaysWhatHolds(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	got := m.tries(t, "true", nil)
+	if !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) || !strings.Contains(got, "ESCAPES_API_KEY") {
+		t.Errorf("got %q, want what holds", got)
+	}
+}
+
+// Where there are no user namespaces a session is refused, in one sentence with the
+// remedy, and nothing runs without a sandbox instead.
+func TestSandbox_IsRefusedWhereThereAreNoUserNamespaces(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	got := m.tries(t, "echo 0 >/proc/sys/user/max_user_namespaces", becomeRoot())
+	for _, want := range []string{"refused: ", "sandbox: user namespace", "an administrator can", "sysctl user.max_user_namespaces", "the sandbox full"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
+	}
+}
+
+func TestSandbox_IsRefusedInsideItself(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Run(t, "r = subprocess.run(['"+program+"'], env=dict(__import__('os').environ, "+tryEnv+"='"+m.work+"'), capture_output=True, text=True); print(r.stdout + r.stderr)").Text(timeline.Stdout, timeline.Stderr)
+	if !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "sandbox: user namespace: operation not permitted") {
+		t.Errorf("got %q, want a refusal at its first step", got)
+	}
+}
+
+// Directories that cannot have a layer are read-only, and the session says so: here the
+// files of sessions lie on a filesystem that takes none.
+func TestSandbox_SaysWhatHasNoLayer(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	attributes := becomeRoot()
+	attributes.Cloneflags |= syscall.CLONE_NEWNS
+	got := m.tries(t, "mkdir -p $HOME/o/u $HOME/o/w $HOME/o/m && mount -t overlay -o userxattr,lowerdir=$HOME/mine,upperdir=$HOME/o/u,workdir=$HOME/o/w o $HOME/o/m && export TMPDIR=$HOME/o/m", attributes)
+	if !strings.HasPrefix(got, "started: ") || !strings.Contains(got, "read-only for this session: its filesystem takes no layer") {
+		t.Errorf("got %q, want a start with a notice", got)
+	}
+}
+
+// becomeRoot are the attributes of a process that is root of a user namespace.
+func becomeRoot() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+}

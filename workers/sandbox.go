@@ -1,0 +1,163 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A Sandbox says what the code of a session may touch. It is data: the supervisor
+// enforces it, or refuses to start the worker.
+type Sandbox struct {
+	// Level is how much may be written.
+	Level Level
+
+	// Workspace is the directory that Level Workspace lets the session write,
+	// absolute; "" means Spec.Dir. The root, the home directory, what is above it and
+	// the directory for temporary files are never made writable: the session begins
+	// with a notice, and only reads.
+	Workspace string
+
+	// Writable are more directories that may be written, absolute.
+	Writable []string
+
+	// Hidden are files and directories that can neither be read nor written, absolute,
+	// beside those of DefaultHidden.
+	Hidden []string
+
+	// Layered are directories of which the session has a copy of its own, made as it
+	// is written, absolute, beside those of DefaultLayered. What it writes there is
+	// gone with the session.
+	Layered []string
+
+	// Network is what the session may reach.
+	Network Network
+}
+
+// A Level is how much of the machine a session may write.
+type Level string
+
+const (
+	// ReadOnly sessions write nothing but temporary files and layers of their own.
+	ReadOnly Level = "read-only"
+	// Workspace sessions write their workspace as well.
+	Workspace Level = "workspace"
+	// Full sessions have all rights of their user: there is no sandbox.
+	Full Level = "full"
+)
+
+// ParseLevel is the level of that name.
+func ParseLevel(name string) (Level, error) {
+	switch l := Level(name); l {
+	case ReadOnly, Workspace, Full:
+		return l, nil
+	}
+	return "", fmt.Errorf("no such sandbox: %q; there is read-only, workspace and full", name)
+}
+
+// A Network is what a session may reach.
+type Network string
+
+const (
+	// NetworkNone leaves a session its own loopback, at which its own servers listen.
+	NetworkNone Network = "none"
+	// NetworkFull leaves a session the network of its user.
+	NetworkFull Network = "full"
+)
+
+// Confines reports whether there is anything to enforce.
+func (s *Sandbox) Confines() bool { return s != nil && s.Level != Full }
+
+// Validate reports what cannot be meant.
+func (s *Sandbox) Validate() error {
+	if s == nil {
+		return nil
+	}
+	if _, err := ParseLevel(string(s.Level)); err != nil {
+		return fmt.Errorf("workers: %w", err)
+	}
+	if n := s.Network; n != NetworkNone && n != NetworkFull && (n != "" || s.Confines()) {
+		return fmt.Errorf("workers: no such network for a sandbox: %q; there is none and full", n)
+	}
+	if s.Level == Full && (len(s.Writable) > 0 || len(s.Hidden) > 0 || len(s.Layered) > 0) {
+		return errors.New("workers: a session with the sandbox full may write and read everything: leave the directories out, or choose workspace")
+	}
+	if s.Workspace != "" && !filepath.IsAbs(s.Workspace) {
+		return fmt.Errorf("workers: the workspace is not absolute: %q", s.Workspace)
+	}
+	for _, dirs := range [][]string{s.Writable, s.Hidden, s.Layered} {
+		for _, d := range dirs {
+			if !filepath.IsAbs(d) {
+				return fmt.Errorf("workers: a path of the sandbox is not absolute: %q", d)
+			}
+		}
+	}
+	return nil
+}
+
+// DefaultHidden are the places below a home directory where secrets are kept.
+func DefaultHidden(home string) []string {
+	return below(home, ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".boto",
+		".netrc", ".pgpass", ".my.cnf", ".git-credentials", ".pypirc", ".npmrc", ".vault-token", ".terraform.d",
+		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties",
+		".config/gcloud", ".config/gh", ".config/glab-cli", ".config/hub", ".config/op", ".config/doctl", ".config/git/credentials",
+		".config/containers/auth.json", ".config/rclone", ".config/sops", ".config/age", ".password-store",
+		".local/share/keyrings", ".local/share/kwalletd", ".local/share/gnome-keyring", ".kaggle", ".cache/huggingface/token", ".huggingface/token",
+		".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
+		".claude", ".claude.json", ".codex", ".gemini", ".cursor", ".config/github-copilot",
+		".bash_history", ".zsh_history", ".python_history", ".Rhistory", ".psql_history", ".mysql_history", ".node_repl_history")
+}
+
+// DefaultLayered are the directories below a home directory that tools write by
+// themselves: caches, settings, and the user's own libraries.
+func DefaultLayered(home string) []string {
+	return below(home, ".cache", ".config", ".local", ".ipython", ".jupyter", ".matplotlib", ".keras", ".npm", ".cargo", ".R", "R", "go")
+}
+
+func below(home string, names ...string) []string {
+	for i, n := range names {
+		names[i] = filepath.Join(home, filepath.FromSlash(n))
+	}
+	return names
+}
+
+// SecretVariables are the names in an environment whose values are keys, or lead to
+// programs that hold keys.
+func SecretVariables(env []string) []string {
+	var names []string
+	for _, entry := range env {
+		name, _, _ := strings.Cut(entry, "=")
+		if isSecretVariable(strings.ToUpper(name)) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func isSecretVariable(name string) bool {
+	switch name {
+	case "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_AUTH_CONFIG",
+		"KUBECONFIG", "PGPASSWORD", "MYSQL_PWD", "NETRC", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
+		"GITHUB_PAT", "DATABASE_URL":
+		return true
+	}
+	for _, part := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "PRIVATE_KEY", "ACCESS_KEY", "CREDENTIALS"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "AZURE_")
+}
+
+// HomeVariables are the variables that lead tools to directories below a home
+// directory, which they would make were they not there, by the directory.
+func HomeVariables() map[string]string {
+	return map[string]string{
+		"XDG_CACHE_HOME":  ".cache",
+		"XDG_CONFIG_HOME": ".config",
+		"PYTHONUSERBASE":  ".local",
+		"R_LIBS_USER":     "R",
+	}
+}
