@@ -141,16 +141,23 @@ class Cells:
         return parts
 
     @critical
+    def _open_loop(self, asyncio):
+        """Makes the loop unless it is there: half a loop would complain when it is finalized."""
+        loop = self.loop
+        if loop is None or loop.is_closed() or loop.is_running():  # running: it was interrupted
+            loop = self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        return loop
+
+    @critical
     def _make_task(self, loop, parts):
         """Makes the coroutine and its task; neither must exist without the other."""
         self.task = loop.create_task(self._run_in_loop(parts))
 
     def _await(self, parts):
         asyncio = imports.quietly("asyncio")
-        loop = self.loop
-        if loop is None or loop.is_closed() or loop.is_running():  # running: it was interrupted
-            loop = self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
+        loop = self._open_loop(asyncio)
+        self.interrupts.catch_up()
         self.task = None
         asked = late = False  # the task was asked to end; it had ended before
 
@@ -337,11 +344,15 @@ def _within_loop(tb):
     return tb if first is not None else None  # nothing of the cell has run yet
 
 
+# A frame of these modules belongs to the loop if the loop has called it.
+_HELPERS = frozenset(("weakref", "_weakrefset", "abc", "_py_abc", "inspect", "threading", "socket"))
+
+
 def _is_of_loop(frame):
     """Reports whether a frame belongs to an event loop or its helpers, and not to a task's code."""
     while frame is not None:
         name = frame.f_globals.get("__name__")
-        if type(name) is not str or name not in ("weakref", "_weakrefset"):
+        if type(name) is not str or name not in _HELPERS:
             return type(name) is str and (name == "selectors" or name.startswith("asyncio."))
         frame = frame.f_back
     return False
