@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 )
 
@@ -21,7 +22,7 @@ type Conn struct {
 	peer Side
 	in   frameReader // Receive only
 
-	trace func(from Side, m Message, bytes int) // nil when nobody wants to know; set before use
+	log *slog.Logger // where frames are noted; nil: nowhere. Set before use
 
 	handOver  chan struct{} // tells the writer that it is its turn; holds one
 	closing   chan struct{} // closed by Close
@@ -59,11 +60,6 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	return c
 }
 
-// Trace has f called for each message: before it is sent, and when it has arrived, with
-// the size of its frame. It is called before the first Send and Receive. f must not
-// wait; it may be called by several goroutines at a time.
-func (c *Conn) Trace(f func(from Side, m Message, bytes int)) { c.trace = f }
-
 // Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages
 // arrive in the order of the calls. It refuses a message that breaks the protocol
 // ([ErrTooLarge] if it is too large), and one for which the queue of [MaxQueueBytes] has
@@ -77,8 +73,8 @@ func (c *Conn) Send(m Message) error {
 	if messageTypes[m.Type()].from == c.peer {
 		return fmt.Errorf("ipc: cannot send %s: it is for the other direction", m.Type())
 	}
-	if c.trace != nil {
-		c.trace(messageTypes[m.Type()].from, m, len(frame))
+	if c.log != nil {
+		c.logFrame(messageTypes[m.Type()].from, m, len(frame))
 	}
 	direct, err := c.submit(frame)
 	if !direct || err != nil {
@@ -190,8 +186,8 @@ func (c *Conn) Receive() (Message, error) {
 	if err == nil {
 		var m Message
 		if m, err = Decode(payload, c.peer); err == nil {
-			if c.trace != nil {
-				c.trace(c.peer, m, headerBytes+len(payload))
+			if c.log != nil {
+				c.logFrame(c.peer, m, headerBytes+len(payload))
 			}
 			return m, nil
 		}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,36 +54,49 @@ func TestAttrs_HaveNumbersAndSizesAndNeverWhatAMessageSays(t *testing.T) {
 			t.Errorf("%s: nothing is told", m.Type())
 		}
 	}
+	for _, m := range []ipc.Message{ipc.TurnInput{Turn: 1, Wait: 2, Input: []byte("hunter2")}, ipc.InputLine{Turn: 1, Text: "hunter2"}} {
+		if text := fmt.Sprint(ipc.Attrs(m)); strings.Contains(text, "bytes") || !strings.Contains(text, "turn=1") {
+			t.Errorf("%s tells how long what may be secret is: %s", m.Type(), text)
+		}
+	}
 	got := fmt.Sprint(ipc.Attrs(ipc.Idle{Turn: 0, Prompt: ">>> ", Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "E"}, Mark: 3}))
 	if want := "[turn=0 prompt_bytes=4 outcome=error error.name_bytes=1 error.message_bytes=0 mark=3]"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-func TestTrace_IsToldOfEveryFrameOnce(t *testing.T) {
+func TestLogTo_NotesEveryFrameOnce(t *testing.T) {
 	idle, start := ipc.Idle{Turn: 1, Outcome: ipc.OutcomeOK}, ipc.TurnStart{Turn: 1, Input: []byte("1+1")}
-	c := ipc.NewConn(oneWay{bytes.NewReader(mustFrames(t, idle))}, ipc.FromWorker)
-	defer c.Close()
-	var got []string
-	c.Trace(func(from ipc.Side, m ipc.Message, bytes int) {
-		got = append(got, fmt.Sprint(from, " ", m.Type(), " ", bytes))
-	})
-	if err := c.Send(start); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Send(idle); err == nil { // refused, so there is no frame
-		t.Fatal("a message for the other direction was sent")
-	}
-	for range 2 {
-		if _, err := c.Receive(); err != nil && err != io.EOF {
+	for level, want := range map[slog.Level]string{
+		slog.LevelInfo: "",
+		slog.LevelDebug: fmt.Sprintf("level=DEBUG msg=frame frame=turn_start from=supervisor bytes=%d turn=1 input_bytes=3\n"+
+			"level=DEBUG msg=frame frame=idle from=worker bytes=%d turn=1 prompt_bytes=0 outcome=ok\n",
+			len(mustFrames(t, start)), len(mustFrames(t, idle))),
+	} {
+		c := ipc.NewConn(oneWay{bytes.NewReader(mustFrames(t, idle))}, ipc.FromWorker)
+		var got strings.Builder
+		c.LogTo(slog.New(slog.NewTextHandler(&got, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime})))
+		if err := c.Send(start); err != nil {
 			t.Fatal(err)
 		}
+		if err := c.Send(idle); err == nil { // refused, so there is no frame
+			t.Fatal("a message for the other direction was sent")
+		}
+		for range 2 {
+			if _, err := c.Receive(); err != nil && err != io.EOF {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		if got.String() != want {
+			t.Errorf("got  %q\nwant %q", got.String(), want)
+		}
 	}
-	want := []string{
-		fmt.Sprint("supervisor turn_start ", len(mustFrames(t, start))),
-		fmt.Sprint("worker idle ", len(mustFrames(t, idle))),
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	return a
 }

@@ -1,0 +1,59 @@
+package ipc
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// LogTo has each frame noted at debug, before it is sent and when it has arrived: its
+// type, its size, and [Attrs]. It is called before the first Send and Receive. When l is
+// not for debug now, it never will be, and frames cost a comparison more.
+func (c *Conn) LogTo(l *slog.Logger) {
+	if l.Enabled(context.Background(), slog.LevelDebug) {
+		c.log = l
+	}
+}
+
+func (c *Conn) logFrame(from Side, m Message, bytes int) {
+	attrs := []slog.Attr{slog.String("frame", m.Type()), slog.String("from", from.String())}
+	if !messageTypes[m.Type()].confidential {
+		attrs = append(attrs, slog.Int("bytes", bytes))
+	}
+	c.log.LogAttrs(context.Background(), slog.LevelDebug, "frame", append(attrs, Attrs(m)...)...)
+}
+
+// Attrs are what a log may have of a message: its numbers, and how long its texts and
+// bytes are. Text and bytes themselves are the user's. Where they may be secret, so is
+// their length.
+func Attrs(m Message) []slog.Attr {
+	var told []slog.Attr
+	w := walk{purpose: describing, told: &told}
+	kind := messageTypes[m.Type()]
+	if kind.write != nil {
+		kind.write(&w, m)
+	}
+	if kind.confidential {
+		told = slices.DeleteFunc(told, func(a slog.Attr) bool { return strings.HasSuffix(a.Key, sizeSuffix) })
+	}
+	return told
+}
+
+// sizeSuffix marks the attribute for the length of a text or of bytes.
+const sizeSuffix = "_bytes"
+
+// describe adds the attribute for a field.
+func (w *walk) describe(name string, value any) {
+	name = w.path + name
+	a := slog.Any(name, value)
+	switch v := value.(type) {
+	case string:
+		a = slog.Int(name+sizeSuffix, len(v))
+	case []byte:
+		a = slog.Int(name+sizeSuffix, len(v))
+	case []string:
+		a = slog.Int(name, len(v))
+	}
+	*w.told = append(*w.told, a)
+}
