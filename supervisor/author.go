@@ -27,15 +27,15 @@ func (s *Session) Author() string { return "" }
 func (a authored) Author() string { return a.author }
 
 func (a authored) Submit(ctx context.Context, code string) (uint64, error) {
-	return a.submitAs(ctx, a.author, code)
+	return a.logged("submit", a.author)(a.submitAs(ctx, a.author, code))
 }
 
 func (a authored) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return a.answerAs(ctx, a.author, wait, in)
+	return a.logged("answer", a.author)(a.answerAs(ctx, a.author, wait, in))
 }
 
 func (a authored) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	return a.interruptAs(ctx, a.author, turn)
+	return a.loggedInterrupt(turn, a.author)(a.interruptAs(ctx, a.author, turn))
 }
 
 var _ session.Session = (*Session)(nil)

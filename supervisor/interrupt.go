@@ -11,7 +11,7 @@ import (
 // Interrupt is session.Session's. An input that is still held, because the session
 // starts, is dropped and never runs; turn 0 then interrupts the start-up, too.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	return s.interruptAs(ctx, "", turn)
+	return s.loggedInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
 }
 
 func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (session.InterruptResult, error) {

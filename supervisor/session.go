@@ -120,7 +120,7 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Submit is session.Session's. The error may be session.ErrStart.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
-	return s.submitAs(ctx, "", code)
+	return s.logged("submit", "")(s.submitAs(ctx, "", code))
 }
 
 func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, error) {
@@ -160,7 +160,7 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 
 // Answer is session.Session's.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return s.answerAs(ctx, "", wait, in)
+	return s.logged("answer", "")(s.answerAs(ctx, "", wait, in))
 }
 
 func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq, in session.Input) (uint64, error) {

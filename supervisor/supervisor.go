@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,10 +63,6 @@ type Options struct {
 	// MaxSessions bounds the open sessions. 0 means DefaultMaxSessions.
 	MaxSessions int
 
-	// OnEnd is called when a session's worker has ended, by whomever; nil: nobody wants
-	// to know. The session waits for it.
-	OnEnd func(session string, end timeline.GenerationEnded)
-
 	// MemoryBytes bounds what each session's timeline keeps in memory, and
 	// OutputBytes each of its files. 0 means the defaults of timeline.Options.
 	MemoryBytes int64
@@ -82,6 +79,12 @@ type Options struct {
 	// and the next session of that name and directory begins with a notice that
 	// has the command. "" keeps none. With ShowSecrets there is none either.
 	Recover string
+
+	// Logger gets what happens: at warn workers that died, at info workers that start and
+	// end, refusals and interrupts, at debug every frame and every order to the stage.
+	// Code, output, answers and environments are never in it. It is called with locks
+	// held at debug: a slow one slows the sessions. nil: nobody wants to know.
+	Logger *slog.Logger
 
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
@@ -119,6 +122,9 @@ func New(opts *Options) (*Supervisor, error) {
 	}
 	if o.Env == nil {
 		o.Env = os.Environ()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Dir == "" {
 		o.Dir = defaultDir()

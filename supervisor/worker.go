@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,7 @@ const (
 // connection has its writer. All end when the process does.
 type worker struct {
 	s       *Session
+	log     *slog.Logger
 	files   string   // its private directory
 	told    []string // of its sandbox, for whoever uses the session
 	proc    *launched
@@ -86,6 +88,7 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(s.spec.PlainEnv)...)
 	}
+	log := s.workerLog(generation)
 	proc, err := s.launcher(&host.Command{
 		Path: s.spec.Path,
 		Args: expand(s.spec.Args),
@@ -96,12 +99,14 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		MemoryLimit: s.spec.MemoryLimit,
 		Sandbox:     box.plan,
 		Timeout:     s.o.StartTimeout,
+		Logger:      log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	w := &worker{
 		s:     s,
+		log:   log,
 		files: files,
 		told:  box.notices,
 		proc:  proc,
@@ -109,6 +114,8 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		deaf:  make(chan struct{}),
 		done:  make(chan struct{}),
 	}
+	log.Info("a worker starts", "worker_pid", proc.pid, "name", s.spec.Name)
+	w.conn.LogTo(log)
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
 	w.fence.settle = proc.terminal.Sync
 	return w, nil
@@ -351,9 +358,7 @@ func (w *worker) watch() {
 	<-heard
 	w.fence.flush()
 	report := w.s.ended(w)
-	if onEnd := w.s.o.OnEnd; onEnd != nil {
-		onEnd(w.s.name, report)
-	}
+	logEnd(w.log, report)
 	_ = removeTree(w.files) // what is left is tried again when the session is closed
 	close(w.done)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,10 @@ type Command struct {
 
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
+
+	// Logger gets, at debug, every order to the stage and every report of it, without
+	// the worker's arguments and environment; nil: nobody wants to know.
+	Logger *slog.Logger
 }
 
 func (c *Command) timeout() time.Duration {

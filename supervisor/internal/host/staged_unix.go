@@ -28,6 +28,7 @@ type staged struct {
 	tree    tree
 
 	sending
+	log          stageLog
 	confined     bool
 	notices      []string   // of the sandbox
 	foregrounded chan error // answers to doForeground; holds one
@@ -95,6 +96,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 		command: cmd, down: down, reports: json.NewDecoder(down), pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
 		foregrounded: make(chan error, 1), confined: l.command.Sandbox != nil,
+		log: newStageLog(l.command.Logger),
 	}, nil
 }
 
@@ -105,7 +107,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	s.down.out.SetWriteDeadline(deadline)
 	s.down.in.SetReadDeadline(deadline)
 	defer s.down.in.SetReadDeadline(time.Time{})
-	err = json.NewEncoder(s.down).Encode(order{Do: doStart, Plan: &plan{
+	o := order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path),
 		Args: bytesOf(append([]string{c.Path}, c.Args...)),
 		Env:  bytesOf(l.env),
@@ -113,10 +115,13 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Tag:  l.tag,
 
 		Sandbox: c.Sandbox,
-	}})
+	}}
+	s.log.order(o)
+	err = json.NewEncoder(s.down).Encode(o)
 	var r report
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a stage that failed early has told why
 		err = s.reports.Decode(&r)
+		s.log.report(r)
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -151,6 +156,7 @@ func (s *staged) order(o order) error {
 	if err != nil {
 		return err
 	}
+	s.log.order(o)
 	// An order is small enough that a pipe takes all of it or nothing.
 	line = append(line, '\n')
 	n, err := s.down.TryWrite(line)
@@ -202,6 +208,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 		if s.reports.Decode(&r) != nil {
 			break
 		}
+		s.log.report(r)
 		switch r.What {
 		case whatStopped:
 			notice("the worker was stopped (" + r.Signal + ") and continued")

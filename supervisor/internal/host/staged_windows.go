@@ -33,6 +33,7 @@ type staged struct {
 	worker  int      // its process id
 
 	sending
+	log      stageLog
 	restored chan struct{} // answers to doRestore; holds one
 	killed   atomic.Bool   // kill was called
 }
@@ -45,6 +46,7 @@ type step struct {
 
 func start(c *Command) (*Process, error) {
 	s := newStaged()
+	s.log = newStageLog(c.Logger)
 	if err := s.begin(s.steps(c)); err != nil {
 		return nil, err
 	}
@@ -154,15 +156,18 @@ func (s *staged) startWorker(c *Command, deadline time.Time) error {
 	s.orders.file.SetWriteDeadline(deadline)
 	s.reports.file.SetReadDeadline(deadline)
 	defer s.reports.file.SetReadDeadline(time.Time{})
-	err := json.NewEncoder(s.orders.file).Encode(order{Do: doStart, Plan: &plan{
+	o := order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(s.env), Dir: []byte(c.Dir), Tag: s.nonce,
-	}})
+	}}
+	s.log.order(o)
+	err := json.NewEncoder(s.orders.file).Encode(o)
 	at := report{Step: "stage"}
 	for err == nil {
 		var r report
 		if err = s.decoder.Decode(&r); err != nil {
 			break
 		}
+		s.log.report(r)
 		switch r.What {
 		case whatStep:
 			at = r
@@ -217,6 +222,7 @@ func (s *staged) order(o order) error {
 	if err != nil {
 		return err
 	}
+	s.log.order(o)
 	s.orders.file.SetWriteDeadline(time.Now().Add(orderLimit))
 	_, err = s.orders.file.Write(append(line, '\n'))
 	switch {
@@ -276,6 +282,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			}
 			break
 		}
+		s.log.report(r)
 		switch r.What {
 		case whatSent:
 			s.confirmed()

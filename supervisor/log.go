@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// workerLog returns the log of one worker.
+func (s *Session) workerLog(generation uint64) *slog.Logger {
+	return s.o.Logger.With("session", s.name, "generation", generation)
+}
+
+// logged passes the result of a call on, and notes a refusal.
+func (s *Session) logged(call, author string) func(turn uint64, err error) (uint64, error) {
+	return func(turn uint64, err error) (uint64, error) {
+		if err != nil {
+			s.o.Logger.Info("refused", "session", s.name, "call", call, "by", author, "kind", session.KindOf(err))
+		}
+		return turn, err
+	}
+}
+
+// loggedInterrupt passes the result of an interrupt on, and notes it.
+func (s *Session) loggedInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
+	return func(result session.InterruptResult, err error) (session.InterruptResult, error) {
+		s.o.Logger.Info("an interrupt", "session", s.name, "turn", turn, "by", author, "result", result)
+		return result, err
+	}
+}
+
+// logEnd notes a worker's end. One that nobody asked for is a warning.
+func logEnd(log *slog.Logger, end timeline.GenerationEnded) {
+	level := slog.LevelWarn
+	if end.Clean {
+		level = slog.LevelInfo
+	}
+	args := []any{"why", end.Reason, "code", end.Code, "signal", end.Signal}
+	if end.Unready {
+		args = append(args, "said", end.Message) // no code of a user's has run
+	}
+	log.Log(context.Background(), level, "a worker ended", args...)
+}
