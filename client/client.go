@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
@@ -41,6 +43,7 @@ const (
 type Client struct {
 	conn *jsonline.Conn
 	done chan struct{} // closed when the connection has ended
+	log  atomic.Pointer[slog.Logger]
 
 	mu       sync.Mutex
 	watches  map[string]*Subscription       // guarded by mu
@@ -110,6 +113,13 @@ func (c *Client) Close() error {
 // Done is closed when the connection has ended, by whomever.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
+// LogTo has the connection's end noted, and at debug each line in both directions: its
+// method, id and size, never what it says.
+func (c *Client) LogTo(l *slog.Logger) {
+	c.log.Store(l)
+	c.conn.LogTo(l)
+}
+
 // OnProgress has f called for each notification of a preparation's progress, one after
 // the other. f runs in the goroutine that reads answers: it must not wait for any.
 func (c *Client) OnProgress(f func(HostProgress)) {
@@ -150,6 +160,9 @@ func (c *Client) read() {
 	why := c.conn.Read()
 	c.conn.Drop(why)
 	_ = c.conn.Finish() // which says why again
+	if l := c.log.Load(); l != nil && !errors.Is(why, jsonline.ErrClosed) {
+		l.Info("the connection to the daemon ended", "error", why)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = unreachable(why)

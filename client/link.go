@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type Link struct {
 	start  func(ctx context.Context) error // starts a daemon; nil: nobody does
 
 	dialling chan struct{} // holds one: who dials
+	log      *slog.Logger  // set before use
 
 	mu     sync.Mutex
 	client *Client            // guarded by mu; nil before the first, and when it was lost
@@ -34,7 +36,7 @@ type Link struct {
 // NewLink makes a Link for the daemon at a socket. start is called when none is
 // there; nil means that this is an error.
 func NewLink(socket string, start func(ctx context.Context) error) *Link {
-	return &Link{socket: socket, start: start, dialling: make(chan struct{}, 1)}
+	return &Link{socket: socket, start: start, dialling: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
 }
 
 // Close ends the connection, and no other is made. The sessions live on.
@@ -58,6 +60,10 @@ func (l *Link) OnProgress(f func(HostProgress)) {
 	}
 }
 
+// LogTo has connections noted, and what goes over them as [Client.LogTo] has it. It is
+// called before anything else.
+func (l *Link) LogTo(log *slog.Logger) { l.log = log }
+
 // Client is a connection that is there, as far as one can know.
 func (l *Link) Client(ctx context.Context) (*Client, error) {
 	if c := l.current(); c != nil {
@@ -75,6 +81,7 @@ func (l *Link) Client(ctx context.Context) (*Client, error) {
 	begun := time.Now()
 	c, err := Dial(ctx, l.socket)
 	if absent(ctx, err, begun) && l.start != nil {
+		l.log.Info("no daemon answers, so one is started", "socket", l.socket)
 		if err := l.start(ctx); err != nil {
 			return nil, fmt.Errorf("cannot start a daemon: %w", err)
 		}
@@ -92,8 +99,10 @@ func (l *Link) Client(ctx context.Context) (*Client, error) {
 		}
 	}
 	if err != nil {
+		l.log.Warn("the daemon cannot be reached", "socket", l.socket, "error", err)
 		return nil, err
 	}
+	l.log.Info("connected to the daemon", "socket", l.socket)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -101,6 +110,7 @@ func (l *Link) Client(ctx context.Context) (*Client, error) {
 		return nil, errors.New("the connection to the daemon is closed")
 	}
 	l.client = c
+	c.LogTo(l.log)
 	c.OnProgress(l.on)
 	return c, nil
 }

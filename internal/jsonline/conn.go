@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,8 @@ type Conn struct {
 	wake    chan struct{} // holds one: there is something to write, or it ended
 	written chan struct{} // closed when the writer has ended
 
-	last atomic.Uint64 // the last id
+	last atomic.Uint64               // the last id
+	log  atomic.Pointer[slog.Logger] // nil: nobody wants to know
 
 	mu     sync.Mutex
 	calls  map[string]chan answer // guarded by mu: ours that have no answer
@@ -109,6 +111,25 @@ func (c *Conn) Context() context.Context { return c.ctx }
 // Stream is what the connection goes over.
 func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
 
+// LogTo has each line noted at debug, in both directions: its method, id and size, never
+// what it says.
+func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
+
+// maxLogged bounds what a log has of the other side's own words, in bytes.
+const maxLogged = 64
+
+func (c *Conn) logLine(what string, line []byte) {
+	l := c.log.Load()
+	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	m, err := Decode(line)
+	if err != nil {
+		m = &Message{} // of the control plane, or wrong
+	}
+	l.Debug(what, "method", m.Method[:min(len(m.Method), maxLogged)], "id", string(m.ID[:min(len(m.ID), maxLogged)]), "bytes", len(bytes.TrimSuffix(line, []byte("\n"))))
+}
+
 // ---- reading
 
 // Read takes in what comes, until the stream ends. Answers that have not come by then
@@ -145,6 +166,7 @@ func (c *Conn) take(line []byte) {
 	c.mu.Lock()
 	c.heard, c.probed = time.Now(), time.Time{}
 	c.mu.Unlock()
+	c.logLine("line received", line)
 	m, err := Decode(line)
 	problem, _ := errors.AsType[*Problem](err)
 	if !utf8.Valid(line) {
@@ -470,6 +492,7 @@ func (c *Conn) write() {
 // writeLine writes one line, or fails when the other side has not taken it within the
 // limit.
 func (c *Conn) writeLine(line []byte) error {
+	c.logLine("line sent", line)
 	watchdog := time.AfterFunc(c.o.StallLimit, func() {
 		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.o.StallLimit))
 	})

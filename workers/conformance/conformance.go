@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/workers"
@@ -33,6 +34,10 @@ type Options struct {
 	// Timeout bounds each step that waits for the worker. A worker that conforms never
 	// reaches it. 0 means 10 s.
 	Timeout time.Duration
+
+	// Logger gets each check and, at debug, every frame: its fields and sizes, never
+	// what it says. nil: nobody wants to know.
+	Logger *slog.Logger
 }
 
 // A Result is the outcome of one check.
@@ -59,6 +64,9 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	if options.Timeout == 0 {
 		options.Timeout = 10 * time.Second
 	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
 	if err := spec.Validate(); err != nil {
 		return []Result{{Name: "the worker can be started", Err: err}}
 	}
@@ -81,6 +89,7 @@ type check struct {
 func (c check) run(ctx context.Context, spec workers.Spec, o *Options) Result {
 	result := Result{Name: c.name}
 	begun := time.Now()
+	o.Logger.Info("a check begins", "check", c.name)
 	s, err := start(ctx, spec, o)
 	if err == nil {
 		err = c.try(s)

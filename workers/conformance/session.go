@@ -100,6 +100,7 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 		return nil, err
 	}
 	s.conn = ipc.NewConn(channel{s.fromWorker, s.toWorker}, ipc.FromWorker)
+	s.conn.LogTo(o.Logger)
 	s.wg.Go(s.readFrames)
 	s.wg.Go(s.readTerminal)
 	s.wg.Go(func() {

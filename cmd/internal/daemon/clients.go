@@ -34,11 +34,16 @@ func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 		tokens: make(map[string]bool),
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.counter++
 	l.id = fmt.Sprintf("client-%d", d.counter)
 	d.lines[conn] = l
-	return func() { d.hangUp(conn) }
+	d.mu.Unlock()
+	conn.Logger = d.log.With("client", l.id)
+	conn.Logger.Debug("a client connects", "client_pid", l.pid)
+	return func() {
+		d.hangUp(conn)
+		conn.Logger.Debug("a client is gone")
+	}
 }
 
 // hangUp ends what belongs to a connection.

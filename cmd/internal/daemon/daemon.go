@@ -145,7 +145,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 
 	accepted := make(chan error, 1)
 	d.wg.Go(func() { accepted <- d.accept(ctx, connections, l) })
-	d.log.Info("the daemon begins", "version", d.o.Version, "pid", os.Getpid(), "at", l.Addr())
+	d.log.Info("the daemon begins", "version", d.o.Version, "at", l.Addr())
 	why, err := d.own(ctx, accepted, l)
 	d.logEnd(why, err)
 	_ = l.Close()

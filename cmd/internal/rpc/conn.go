@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
@@ -32,6 +33,10 @@ var ErrCancelled = errors.New("rpc: the caller cancelled the request")
 // A Conn is one client's connection, with its calls. It is safe for concurrent use.
 type Conn struct {
 	*jsonline.Conn
+
+	// Logger is where the connection is noted; [Server.Opened] may give another.
+	Logger *slog.Logger
+
 	server *Server
 	wg     sync.WaitGroup // of calls
 
@@ -40,7 +45,7 @@ type Conn struct {
 }
 
 func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
-	c := &Conn{server: s, calls: make(map[string]*Request)}
+	c := &Conn{Logger: s.logger(), server: s, calls: make(map[string]*Request)}
 	o := &jsonline.Options{MaxLine: MaxLine, StallLimit: s.StallLimit, Message: c.message, Malformed: c.malformed}
 	if o.StallLimit == 0 {
 		o.StallLimit = stallLimit
@@ -58,6 +63,7 @@ func (c *Conn) serve(ctx context.Context) error {
 	if c.server.Opened != nil {
 		over = c.server.Opened(c)
 	}
+	c.LogTo(c.Logger)
 	defer context.AfterFunc(ctx, func() { c.StopReading(context.Cause(ctx)) })()
 	err := c.Read()
 	over()
@@ -87,16 +93,16 @@ func (c *Conn) malformed(line []byte, p *jsonline.Problem) {
 	case p.Foreign && json.Unmarshal(line, &control) == nil && control.Type != nil:
 		c.control(control.Type, line)
 	case p.Code == jsonline.CodeParse:
-		c.fail(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
+		c.refuse(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
 	default:
-		c.fail(p.ID, Errorf(CodeInvalidRequest, KindRequest, "%s", p.Text))
+		c.refuse(p.ID, Errorf(CodeInvalidRequest, KindRequest, "%s", p.Text))
 	}
 }
 
 func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 	var kind string
 	if rawKind[0] != '"' || json.Unmarshal(rawKind, &kind) != nil {
-		c.fail(nil, Errorf(CodeInvalidRequest, KindRequest, "type must be a string"))
+		c.refuse(nil, Errorf(CodeInvalidRequest, KindRequest, "type must be a string"))
 		return
 	}
 	reply := ControlReply{Reason: "control_plane_unwired", Error: "this server has no control plane"}
@@ -111,7 +117,7 @@ func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 func (c *Conn) message(m *jsonline.Message) {
 	switch {
 	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
-		c.fail(m.ID, Errorf(CodeInvalidRequest, KindRequest, "params must be an object or an array"))
+		c.refuse(m.ID, Errorf(CodeInvalidRequest, KindRequest, "params must be an object or an array"))
 	case m.IsRequest():
 		c.request(m)
 	case m.Method == jsonline.MethodCancelled:
@@ -134,7 +140,7 @@ func (c *Conn) request(m *jsonline.Message) {
 		handler = c.server.Methods[m.Method]
 	}
 	if handler == nil {
-		c.fail(m.ID, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(m.Method, 100)))
+		c.refuse(m.ID, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(m.Method, 100)))
 		return
 	}
 	r := &Request{Method: m.Method, Params: m.Params, Conn: c, id: m.ID, token: jsonline.ProgressToken(m.Params)}
@@ -149,10 +155,10 @@ func (c *Conn) request(m *jsonline.Message) {
 	c.mu.Unlock()
 	switch {
 	case taken:
-		c.fail(m.ID, Errorf(CodeInvalidRequest, KindRequest, "a request with the id %s is under way", clip(string(m.ID), 100)))
+		c.refuse(m.ID, Errorf(CodeInvalidRequest, KindRequest, "a request with the id %s is under way", clip(string(m.ID), 100)))
 		return
 	case full:
-		c.fail(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
+		c.refuse(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
 		return
 	}
 	c.server.calls.Add(1)
@@ -167,6 +173,7 @@ func (c *Conn) request(m *jsonline.Message) {
 // call runs one handler, unless the call was cancelled before, and answers. One
 // whose client has said all that it had to say may still be reading.
 func (c *Conn) call(r *Request, handler Handler) {
+	begun := time.Now()
 	var result any
 	var err error
 	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), jsonline.ErrClosed) {
@@ -181,6 +188,7 @@ func (c *Conn) call(r *Request, handler Handler) {
 	delete(c.calls, jsonline.Key(r.id)) // before the answer: its id may be used again then
 	c.mu.Unlock()
 	r.finish(result, err)
+	c.logCall(r, begun, err)
 	r.cancel(nil)
 	c.server.calls.Add(-1)
 	c.server.worked()
@@ -189,7 +197,7 @@ func (c *Conn) call(r *Request, handler Handler) {
 func (c *Conn) guarded(r *Request, handler Handler) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.server.logger().Error("a handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
+			c.Logger.Error("a handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(CodeFailed, KindInternal, "%s failed: %v", r.Method, p)
 		}
 	}()
