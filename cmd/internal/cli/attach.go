@@ -21,6 +21,7 @@ func attach(f *flag.FlagSet) action {
 	hold := r.flags.Bool("hold", false, "nobody else may write while you are there")
 	// One person may be there twice, and each must see what the other one types.
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` what others see; your user name and a number without it")
+	r.log.define(f)
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")
 		if err != nil {
@@ -40,12 +41,16 @@ func attach(f *flag.FlagSet) action {
 		if !terminal.Usable() {
 			return statusUsage, misuse("attach needs a terminal; --watch shows the session without one")
 		}
+		if err := r.log.spareTerminal(f); err != nil {
+			return statusUsage, err
+		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.Get(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
 			link := client.NewLink(r.socket, nil)
+			link.LogTo(r.logger)
 			defer link.Close()
 			mine := link.Session(now.Name).WithAuthor(*self)
 			if *hold {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"log/slog"
 	"os"
 	"os/user"
 	"strconv"
@@ -25,6 +26,8 @@ type daemonCommand struct {
 	flags  *flag.FlagSet
 	socket string
 	json   bool
+	log    logChoice    // of commands that define it
+	logger *slog.Logger // set by use
 }
 
 func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
@@ -53,12 +56,19 @@ func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) 
 
 // use connects and calls do with a context that ends with a signal.
 func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
+	var err error
+	if r.logger, err = r.log.logger(nil); err != nil {
+		return statusUsage, err
+	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	c, err := client.Dial(ctx, r.socket)
 	if err != nil {
+		r.logger.Warn("the daemon cannot be reached", "socket", r.socket, "error", err)
 		return statusUnreachable, err
 	}
+	r.logger.Info("connected to the daemon", "socket", r.socket)
+	c.LogTo(r.logger)
 	defer c.Close()
 	status, err := do(ctx, c)
 	if signalled, ok := statusOf(ctx); ok {

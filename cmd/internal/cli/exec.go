@@ -27,6 +27,7 @@ func execIn(f *flag.FlagSet) action {
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes when it was unused for so long; 0 is as of repl serve")
 	var with wanted
 	r.flags.Var(&with, "with", withWords)
+	r.log.define(f)
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")
 		if err != nil {

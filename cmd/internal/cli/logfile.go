@@ -10,41 +10,38 @@ import (
 // maxLogBytes bounds a log file; what was before is kept once, in a file next to it.
 const maxLogBytes = 1 << 20
 
-// A logFile is where a daemon without a terminal, or an MCP server, says what it has to
-// say, its last words included.
+// daemonLogName is the log of a daemon, in stateDir.
+const daemonLogName = "serve.log"
+
+// A logFile is where a program says what it has to say, its last words included. Several
+// may share one: what each writes is whole.
 type logFile struct {
 	path string
 
 	mu   sync.Mutex
 	file *os.File // guarded by mu
-	size int64    // guarded by mu
 }
 
 // openLog opens a log file, and makes it and its directory if they are not there.
 func openLog(path string) (*logFile, error) {
 	l := &logFile{path: path}
-	return l, l.open()
+	return l, l.open(0)
 }
 
-// open opens the file; mu is held, or nobody else has l yet.
-func (l *logFile) open() error {
+// open opens the file, with further flags; mu is held, or nobody else has l yet.
+func (l *logFile) open(how int) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|how, 0o600)
 	if err != nil {
-		return err
-	}
-	i, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
 		return err
 	}
 	_ = debug.SetCrashOutput(f, debug.CrashOptions{}) // it keeps a descriptor of its own
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	l.file, l.size = f, i.Size()
+	l.file = f
 	return nil
 }
 
@@ -52,27 +49,36 @@ func (l *logFile) open() error {
 func (l *logFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > 0 && l.size+int64(len(b)) > maxLogBytes {
-		_ = l.file.Close() // first: Windows moves no open file
-		l.file = nil
-		_ = os.Rename(l.path, l.path+".old")
-		if err := l.open(); err != nil {
-			return 0, err
-		}
+	if err := l.makeRoom(int64(len(b))); err != nil {
+		return 0, err
 	}
-	if l.file == nil {
-		return 0, os.ErrClosed
-	}
-	n, err := l.file.Write(b)
-	l.size += int64(n)
-	return n, err
+	return l.file.Write(b)
 }
 
-// defaultLog returns the log of a daemon that is detached; "" when there is no place.
+// makeRoom sees to it that n bytes fit. Another program may have written to the file,
+// or moved it, since.
+func (l *logFile) makeRoom(n int64) error {
+	there, err := os.Stat(l.path)
+	mine, err2 := l.file.Stat()
+	switch {
+	case err != nil || err2 != nil || !os.SameFile(there, mine):
+		return l.open(0)
+	case mine.Size() == 0 || mine.Size()+n <= maxLogBytes:
+		return nil
+	}
+	_ = l.file.Close() // first: Windows moves no open file
+	how := 0
+	if os.Rename(l.path, l.path+".old") != nil {
+		how = os.O_TRUNC // so that the bound holds
+	}
+	return l.open(how)
+}
+
+// defaultLog returns the path of the log of a daemon, unless another is given; "" when there is no place.
 func defaultLog() string {
 	dir := stateDir()
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, "serve.log")
+	return filepath.Join(dir, daemonLogName)
 }

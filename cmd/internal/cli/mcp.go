@@ -9,7 +9,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -114,8 +113,8 @@ func mcp(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		logger.Info("repl mcp begins", "version", programVersion(), "pid", os.Getpid())
-		defer logger.Info("repl mcp ends", "pid", os.Getpid())
+		logger.Info("repl mcp begins", "version", programVersion())
+		defer logger.Info("repl mcp ends")
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		options := &mcpserver.Options{
@@ -137,10 +136,7 @@ func mcp(f *flag.FlagSet) action {
 			}
 			return status, err
 		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand,
-			OnEnd: func(session string, end timeline.GenerationEnded) {
-				logger.Info("a session's runtime ended", "session", session, "why", end.Reason)
-			}})
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger})
 		if err != nil {
 			return statusFailed, err
 		}

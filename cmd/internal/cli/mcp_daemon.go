@@ -139,6 +139,7 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 	}
 	host := &daemonHost{link: client.NewLink(d.socket, starter), base: d.name, choice: c, with: o.With, reports: make(map[string]func(string))}
 	defer host.link.Close()
+	host.link.LogTo(o.Logger)
 	host.link.OnProgress(host.progress)
 	if d.socket != client.DefaultSocket(os.Getenv) {
 		host.where = " --socket " + d.socket

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -25,11 +26,11 @@ type program struct {
 
 // runProgram runs a program as the language's own command would: only its output goes to our
 // streams, and its exit status becomes ours.
-func runProgram(s streams, lang language, spec workers.Spec, p program) (int, error) {
+func runProgram(s streams, lang language, spec workers.Spec, log *slog.Logger, p program) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
-	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
+	return inSession(spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
 		defer r.stdin.close()
 		return r.whole(ctx, lang, p.code)

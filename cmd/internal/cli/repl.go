@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,8 @@ func repl(f *flag.FlagSet) action {
 	f.Var(&code, "e", codeWords)
 	var with wanted
 	f.Var(&with, "with", withWords)
+	var notes logChoice
+	notes.define(f)
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
 			return statusUsage, err
@@ -139,6 +142,15 @@ func repl(f *flag.FlagSet) action {
 				return statusUsage, err
 			}
 		}
+		if !given && f.NArg() == 0 && terminal.Usable() {
+			if err := notes.spareTerminal(f); err != nil {
+				return statusUsage, err
+			}
+		}
+		log, err := notes.logger(nil)
+		if err != nil {
+			return statusUsage, err
+		}
 		lang, spec, err := c.spec()
 		if err != nil {
 			return statusFailed, err
@@ -149,7 +161,7 @@ func repl(f *flag.FlagSet) action {
 		}
 		switch {
 		case given:
-			return runProgram(s, lang, spec, program{code: code.String(), stdin: s.in})
+			return runProgram(s, lang, spec, log, program{code: code.String(), stdin: s.in})
 		case f.NArg() > 0:
 			path, err := filepath.Abs(f.Arg(0))
 			if err != nil {
@@ -159,9 +171,9 @@ func repl(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, fmt.Errorf("cannot run the file: %w", err)
 			}
-			return runProgram(s, lang, spec, program{code: code, stdin: s.in})
+			return runProgram(s, lang, spec, log, program{code: code, stdin: s.in})
 		case terminal.Usable():
-			return interact(lang, spec)
+			return interact(lang, spec, log)
 		}
 		if term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
@@ -170,7 +182,7 @@ func repl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
 		}
-		return runProgram(s, lang, spec, program{code: string(text)})
+		return runProgram(s, lang, spec, log, program{code: string(text)})
 	}
 
 }
@@ -197,8 +209,8 @@ func isFile(name string) error {
 }
 
 // interact runs the session of a person at a terminal.
-func interact(lang language, spec workers.Spec) (int, error) {
-	return inSession(spec, func(ctx context.Context, session *supervisor.Session) (int, error) {
+func interact(lang language, spec workers.Spec, log *slog.Logger) (int, error) {
+	return inSession(spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		return terminal.Run(ctx, session, &terminal.Options{
 			Continuation: lang.continuation,
 			HistoryPath:  historyPath(lang.name),
@@ -211,11 +223,11 @@ func interact(lang language, spec workers.Spec) (int, error) {
 
 // inSession runs use with a new session and a context that ends with the signals that ask a
 // program to end. After such a signal the status shows it.
-func inSession(spec workers.Spec, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
+func inSession(spec workers.Spec, log *slog.Logger, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: log})
 	if err != nil {
 		return statusFailed, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,7 +15,6 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -24,10 +24,11 @@ const statusServed = 3
 
 // serveOptions are the flags of repl serve.
 type serveOptions struct {
-	socket, sessionDir, log string
-	idleExit, cullIdle      time.Duration
-	maxSessions             int
-	quiet, detach           bool
+	socket, sessionDir string
+	log                logChoice
+	idleExit, cullIdle time.Duration
+	maxSessions        int
+	quiet, detach      bool
 }
 
 // serve keeps sessions alive for clients, at a socket.
@@ -35,11 +36,11 @@ func serve(f *flag.FlagSet) action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
 	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirWords)
-	f.StringVar(&o.log, "log", "", "`FILE` say there what there is to say, not on standard error")
+	o.log.defineAs(f, logVariable+" without it, else standard error and "+daemonLogName+" in the user's state directory")
 	f.DurationVar(&o.idleExit, "idle-exit", 0, "`DURATION` end when nobody has used the daemon for so long; 0 is never")
 	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions that nobody has used for so long; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
-	f.BoolVar(&o.quiet, "quiet", false, "do not say what happens")
+	f.BoolVar(&o.quiet, "quiet", false, "say warnings only")
 	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
@@ -68,26 +69,27 @@ func serve(f *flag.FlagSet) action {
 
 // serveDetached starts the daemon as a process of its own, and returns once it serves.
 func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error) {
-	socket, log := f.Lookup("socket").Value.String(), defaultLog()
+	socket, log := f.Lookup("socket").Value.String(), f.Lookup("log").Value.String()
 	var more []string
 	var err error
 	f.Visit(func(one *flag.Flag) {
 		value := one.Value.String()
 		switch one.Name {
-		case "detach", "socket":
+		case "detach", "socket", "log":
 			return
-		case "session-dir", "log": // it works in another directory
+		case "session-dir": // it works in another directory
 			if value != "" && err == nil {
 				value, err = filepath.Abs(value)
-			}
-			if one.Name == "log" {
-				log = value
 			}
 		}
 		more = append(more, "--"+one.Name+"="+value)
 	})
 	if err == nil {
 		socket, err = wholeSocket(socket)
+	}
+	if err == nil && log != "" {
+		log, err = filepath.Abs(log)
+		more = append(more, "--log="+log)
 	}
 	if err != nil {
 		return statusFailed, err
@@ -102,7 +104,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	if err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socket, cmp.Or(log, "nowhere"))
+	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socket, cmp.Or(log, defaultLog(), "nowhere"))
 	return statusDone, nil
 }
 
@@ -117,23 +119,16 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		return statusFailed, err
 	}
 	defer l.Close()
-	to := s.err
-	if o.log != "" {
-		if to, err = openLog(o.log); err != nil {
-			return statusFailed, fmt.Errorf("cannot write the log: %w", err)
-		}
+	log, err := o.logger(s.err)
+	if err != nil {
+		return statusFailed, err
 	}
-	level := slog.LevelInfo
-	if o.quiet {
-		level = slog.LevelWarn
-	}
-	log := slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level}))
 	if c, ok := any(l).(interface{ Crashed() int }); ok && c.Crashed() != 0 {
-		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "pid", c.Crashed())
+		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "crashed_pid", c.Crashed())
 	}
 	sup, err := supervisor.New(&supervisor.Options{
 		Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions,
-		OnEnd: func(session string, end timeline.GenerationEnded) { logWorkerEnd(log, session, end) },
+		Logger: log,
 	})
 	if err != nil {
 		return statusFailed, err
@@ -164,13 +159,36 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	return statusDone, nil
 }
 
-// logWorkerEnd logs why a session lost its state. It is no warning if a client asked for it.
-func logWorkerEnd(log *slog.Logger, session string, end timeline.GenerationEnded) {
-	level := slog.LevelWarn
-	if end.Clean {
-		level = slog.LevelInfo
+// logger returns the log of a daemon: the file that was chosen, or else standard error and the
+// usual file.
+func (o *serveOptions) logger(stderr io.Writer) (*slog.Logger, error) {
+	usual := slog.LevelInfo
+	if o.quiet {
+		usual = slog.LevelWarn
 	}
-	log.Log(context.Background(), level, "a session's runtime ended", "session", session, "why", end.Reason, "said", end.Message)
+	level, err := levelOf(o.log.level, usual)
+	if err != nil {
+		return nil, err
+	}
+	if o.log.file != "" {
+		to, err := openLog(o.log.file)
+		if err != nil {
+			return nil, fmt.Errorf("cannot write the log: %w", err)
+		}
+		return newLogger(textHandler(to, level)), nil
+	}
+	said := textHandler(stderr, level)
+	path := defaultLog()
+	if path == "" {
+		return newLogger(said), nil
+	}
+	to, err := openLog(path)
+	if err != nil {
+		log := newLogger(said)
+		log.Warn("no log is kept", "error", err)
+		return log, nil
+	}
+	return newLogger(said, textHandler(to, level)), nil
 }
 
 func languageNames() []string {

@@ -16,6 +16,8 @@ import (
 func worker(f *flag.FlagSet) action {
 	dialect := f.String("dialect", "", "`"+languageChoices()+"` the language that the worker speaks; without it, what needs one is skipped")
 	timeout := f.Duration("timeout", 10*time.Second, "`DURATION` how long each answer may take")
+	var notes logChoice
+	notes.define(f)
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
 			return statusUsage, err
@@ -29,7 +31,11 @@ func worker(f *flag.FlagSet) action {
 		if f.NArg() == 0 {
 			return statusUsage, misuse("worker check needs the command of a worker")
 		}
-		o := conformance.Options{Timeout: *timeout}
+		log, err := notes.logger(nil)
+		if err != nil {
+			return statusUsage, err
+		}
+		o := conformance.Options{Timeout: *timeout, Logger: log}
 		if *dialect != "" {
 			l, err := languageNamed(*dialect)
 			if err != nil {

@@ -1,0 +1,107 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// At debug there is every call, frame and order, and nothing of what was said: neither
+// code nor output, no answer, no value of an environment, no token.
+func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	log := filepath.Join(t.TempDir(), "log")
+	secrets := []string{"typed-s3cret", "env-s3cret", "codew0rd", "outputw0rd", "filew0rd"}
+	envFile := filepath.Join(h.dir, "env")
+	if err := os.WriteFile(envFile, []byte("FROMFILE="+secrets[4]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = slices.Insert(h.env, len(h.env)-1, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug", "API_KEY="+secrets[1])
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	a.repl("import getpass, os; p = getpass.getpass('pw: ')  # codew0rd")
+	want(t, h.run(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
+	a.tool("repl_output", map[string]any{"wait_ms": 30_000})
+	if got := a.repl("print('output' + 'w0rd', len(p), os.environ['API_KEY'])"); !strings.Contains(got, "outputw0rd 12 env-s3cret") {
+		t.Fatalf("got %q", got)
+	}
+	want(t, h.run(t, "", "exec", "bot", "-e", "input('codew0rd? ')"), result{"codew0rd? ", "repl: waiting for input: \"codew0rd? \" (answer with repl input bot)\n", 5})
+	want(t, h.run(t, "", "interrupt", "bot"), result{"", "", 0})
+	h.run(t, "", "reset", "bot")
+	h.run(t, "", "close", "bot")
+	if r := h.run(t, "", "--env-file", envFile, "-e", "import os; print(os.environ['FROMFILE'])"); r.stdout != secrets[4]+"\n" {
+		t.Fatalf("got %v", r)
+	}
+	s := newWebServer(t, h)
+	secrets = append(secrets, s.token)
+	message, header := s.call(t, "2025-06-18", "print('output' + 'w0rd')")
+	if _, body, err := s.post(message, header); err != nil || !strings.Contains(body, "outputw0rd") {
+		t.Fatalf("got %q, %v", body, err)
+	}
+	s.token = "another-t0ken"
+	secrets = append(secrets, s.token)
+	if _, _, err := s.post(message, header); err != nil {
+		t.Fatal(err)
+	}
+
+	b, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, what := range []string{
+		"frame=turn_start from=supervisor", "frame=turn_input from=supervisor", "frame=idle from=worker", "frame=interrupt from=supervisor",
+		"order=start", "order=signal", "order=kill", "report=started",
+		`msg="a worker starts"`, `msg="a worker ended" `, `msg="an interrupt"`, `msg="a session is closed"`, "why=reset", "msg=refused", "status=401",
+		`msg="connected to the daemon"`, "method=turn/start", "msg=request", `msg="the daemon begins"`, "client=client-",
+	} {
+		if !strings.Contains(text, what) {
+			t.Errorf("the log has no %s", what)
+		}
+	}
+	for _, secret := range secrets {
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, secret) {
+				t.Errorf("the log has %q: %s", secret, line)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Logf("%.20000s", text)
+	}
+}
+
+// A daemon keeps a log of its own wherever its standard error goes.
+func TestLog_OfADaemonIsKept(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t)
+	h.run(t, "", "exec", "one", "-e", "import os; os.kill(os.getpid(), 9)")
+	text, err := os.ReadFile(filepath.Join(h.environment("XDG_STATE_HOME"), "turnstone", "serve.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{`msg="the daemon begins"`, `level=WARN msg="a worker ended"`, "session=one", "signal=SIGKILL"} {
+		if !strings.Contains(string(text), what) {
+			t.Errorf("no %s: %s", what, text)
+		}
+	}
+}
+
+// Where a person has the terminal, a log goes to a file or nowhere.
+func TestLog_AProgramsOutputIsItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	want(t, h.run(t, "", "-e", "print(1)"), result{"1\n", "", 0})
+	if r := h.run(t, "", "--log-level", "info", "-e", "print(1)"); r.stdout != "1\n" || !strings.Contains(r.stderr, `msg="a worker starts"`) || r.status != 0 {
+		t.Errorf("got %v", r)
+	}
+	if r := h.run(t, "", "--log-level", "loud", "-e", "print(1)"); r.status != 2 || !strings.Contains(r.stderr, "want debug, info, warn or error") {
+		t.Errorf("got %v", r)
+	}
+}
