@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,14 +63,8 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	if len(arguments) == 0 {
 		return args, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(arguments))
-	d.DisallowUnknownFields()
-	err = d.Decode(&args)
-	if err != nil && strings.HasPrefix(err.Error(), "json: unknown field ") {
-		r.unknown = unknownNames[T](arguments)
-		args = *new(T)
-		err = json.Unmarshal(arguments, &args)
-	}
+	err = json.Unmarshal(arguments, &args)
+	r.unknown = unknownNames[T](arguments)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:
@@ -81,7 +74,7 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	case errors.As(err, &wrong):
 		return args, fmt.Errorf("the arguments must be an object, not %s", article(wrong.Value))
 	default:
-		return args, fmt.Errorf("the arguments cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return args, fmt.Errorf("the arguments cannot be read: %w", err)
 	}
 }
 

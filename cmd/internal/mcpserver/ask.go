@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -25,75 +23,75 @@ const personTime = 4 * time.Minute
 // answerKey names the one question of a result, and the field of its answer.
 const answerKey = "answer"
 
-// A question is how a client can put one to its user.
-type question uint8
+// A questionKind is how a client can put a question to its user.
+type questionKind uint8
 
 const (
-	askNothing question = iota
-	askForm             // the client asks, and has the answer
-	askPage             // the client sends the user to a page of ours
+	noQuestion   questionKind = iota
+	formQuestion              // the client asks, and has the answer
+	pageQuestion              // the client sends the user to a page of ours
 )
 
-// asks is how the client can ask its user for what w waits for. Secrets are for a
+// questionKind is how the client can ask its user for what w waits for. Secrets are for a
 // page, as the protocol wants it, where the user can be expected to reach one.
-func (r *request) asks(w *session.Wait) question {
+func (r *request) questionKind(w *session.Wait) questionKind {
 	can := r.sdk.ClientCapabilities()
 	if can == nil || can.Elicitation == nil {
-		return askNothing
+		return noQuestion
 	}
 	page := can.Elicitation.URL != nil
 	form := can.Elicitation.Form != nil || !page // one that names no mode is of a time when there was one
 	if form && !(page && w.Secret && askpage.BrowserHere()) {
-		return askForm
+		return formQuestion
 	}
-	return askPage
+	return pageQuestion
 }
 
-// attend sees to a wait that is not the model's to answer. It returns true when
+// resolveWait sees to a wait that is not the model's to answer. It returns true when
 // that is over, and waiting for the turn goes on; else there is a result, which is
 // nil when ctx ended.
-func (a *asker) attend(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if p := a.resumed; p != nil && p.wait == w.ID {
-		a.resumed = nil
+func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if p := a.decision; p != nil && p.wait == w.ID {
+		a.decision = nil
 		if !onPage(p.question, p.answer) {
-			return a.take(ctx, w, p.answer)
+			return a.applyDecision(ctx, w, p.answer)
 		}
 		p.question.allowed = true
-		return a.hear(ctx, wait, w, beat, p.question)
+		return a.askPerson(ctx, wait, w, beat, p.question)
 	}
 	_, shown := a.view.knows()
-	asks := a.call.asks(w)
+	asks := a.call.questionKind(w)
 	switch {
 	case a.stdin == StdinDeny && a.denied < maxDenied:
 		a.denied++
-		return a.feed(ctx, w, a.session, session.Input{EOF: true})
-	case a.stdin != StdinDeny && asks == askNothing && shown == w.ID && a.session.ByHand != "" && time.Now().Before(a.deadline):
+		return a.answerWait(ctx, w, a.session, session.Input{EOF: true})
+	case a.stdin != StdinDeny && asks == noQuestion && shown == w.ID && a.session.ByHand != "" && time.Now().Before(a.deadline):
 		// The caller knows that the user has to answer elsewhere, and waits for that.
-		return a.hear(ctx, wait, w, beat, &asking{allowed: true, until: a.deadline, remove: func() {}})
-	case a.stdin == StdinDeny, asks == askNothing, !time.Now().Before(a.deadline):
-		return false, a.report(ctx, wait)
+		return a.askPerson(ctx, wait, w, beat, &personQuestion{allowed: true, until: a.deadline, remove: func() {}})
+	case a.stdin == StdinDeny, asks == noQuestion, !time.Now().Before(a.deadline):
+		return false, a.replyNow(ctx, wait)
 	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
-		return a.park(w)
+		return a.returnQuestion(w)
 	}
 	q, err := a.elicitation(w)
 	if err != nil {
 		return false, failure(err)
 	}
-	return a.hear(ctx, wait, w, beat, q)
+	return a.askPerson(ctx, wait, w, beat, q)
 }
 
-// hear is attend for a question that is about to be put, or that the user has
-// agreed to answer on a page.
-func (a *asker) hear(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *asking) (bool, *mcp.CallToolResult) {
+// askPerson has a person asked, or waits for one who has agreed to answer on a page, and
+// applies the answer. It returns what resolveWait does.
+func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
 	defer q.remove()
 	select {
-	case a.view.asking <- struct{}{}:
+	case a.view.personAsked <- struct{}{}:
 	default: // another call asks
-		return false, a.report(ctx, wait)
+		return false, a.replyNow(ctx, wait)
 	}
 	asked := time.Now()
-	answer, err := a.ask(ctx, w, beat, q)
-	<-a.view.asking
+	answer, err := a.putQuestion(ctx, w, beat, q)
+	<-a.view.personAsked
 	a.deadline = a.deadline.Add(time.Since(asked))
 	switch {
 	case ctx.Err() != nil:
@@ -102,9 +100,9 @@ func (a *asker) hear(ctx context.Context, wait waiter, w *session.Wait, beat *he
 		return true, nil
 	case err != nil:
 		a.note("%s", err)
-		return false, a.report(ctx, wait)
+		return false, a.replyNow(ctx, wait)
 	}
-	return a.take(ctx, w, answer)
+	return a.applyDecision(ctx, w, answer)
 }
 
 var (
@@ -113,17 +111,17 @@ var (
 	errNotShaped = errors.New("the client's answer holds no text")
 )
 
-// An asking is a question for a person.
-type asking struct {
+// A personQuestion is a question for a person.
+type personQuestion struct {
 	params  *mcp.ElicitParams
 	allowed bool      // the user has agreed to answer on a page, or answers by hand
 	until   time.Time // how long that is waited for; zero is for personTime
 	remove  func()    // closes the page, if there is one
 }
 
-// ask has the client ask its user, and waits for that, for the end of w and for
-// personTime. Of an answer on a page it learns by the end of w.
-func (a *asker) ask(ctx context.Context, w *session.Wait, beat *heartbeat, q *asking) (*mcp.ElicitResult, error) {
+// putQuestion has the client ask its user, and waits for the answer, for the end of w
+// and for personTime. Of an answer on a page it learns by the end of w.
+func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, beat *heartbeat, q *personQuestion) (*mcp.ElicitResult, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // which withdraws the question
 	type answered struct {
@@ -172,12 +170,12 @@ func (a *asker) ask(ctx context.Context, w *session.Wait, beat *heartbeat, q *as
 }
 
 // onPage reports whether the user goes on to answer on a page.
-func onPage(q *asking, r *mcp.ElicitResult) bool {
+func onPage(q *personQuestion, r *mcp.ElicitResult) bool {
 	return q.params.Mode == "url" && r.Action == "accept" && r.Content == nil
 }
 
 // untilOver returns when a wait is over, or ctx.
-func (a *asker) untilOver(ctx context.Context, wait timeline.Seq) {
+func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 	for e := range a.session.Events(ctx, wait) { // the last one has no body
 		switch b := e.Body.(type) {
 		case timeline.WaitEnded:
@@ -192,16 +190,16 @@ func (a *asker) untilOver(ctx context.Context, wait timeline.Seq) {
 	}
 }
 
-// take does with a wait what a person has decided: an answer is for the code, and
-// a refusal interrupts it, as Ctrl-C at a prompt does. So nothing goes on with an
+// applyDecision does with a wait what a person has decided: an answer is for the code,
+// and a refusal interrupts it, as Ctrl-C at a prompt does. So nothing goes on with an
 // answer that nobody gave.
-func (a *asker) take(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	if answer.Action == "accept" {
 		text, ok := answer.Content[answerKey].(string)
 		if !ok {
 			return false, failure(errNotShaped)
 		}
-		return a.feed(ctx, w, a.user(), fromUser(text))
+		return a.answerWait(ctx, w, a.user(), fromUser(text))
 	}
 	if answer.Action == "decline" { // by the user, or by a client that asks nobody
 		a.note("the question was declined")
@@ -217,9 +215,9 @@ func (a *asker) take(ctx context.Context, w *session.Wait, answer *mcp.ElicitRes
 	return true, nil
 }
 
-// feed answers w, unless it is over.
-func (a *asker) feed(ctx context.Context, w *session.Wait, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
-	switch err := give(ctx, as, w, in); {
+// answerWait answers w, unless it is over.
+func (a *sessionCall) answerWait(ctx context.Context, w *session.Wait, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
+	switch err := answerAs(ctx, as, w, in); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, session.ErrStale):
@@ -234,14 +232,15 @@ func (a *asker) feed(ctx context.Context, w *session.Wait, as session.Session, i
 	}
 }
 
-// give answers w, or returns session.ErrStale.
-func give(ctx context.Context, s session.Session, w *session.Wait, in session.Input) error {
+// answerAs answers w in the name of a session's author. The error is session.ErrStale
+// when w is over.
+func answerAs(ctx context.Context, s session.Session, w *session.Wait, in session.Input) error {
 	_, err := s.Answer(ctx, w.ID, in)
 	return err
 }
 
 // user is the session in the name of the person who answers.
-func (a *asker) user() session.Session { return a.session.As("user") }
+func (a *sessionCall) user() session.Session { return a.session.As("user") }
 
 // fromUser is what a person has typed.
 func fromUser(text string) session.Input {
@@ -258,7 +257,7 @@ func withNewline(text string) string {
 
 // elicitation is the question for what w waits for. It says who asks, because the
 // prompt may say anything.
-func (a *asker) elicitation(w *session.Wait) (*asking, error) {
+func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
 	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
 	if w.Terminal && w.Reader != "" {
 		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.view.name)
@@ -272,10 +271,10 @@ func (a *asker) elicitation(w *session.Wait) (*asking, error) {
 	if prompt != "" {
 		message += colon + prompt
 	}
-	if a.call.asks(w) == askPage {
+	if a.call.questionKind(w) == pageQuestion {
 		user := a.user()
 		address, remove, err := a.pages.Add(&askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
-			err := give(ctx, user, w, fromUser(text))
+			err := answerAs(ctx, user, w, fromUser(text))
 			if errors.Is(err, session.ErrStale) {
 				return askpage.ErrOver
 			}
@@ -284,13 +283,13 @@ func (a *asker) elicitation(w *session.Wait) (*asking, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
 		}
-		return &asking{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, remove: remove}, nil
+		return &personQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, remove: remove}, nil
 	}
 	title := prompt
 	if title == "" {
 		title = "Input"
 	}
-	return &asking{
+	return &personQuestion{
 		params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
 			"type":       "object",
 			"properties": map[string]any{answerKey: map[string]any{"type": "string", "title": title}},
@@ -314,109 +313,3 @@ func oneLine(prompt string) string {
 	}, timeline.Plain(prompt))
 	return lastRunes(strings.TrimSpace(shown), maxPrompt)
 }
-
-// A parking is a call whose client has been handed a question, until it calls
-// again with the answer.
-type parking struct {
-	view     *view
-	wait     timeline.Seq
-	turn     uint64
-	question *asking
-	notes    []string
-	ran      bool
-}
-
-// maxParked bounds the questions that clients have not come back with; the oldest
-// go first.
-const maxParked = 64
-
-// A carPark keeps parkings under handles that cannot be guessed.
-type carPark struct {
-	mu      sync.Mutex
-	parked  map[string]*parking // guarded by mu
-	handles []string            // guarded by mu; oldest first
-}
-
-func (c *carPark) put(p *parking) (handle string) {
-	handle = rand.Text()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.parked == nil {
-		c.parked = make(map[string]*parking)
-	}
-	if len(c.handles) == maxParked {
-		oldest := c.handles[0]
-		c.parked[oldest].question.remove()
-		delete(c.parked, oldest)
-		c.handles = c.handles[1:]
-	}
-	c.parked[handle] = p
-	c.handles = append(c.handles, handle)
-	return handle
-}
-
-// take hands a parking out, once.
-func (c *carPark) take(handle string) (*parking, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, ok := c.parked[handle]
-	delete(c.parked, handle)
-	c.handles = slices.DeleteFunc(c.handles, func(h string) bool { return h == handle })
-	return p, ok
-}
-
-// park returns the question for w to the client. What is new is told when it calls
-// again.
-func (a *asker) park(w *session.Wait) (bool, *mcp.CallToolResult) {
-	q, err := a.elicitation(w)
-	if err != nil {
-		return false, failure(err)
-	}
-	a.fate = "waits for the user"
-	handle := a.parked.put(&parking{view: a.view, wait: w.ID, turn: w.Turn, question: q, notes: a.notes, ran: a.ran})
-	return false, &mcp.CallToolResult{
-		InputRequests: mcp.InputRequestMap{answerKey: q.params},
-		RequestState:  handle,
-	}
-}
-
-// resume goes on with a call that the client makes again with a person's answer.
-// Its arguments have been used already.
-func (s *server) resume(ctx context.Context, r *request, deadline time.Time) *mcp.CallToolResult {
-	r.letNextPass() // its session is known
-	p, ok := s.parked.take(r.sdk.Params.RequestState)
-	if !ok {
-		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
-	}
-	defer p.question.remove()
-	opened, ok := p.view.isOpen()
-	if !ok {
-		return failure(fmt.Errorf("session %q is not open any more", p.view.name))
-	}
-	a := &asker{server: s, call: r, view: p.view, session: opened, deadline: deadline, notes: p.notes, ran: p.ran}
-	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
-		a.resumed = &resumption{p, answer}
-	}
-	if now := opened.info(ctx); !now.State.Active() || now.Turn != p.turn {
-		return a.report(ctx, a.now)
-	}
-	a.owner = a.view.own(r.Call)
-	defer a.letGo()
-	return a.follow(ctx, p.turn)
-}
-
-// A resumption is what a person has decided about a wait, until that is used.
-type resumption struct {
-	*parking
-	answer *mcp.ElicitResult
-}
-
-// unused notes an answer that its wait did not live to see.
-func (a *asker) unused() {
-	if a.resumed != nil && a.resumed.answer.Content != nil {
-		a.note(tooLate)
-	}
-	a.resumed = nil
-}
-
-const tooLate = "the user's answer came too late, and was not used"

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
@@ -8,7 +9,7 @@ import (
 
 // claims has four calls claim the turn of a view. The first has it, the others are held.
 func claims() (v *view, arrivals *mcpwire.Queue, held []*holding) {
-	v = newView("main", "fake", "")
+	v = newView("main", "fake", "", new(sync.Mutex))
 	arrivals = new(mcpwire.Queue)
 	for range 4 {
 		held = append(held, v.claim(&mcpwire.Call{Arrival: arrivals.Join()}))

@@ -30,7 +30,7 @@ func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMe
 		return failure(err)
 	}
 	a.view.expectCode()
-	return a.report(ctx, a.now)
+	return a.replyNow(ctx, a.now)
 }
 
 // reset is the tool repl_reset. It waits until the new interpreter is ready, or ends
@@ -63,9 +63,9 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 }
 
 // end closes the session, whatever it does.
-func (a *asker) end(ctx context.Context) *mcp.CallToolResult {
+func (a *sessionCall) end(ctx context.Context) *mcp.CallToolResult {
 	if err := a.session.Close(ctx); err != nil {
-		return a.lost(ctx, err)
+		return a.sessionFailure(ctx, err)
 	}
 	a.sessions.forget(a.view)
 	return plain(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.view.name))
@@ -73,7 +73,7 @@ func (a *asker) end(ctx context.Context) *mcp.CallToolResult {
 
 // askAbout is a call about a session that is there, or else the call's result. waits
 // says that the call is to wait for one that is prepared, and not only for its start.
-func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*asker, *mcp.CallToolResult) {
+func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
 	v, err := r.named(ctx, func() (*view, error) { return s.sessions.find(name) })
 	switch {
 	case ctx.Err() != nil:
@@ -89,8 +89,8 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 	if session == nil {
 		return nil, result
 	}
-	a := &asker{server: s, call: r, view: v, session: session, deadline: deadline}
-	if !a.pass(ctx) && ctx.Err() != nil { // without time left it goes on: what it is to stop may be in its way
+	a := &sessionCall{server: s, call: r, view: v, session: session, deadline: deadline}
+	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // without time left it goes on: what it is to stop may be in its way
 		return nil, nil
 	}
 	return a, nil
@@ -152,7 +152,7 @@ func (s *server) variables(ctx context.Context, r *request, name string) *mcp.Ca
 	case errors.Is(err, session.ErrUnsupported):
 		return plain("[this runtime does not list its variables]")
 	case err != nil:
-		return a.lost(ctx, err)
+		return a.sessionFailure(ctx, err)
 	case len(v.List) == 0:
 		return plain("[no variables]")
 	}

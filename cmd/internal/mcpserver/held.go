@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // maxHeld bounds the inputs that are held for one session: a further one is refused.
@@ -61,8 +62,8 @@ func (h *holding) decide(refusal string) {
 	close(h.decided)
 }
 
-// own makes a call the owner that has fed a turn, or goes on with one.
-func (v *view) own(c *mcpwire.Call) *owner {
+// takeOver makes a call the owner of a turn that it has answered, or goes on with.
+func (v *view) takeOver(c *mcpwire.Call) *owner {
 	o := &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})}
 	close(o.begun)
 	v.mu.Lock()
@@ -185,9 +186,9 @@ func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 	}
 }
 
-// pass waits until the calls about the same session that came before have begun. When
+// awaitEarlierCalls waits until the calls about the same session that came before have begun. When
 // it returns false, ctx has ended or the deadline passed.
-func (a *asker) pass(ctx context.Context) bool {
+func (a *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
 	return a.awaitOther(ctx, a.call.lane.First(), a.deadline)
 }
 
@@ -196,7 +197,7 @@ const notAnswered = "an earlier call is not answered yet"
 
 // takeTurn makes the call the owner of the session's next turn. When it returns false,
 // there is a result, which is nil when ctx ended.
-func (a *asker) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
+func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
 	h := a.view.claim(a.call.Call)
 	select {
 	case <-h.decided:
@@ -210,26 +211,26 @@ func (a *asker) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
 			if ctx.Err() != nil {
 				return false, nil
 			}
-			return false, a.turnAway(ctx, notAnswered)
+			return false, a.replyRefused(ctx, notAnswered)
 		}
 		<-h.decided
 	}
 	if h.refusal != "" {
-		return false, a.turnAway(ctx, h.refusal)
+		return false, a.replyRefused(ctx, h.refusal)
 	}
 	a.owner = h.owner
 	return true, nil
 }
 
-// turnAway tells the caller that its input was not run, and why.
-func (a *asker) turnAway(ctx context.Context, why string) *mcp.CallToolResult {
+// replyRefused tells the caller that its input was not run, and why.
+func (a *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
 	a.refuse(why)
-	return a.report(ctx, a.now)
+	return a.replyNow(ctx, a.now)
 }
 
 // awaitOther waits for something, until a deadline, and tells the client that it is
 // alive.
-func (a *asker) awaitOther(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
+func (a *sessionCall) awaitOther(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
 	select {
 	case <-ready: // no timer when it is
 		return true
@@ -263,8 +264,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// letGo ends that the call owns a turn, unless a reply does once it is given.
-func (a *asker) letGo() {
+// releaseTurn ends that the call owns a turn, unless a reply does once it is given.
+func (a *sessionCall) releaseTurn() {
 	if a.owner == nil || a.told {
 		return
 	}
@@ -275,7 +276,7 @@ func (a *asker) letGo() {
 }
 
 // fateNow is what became of the call, for those that wait for it.
-func (a *asker) fateNow() string {
+func (a *sessionCall) fateNow() string {
 	if a.call.IsCancelled() {
 		return "was cancelled"
 	}
@@ -287,11 +288,11 @@ func fateOf(r session.Reply) string {
 	switch {
 	case r.Wait != nil:
 		return "waits for input"
-	case r.Outcome == "ok":
+	case r.Outcome == timeline.OutcomeOK:
 		return ""
-	case r.Outcome == "error":
+	case r.Outcome == timeline.OutcomeError:
 		return "ended in an error"
-	case r.Outcome == "interrupted":
+	case r.Outcome == timeline.OutcomeInterrupted:
 		return "was interrupted"
 	case r.Outcome != "", r.State == session.StateEnded:
 		return "ended the session"

@@ -34,7 +34,7 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 		return failure(err)
 	}
 	if r.sdk.Params.RequestState != "" {
-		return s.resume(ctx, r, time.Now().Add(wait))
+		return s.resumeCall(ctx, r, time.Now().Add(wait))
 	}
 	ways := 0
 	for _, given := range []bool{args.Grep != "", args.Lines != "", args.After != nil, args.Until != ""} {
@@ -63,10 +63,10 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 }
 
 // again shows what came after an event, told or not.
-func (a *asker) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
+func (a *sessionCall) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
 	r, err := a.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return a.lost(ctx, err)
+		return a.sessionFailure(ctx, err)
 	}
 	return a.render(r)
 }
@@ -83,7 +83,7 @@ func expression(name, pattern string) (*regexp.Regexp, error) {
 
 // pollUntil is poll that also ends when a line matches that the caller has not been
 // told, finished or not.
-func (a *asker) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResult {
+func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := expression("until", pattern)
 	if err != nil {
 		return failure(err)
@@ -127,7 +127,7 @@ func (a *asker) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResu
 
 // matches waits for a line that matches, behind a cursor. It returns false when ctx
 // ends.
-func (a *asker) matches(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
+func (a *sessionCall) matches(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
 	var lines timeline.Lines
 	for e := range a.session.Events(ctx, after) {
 		text, ok := e.Body.(timeline.Text)
@@ -138,7 +138,7 @@ func (a *asker) matches(ctx context.Context, after timeline.Seq, re *regexp.Rege
 	return false
 }
 
-func (a *asker) grep(ctx context.Context, pattern string) *mcp.CallToolResult {
+func (a *sessionCall) grep(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := expression("grep", pattern)
 	if err != nil {
 		return failure(err)
@@ -162,7 +162,7 @@ func (a *asker) grep(ctx context.Context, pattern string) *mcp.CallToolResult {
 	return plain(shown.text)
 }
 
-func (a *asker) lines(ctx context.Context, which string) *mcp.CallToolResult {
+func (a *sessionCall) lines(ctx context.Context, which string) *mcp.CallToolResult {
 	count, err := a.session.Output(ctx, session.OutputQuery{})
 	if err != nil {
 		return failure(err)
@@ -191,7 +191,7 @@ func (a *asker) lines(ctx context.Context, which string) *mcp.CallToolResult {
 }
 
 // within shows one line from a character on.
-func (a *asker) within(ctx context.Context, number, from int) *mcp.CallToolResult {
+func (a *sessionCall) within(ctx context.Context, number, from int) *mcp.CallToolResult {
 	output, err := a.session.Output(ctx, session.OutputQuery{From: number, To: number})
 	if err != nil {
 		return failure(err)

@@ -40,7 +40,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 		return failure(err)
 	}
 	if r.sdk.Params.RequestState != "" {
-		return s.resume(ctx, r, time.Now().Add(timeout))
+		return s.resumeCall(ctx, r, time.Now().Add(timeout))
 	}
 	now := time.Now()
 	var news []string
@@ -58,18 +58,18 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	if session == nil {
 		return result
 	}
-	a := &asker{server: s, call: r, view: v, session: session, deadline: now.Add(timeout), notes: news}
-	defer a.letGo()
-	return a.use(ctx, *args.Input, args.EOF)
+	a := &sessionCall{server: s, call: r, view: v, session: session, deadline: now.Add(timeout), notes: news}
+	defer a.releaseTurn()
+	return a.handleInput(ctx, *args.Input, args.EOF)
 }
 
-// use does with an input what it is meant for, when the calls before have begun.
-func (a *asker) use(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
-	if !a.pass(ctx) {
+// handleInput does with an input what it is meant for, when the calls before have begun.
+func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
+	if !a.awaitEarlierCalls(ctx) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return a.turnAway(ctx, "an earlier call has not begun yet")
+		return a.replyRefused(ctx, "an earlier call has not begun yet")
 	}
 	input, err := a.control(ctx, input)
 	switch {
@@ -90,26 +90,26 @@ func (a *asker) use(ctx context.Context, input string, eof bool) *mcp.CallToolRe
 	return a.submit(ctx, input, eof)
 }
 
-// An asker is one call about one session.
-type asker struct {
+// A sessionCall is one call about one session.
+type sessionCall struct {
 	*server
 	call     *request
 	view     *view
 	session  *Opened
 	deadline time.Time
-	opening  string      // of the reply; may be ""
-	notes    []string    // for the state line
-	ran      bool        // the call started or fed a turn
-	started  bool        // it started it
-	resumed  *resumption // nil when no answer of a person came with the call
-	denied   int         // how many reads got the end of file, because nobody may answer
+	opening  string           // of the reply; may be ""
+	notes    []string         // for the state line
+	ran      bool             // the call started or fed a turn
+	started  bool             // it started it
+	decision *personsDecision // nil when no answer of a person came with the call
+	denied   int              // how many reads got the end of file, because nobody may answer
 
 	found      bool // a line has come that the call waits for
 	fullScreen bool // the terminal is on its alternate screen where the reply begins, and then where it ends
 
-	refused   bool   // the input was not used
-	refusal   string // why, if the state does not say it
-	fruitless int    // interrupts of the turn that runs, when the last is this call's and had no effect
+	refused  bool   // the input was not used
+	refusal  string // why, if the state does not say it
+	unheeded int    // interrupts of the turn that runs, when the last is this call's and had no effect
 
 	owner *owner // of the turn, when it is this call
 	fate  string // what became of the call, for those held behind it
@@ -118,14 +118,14 @@ type asker struct {
 
 // refuse notes that the input of this call was not used. The state says why if reason
 // is "".
-func (a *asker) refuse(reason string) { a.refused, a.refusal = true, reason }
+func (a *sessionCall) refuse(reason string) { a.refused, a.refusal = true, reason }
 
-func (a *asker) note(format string, args ...any) {
+func (a *sessionCall) note(format string, args ...any) {
 	a.notes = append(a.notes, fmt.Sprintf(format, args...))
 }
 
 // control does what leading control characters ask for, and returns the rest.
-func (a *asker) control(ctx context.Context, input string) (rest string, err error) {
+func (a *sessionCall) control(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
 		a.view.cutOff(ctx, a.call.Call)
 		if input[0] == interruptKey {
@@ -144,20 +144,20 @@ func (a *asker) control(ctx context.Context, input string) (rest string, err err
 
 // interruptNow interrupts what runs and notes what came of it, unless the reply
 // shows that anyway.
-func (a *asker) interruptNow(ctx context.Context) error {
+func (a *sessionCall) interruptNow(ctx context.Context) error {
 	result, err := a.session.Interrupt(ctx, 0)
 	switch result {
 	case session.InterruptNotRunning, session.InterruptStale:
 		a.note("nothing was running")
 	case session.InterruptPending:
-		a.fruitless = a.view.fruitless(a.session.info(ctx).Turn)
+		a.unheeded = a.view.countUnheeded(a.session.info(ctx).Turn)
 	case session.InterruptIdle, session.InterruptWaiting:
 	}
 	return err
 }
 
 // submit runs code.
-func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
+func (a *sessionCall) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
 	if owns, result := a.takeTurn(ctx); !owns {
 		return result
 	}
@@ -166,59 +166,59 @@ func (a *asker) submit(ctx context.Context, code string, eof bool) *mcp.CallTool
 	switch {
 	case errors.Is(err, session.ErrWaiting), errors.Is(err, session.ErrBusy):
 		a.refuse("")
-		return a.report(ctx, a.now)
+		return a.replyNow(ctx, a.now)
 	case err != nil:
-		return a.lost(ctx, err)
+		return a.sessionFailure(ctx, err)
 	}
 	if eof {
 		a.note("eof was not used: it was code")
 	}
 	a.started = true
-	return a.follow(ctx, turn)
+	return a.waitForTurn(ctx, turn)
 }
 
 // answer answers a wait that the caller knows of. When that is over, the input is
 // not taken for code: it was not meant to be. Where only a person may answer, the
 // model can still end the input.
-func (a *asker) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
+func (a *sessionCall) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
 	if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && text != "" {
 		a.refuse("")
-		return a.report(ctx, a.now)
+		return a.replyNow(ctx, a.now)
 	}
 	in := session.Input{Data: []byte(text), EOF: eof}
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	turn, owner, err := a.view.feed(a.call.Call, wait, func() (uint64, error) { return a.session.Answer(ctx, wait, in) })
+	turn, owner, err := a.view.answerOnce(a.call.Call, wait, func() (uint64, error) { return a.session.Answer(ctx, wait, in) })
 	switch {
 	case errors.Is(err, errAnswered) && text != "": // so this is code
 		return a.submit(ctx, text, eof)
 	case errors.Is(err, errAnswered), errors.Is(err, session.ErrStale):
 		a.refuse("the wait that it was for is over")
-		return a.report(ctx, a.now)
+		return a.replyNow(ctx, a.now)
 	case err != nil:
-		return a.lost(ctx, err)
+		return a.sessionFailure(ctx, err)
 	}
 	a.owner = owner
-	return a.follow(ctx, turn)
+	return a.waitForTurn(ctx, turn)
 }
 
-// follow waits for a turn that this call started or fed. If the client cancels
+// waitForTurn waits for a turn that this call started or fed. If the client cancels
 // the call, it means the turn. If the client is gone, its sessions end anyway.
-func (a *asker) follow(ctx context.Context, turn uint64) *mcp.CallToolResult {
+func (a *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToolResult {
 	a.call.lane.Leave()
 	a.ran = true
 	start := time.Now()
 	result := a.await(ctx, a.until(turn))
 	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		a.giveUp(ctx, turn, time.Since(start))
+		a.interruptCancelled(ctx, turn, time.Since(start))
 	}
 	return result
 }
 
-// giveUp interrupts the turn of a call that was cancelled, and leaves word of that
-// for the next reply: the client shows its model nothing of this call.
-func (a *asker) giveUp(ctx context.Context, turn uint64, after time.Duration) {
+// interruptCancelled interrupts the turn of a call that was cancelled, and notes it for
+// the next reply: the client shows its model nothing of this call.
+func (a *sessionCall) interruptCancelled(ctx context.Context, turn uint64, after time.Duration) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelBound)
 	defer cancel()
 	result, err := a.session.Interrupt(bounded, turn)
@@ -231,11 +231,11 @@ func (a *asker) giveUp(ctx context.Context, turn uint64, after time.Duration) {
 	case result == session.InterruptIdle, result == session.InterruptWaiting:
 		word += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
 	}
-	a.view.leaveWord(word)
+	a.view.setNote(word)
 }
 
 // poll waits for whatever is active, without owning it.
-func (a *asker) poll(ctx context.Context) *mcp.CallToolResult {
+func (a *sessionCall) poll(ctx context.Context) *mcp.CallToolResult {
 	a.call.lane.Leave()
 	return a.await(ctx, a.until(0))
 }
@@ -244,21 +244,21 @@ func (a *asker) poll(ctx context.Context) *mcp.CallToolResult {
 type waiter func(context.Context, *session.WaitOptions) (session.Reply, error)
 
 // until waits for one turn; 0 is whatever is active.
-func (a *asker) until(turn uint64) waiter {
+func (a *sessionCall) until(turn uint64) waiter {
 	return func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		return a.session.Wait(ctx, turn, o)
 	}
 }
 
 // now is a waiter that does not wait.
-func (a *asker) now(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+func (a *sessionCall) now(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	o.Poll = true
 	return a.session.Wait(ctx, 0, o)
 }
 
 // await waits until there is nothing to wait for or the deadline passes, tells
 // the client how far it is, and reports.
-func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
+func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	beat := a.call.beat
 	for {
 		o := &session.WaitOptions{Until: time.Until(beat.next(a.deadline))}
@@ -267,9 +267,9 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 		r, err := wait(ctx, o)
 		switch {
 		case err != nil:
-			return a.lost(ctx, err)
+			return a.sessionFailure(ctx, err)
 		case r.Wait != nil && !a.stdin.ofModel(r.Wait):
-			if going, result := a.attend(ctx, wait, r.Wait, beat); !going {
+			if going, result := a.resolveWait(ctx, wait, r.Wait, beat); !going {
 				if result != nil && !beat.hold(ctx) {
 					return nil
 				}
@@ -280,7 +280,7 @@ func (a *asker) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 			if !beat.hold(ctx) {
 				return nil
 			}
-			return a.tell(ctx, wait, r, o.After)
+			return a.replyWith(ctx, wait, r, o.After)
 		}
 		if elapsed, due := beat.due(); due {
 			a.call.Progress(elapsed.Seconds(), progressText(r)+lastWords(r))
@@ -294,32 +294,32 @@ func isOver(r session.Reply) bool {
 		r.State != session.StateStarting && r.State != session.StateRunning
 }
 
-// report tells the caller what is new.
-func (a *asker) report(ctx context.Context, wait waiter) *mcp.CallToolResult {
+// replyNow tells the caller what is new, without waiting.
+func (a *sessionCall) replyNow(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	after, _ := a.view.knows()
 	r, err := wait(ctx, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return a.lost(ctx, err)
+		return a.sessionFailure(ctx, err)
 	}
-	return a.tell(ctx, wait, r, after)
+	return a.replyWith(ctx, wait, r, after)
 }
 
-// tell makes a result of r, which holds what is new after a cursor. The cursor
+// replyWith makes a result of r, which holds what is new after a cursor. The cursor
 // may have been moved by another call since, and is moved by this one when the
 // client gets the result.
-func (a *asker) tell(ctx context.Context, wait waiter, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
+func (a *sessionCall) replyWith(ctx context.Context, wait waiter, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
 	if !a.view.afterCancelled(ctx, a.owner) || !a.view.beginReport(ctx) {
 		return nil
 	}
-	a.unused()
+	a.noteUnusedAnswer()
 	if cursor, _ := a.view.knows(); cursor != after {
 		var err error
 		if r, err = wait(ctx, &session.WaitOptions{Poll: true, After: cursor}); err != nil {
 			a.view.endReport()
-			return a.lost(ctx, err)
+			return a.sessionFailure(ctx, err)
 		}
 	}
-	a.opening = a.view.leftWord()
+	a.opening = a.view.note()
 	a.fullScreen = a.view.isFullScreen()
 	result := a.render(r)
 	if a.fate = fateOf(r); a.refused {
@@ -334,8 +334,8 @@ func (a *asker) tell(ctx context.Context, wait waiter, r session.Reply, after ti
 	})
 	a.call.OnDelivery(func(delivered bool) {
 		if delivered {
-			a.view.told(r, a.fullScreen)
-			a.view.passedOn(a.opening)
+			a.view.acknowledge(r, a.fullScreen)
+			a.view.clearNote(a.opening)
 		}
 		over()
 	})

@@ -17,7 +17,7 @@ import (
 
 // render makes a result of what is new: text and pictures in order, then one
 // bracketed line if the caller must know more than that.
-func (a *asker) render(r session.Reply) *mcp.CallToolResult {
+func (a *sessionCall) render(r session.Reply) *mcp.CallToolResult {
 	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
 	rendering := a.rendering(r)
 	c := content{noImages: a.call.manner().raw}
@@ -80,7 +80,7 @@ const (
 )
 
 // rendering is the text of a reply, within what the client lets through.
-func (a *asker) rendering(r session.Reply) timeline.Rendering {
+func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
 	most := a.call.budget()
 	rest := stateChars
 	for _, e := range r.Events {
@@ -111,7 +111,7 @@ func (a *asker) rendering(r session.Reply) timeline.Rendering {
 // unseenError tells an error of the turn that its output does not show: user
 // code may have closed or replaced the stream that it would stand in.
 func unseenError(r session.Reply, seen timeline.Rendering) string {
-	if r.Outcome != "error" {
+	if r.Outcome != timeline.OutcomeError {
 		return ""
 	}
 	for _, e := range slices.Backward(r.Events) {
@@ -169,7 +169,9 @@ func (c *content) trim(prompt string) {
 
 // doneText says that a turn is over, and how long it took if that is worth a word.
 func doneText(r session.Reply) string {
-	text := map[timeline.Outcome]string{"ok": "done", "error": "an error ended it", "ended": "the session ended"}[r.Outcome]
+	text := map[timeline.Outcome]string{
+		timeline.OutcomeOK: "done", timeline.OutcomeError: "an error ended it", timeline.OutcomeEnded: "the session ended",
+	}[r.Outcome]
 	if r.Elapsed >= time.Second {
 		text += fmt.Sprintf(" after %.1f s", r.Elapsed.Seconds())
 	}
@@ -178,7 +180,7 @@ func doneText(r session.Reply) string {
 
 // stateLine is the bracketed line of a reply, or "" when there is nothing to know. An
 // input that was not used comes first: a model reads the rest as news of its own code.
-func (a *asker) stateLine(r session.Reply) string {
+func (a *sessionCall) stateLine(r session.Reply) string {
 	state, advice := a.state(r)
 	var facts []string
 	if a.refused {
@@ -208,7 +210,7 @@ func (a *asker) stateLine(r session.Reply) string {
 const notRun = "your input was NOT run"
 
 // state is where the session is, and what the model can do about it; both may be "".
-func (a *asker) state(r session.Reply) (state, advice string) {
+func (a *sessionCall) state(r session.Reply) (state, advice string) {
 	switch {
 	case r.Wait != nil:
 		if !a.stdin.ofModel(r.Wait) {
@@ -221,7 +223,7 @@ func (a *asker) state(r session.Reply) (state, advice string) {
 		if !tells[timeline.GenerationEnded](r) {
 			return "the session ended: input starts a new one", ""
 		}
-	case r.Outcome == "interrupted" && (a.ran || tells[timeline.TurnEnded](r)):
+	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || tells[timeline.TurnEnded](r)):
 		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.elsewhere(r), ""
 	case r.Outcome != "":
 		// The turn is over, and its text says how, if it is here.
@@ -230,10 +232,10 @@ func (a *asker) state(r session.Reply) (state, advice string) {
 		}
 	case r.State == session.StateStarting:
 		return fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds()), ": call repl_output to wait, repl_reset to start again"
-	case r.State == session.StateRunning && a.fruitless == 1:
+	case r.State == session.StateRunning && a.unheeded == 1:
 		return "still running " + progressText(r) + ": the interrupt had no effect yet", ". Interrupt again, which is harder to ignore, or repl_reset"
-	case r.State == session.StateRunning && a.fruitless > 1:
-		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.fruitless), ". repl_reset ends it, and its variables are lost"
+	case r.State == session.StateRunning && a.unheeded > 1:
+		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.unheeded), ". repl_reset ends it, and its variables are lost"
 	case r.State == session.StateRunning, r.State == session.StateStopping:
 		state = r.State.String() + " " + progressText(r)
 		if a.refused && a.refusal == "" {
@@ -246,7 +248,7 @@ func (a *asker) state(r session.Reply) (state, advice string) {
 
 // elsewhere reports where the output of a turn is that this call started, when
 // another call received all of it first: each piece is delivered once.
-func (a *asker) elsewhere(r session.Reply) string {
+func (a *sessionCall) elsewhere(r session.Reply) string {
 	if !a.started || r.OutputBytes == 0 || tells[timeline.Text](r) {
 		return ""
 	}
@@ -378,8 +380,8 @@ func plain(text string) *mcp.CallToolResult {
 // failure is what went wrong on our side, or in the arguments, so that a model
 // can repair it.
 func failure(err error) *mcp.CallToolResult {
-	text := strings.TrimPrefix(err.Error(), "supervisor: ")
-	if _, ok := errors.AsType[*session.Error](err); ok {
+	text := err.Error()
+	if session.KindOf(err) == session.KindStart {
 		text += "\n[" + startAdvice + "]"
 	}
 	result := plain(text)
@@ -387,9 +389,9 @@ func failure(err error) *mcp.CallToolResult {
 	return result
 }
 
-// lost is the result of a call whose session failed it; nil when ctx ended. One
+// sessionFailure is the result of a call whose session failed it; nil when ctx ended. One
 // that is not there any more is forgotten, and so the next call makes another.
-func (a *asker) lost(ctx context.Context, err error) *mcp.CallToolResult {
+func (a *sessionCall) sessionFailure(ctx context.Context, err error) *mcp.CallToolResult {
 	switch {
 	case ctx.Err() != nil:
 		return nil

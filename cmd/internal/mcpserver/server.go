@@ -76,16 +76,17 @@ type server struct {
 	sessions  *sessions
 	stdin     StdinPolicy
 	imageSide int
-	parked    carPark
 	pages     askpage.Pages
 
 	mu      sync.Mutex
-	ignored map[string]bool // guarded by mu; unknown arguments that the client was told of, at most maxIgnored
+	ignored map[string]bool             // guarded by mu; unknown arguments that the client was told of, at most maxIgnored
+	pending map[string]*pendingQuestion // guarded by mu; by their handles
+	handles []string                    // guarded by mu; of pending, oldest first
 }
 
 // newServer is what one client sees, with options that are complete.
 func newServer(o *Options, c mcpwire.Client) *server {
-	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide}
+	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, pending: make(map[string]*pendingQuestion)}
 }
 
 // Run serves the client until its input ends, which is no error, or ctx does.

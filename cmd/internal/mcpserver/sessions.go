@@ -323,7 +323,7 @@ const listTime = 5 * time.Second
 // openLocked starts a session without waiting for it, in place of one of that
 // name that nobody has used.
 func (s *sessions) openLocked(name, lang, dir string) *view {
-	v, unused := newView(name, lang, dir), s.views[name]
+	v, unused := newView(name, lang, dir, &s.mu), s.views[name]
 	s.views[name] = v
 	ctx, cancel := context.WithCancel(s.ctx)
 	v.giveUp = cancel
@@ -360,7 +360,7 @@ func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, err
 	if err != nil {
 		return nil, calledBy(v.name, err)
 	}
-	v.leaveWord(s.newWord(spec.Notice))
+	v.setNote(s.newWord(spec.Notice))
 	return own(opened, s.author), nil
 }
 
@@ -425,7 +425,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 		if len(opened.Lacks) > 0 {
 			word = append(word, fmt.Sprintf("it was made without %s, which a new session has", list(opened.Lacks, "and", "")))
 		}
-		v.resume(known)
+		v.setCursor(known)
 		s.mu.Lock()
 		v.lang = info.Language
 		s.mu.Unlock()
@@ -434,7 +434,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 	if works != "" && works != s.dir && works != s.here {
 		word = append(word, "it works in "+works)
 	}
-	v.leaveWord(strings.Join(word, "; "))
+	v.setNote(strings.Join(word, "; "))
 	return opened, nil
 }
 

@@ -47,16 +47,16 @@ func (p StdinPolicy) taught() string {
 const maxDenied = 100
 
 // advice says what the model can do about a wait that it may not answer.
-func (a *asker) advice(w *session.Wait) string {
+func (a *sessionCall) advice(w *session.Wait) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
 	case a.stdin == StdinDeny && a.denied >= maxDenied:
 		return fmt.Sprintf(": it has read the end of file %d times; %s", a.denied, giveUp)
 	case a.stdin == StdinDeny:
 		return ": nobody may answer; repl_output gives it end of file, " + giveUp
-	case len(a.view.asking) > 0:
+	case len(a.view.personAsked) > 0:
 		return ": the user is being asked; repl_output waits, " + giveUp
-	case a.call.asks(w) != askNothing:
+	case a.call.questionKind(w) != noQuestion:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
 	case a.session.ByHand != "":
 		return fmt.Sprintf(": only the user may answer; tell them to run %q in a terminal and to type it there. repl_output waits for that, %s", a.session.ByHand, giveUp)

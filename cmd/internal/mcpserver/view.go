@@ -37,8 +37,8 @@ type view struct {
 	// and what was not told is told later.
 	reporting chan struct{}
 
-	// asking holds one token, taken by the call that has a person asked.
-	asking chan struct{}
+	// personAsked holds one token, taken by the call that has a person asked.
+	personAsked chan struct{}
 
 	// lane is where the calls about the session pass, in order, until each has begun.
 	lane mcpwire.Queue
@@ -48,17 +48,17 @@ type view struct {
 	answering sync.Mutex
 	answered  timeline.Seq // guarded by answering; the wait that a call answered last
 
-	mu     sync.Mutex
+	mu     *sync.Mutex  // that of the caller's sessions
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
 	owner  *owner       // guarded by mu; nil when no call has the turn
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
-	word   string       // guarded by mu; what became of a cancelled call, until the caller is told
+	noted  string       // guarded by mu; what the next reply opens with; "" when there is nothing to say
 
 	fullScreen bool // guarded by mu; at the cursor, the terminal is on its alternate screen
 
-	deafTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
-	deaf     int    // guarded by mu; how many had none on it
+	unheededTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
+	unheeded     int    // guarded by mu; how many had none on it
 
 	spoiled   uint64 // guarded by mu; the inputs of calls up to this number are refused
 	spoiledBy string // guarded by mu; why
@@ -67,15 +67,17 @@ type view struct {
 // firstEvent is the start of a session's first worker, which is no news.
 const firstEvent = 1
 
-func newView(name, lang, dir string) *view {
+// newView is a view that is guarded by the lock of its caller's sessions.
+func newView(name, lang, dir string, mu *sync.Mutex) *view {
 	return &view{
-		name:      name,
-		lang:      lang,
-		dir:       dir,
-		opened:    make(chan struct{}),
-		reporting: make(chan struct{}, 1),
-		asking:    make(chan struct{}, 1),
-		cursor:    firstEvent,
+		mu:          mu,
+		name:        name,
+		lang:        lang,
+		dir:         dir,
+		opened:      make(chan struct{}),
+		reporting:   make(chan struct{}, 1),
+		personAsked: make(chan struct{}, 1),
+		cursor:      firstEvent,
 	}
 }
 
@@ -131,9 +133,9 @@ func (v *view) close(logger *slog.Logger) {
 	}
 }
 
-// resume has the caller know everything up to a cursor already, but not the wait
+// setCursor has the caller know everything up to a cursor already, but not the wait
 // that may be open: it may be another conversation, whose first input is code.
-func (v *view) resume(known timeline.Seq) {
+func (v *view) setCursor(known timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cursor = max(firstEvent, known)
@@ -154,15 +156,16 @@ func (v *view) expectCode() {
 	v.shown = 0
 }
 
-// told moves the cursor to what the caller has read. A reply that a later one has
+// acknowledge moves the cursor to what the caller has read. A reply that a later one has
 // overtaken moves nothing.
-func (v *view) told(r session.Reply, fullScreen bool) {
-	if v.tell(r, fullScreen) && v.session.Mark != nil {
+func (v *view) acknowledge(r session.Reply, fullScreen bool) {
+	if v.advance(r, fullScreen) && v.session.Mark != nil {
 		v.session.Mark(r.Next)
 	}
 }
 
-func (v *view) tell(r session.Reply, fullScreen bool) bool {
+// advance is acknowledge for this process. It returns false when nothing moved.
+func (v *view) advance(r session.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r.Next < v.cursor {
@@ -177,15 +180,15 @@ func (v *view) tell(r session.Reply, fullScreen bool) bool {
 	return true
 }
 
-// fruitless counts the interrupts of a turn that had no effect.
-func (v *view) fruitless(turn uint64) int {
+// countUnheeded counts the interrupts of a turn that had no effect.
+func (v *view) countUnheeded(turn uint64) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.deafTurn != turn {
-		v.deafTurn, v.deaf = turn, 0
+	if v.unheededTurn != turn {
+		v.unheededTurn, v.unheeded = turn, 0
 	}
-	v.deaf++
-	return v.deaf
+	v.unheeded++
+	return v.unheeded
 }
 
 func (v *view) isFullScreen() bool {
@@ -194,25 +197,26 @@ func (v *view) isFullScreen() bool {
 	return v.fullScreen
 }
 
-// leaveWord has the next reply open with a sentence.
-func (v *view) leaveWord(word string) {
+// setNote has the next reply open with a sentence.
+func (v *view) setNote(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.word = word
+	v.noted = text
 }
 
-func (v *view) leftWord() string {
+// note is the sentence that the next reply opens with.
+func (v *view) note() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.word
+	return v.noted
 }
 
-// passedOn forgets a sentence that the caller has been told.
-func (v *view) passedOn(word string) {
+// clearNote forgets a sentence that the caller has been given.
+func (v *view) clearNote(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.word == word {
-		v.word = ""
+	if v.noted == text {
+		v.noted = ""
 	}
 }
 
@@ -231,8 +235,9 @@ func (v *view) endReport() { <-v.reporting }
 // errAnswered says that a wait has its answer from an earlier call of the caller's.
 var errAnswered = errors.New("an earlier call has answered the wait")
 
-// feed answers a wait: with it the next input is code again, and c owns the turn.
-func (v *view) feed(c *mcpwire.Call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
+// answerOnce answers a wait, unless an earlier call has: with it the next input is code
+// again, and c owns the turn.
+func (v *view) answerOnce(c *mcpwire.Call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
 	v.answering.Lock()
 	defer v.answering.Unlock()
 	if v.answered == wait {
@@ -244,5 +249,5 @@ func (v *view) feed(c *mcpwire.Call, wait timeline.Seq, answer func() (uint64, e
 	}
 	v.answered = wait
 	v.expectCode()
-	return turn, v.own(c), nil
+	return turn, v.takeOver(c), nil
 }

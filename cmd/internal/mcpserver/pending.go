@@ -1,0 +1,111 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A pendingQuestion is a call whose client has been handed a question, until it calls
+// again with the answer.
+type pendingQuestion struct {
+	view     *view
+	wait     timeline.Seq
+	turn     uint64
+	question *personQuestion
+	notes    []string
+	ran      bool
+}
+
+// maxPending bounds the questions that clients have not come back with; the oldest
+// go first.
+const maxPending = 64
+
+// addPending keeps a question under a handle that cannot be guessed.
+func (s *server) addPending(p *pendingQuestion) (handle string) {
+	handle = rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.handles) == maxPending {
+		oldest := s.handles[0]
+		s.pending[oldest].question.remove()
+		delete(s.pending, oldest)
+		s.handles = s.handles[1:]
+	}
+	s.pending[handle] = p
+	s.handles = append(s.handles, handle)
+	return handle
+}
+
+// takePending hands a question out, once.
+func (s *server) takePending(handle string) (*pendingQuestion, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.pending[handle]
+	delete(s.pending, handle)
+	s.handles = slices.DeleteFunc(s.handles, func(h string) bool { return h == handle })
+	return p, ok
+}
+
+// returnQuestion returns the question for w to the client. What is new is told when it
+// calls again.
+func (a *sessionCall) returnQuestion(w *session.Wait) (bool, *mcp.CallToolResult) {
+	q, err := a.elicitation(w)
+	if err != nil {
+		return false, failure(err)
+	}
+	a.fate = "waits for the user"
+	handle := a.addPending(&pendingQuestion{view: a.view, wait: w.ID, turn: w.Turn, question: q, notes: a.notes, ran: a.ran})
+	return false, &mcp.CallToolResult{
+		InputRequests: mcp.InputRequestMap{answerKey: q.params},
+		RequestState:  handle,
+	}
+}
+
+// resumeCall goes on with a call that the client makes again with a person's answer.
+// Its arguments have been used already.
+func (s *server) resumeCall(ctx context.Context, r *request, deadline time.Time) *mcp.CallToolResult {
+	r.letNextPass() // its session is known
+	p, ok := s.takePending(r.sdk.Params.RequestState)
+	if !ok {
+		return failure(errors.New("this question is not open any more: call repl_output to see what became of it"))
+	}
+	defer p.question.remove()
+	opened, ok := p.view.isOpen()
+	if !ok {
+		return failure(fmt.Errorf("session %q is not open any more", p.view.name))
+	}
+	a := &sessionCall{server: s, call: r, view: p.view, session: opened, deadline: deadline, notes: p.notes, ran: p.ran}
+	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
+		a.decision = &personsDecision{p, answer}
+	}
+	if now := opened.info(ctx); !now.State.Active() || now.Turn != p.turn {
+		return a.replyNow(ctx, a.now)
+	}
+	a.owner = a.view.takeOver(r.Call)
+	defer a.releaseTurn()
+	return a.waitForTurn(ctx, p.turn)
+}
+
+// A personsDecision is what a person has decided about a wait, until that is used.
+type personsDecision struct {
+	*pendingQuestion
+	answer *mcp.ElicitResult
+}
+
+// noteUnusedAnswer notes an answer whose wait was over when it came.
+func (a *sessionCall) noteUnusedAnswer() {
+	if a.decision != nil && a.decision.answer.Content != nil {
+		a.note(tooLate)
+	}
+	a.decision = nil
+}
+
+const tooLate = "the user's answer came too late, and was not used"
