@@ -52,11 +52,11 @@ type machine struct {
 	life       // of the worker; zero when there is none
 
 	lastTurn uint64
-	turn     *turn      // active; also the start-up, as turn 0
-	previous *turn      // the last one that was active
-	early    *turn      // submitted before the session was ready: held, or an answer to the start-up
-	recent   []numbered // the last turns, for Wait
-	lastLine []byte     // of the active turn's output, unterminated; bounded
+	turn     *turn   // active; also the start-up, as turn 0
+	previous *turn   // the last one that was active
+	early    *turn   // submitted before the session was ready: held, or an answer to the start-up
+	recent   []*turn // the last ones, for Wait
+	lastLine []byte  // of the active turn's output, unterminated; bounded
 
 	asked []ask // waits that are not answered, in order
 	shown *ask  // the wait that clients see
@@ -75,12 +75,11 @@ type machine struct {
 type life struct {
 	ready             *ipc.WorkerReady // nil before it came
 	userHandlesSigint bool
-	stopped           string          // why we end it; "" when we do not
 	cause             error           // what it did wrong; nil when nothing
 	end               *ipc.SessionEnd // its last frame
 }
 
-// An effect is something to do, by whoever holds the session's lock and the worker.
+// An effect is something that the worker does next, under the session's lock.
 type effect struct {
 	do      action
 	message ipc.Message   // of send, interrupt and reply
@@ -96,7 +95,7 @@ const (
 	doRepeat                  // the same again, to the worker alone
 	doAwait                   // call cleared once no signal is on its way to the worker
 	doKill
-	doFeed      // give the input to whoever reads the terminal
+	doFeed      // give the input to the terminal's reader
 	doLook      // for terminal readers, from now on
 	doLookLater // for them, once an interrupt has had its effect
 	doReply     // to a query
@@ -110,9 +109,10 @@ func (m *machine) move(to phase) {
 		panic(fmt.Sprintf("supervisor: impossible move from %s to %s", m.phase, to))
 	}
 	if m.phase.state() != to.state() {
-		m.since = time.Now()
+		m.since, m.news = time.Now(), true
 	}
-	m.phase, m.news = to, true
+	m.news = m.news || m.phase == phaseLeaving // nobody waits to see how the worker ends any more
+	m.phase = to
 }
 
 // isClosed reports whether the session ends for good, or has.
@@ -142,7 +142,7 @@ func (m *machine) event(body timeline.Body) timeline.Event {
 }
 
 // output is the event of what the runtime put out; text is its bytes, if it is text.
-// The timeline holds back who appends it, so that is done without the lock.
+// Appending it may have to wait for the disk, so the caller does that without the lock.
 func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
 	m.tellLines()
 	if m.turn != nil {
@@ -170,26 +170,26 @@ func (m *machine) refusal() error {
 }
 
 func (m *machine) busy() error {
-	if m.turn == nil {
-		return session.Busy(m.phase.state(), 0, time.Since(m.since))
+	turn, begun := uint64(0), m.since
+	if m.turn != nil {
+		turn, begun = m.turn.id, m.turn.started
 	}
-	begun := m.since
-	if !m.turn.started.IsZero() {
-		begun = m.turn.started
-	}
-	return session.Busy(m.phase.state(), m.turn.id, time.Since(begun))
+	return session.Busy(m.phase.state(), turn, time.Since(begun))
 }
 
 // submit takes an input, and returns its number and whether a worker has to be
-// launched for it. known is who reads the terminal already.
+// launched for it. known are the terminal readers of before.
 func (m *machine) submit(t *turn, known map[string]bool) (number uint64, launch bool, err error) {
 	if err := m.refusal(); err != nil {
 		return 0, false, err
 	}
 	m.lastTurn++
-	t.id = m.lastTurn
+	t.id, t.number = m.lastTurn, m.lastTurn
 	t.before = m.log.Last()
-	m.remember(t)
+	if len(m.recent) == maxKnownTurns {
+		m.recent = append(m.recent[:0], m.recent[1:]...)
+	}
+	m.recent = append(m.recent, t)
 	switch m.phase {
 	case phaseIdle:
 		m.known = known
@@ -215,7 +215,7 @@ func (m *machine) held() *turn {
 func (m *machine) withdraw(t *turn) bool {
 	if m.held() == t {
 		m.dropHeld(timeline.OutcomeEnded)
-		m.lastTurn-- // nobody was given its number
+		m.lastTurn-- // no caller has its number
 	}
 	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
 }
@@ -324,54 +324,53 @@ func (m *machine) finish(t *turn, outcome timeline.Outcome) {
 	m.news = true
 }
 
-// frame takes in what the worker says. What it put out is the caller's to append.
-func (m *machine) frame(f ipc.Message) (output timeline.Event, any bool) {
-	output, any, err := m.judge(f)
-	if err != nil {
-		m.fail(err)
+// frame takes in what the worker says. What it put out is returned, for the caller to
+// append; its body is nil when that is nothing.
+func (m *machine) frame(f ipc.Message) (output timeline.Event) {
+	if m.cause != nil {
+		return output // it is being ended; nothing that it says counts any more
 	}
-	return output, any
-}
-
-// judge acts on one frame. An error is a violation of the protocol.
-func (m *machine) judge(f ipc.Message) (output timeline.Event, any bool, err error) {
+	var wrong error // a violation of the protocol
 	ready, first := f.(ipc.WorkerReady)
 	switch {
-	case m.cause != nil:
-		return output, false, nil // it is being ended; nothing that it says counts any more
 	case m.end != nil:
-		return output, false, fmt.Errorf("%s after session_end", f.Type())
+		wrong = fmt.Errorf("%s after session_end", f.Type())
 	case first:
-		return output, false, m.workerReady(ready)
+		wrong = m.workerReady(ready)
 	case m.ready == nil:
-		return output, false, fmt.Errorf("its first message is %s, not worker_ready", f.Type())
+		wrong = fmt.Errorf("its first message is %s, not worker_ready", f.Type())
+	default:
+		output, wrong = m.act(f)
 	}
+	if wrong != nil {
+		m.fail(wrong)
+	}
+	return output
+}
+
+// act acts on a frame of a worker that is ready.
+func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 	switch f := f.(type) {
 	case ipc.Output:
 		stream := timeline.Stdout
 		if f.Stream == ipc.Stderr {
 			stream = timeline.Stderr
 		}
-		return m.output(timeline.Text{Stream: stream, Data: f.Data}, f.Data), true, nil
+		return m.output(timeline.Text{Stream: stream, Data: f.Data}, f.Data), nil
 	case ipc.Image:
-		return m.output(timeline.Image{MIME: f.MIME, Data: f.Data, Source: f.Source, Update: f.Update, Title: f.Title}, nil), true, nil
+		return m.output(timeline.Image{MIME: f.MIME, Data: f.Data, Source: f.Source, Update: f.Update, Title: f.Title}, nil), nil
 	case ipc.SessionEnd:
 		m.sessionEnd(f)
-		return output, false, nil
+		return output, nil
 	}
-	if m.phase.state() == session.StateStopping {
-		return output, false, nil // the ladder decides now
+	if m.isStopped() {
+		return output, nil // the ladder decides now
 	}
-	return output, false, m.act(f)
-}
-
-// act acts on a frame that is neither output nor of the worker's beginning or end.
-func (m *machine) act(f ipc.Message) error {
 	switch f := f.(type) {
 	case ipc.Idle:
-		return m.idle(f)
+		return output, m.idle(f)
 	case ipc.StdinWait:
-		return m.stdinWait(f)
+		return output, m.stdinWait(f)
 	case ipc.InputLine:
 		m.lastLine = m.lastLine[:0]
 		author := m.queue.author
@@ -399,9 +398,9 @@ func (m *machine) act(f ipc.Message) error {
 	case ipc.QueryResult:
 		m.effect(effect{do: doReply, message: f})
 	default:
-		return fmt.Errorf("%s is not for the supervisor", f.Type())
+		return output, fmt.Errorf("%s is not for the supervisor", f.Type())
 	}
-	return nil
+	return output, nil
 }
 
 func (m *machine) workerReady(f ipc.WorkerReady) error {
@@ -489,11 +488,10 @@ func (m *machine) fail(cause error) {
 	m.effect(effect{do: doKill})
 }
 
-// stop takes in that we end the worker, if there is one, to close the session or for
-// another reason. It reports whether code runs that has to be interrupted for that.
-func (m *machine) stop(why string, to phase) (busy bool) {
-	switch m.phase {
-	case phaseLaunching, phaseEnded:
+// stop takes in that we end the worker, if there is one: to is phaseClosing to close the
+// session, or phaseStopping. It reports whether code runs that has to be interrupted.
+func (m *machine) stop(to phase) (busy bool) {
+	if m.phase == phaseLaunching || m.phase == phaseEnded {
 		if to == phaseClosing {
 			m.dropHeld(timeline.OutcomeEnded)
 			m.move(phaseClosed)
@@ -501,18 +499,23 @@ func (m *machine) stop(why string, to phase) (busy bool) {
 		return false
 	}
 	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal)
-	m.stopped = why
 	m.stopRetries()
 	m.move(to)
 	return busy
 }
 
+// isStopped reports whether we end the worker.
+func (m *machine) isStopped() bool { return m.phase == phaseStopping || m.phase == phaseClosing }
+
 // exited takes in that the worker is gone, and completes the report of it.
 func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnded {
-	report.Unready = m.turn != nil && m.turn.id == 0 && m.stopped == ""
+	report.Unready = m.turn != nil && m.turn.id == 0 && !m.isStopped()
+	next := phaseEnded
 	switch {
-	case m.stopped != "":
-		report.Reason, report.Clean = m.stopped, true
+	case m.phase == phaseClosing:
+		report.Reason, report.Clean, next = "closed", true, phaseClosed
+	case m.phase == phaseStopping:
+		report.Reason, report.Clean = "reset", true
 	case m.cause != nil:
 		report.Reason = "worker failed: " + m.cause.Error()
 	case m.end != nil:
@@ -526,11 +529,7 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	m.record(report)
 	m.dropHeld(timeline.OutcomeEnded)
 	m.life, m.known, m.prompt, m.due = life{}, nil, "", time.Time{}
-	if m.phase == phaseClosing {
-		m.move(phaseClosed)
-	} else {
-		m.move(phaseEnded)
-	}
+	m.move(next)
 	return report
 }
 
@@ -538,25 +537,22 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 // turn whose end is to be waited for, with the newest event before any effect; nil
 // when the result is known.
 func (m *machine) interrupt(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
-	if m.isClosed() {
-		return nil, 0, session.InterruptNotRunning, session.ErrClosed
-	}
-	if held := m.held(); held != nil && (number == 0 || number == held.id) {
+	if held := m.held(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
 		m.notice("turn %d was interrupted before it ran%s", held.id, by(author))
 		m.dropHeld(timeline.OutcomeInterrupted)
-		// Who names no turn means the start-up, too: it may be what never ends.
-		if number != 0 || m.turn == nil || m.ready == nil {
+		// A caller that names no turn means the start-up, too: that may never end.
+		if number != 0 || m.ready == nil {
 			return nil, 0, session.InterruptIdle, nil
 		}
 	}
 	t = m.turn
+	over := t == nil || m.phase == phaseLaunching || m.phase.state() == session.StateStopping
 	switch {
-	case t == nil || m.phase == phaseLaunching || m.phase.state() == session.StateStopping:
-		if number != 0 && number <= m.lastTurn {
-			return nil, 0, session.InterruptStale, nil
-		}
+	case m.isClosed():
+		return nil, 0, session.InterruptNotRunning, session.ErrClosed
+	case over && (number == 0 || number > m.lastTurn):
 		return nil, 0, session.InterruptNotRunning, nil
-	case number != 0 && number != t.id:
+	case over || number != 0 && number != t.id:
 		return nil, 0, session.InterruptStale, nil
 	case m.ready == nil:
 		// A signal now would end the interpreter in the middle of its start.

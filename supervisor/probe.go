@@ -127,5 +127,5 @@ func (w *worker) lookLaterLocked(d time.Duration) {
 // looksLocked reports whether a terminal reader would be news, and can be told from
 // one that takes what it was given.
 func (w *worker) looksLocked() bool {
-	return w.s.worker == w && w.s.m.looks() && len(w.meals) == 0
+	return w.s.worker == w && w.s.m.looks() && len(w.input) == 0
 }

@@ -80,10 +80,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		i.Lost = s.lost.OutputPath
 	}
 	if s.m.turn != nil {
-		i.Turn = s.m.turn.id
-		if !s.m.turn.started.IsZero() {
-			i.Running = time.Since(s.m.turn.started)
-		}
+		i.Turn, i.Running = s.m.turn.id, time.Since(s.m.turn.started)
 	}
 	if s.m.phase == phaseWaiting {
 		w := s.m.shown.Wait
@@ -172,6 +169,47 @@ func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq
 	return s.m.answer(author, wait, in)
 }
 
+// Interrupt is session.Session's. An input that is still held, because the session
+// starts, is dropped and never runs; turn 0 then interrupts the start-up, too.
+func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
+	return s.loggedInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
+}
+
+func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (session.InterruptResult, error) {
+	s.mu.Lock()
+	t, seen, known, err := s.m.interrupt(author, turn)
+	s.unlock()
+	if t == nil {
+		return known, err
+	}
+	return s.interrupted(ctx, t, seen)
+}
+
+// interrupted waits for what an interrupt leads to.
+func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (session.InterruptResult, error) {
+	timeout := time.NewTimer(interruptWait)
+	defer timeout.Stop()
+	for {
+		s.mu.Lock()
+		over, asks := t.outcome != "", s.m.phase == phaseWaiting && s.m.shown.ID > seen
+		changed := s.changedLocked()
+		s.mu.Unlock()
+		switch {
+		case over:
+			return session.InterruptIdle, nil
+		case asks:
+			return session.InterruptWaiting, nil
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return session.InterruptPending, nil
+		case <-ctx.Done():
+			return session.InterruptPending, ctx.Err()
+		}
+	}
+}
+
 // asideLocked does what no caller's context ends, and returns where its error comes.
 func (s *Session) asideLocked(do func() error) <-chan error {
 	result := make(chan error, 1)
@@ -202,11 +240,17 @@ func (s *Session) changedLocked() <-chan struct{} {
 }
 
 // unlock ends what an event has begun: it performs the effects, sets the timer for
-// what is due, wakes who waits for a change, and unlocks.
+// what is due, wakes those who wait for a change, and unlocks.
 func (s *Session) unlock() {
 	s.performLocked()
 	if s.m.due != s.alarmAt {
-		s.setAlarmLocked()
+		s.alarmAt = s.m.due
+		if s.alarm != nil {
+			s.alarm.Stop()
+		}
+		if !s.m.due.IsZero() {
+			s.alarm = time.AfterFunc(time.Until(s.m.due), s.ring)
+		}
 	}
 	if s.m.news && s.changed != nil {
 		close(s.changed)
@@ -223,18 +267,6 @@ func (s *Session) performLocked() {
 	}
 	clear(s.m.effects)
 	s.m.effects = s.m.effects[:0]
-}
-
-func (s *Session) setAlarmLocked() {
-	s.alarmAt = s.m.due
-	switch {
-	case s.m.due.IsZero():
-		s.alarm.Stop()
-	case s.alarm == nil:
-		s.alarm = time.AfterFunc(time.Until(s.m.due), s.ring)
-	default:
-		s.alarm.Reset(time.Until(s.m.due))
-	}
 }
 
 // ring is called by the alarm. One that was too late to be stopped finds nothing due.
@@ -278,7 +310,7 @@ func (s *Session) Reset(ctx context.Context) error {
 		return session.ErrClosed
 	}
 	reset := s.asideLocked(func() error {
-		s.stopWorker("reset", phaseStopping)
+		s.stopWorker(phaseStopping)
 		s.release()
 		return s.start(context.Background())
 	})
@@ -306,7 +338,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if over {
 		return nil
 	}
-	s.stopWorker("closed", phaseClosing)
+	s.stopWorker(phaseClosing)
 	s.wg.Wait()
 	s.forget()
 	err := s.log.Close()
@@ -369,9 +401,9 @@ func (s *Session) start(ctx context.Context) error {
 }
 
 // stopWorker climbs the stop ladder; the caller holds lifecycle.
-func (s *Session) stopWorker(why string, to phase) {
+func (s *Session) stopWorker(to phase) {
 	s.mu.Lock()
-	w, busy := s.worker, s.m.stop(why, to)
+	w, busy := s.worker, s.m.stop(to)
 	s.unlock()
 	if w == nil {
 		return

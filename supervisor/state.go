@@ -1,6 +1,10 @@
 package supervisor
 
-import "github.com/turnstone-repl/turnstone/session"
+import (
+	"slices"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
 
 // A phase is where a session stands: its state, with what no caller has to know.
 type phase uint8
@@ -13,8 +17,8 @@ const (
 	phaseRunning
 	phaseWaiting  // the active turn, or the start-up, asks for input
 	phaseLeaving  // the worker said that it ends
-	phaseStopping // the worker is being ended
-	phaseClosing  // the same, and the session with it
+	phaseStopping // we end the worker
+	phaseClosing  // we end it, and the session with it
 	phaseEnded    // there is no worker
 	phaseClosed   // there will be none
 
@@ -45,11 +49,4 @@ func (p phase) String() string { return phases[p].name }
 
 func (p phase) state() session.State { return phases[p].state }
 
-func legal(from, to phase) bool {
-	for _, p := range phases[from].next {
-		if p == to {
-			return true
-		}
-	}
-	return false
-}
+func legal(from, to phase) bool { return slices.Contains(phases[from].next, to) }

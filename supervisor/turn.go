@@ -14,7 +14,8 @@ import (
 // A turn is one input and everything up to the worker's idle. Its number is what
 // callers know it by.
 type turn struct {
-	id       uint64
+	id       uint64 // 0 for a start-up, and for an input that answers one
+	number   uint64 // that its caller was given
 	input    []byte // until it was sent
 	lastLine string // of the input, for a death report
 	author   string
@@ -34,26 +35,11 @@ type turn struct {
 // maxKnownTurns is how many turns Wait knows by their number: the last ones.
 const maxKnownTurns = 256
 
-// remember has Wait know t by its number.
-func (m *machine) remember(t *turn) {
-	if len(m.recent) == maxKnownTurns {
-		m.recent = append(m.recent[:0], m.recent[1:]...)
-	}
-	m.recent = append(m.recent, numbered{t.id, t})
-}
-
-// numbered is a turn by the number that its caller was given, which differs from
-// the turn's own when it became an answer to the start-up.
-type numbered struct {
-	number uint64
-	turn   *turn
-}
-
 // numbered is the turn that a caller knows by this number.
 func (m *machine) numbered(number uint64) (*turn, error) {
-	for _, n := range slices.Backward(m.recent) {
-		if n.number == number {
-			return n.turn, nil
+	for _, t := range slices.Backward(m.recent) {
+		if t.number == number {
+			return t, nil
 		}
 	}
 	return nil, &session.Error{Kind: session.KindStale, Message: fmt.Sprintf("turn %d is not among the last %d", number, maxKnownTurns)}

@@ -85,7 +85,7 @@ func (m *machine) ask(a ask, prompt string) {
 // which asked first.
 func (m *machine) joinHeld(prompt string) {
 	t := m.early
-	t.id = 0 // its caller still knows it by the number that it was given
+	t.id = 0
 	m.notice("the input answered a prompt of the start-up: %q", prompt)
 	m.queue.add(t.author, session.Input{Data: withNewline(t.input)})
 	t.input = nil
@@ -106,8 +106,8 @@ func (m *machine) tellLines() {
 	m.notice("%s of the input answered %q", lines, first.Prompt)
 }
 
-// serve gives queued input to whoever asks, the runtime first, and shows the first
-// wait that is left.
+// serve gives queued input to what asks, the runtime first, and shows the first wait
+// that is left.
 func (m *machine) serve() {
 	for m.shown == nil && len(m.asked) > 0 {
 		i := max(0, slices.IndexFunc(m.asked, func(a ask) bool { return !a.Terminal }))

@@ -54,7 +54,7 @@ type worker struct {
 	slow   atomic.Bool  // terminal readers are looked for seldom
 
 	// The rest is guarded by s.mu.
-	meals    []session.Input // for the terminal, the first is being fed
+	input    []session.Input // for the terminal, the first is being fed
 	watching *time.Timer     // looks for terminal readers; nil where they cannot be seen
 	armed    bool            // watching is set
 	pause    time.Duration   // until it looks again
@@ -172,7 +172,7 @@ func (w *worker) frames() {
 func (w *worker) lost(err error) {
 	var bad *ipc.ProtocolError
 	w.s.mu.Lock()
-	stopping := w.s.m.stopped != ""
+	stopping := w.s.m.isStopped()
 	w.s.mu.Unlock()
 	switch {
 	case stopping: // the ladder closes the channel itself
@@ -227,9 +227,9 @@ func (w *worker) frame(f ipc.Message) {
 		_ = w.proc.terminal.Restore()
 	}
 	s.mu.Lock()
-	e, output := s.m.frame(f)
+	e := s.m.frame(f)
 	s.unlock()
-	if output {
+	if e.Body != nil {
 		s.log.Append(e)
 	}
 }
@@ -240,17 +240,13 @@ func (w *worker) perform(e effect) {
 	switch e.do {
 	case doSend:
 		if err := w.conn.Send(e.message); err != nil {
-			what := "input"
-			if _, ok := e.message.(ipc.TurnInput); ok {
-				what = "answer"
-			}
-			s.m.fail(fmt.Errorf("cannot send the %s: %w", what, err))
+			s.m.fail(fmt.Errorf("cannot send the input: %w", err))
 		}
 	case doInterrupt:
-		w.interrupt(e.message, true)
-	case doRepeat:
-		if w.proc.SignalsSent() == nil { // so that at most one is on its way to a worker that has read a frame
-			w.interrupt(e.message, false)
+		w.interrupt(e.message, host.Group)
+	case doRepeat: // so that at most one is on its way to a worker that has read a frame
+		if w.proc.SignalsSent() == nil {
+			w.interrupt(e.message, host.Worker)
 		}
 	case doAwait:
 		if signals := w.proc.SignalsSent(); signals != nil {
@@ -279,19 +275,17 @@ func (w *worker) perform(e effect) {
 	}
 }
 
-// interrupt sends the frame first, which names the turn, and then the signal,
-// which wakes the runtime. The first goes to the whole foreground; retries go
-// to the worker alone, since others would take them for new ones.
-func (w *worker) interrupt(m ipc.Message, first bool) {
+// interrupt sends the frame first, which names the turn, and then the signal, which
+// wakes the runtime. The first goes to the whole foreground; retries go to the worker
+// alone, since others would take them for new ones.
+func (w *worker) interrupt(m ipc.Message, to host.Target) {
 	if err := w.conn.Send(m); err != nil {
 		return // the worker is on its way out; its death is reported
 	}
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
 	}
-	to := host.Worker
-	if first {
-		to = host.Group
+	if to == host.Group {
 		_ = w.proc.Signal(host.Interrupt, host.Foreground)
 	}
 	_ = w.proc.Signal(host.Interrupt, to)
@@ -382,10 +376,10 @@ func (s *Session) ended(w *worker) timeline.GenerationEnded {
 	return s.m.exited(timeline.GenerationEnded{Reason: exit.String(), Code: exit.Code, Signal: exit.Signal, PeakRSS: exit.PeakRSS})
 }
 
-// feedLocked gives input to whoever reads the terminal, in the order of calls.
+// feedLocked gives input to the terminal's readers, in the order of calls.
 func (w *worker) feedLocked(in session.Input) {
-	w.meals = append(w.meals, in)
-	if len(w.meals) == 1 {
+	w.input = append(w.input, in)
+	if len(w.input) == 1 {
 		w.s.wg.Go(w.feed)
 	}
 }
@@ -393,16 +387,16 @@ func (w *worker) feedLocked(in session.Input) {
 func (w *worker) feed() {
 	s := w.s
 	s.mu.Lock()
-	for len(w.meals) > 0 {
-		meal := w.meals[0]
+	for len(w.input) > 0 {
+		in := w.input[0]
 		s.mu.Unlock()
-		err := w.proc.terminal.Feed(meal.Data, meal.EOF)
+		err := w.proc.terminal.Feed(in.Data, in.EOF)
 		w.active.Store(time.Now().UnixNano())
 		s.mu.Lock()
 		if err != nil {
 			s.m.notice("input for the terminal was lost: %v", err)
 		}
-		w.meals = w.meals[1:]
+		w.input = w.input[1:]
 	}
 	w.watchTerminal()
 	s.mu.Unlock()
@@ -410,7 +404,7 @@ func (w *worker) feed() {
 	// is looked for at once, a few times.
 	for range eagerLooks {
 		s.mu.Lock()
-		more := w.watching != nil && !s.m.queue.empty() && len(w.meals) == 0
+		more := w.watching != nil && !s.m.queue.empty() && len(w.input) == 0
 		s.mu.Unlock()
 		if !more {
 			return
