@@ -20,7 +20,7 @@ func attach(f *flag.FlagSet) action {
 	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
 	hold := r.flags.Bool("hold", false, "nobody else may write while you are there")
 	// One person may be there twice, and each must see what the other one types.
-	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` what others see; your user name and a number without it")
+	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
 	r.log.define(f)
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")

@@ -82,7 +82,7 @@ func attachments(a client.Attached) string {
 // detachClient ends the connection of another client.
 func detachClient(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	keyboard := r.flags.String("keyboard", "", "`SESSION` whoever has the keyboard of that session, in place of CLIENT")
+	keyboard := r.flags.String("keyboard", "", "`SESSION` the client with the keyboard of that session, instead of CLIENT")
 	return func(_ streams, args []string) (int, error) {
 		given, err := parseAnywhere(r.flags, args)
 		if err != nil {
@@ -121,7 +121,7 @@ func detachClient(f *flag.FlagSet) action {
 // waitFor waits until a session is idle.
 func waitFor(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after so long; 0 waits as long as it takes")
+	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 const statusUnreachable = 3
 
 // socketWords describe --socket for all commands.
-const socketWords = "`PATH` where the daemon listens; REPL_SOCKET without it, else turnstone/daemon.sock in XDG_RUNTIME_DIR"
+const socketWords = "`PATH` where the daemon listens; default REPL_SOCKET, or turnstone/daemon.sock in XDG_RUNTIME_DIR"
 
 // A daemonCommand has the parts that all commands for a daemon share.
 type daemonCommand struct {
@@ -33,7 +33,7 @@ type daemonCommand struct {
 func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 	r := &daemonCommand{flags: f}
 	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
-	r.flags.BoolVar(&r.json, "json", false, "print what there is to print as JSON, for programs")
+	r.flags.BoolVar(&r.json, "json", false, "print JSON, for programs")
 	return r
 }
 

@@ -18,8 +18,8 @@ import (
 // showEvents prints a session's events as JSON lines, or its text.
 func showEvents(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	after := r.flags.Uint64("after", 0, "`N` only what came behind the event of this number")
-	live := r.flags.Bool("follow", false, "go on with what comes, until Ctrl-C")
+	after := r.flags.Uint64("after", 0, "`N` only events after the one with this number")
+	live := r.flags.Bool("follow", false, "go on with new events, until Ctrl-C")
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")
 		if err != nil {

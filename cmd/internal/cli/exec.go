@@ -24,7 +24,7 @@ func execIn(f *flag.FlagSet) action {
 	var lang string
 	r.flags.Var(langFlag{&lang}, "lang", langWords())
 	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes")
-	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes when it was unused for so long; 0 is as of repl serve")
+	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
 	var with wanted
 	r.flags.Var(&with, "with", withWords)
 	r.log.define(f)
@@ -123,8 +123,8 @@ func replyStatus(reply session.Reply) int {
 func inputTo(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var lines code
-	r.flags.Var(&lines, "e", "`TEXT` the answer, in place of a line of standard input; several are lines")
-	eof := r.flags.Bool("eof", false, "the end of the input; behind the text, if there is one")
+	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line of standard input; several -e are several lines")
+	eof := r.flags.Bool("eof", false, "end of file, after the text if there is one")
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")

@@ -80,11 +80,11 @@ func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
 	}
 	for topic, figures := range map[string][]string{
 		"mcp": {
-			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdle), hours(mcpwire.DefaultIdle) + " without it",
-			fmt.Sprintf("0 is never; %d without it", mcpserver.DefaultImageSide),
+			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdle), "default " + hours(mcpwire.DefaultIdle),
+			fmt.Sprintf("0 is never; default %d", mcpserver.DefaultImageSide),
 		},
-		"serve":    {fmt.Sprintf("at most %d; %d without it", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
-		"service":  {hours(serviceIdleExit) + " without it"},
+		"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
+		"service":  {"default " + hours(serviceIdleExit)},
 		"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
 		"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
 		"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},

@@ -58,15 +58,15 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 	c.define(f)
 	i := &installation{}
 	f.BoolVar(&i.all, "all", false, "every client that is found on this machine")
-	f.BoolVar(&i.uninstall, "uninstall", false, "take it out again")
+	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry again")
 	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show what would change")
 	f.BoolVar(&i.server.Approve, "approve", false, "the tools run unasked, where the client has a setting for that")
-	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` what the server is called there")
+	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
 	var with wanted
 	f.Var(&with, "with", withWords)
 	var env wanted
-	f.Var(&env, "env", "`NAME` the client hands this variable of its own on; may be repeated")
-	scope := f.String("scope", "user", "`user|project` whose configuration is changed")
+	f.Var(&env, "env", "`NAME` the client passes this variable of its environment on; may be repeated")
+	scope := f.String("scope", "user", "`user|project` the configuration to change")
 	return func(args []string) (*installation, error) {
 		names, err := parseAnywhere(f, args)
 		if err != nil {

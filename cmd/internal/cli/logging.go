@@ -19,12 +19,12 @@ const (
 type logChoice struct{ file, level string }
 
 // define adds the flags that make the choice.
-func (c *logChoice) define(f *flag.FlagSet) { c.defineAs(f, logVariable+" without it") }
+func (c *logChoice) define(f *flag.FlagSet) { c.defineAs(f, "default "+logVariable) }
 
 // defineAs is define; without says where the log is otherwise.
 func (c *logChoice) defineAs(f *flag.FlagSet, without string) {
-	f.StringVar(&c.file, "log", os.Getenv(logVariable), fmt.Sprintf("`FILE` note there what happens, never code, output or secrets; %d MiB, and as much of before; %s", maxLogBytes>>20, without))
-	f.StringVar(&c.level, "log-level", os.Getenv(logLevelVariable), fmt.Sprintf("`debug|info|warn|error` how much is noted, in FILE or else on standard error; %s without it, else info in FILE", logLevelVariable))
+	f.StringVar(&c.file, "log", os.Getenv(logVariable), fmt.Sprintf("`FILE` log to this file, never code, output or secrets; %d MiB, plus the file before; %s", maxLogBytes>>20, without))
+	f.StringVar(&c.level, "log-level", os.Getenv(logLevelVariable), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelVariable))
 }
 
 // levelOf is a level by its name; "" is usual.

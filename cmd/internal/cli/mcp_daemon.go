@@ -102,7 +102,7 @@ func (d *daemonChoice) define(f *flag.FlagSet) {
 		return nil
 	})
 	f.StringVar(&d.socket, "socket", "", socketWords)
-	f.StringVar(&d.name, "name", "", "`NAME` what the names of the sessions in the daemon begin with; the client's and the directory's without it")
+	f.StringVar(&d.name, "name", "", "`NAME` the beginning of the names of sessions in the daemon; default the client and the directory")
 }
 
 // check refuses flags that contradict each other.

@@ -34,10 +34,10 @@ func (n *names) Set(name string) error {
 }
 
 func (w *webChoice) define(f *flag.FlagSet) {
-	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token that the file keeps")
-	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file that keeps the token; it is made once")
-	f.Var(&w.hosts, "allow-host", "`NAME` another name by which clients call this host; with one, an address of the network is taken too")
-	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdle, "`DURATION` sessions end that nobody has used for so long; at least "+hours(mcpserver.MinIdle))
+	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
+	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
+	f.Var(&w.hosts, "allow-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
+	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdle, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdle))
 }
 
 // check checks the choice, as far as that needs no network.

@@ -20,7 +20,7 @@ const recoverCommand = "repl recover"
 // recoverLost lists the sessions of programs that were killed, or writes the transcript of
 // one.
 func recoverLost(f *flag.FlagSet) action {
-	to := f.String("to", "script", "`script|notebook|text` what to write")
+	to := f.String("to", "script", "`script|notebook|text` the form")
 	path := f.String("output", "", outputWords)
 	f.StringVar(path, "o", "", "`FILE` the same as --output")
 	dir := f.String("session-dir", "", "`DIR` the --session-dir of the daemon or server that was killed")

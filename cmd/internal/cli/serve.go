@@ -36,11 +36,11 @@ func serve(f *flag.FlagSet) action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
 	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirWords)
-	o.log.defineAs(f, logVariable+" without it, else standard error and "+daemonLogName+" in the user's state directory")
-	f.DurationVar(&o.idleExit, "idle-exit", 0, "`DURATION` end when nobody has used the daemon for so long; 0 is never")
-	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions that nobody has used for so long; 0 is never")
+	o.log.defineAs(f, "default "+logVariable+", or standard error and "+daemonLogName+" in the user's state directory")
+	f.DurationVar(&o.idleExit, "idle-exit", 0, "`DURATION` end after this time without use; 0 is never")
+	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions after this time without use; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
-	f.BoolVar(&o.quiet, "quiet", false, "say warnings only")
+	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {

@@ -22,8 +22,8 @@ const serviceIdleExit = 24 * time.Hour
 
 // serviceCommand lets a service manager start repl serve.
 func serviceCommand(f *flag.FlagSet) action {
-	socket := f.String("socket", "", "`PATH` where the daemon listens; the usual place without it")
-	idleExit := f.Duration("idle-exit", serviceIdleExit, "`DURATION` the daemon ends when nobody has used it for so long; 0 is never")
+	socket := f.String("socket", "", "`PATH` where the daemon listens; default the usual place")
+	idleExit := f.Duration("idle-exit", serviceIdleExit, "`DURATION` the daemon ends after this time without use; 0 is never")
 	dryRun := f.Bool("dry-run", false, "only say what would be done")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseAnywhere(f, args)

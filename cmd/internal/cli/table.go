@@ -35,7 +35,7 @@ type command struct {
 // The groups of commands, in the order of the help.
 const (
 	groupCode     = "Run code"
-	groupSessions = "Sessions that outlive whoever uses them"
+	groupSessions = "Sessions that outlive their users"
 	groupAgents   = "Agents and editors"
 	groupMore     = "More"
 )
@@ -50,53 +50,53 @@ func commands() []command {
 		{group: ours, name: "serve", says: "keep sessions alive at a socket of your own, until Ctrl-C or repl ctl stop", define: serve},
 		{group: ours, name: "list", says: "the sessions and what they do", define: listSessions},
 		{group: ours, name: "exec", args: "SESSION", says: "run code in a session, which is made if needed", text: execText(), define: execIn},
-		{group: ours, name: "input", args: "SESSION", says: "answer what a session waits for", define: inputTo},
-		{group: ours, name: "attach", args: "SESSION", says: "see what happened in a session, and type into it", text: attachText, define: attach},
-		{group: ours, name: "events", args: "SESSION", says: "everything that happened in a session; with --json one object a line", define: showEvents},
+		{group: ours, name: "input", args: "SESSION", says: "answer a question of a session", define: inputTo},
+		{group: ours, name: "attach", args: "SESSION", says: "watch a session, and type into it", text: attachText, define: attach},
+		{group: ours, name: "events", args: "SESSION", says: "all events of a session; with --json one object a line", define: showEvents},
 		{group: ours, name: "export", args: "SESSION", says: "the inputs that succeeded in a session, as a script or a notebook", define: exportFrom},
-		{group: ours, name: "recover", args: "[NAME]", says: "sessions that were lost in the last day, or what was run in one", text: recoverText, define: recoverLost},
-		{group: ours, name: "wait", args: "SESSION", says: "wait until a session has nothing to do", text: waitText(), define: waitFor},
-		{group: ours, name: "interrupt", args: "SESSION", says: "stop what a session runs; its variables stay", define: interruptIn},
-		{group: ours, name: "reset", args: "SESSION", says: "start the runtime of a session anew", define: resetIn},
+		{group: ours, name: "recover", args: "[NAME]", says: "sessions that were lost in the last day, or the inputs of one", text: recoverText, define: recoverLost},
+		{group: ours, name: "wait", args: "SESSION", says: "wait until a session is idle", text: waitText(), define: waitFor},
+		{group: ours, name: "interrupt", args: "SESSION", says: "interrupt a session; its variables stay", define: interruptIn},
+		{group: ours, name: "reset", args: "SESSION", says: "restart the runtime of a session", define: resetIn},
 		{group: ours, name: "close", args: "SESSION", says: "end a session", define: closeIn},
-		{group: ours, name: "clients", args: "[SESSION]", says: "who is connected, since when, and what they do", define: listClients},
-		{group: ours, name: "detach", args: "[CLIENT]", says: "end somebody's connection; their turns go on", text: "repl clients names the CLIENTs.", define: detachClient},
+		{group: ours, name: "clients", args: "[SESSION]", says: "the connected clients, since when, and their sessions", define: listClients},
+		{group: ours, name: "detach", args: "[CLIENT]", says: "end the connection of a client; its turns go on", text: "repl clients names the CLIENTs.", define: detachClient},
 		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", says: "the daemon itself", text: ctlText, define: ctl},
-		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", says: "have systemd or launchd start repl serve", text: "print takes the name of a manager that need not be here.", define: serviceCommand},
-		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang there are all languages.", define: mcp},
+		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", says: "let systemd or launchd start repl serve", text: "print also takes the name of a manager of another system.", define: serviceCommand},
+		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang it offers all languages.", define: mcp},
 		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
-		{group: more, name: "doctor", says: "the runtimes that are used and why, and what works here", text: "Without --lang these are all languages.", define: doctor},
-		{group: more, name: "worker", args: "check COMMAND [ARG ...]", says: "does a program keep the promises of the worker protocol?", define: worker},
-		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "have a shell complete this command", text: completionText, define: completion},
+		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
+		{group: more, name: "worker", args: "check COMMAND [ARG ...]", says: "check that a program follows the worker protocol", define: worker},
+		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
 		{group: more, name: "version", says: "the version of this program", define: version},
 		{group: more, name: "help", args: "[TOPIC]", says: "this help; a TOPIC is repl, commands, sessions or a command", define: help, words: topics},
 	}
 }
 
 const (
-	replText = `Without FILE and -e, and at a terminal, this is a session for you. Else it is a
-program: FILE, what -e says, or what comes through the pipe. It ends with the
+	replText = `At a terminal, without FILE and -e, this is a session for you. Otherwise it is a
+program: FILE, the code of -e, or the input from a pipe. It exits with the
 status of the code.
 
 Without --lang it is Python. Without --python: the active virtual or conda
-environment, else the nearest .venv, else .python-version, else python3 on PATH.
-Without --r: R_HOME, the active conda environment, else R on PATH.`
+environment, or the nearest .venv, or .python-version, or python3 on PATH.
+Without --r: R_HOME, or the active conda environment, or R on PATH.`
 
 	attachText = `Ctrl-C interrupts, Ctrl-D detaches. --watch needs no terminal. One writer at a
-time: while a turn of yours runs, nobody else can answer for it. What others
-typed is shown with their names, and their readers see yours.`
+time: while a turn of yours runs, only you can answer its questions. Input of
+others is shown with their names, and they see yours.`
 
-	recoverText = `A session is lost when the daemon or the server that had it was killed. With its
-NAME this writes down what was run in it, to do it again.`
+	recoverText = `A session is lost when its daemon or server was killed. With its NAME, this
+writes its inputs, so that you can run them again.`
 
-	ctlText = `status   what the daemon is and does
+	ctlText = `status   describe the daemon
 pause    no new work until resume
-resume   the end of a pause
-drain    finish the work that there is, then end
+resume   end a pause
+drain    finish the work, then end
 stop     end, and all sessions with it`
 
 	completionText = `bash:        source <(repl completion bash)       in ~/.bashrc
-zsh:         source <(repl completion zsh)        in ~/.zshrc, behind compinit
+zsh:         source <(repl completion zsh)        in ~/.zshrc, after compinit
 fish:        repl completion fish | source        in ~/.config/fish/config.fish
 PowerShell:  repl completion powershell | Out-String | Invoke-Expression
              in the file that $PROFILE names
@@ -105,7 +105,7 @@ Names of sessions come from the daemon, if one runs.`
 )
 
 func execText() string {
-	return filled(fmt.Sprintf("The code is that of -e, else that of standard input. --lang, --dir, --with and "+
+	return filled(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --dir, --with and "+
 		"--cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input.", statusRunning, statusWaiting), 80)
 }
@@ -120,9 +120,9 @@ func installText() string {
 
 // Descriptions of flags that several commands have.
 const (
-	codeWords       = "`CODE` run this; several are the lines of one program"
+	codeWords       = "`CODE` run this code; several -e are the lines of one program"
 	withWords       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
-	sessionDirWords = "`DIR` where transcripts are, while sessions live"
+	sessionDirWords = "`DIR` the directory of transcripts, while sessions live"
 	outputWords     = "`FILE` write to this file, not to standard output"
 )
 
@@ -147,7 +147,7 @@ func formatWords() string {
 			}
 		}
 	}
-	return "`" + strings.Join(all, "|") + "` the form; a script without it"
+	return "`" + strings.Join(all, "|") + "` the form; default a script"
 }
 
 func stdinWords() string {
@@ -155,7 +155,7 @@ func stdinWords() string {
 	for _, p := range mcpserver.StdinPolicies() {
 		all = append(all, string(p))
 	}
-	return "`" + strings.Join(all, "|") + "` who answers code that reads its input: the model, but you where it is a secret (auto); the model; you (ask); or nobody, so that it gets end of file (deny)"
+	return "`" + strings.Join(all, "|") + "` who answers when code reads its input: the model, but you for secrets (auto); the model; you (ask); or nobody: end of file (deny)"
 }
 
 func clientNames() []string {
@@ -212,7 +212,7 @@ func (c command) options() []option {
 }
 
 // optionOf reads the description of a flag: the placeholder in back quotes, then its effect.
-// It adds the default, unless the description has it ("without it").
+// It adds the default, unless the description names it.
 func optionOf(f *flag.Flag) option {
 	o := option{name: f.Name, words: f.Usage}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
@@ -224,8 +224,8 @@ func optionOf(f *flag.Flag) option {
 	if d, err := time.ParseDuration(value); err == nil && d >= time.Minute {
 		value = hours(d)
 	}
-	if !o.optional && !slices.Contains([]string{"", "0", "0s"}, value) && !strings.Contains(o.words, "without it") {
-		o.words += "; " + value + " without it"
+	if !o.optional && !slices.Contains([]string{"", "0", "0s"}, value) && !strings.Contains(o.words, "default ") {
+		o.words += "; default " + value
 	}
 	return o
 }

@@ -14,8 +14,8 @@ import (
 
 // worker helps people who write a worker.
 func worker(f *flag.FlagSet) action {
-	dialect := f.String("dialect", "", "`"+languageChoices()+"` the language that the worker speaks; without it, what needs one is skipped")
-	timeout := f.Duration("timeout", 10*time.Second, "`DURATION` how long each answer may take")
+	dialect := f.String("dialect", "", "`"+languageChoices()+"` the language of the worker; without it, checks that need one are skipped")
+	timeout := f.Duration("timeout", 10*time.Second, "`DURATION` the time for each answer")
 	var notes logChoice
 	notes.define(f)
 	return func(s streams, args []string) (int, error) {
