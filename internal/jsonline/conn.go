@@ -118,8 +118,9 @@ func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
 // maxLogged bounds what a log has of the other side's own words, in bytes.
 const maxLogged = 64
 
-func (c *Conn) logLine(what string, line []byte) {
-	l := c.log.Load()
+// Log notes a line at debug: its method, id and size, never what it says. A nil l notes
+// nothing.
+func Log(l *slog.Logger, what string, line []byte) {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -166,7 +167,7 @@ func (c *Conn) take(line []byte) {
 	c.mu.Lock()
 	c.heard, c.probed = time.Now(), time.Time{}
 	c.mu.Unlock()
-	c.logLine("line received", line)
+	Log(c.log.Load(), "line received", line)
 	m, err := Decode(line)
 	problem, _ := errors.AsType[*Problem](err)
 	if !utf8.Valid(line) {
@@ -492,7 +493,7 @@ func (c *Conn) write() {
 // writeLine writes one line, or fails when the other side has not taken it within the
 // limit.
 func (c *Conn) writeLine(line []byte) error {
-	c.logLine("line sent", line)
+	Log(c.log.Load(), "line sent", line)
 	watchdog := time.AfterFunc(c.o.StallLimit, func() {
 		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.o.StallLimit))
 	})

@@ -197,6 +197,9 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		w.refuse(b, problem.Code, problem.Text)
 		return
 	}
+	if m.Method != "" { // else it may be the answer to a secret, whose length is nobody's business
+		jsonline.Log(w.logger, "line received", text)
+	}
 	wrong := wrongParams(m)
 	switch {
 	case m.Method == "":
@@ -413,6 +416,7 @@ func (w *wire) writeAsides() {
 func (w *wire) writeLine(text []byte) error {
 	w.writing <- struct{}{}
 	defer func() { <-w.writing }()
+	jsonline.Log(w.logger, "line sent", text)
 	if _, err := w.out.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("mcpwire: cannot write to the client: %w", err)
 	}
