@@ -91,8 +91,8 @@ func unknownNames[T any](arguments json.RawMessage) (names []string) {
 	return names
 }
 
-// needsKnown is the error of a call that cannot be what it was meant to be, without
-// what it calls by another name.
+// needsKnown is the error of a call that lacks something which it seems to give under
+// another name.
 func needsKnown[T any](r *request) error {
 	if len(r.unknown) == 0 {
 		return nil

@@ -21,22 +21,22 @@
 // waits behind a turn: once the caller knows that code runs, a second input is refused
 // at once, and says what to do.
 //
-// What the model may not answer, secrets above all, is asked of a person through the
-// client: within the call where the protocol lets a server ask, and else by a result
+// Questions that the model may not answer, secrets above all, are put to a person through
+// the client: within the call where the protocol lets a server ask, and else by a result
 // that makes the client call again, while the turn waits under a handle.
 //
 // Messages are carried by package mcpwire, which brings a call to its tool and says
 // whether the client is given the answer. Only an answer that is given moves the cursor.
 //
-// What it leaves out: signals, flags, languages and where the token is (see cli).
+// Signals, flags, languages and the place of the token are left to cli.
 //
 // # Goroutines
 //
-//	name  started by  ends when                          owns
-//	open  a call      the worker's process exists, 60 s  the start of one session, and
-//	                  after what must be prepared        that
+//	name  started by  ends when                           owns
+//	open  a call      the worker's process exists, 60 s   the start of one session, and
+//	                  after its preparation               that
 //	ask   a call      the answer, or the end of the call  one question to the client
-//	over  a call      the wait or the call is over       nothing
+//	over  a call      the wait or the call is over        nothing
 //
 // Run and RunHTTP wait for open. Calls and connections are mcpwire's.
 package mcpserver

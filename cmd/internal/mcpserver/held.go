@@ -144,9 +144,9 @@ func (v *view) drop(h *holding) (dropped bool) {
 	return false
 }
 
-// cutOff is called by a call that is about to end what runs. It waits until an input
-// that is being submitted is, and refuses those that are held: they came before. What
-// comes behind the call has nothing to do with what it ends.
+// cutOff is called by a call that is about to end the running turn. It waits until an
+// input that is being submitted has been, and refuses those that are held: they came
+// before the call. Inputs behind the call are not affected.
 func (v *view) cutOff(ctx context.Context, c *mcpwire.Call) {
 	v.mu.Lock()
 	o, number := v.owner, c.Number()

@@ -54,7 +54,7 @@ func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 	return p, ok
 }
 
-// returnQuestion returns the question for w to the client. What is new is told when it
+// returnQuestion returns the question for w to the client. News are told when the client
 // calls again.
 func (a *sessionCall) returnQuestion(w *session.Wait) (bool, *mcp.CallToolResult) {
 	q, err := a.elicitation(w)

@@ -63,7 +63,8 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	return a.handleInput(ctx, *args.Input, args.EOF)
 }
 
-// handleInput does with an input what it is meant for, when the calls before have begun.
+// handleInput waits until the earlier calls have begun, and then submits the input, or
+// answers with it.
 func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
 	if !a.awaitEarlierCalls(ctx) {
 		if ctx.Err() != nil {

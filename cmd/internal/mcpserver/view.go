@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A view is what the caller knows of one session.
+// A view is one session as its caller knows it.
 type view struct {
 	name string
 	lang string // guarded by sessions.mu once a host has opened it; "" when that is to find out
@@ -32,9 +32,9 @@ type view struct {
 
 	pictures gallery // of a session that is open
 
-	// reporting holds one token, taken by whoever tells the caller what is new,
-	// until it is certain whether the caller is given it. So nothing is told twice,
-	// and what was not told is told later.
+	// reporting holds one token. A call takes it before it makes a reply of the news, and
+	// gives it back when it is certain whether the client gets that reply. So nothing is
+	// told twice, and news that were not delivered are in the next reply.
 	reporting chan struct{}
 
 	// personAsked holds one token, taken by the call that has a person asked.
@@ -43,8 +43,8 @@ type view struct {
 	// lane is where the calls about the session pass, in order, until each has begun.
 	lane mcpwire.Queue
 
-	// answering makes an answer one step with what is remembered of it. It is held
-	// while the answer is handed over; nobody else takes it.
+	// answering makes an answer and its record one step. It is held while the answer is
+	// handed over; only answerOnce takes it.
 	answering sync.Mutex
 	answered  timeline.Seq // guarded by answering; the wait that a call answered last
 
@@ -156,8 +156,8 @@ func (v *view) expectCode() {
 	v.shown = 0
 }
 
-// acknowledge moves the cursor to what the caller has read. A reply that a later one has
-// overtaken moves nothing.
+// acknowledge moves the cursor behind a reply that the caller has read. One that a later
+// reply has overtaken moves nothing.
 func (v *view) acknowledge(r session.Reply, fullScreen bool) {
 	if v.advance(r, fullScreen) && v.session.Mark != nil {
 		v.session.Mark(r.Next)
@@ -232,7 +232,7 @@ func (v *view) beginReport(ctx context.Context) bool {
 
 func (v *view) endReport() { <-v.reporting }
 
-// errAnswered says that a wait has its answer from an earlier call of the caller's.
+// errAnswered says that an earlier call of the same caller has answered the wait.
 var errAnswered = errors.New("an earlier call has answered the wait")
 
 // answerOnce answers a wait, unless an earlier call has: with it the next input is code

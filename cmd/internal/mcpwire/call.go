@@ -30,7 +30,7 @@ type Call struct {
 	late      func(delivered bool) // guarded by mu; delivery, when the answer was not delivered but may be yet
 }
 
-// Cancel takes in that the client has given the call up. From here on nothing is
+// Cancel notes that the client has given the call up. From here on nothing is
 // sent for it. It is too late when the answer is being written.
 func (c *Call) Cancel() {
 	c.mu.Lock()
@@ -69,7 +69,7 @@ func (c *Call) IsCancelled() bool {
 // OnDelivery has f called when it is certain whether the client is given the
 // answer: right before it is written, or when it is dropped. It is called once more,
 // with true, when the client comes back and gets the answer after all. A tool calls it
-// last: what is written before that is progress.
+// last: a transport takes everything written before for progress.
 func (c *Call) OnDelivery(f func(delivered bool)) {
 	c.mu.Lock()
 	if !c.over {

@@ -90,8 +90,8 @@ func (c *client) release() {
 	}
 }
 
-// begun is called after the request that began the MCP session.
-func (c *client) begun() {
+// initialized is called after the request that began the MCP session.
+func (c *client) initialized() {
 	for range c.sdk.Sessions() {
 		if c.front.opensAhead(c) {
 			c.tools.OpenAhead()
@@ -101,8 +101,8 @@ func (c *client) begun() {
 	c.front.end(c) // the SDK has refused it
 }
 
-// opensAhead reports whether a new client's session is to be opened before its first
-// call. One that waits to be used is enough: many come that never call.
+// opensAhead reports whether a new client's tools are to open ahead. One client with
+// something unused is enough: many come that never call.
 func (f *front) opensAhead(c *client) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +139,8 @@ func (f *front) endLocked(c *client) {
 	f.ending.Go(c.close)
 }
 
-// close closes what the client has. Its calls are answered first, since the end of
-// the sessions is also theirs; a connection that takes no answer is not waited for.
+// close closes the client's tools, which ends its calls. It waits until those are
+// answered, but not for a connection that takes no answer.
 func (c *client) close() {
 	c.tools.Close()
 	timeout := time.NewTimer(lastWrites)
@@ -148,7 +148,7 @@ func (c *client) close() {
 	select {
 	case <-c.answered:
 	case <-timeout.C:
-		for _, call := range c.open() { // somebody may wait to know
+		for _, call := range c.openCalls() { // somebody may wait to know
 			call.Deliver(false)
 		}
 	}
@@ -157,8 +157,8 @@ func (c *client) close() {
 	}
 }
 
-// open is the calls that are not answered.
-func (c *client) open() []*Call {
+// openCalls are those that are not answered.
+func (c *client) openCalls() []*Call {
 	c.front.mu.Lock()
 	defer c.front.mu.Unlock()
 	var open []*Call
@@ -179,7 +179,7 @@ var (
 	errTaken  = errors.New("the id is in use by a call that is not answered yet")
 )
 
-// begin takes in a call of the client.
+// begin registers a call of the client.
 func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err error) {
 	f := c.front
 	f.mu.Lock()
@@ -211,8 +211,8 @@ func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err erro
 	return number, nil
 }
 
-// cancel takes in that the client has given up a call. What names none leaves no
-// trace.
+// cancel marks the call that the client has given up. A cancel that names no open call
+// leaves no trace.
 func (c *client) cancel(params json.RawMessage) {
 	c.front.mu.Lock()
 	call := c.front.calls[c.numbers[jsonline.CancelledKey(params)]]

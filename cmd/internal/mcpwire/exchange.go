@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// An exchange is one HTTP request and the response to it, in front of the SDK. The
-// SDK writes to it what belongs to the request; nothing of that leaves any more
-// once the client has cancelled.
+// An exchange is one HTTP request and the response to it, in front of the SDK. The SDK
+// writes the messages of the request to it. Once the client has cancelled, none of them
+// is passed on.
 type exchange struct {
 	http.ResponseWriter
 	sdk      *mcp.Server // what serves the request
@@ -46,22 +46,22 @@ func (x *exchange) Write(text []byte) (int, error) {
 			return len(text), nil
 		}
 	}
-	x.hurry()
+	x.extendDeadline()
 	return x.ResponseWriter.Write(text)
 }
 
 // FlushError implements what http.ResponseController looks for.
 func (x *exchange) FlushError() error {
-	x.hurry()
+	x.extendDeadline()
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
 // Unwrap implements what http.ResponseController looks for.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// hurry bounds the next write to a client that may not read. A failure is none: the
-// write tells.
-func (x *exchange) hurry() {
+// extendDeadline bounds the next write to a client that may not read. Its error is left
+// out: the write would fail, too.
+func (x *exchange) extendDeadline() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 

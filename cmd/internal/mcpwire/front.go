@@ -42,7 +42,7 @@ type front struct {
 	inSessions http.Handler // of the SDK, for the eras with MCP sessions
 	stateless  http.Handler // of the SDK, for the era without
 
-	shared    Tools // for what belongs to no MCP session
+	shared    Tools // of all calls without an MCP session
 	sharedSDK *mcp.Server
 
 	arrivals Queue // of calls that belong to no MCP session
@@ -90,7 +90,7 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, sdk: f.sharedSDK}
-	defer x.hurry() // the end of the response
+	defer x.extendDeadline() // for the end of the response
 	r.Header.Del(callHeader)
 	var body []byte
 	if r.Method == http.MethodPost {
@@ -100,7 +100,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if r.Header.Get(versionHeader) >= StatelessVersion {
-		f.serveAlone(x, r, body)
+		f.serveStateless(x, r, body)
 	} else {
 		f.serveInSession(x, r, body)
 	}
@@ -113,7 +113,8 @@ func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
 	to.ServeHTTP(x, r)
 }
 
-// read is the message of a body. What is none has an id at the most: the SDK refuses it.
+// read is the message of a body. A body that holds none gives an id at most, and the
+// SDK refuses it.
 func read(body []byte) *jsonline.Message {
 	m, err := jsonline.Decode(body)
 	if problem, ok := errors.AsType[*jsonline.Problem](err); ok {
@@ -122,8 +123,8 @@ func read(body []byte) *jsonline.Message {
 	return m
 }
 
-// serveAlone serves a request that stands for itself: its end is the call's.
-func (f *front) serveAlone(x *exchange, r *http.Request, body []byte) {
+// serveStateless serves a request that stands for itself: when it ends, so does the call.
+func (f *front) serveStateless(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
 	m := read(body)
 	x.call = &Call{token: jsonline.ProgressToken(m.Params)}
@@ -190,7 +191,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 		f.serveOne(x, r, c, body)
 	}
 	if begins {
-		c.begun()
+		c.initialized()
 	}
 }
 
@@ -203,27 +204,27 @@ func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []js
 	for _, body := range several {
 		p := &partWriter{stream: stream, id: read(body).ID, header: make(http.Header)}
 		x, one := &exchange{ResponseWriter: p}, r.Clone(r.Context())
-		if !f.takeIn(x, one, c, body) {
+		if !f.register(x, one, c, body) {
 			p.end()
 			continue
 		}
 		serving.Go(func() {
 			defer p.end()
-			f.serveTaken(x, one, body)
+			f.serveRegistered(x, one, body)
 		})
 	}
 }
 
-// serveOne serves one message of a client, or its request for what it has missed.
+// serveOne serves one message of a client, or its request for messages that it missed.
 func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
-	if f.takeIn(x, r, c, body) {
-		f.serveTaken(x, r, body)
+	if f.register(x, r, c, body) {
+		f.serveRegistered(x, r, body)
 	}
 }
 
-// takeIn notes what a message is, in the order in which messages come. When it returns
-// false, it has answered.
-func (f *front) takeIn(x *exchange, r *http.Request, c *client, body []byte) bool {
+// register notes a message and its call, in the order in which messages come. When it
+// returns false, it has answered.
+func (f *front) register(x *exchange, r *http.Request, c *client, body []byte) bool {
 	x.sdk = c.sdk
 	m := read(body)
 	if m.Method == jsonline.MethodCancelled && m.ID == nil {
@@ -244,7 +245,8 @@ func (f *front) takeIn(x *exchange, r *http.Request, c *client, body []byte) boo
 	return true
 }
 
-func (f *front) serveTaken(x *exchange, r *http.Request, body []byte) {
+// serveRegistered hands a message to the SDK.
+func (f *front) serveRegistered(x *exchange, r *http.Request, body []byte) {
 	x.handOver(f.inSessions, r, body)
 	if x.answered != nil && !x.opened { // the SDK has refused the call
 		x.answered()

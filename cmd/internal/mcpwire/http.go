@@ -89,26 +89,26 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 	defer cancel()
 	f.endClients(bounded)
 	_ = web.Shutdown(bounded)
-	_ = web.Close() // what Shutdown gave up
+	_ = web.Close() // the connections that Shutdown gave up
 	return err
 }
 
 // logRefusals has requests noted that a handler does not let pass.
 func logRefusals(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&judged{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
+		next.ServeHTTP(&refusalLogger{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
 	})
 }
 
-// A judged response is one whose refusal is noted.
-type judged struct {
+// A refusalLogger is a response whose refusal is noted.
+type refusalLogger struct {
 	http.ResponseWriter
 	log  *slog.Logger
 	from string
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *judged) WriteHeader(status int) {
+func (w *refusalLogger) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		w.log.Info("refused", "status", status, "from", w.from)
 	}
@@ -116,4 +116,4 @@ func (w *judged) WriteHeader(status int) {
 }
 
 // Unwrap implements what http.ResponseController looks for.
-func (w *judged) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *refusalLogger) Unwrap() http.ResponseWriter { return w.ResponseWriter }

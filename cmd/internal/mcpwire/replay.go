@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxReplayBytes and maxReplayStreams bound what is kept for clients that come
+	// maxReplayBytes and maxReplayStreams bound the messages kept for clients that come
 	// back. The oldest goes first; such a client learns that it is gone.
 	maxReplayBytes   = 16 << 20
 	maxReplayStreams = 256
@@ -31,7 +31,7 @@ type replay struct {
 
 type streamKey struct{ session, stream string }
 
-// A stream is what the server sends for one request of a client.
+// A stream has the messages that the server sends for one request of a client.
 type stream struct {
 	call     *Call  // nil when the request is no call
 	answered func() // called once there is the answer of call
@@ -50,7 +50,7 @@ func newReplay() *replay { return &replay{streams: make(map[streamKey]*stream)} 
 // Open implements mcp.EventStore. ctx is that of the request.
 func (r *replay) Open(ctx context.Context, session, name string) error {
 	x := exchangeOf(ctx)
-	if name == "" || x == nil { // "" is for what belongs to no request: nothing is sent there
+	if name == "" || x == nil { // the stream "" has the messages of no request: there are none
 		return nil
 	}
 	r.mu.Lock()
@@ -128,8 +128,8 @@ func (r *replay) After(ctx context.Context, session, name string, index int) ite
 	}
 }
 
-// resume is the messages of a stream from an index on. What comes later goes to
-// the request of ctx.
+// resume is the messages of a stream from an index on. Later ones go to the request
+// of ctx.
 func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

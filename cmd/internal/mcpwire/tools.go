@@ -17,7 +17,7 @@ type Tools interface {
 	// nil where there are none.
 	SDK(sessionID func() string) *mcp.Server
 
-	// OpenAhead makes ready what the first call is likely to need. It does not wait.
+	// OpenAhead begins to open the things that a first call is likely to need.
 	OpenAhead()
 
 	// Used reports whether a call has used anything yet.
@@ -37,8 +37,8 @@ type Client struct {
 	Number int
 
 	// Shared says that it is all the callers that no connection identifies, so each
-	// call must say what it is about. What none of them uses for the time Idle is to be
-	// ended.
+	// call must say what it is about. A thing that none of them uses for the time Idle is
+	// to be ended.
 	Shared bool
 	Idle   time.Duration
 }

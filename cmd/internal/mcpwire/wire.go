@@ -30,7 +30,7 @@ const (
 )
 
 // maxAside bounds the lines that wait for a client that does not read, beside the
-// answers to its calls. What is more is dropped: such a client is told enough.
+// answers to its calls. Further ones are dropped.
 const maxAside = 1024
 
 const (
@@ -143,8 +143,8 @@ func (w *wire) readLines() {
 	}
 }
 
-// Read implements mcp.Connection. What is not for the SDK is dealt with here, and
-// without waiting for the client to read: the end of its input must be seen. It
+// Read implements mcp.Connection. Lines that are not for the SDK are answered here,
+// without waiting for the client to read: the end of its input must be seen. That end
 // closes the wire.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(w.pending) == 0 {
@@ -171,7 +171,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// accept takes in one line.
+// accept handles one line: a message or a batch.
 func (w *wire) accept(text []byte) {
 	if text[0] != '[' {
 		w.acceptOne(text, nil)
@@ -215,8 +215,8 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 	}
 }
 
-// acceptAnswer takes in the answer to a question of the server. What is no answer
-// is left out, as is one to a question that was not asked: nobody waits for it.
+// acceptAnswer passes on the answer to a question of the server. One that is malformed
+// or answers no question is ignored: nobody waits for it.
 func (w *wire) acceptAnswer(text []byte) {
 	if m, err := jsonrpc.DecodeMessage(text); err == nil {
 		if answer, ok := m.(*jsonrpc.Response); ok {
@@ -274,8 +274,8 @@ func numberID(n int64) jsonrpc.ID {
 	return id
 }
 
-// cancel takes in that the client gave a call up. From here on nothing is sent
-// for it. What names no open call leaves no trace.
+// cancel marks the call that the client gave up. From here on nothing is sent for it. A
+// cancel that names no open call leaves no trace.
 func (w *wire) cancel(params json.RawMessage) {
 	w.mu.Lock()
 	r := w.open[w.numbers[jsonline.CancelledKey(params)]]
@@ -312,8 +312,8 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	delete(w.numbers, jsonline.Key(r.id))
 	w.mu.Unlock()
 
-	// A client that has the answer may ask on at once: what the answer changes
-	// must have changed before.
+	// A client that has the answer may call again at once. Everything that the answer
+	// changes must have changed before.
 	var text []byte
 	if r.Deliver(true) {
 		text = encode(r.id, answer)
@@ -344,7 +344,7 @@ func (w *wire) partDone(b *batch, answer []byte) []byte {
 	return append(text, ']')
 }
 
-// refuse answers what is not even a call.
+// refuse answers a line that is not even a call.
 func (w *wire) refuse(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
 
 // refuseCall answers a request that is not for the SDK.
