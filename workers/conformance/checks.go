@@ -563,6 +563,8 @@ func shutdownWhileRunning(s *session) error {
 	if err := s.sendInterrupt(s.turn, 1, true); err != nil {
 		return err
 	}
+	// Not as soon as usual: a worker that is on its way out may take it for a new one.
+	defer s.repeatInterrupt(s.turn, lastRetry)()
 	last, err := s.ended()
 	if err == nil && (last == nil || last.Reason != ipc.EndShutdown) {
 		err = fmt.Errorf("the last word was %+v, want session_end with reason shutdown", last)

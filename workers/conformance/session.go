@@ -460,19 +460,7 @@ func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report
 			return report{}, err
 		}
 	}
-	repeat, stopRepeating := context.WithCancel(s.ctx)
-	var repeating sync.WaitGroup
-	repeating.Go(func() {
-		for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
-			select {
-			case <-time.After(pause):
-				s.sendInterrupt(turn, 1, false) // an error shows later, as a frame that does not come
-			case <-repeat.Done():
-				return
-			}
-		}
-	})
-	defer repeating.Wait()
+	stopRepeating := s.repeatInterrupt(turn, firstRetry)
 	defer stopRepeating()
 	var r report
 	begun := time.Now() // every retry may bring one more frame, so the frames are no bound
@@ -507,6 +495,27 @@ func (s *session) interrupt(turn uint64, times int, seen ...ipc.Message) (report
 		}
 	}
 	return r, nil
+}
+
+// repeatInterrupt repeats an interrupt, first after pause, until the returned function is
+// called: the worker may miss a signal in the moment before it blocks.
+func (s *session) repeatInterrupt(turn uint64, pause time.Duration) (stop func()) {
+	repeat, cancel := context.WithCancel(s.ctx)
+	var repeating sync.WaitGroup
+	repeating.Go(func() {
+		for ; ; pause = min(2*pause, lastRetry) {
+			select {
+			case <-time.After(pause):
+				s.sendInterrupt(turn, 1, false) // an error shows later, as a frame that does not come
+			case <-repeat.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		repeating.Wait()
+	}
 }
 
 // sendInterrupt sends the frame and then, if the worker wants one, the signal.
