@@ -7,13 +7,13 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// authored is a session in the name of an author.
+// authored is a session for one author.
 type authored struct {
 	*Session
 	author string
 }
 
-// As is session.Session's.
+// As implements session.Session.
 func (s *Session) As(author string) session.Session {
 	if author == "" {
 		return s
@@ -21,7 +21,7 @@ func (s *Session) As(author string) session.Session {
 	return authored{s, author}
 }
 
-// Author is session.Session's: nobody's. See [Session.As].
+// Author implements session.Session. It is "": see [Session.As].
 func (s *Session) Author() string { return "" }
 
 func (a authored) Author() string { return a.author }

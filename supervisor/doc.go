@@ -1,6 +1,5 @@
-// Package supervisor keeps REPLs alive for programs that embed it: it starts
-// R, Python or other workers, drives them turn by turn, and knows when they are
-// done because they say so.
+// Package supervisor keeps REPLs alive for programs that embed it. It starts R, Python or
+// other workers, drives them turn by turn, and knows that they are done because they say so.
 //
 //	func main() {
 //		supervisor.StageMain() // may never return: see its doc
@@ -12,17 +11,16 @@
 //		fmt.Println(reply.Text()) // 42
 //	}
 //
-// A [Session] outlives its workers; each worker is one generation of it. A turn is
-// one input and everything up to the worker's idle, and is known by its number. What happens is
-// recorded in the session's timeline, and every reader has a cursor of its own.
+// A [Session] outlives its workers; each worker is one generation of it. A turn is one input
+// and everything up to the worker's idle, and has a number. The session's timeline records
+// all events, and every reader has a cursor of its own.
 //
-// A turn ends only when the worker says that it is idle, or ends. No prompt, no
-// output, no silence and no clock ever decides anything about a turn. Nothing
-// waits behind a running turn: a second input is refused at once, and polls,
-// interrupts and other sessions are answered at once.
+// A turn ends only when the worker says that it is idle, or ends. No prompt, output, silence
+// or clock ever decides anything about a turn. Nothing waits behind a running turn: a second
+// input is refused at once, and polls, interrupts and other sessions are answered at once.
 //
-// What it leaves out: how input reaches a runtime (the worker's business), how
-// to find one (see workers), and how to show a timeline (see timeline.Render).
+// The package does not know how input reaches a runtime (see the workers), how to find a
+// runtime (see workers), or how to show a timeline (see timeline.Render).
 //
 // # Goroutines
 //
@@ -30,7 +28,7 @@
 //	frames    begin       the channel ends                       the channel's read side
 //	terminal  begin       the terminal ends                      the terminal's read side
 //	watch     begin       the session knows that the worker ended  the worker's end
-//	heard     watch       frames and terminal have ended         nothing
+//	drained   watch       frames and terminal have ended         nothing
 //	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
 //	await     a turn      the signals before it are sent, or 10 s  that turn, until then
 //

@@ -2,10 +2,10 @@ package supervisor
 
 import "strings"
 
-// workerEnv is the environment of a worker: base without the names in scrub
+// workerEnv returns the environment of a worker: base without the names in scrub
 // (a trailing * matches a prefix), then each change in order: "K=V" sets K, "K"
-// alone removes it. A name appears once, where it first stood, with the spelling
-// of its last writer. fold compares names without case, as Windows does.
+// alone removes it. A name appears once, at its first place, with the spelling of its last
+// entry. fold compares names without case, as Windows does.
 func workerEnv(base, scrub, changes []string, fold bool) []string {
 	key := func(name string) string {
 		if fold {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// start is what the examples have in common. A program's main begins with
+// start returns what the examples have in common. A program's main begins with
 // supervisor.StageMain().
 func start() (*supervisor.Supervisor, *supervisor.Session) {
 	dir, err := os.MkdirTemp("", "example")

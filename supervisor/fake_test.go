@@ -142,7 +142,7 @@ func (p *fakeProcess) later(d time.Duration) {
 	synctest.Wait()
 }
 
-// take is what reached the worker since the last call.
+// take returns what reached the worker since the last call.
 func (p *fakeProcess) take() []heard {
 	synctest.Wait()
 	p.mu.Lock()
@@ -152,7 +152,7 @@ func (p *fakeProcess) take() []heard {
 	return all
 }
 
-// frames is what frames of a kind reached the worker, and when.
+// frames returns what frames of a kind reached the worker, and when.
 func frames[M ipc.Message](all []heard) (got []M, at []time.Duration) {
 	for _, h := range all {
 		if m, ok := h.what.(M); ok {
@@ -237,7 +237,7 @@ func submit(t *testing.T, s *Session, code string) uint64 {
 	return turn
 }
 
-// now is what a Wait for a turn returns at once.
+// now returns what a Wait for a turn returns at once.
 func now(t *testing.T, s *Session, turn uint64) session.Reply {
 	t.Helper()
 	synctest.Wait()
@@ -248,7 +248,7 @@ func now(t *testing.T, s *Session, turn uint64) session.Reply {
 	return r
 }
 
-// report is how the last worker ended.
+// report returns how the last worker ended.
 func report(t *testing.T, s *Session) timeline.GenerationEnded {
 	t.Helper()
 	synctest.Wait()

@@ -308,7 +308,7 @@ func deafened(t *testing.T, pid int) {
 	}
 }
 
-// tree is every descendant of pid.
+// tree returns every descendant of pid.
 func tree(pid int) []int {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
 	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")

@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// maxUnplaced bounds, in bytes, the terminal output that is held back
-	// because the frame of a marker in it has not arrived. Beyond it the
-	// terminal is not read, so the writer blocks.
+	// maxUnplaced bounds, in bytes, the terminal output that is held back because the
+	// frame of a marker in it has not arrived. When it is reached, the terminal is not
+	// read, so its writer blocks.
 	maxUnplaced = 1 << 20
 
-	// readBytes is the most that one read of the terminal takes. The kernel
-	// rarely has more than 4 KiB.
+	// readBytes bounds one read of the terminal. The kernel rarely has more than 4 KiB.
 	readBytes = 8 << 10
 
-	// drainBytes bounds what is read of the terminal when a worker without a
-	// fence goes idle or asks.
+	// drainBytes bounds the read of the terminal when a worker without a fence goes idle
+	// or asks for input.
 	drainBytes = 256 << 10
 
 	// maxMarker bounds a marker's body, in bytes.
@@ -29,28 +28,27 @@ const (
 
 var markerEnd = []byte("\x1b\\")
 
-// A fence merges the two channels of a worker into the one true order. The
-// terminal is the only thing that sees what the runtime, its children and C
-// code write in order, so the worker leaves a marker there for each frame that
-// must be placed. A frame is delivered when its marker is reached, and the text
-// behind a marker when its frame is.
+// A fence merges the two channels of a worker into one true order. Only the terminal sees
+// the output of the runtime, its children and C code in order. So the worker leaves a marker
+// there for each frame that must be placed. A frame is delivered when its marker is reached,
+// and the text after a marker when its frame is delivered.
 //
-// A worker writes the marker before the frame. So when a frame has arrived, its
-// marker and everything before it can be read from the terminal without
-// waiting, and whoever reads the frame does so: no one is woken for it. A marker
-// that is not there then will not come any more (somebody has discarded the
-// terminal's output), and the frame belongs behind what was there.
+// A worker writes the marker before the frame. So when a frame has arrived, its marker and
+// everything before it can be read from the terminal without waiting. The reader of the
+// frame does that itself, so no other goroutine must wake up. If the marker is not there, it
+// will never come, because the terminal's output was discarded; then the frame is placed
+// after the present output.
 //
 // Two goroutines call it, the reader of frames and the reader of the terminal.
 type fence struct {
 	prefix  []byte                    // ESC _ nonce ;
 	read    func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
-	settle  func()                    // until what was written can be read
+	sync    func()                    // waits until all output so far can be read
 	onText  func(timeline.Stream, []byte)
 	onFrame func(ipc.Message)
 
-	// order serialises reading the terminal and delivery, and so is held while
-	// the callbacks run. Nothing but the worker's two readers ever waits for it.
+	// order serialises reading the terminal and delivery, so it is held while the
+	// callbacks run. Only the worker's two readers ever wait for it.
 	order  sync.Mutex
 	buf    []byte
 	stream timeline.Stream
@@ -63,7 +61,7 @@ func newFence(nonce string, read func([]byte) (int, error), onText func(timeline
 	return &fence{
 		prefix:  []byte("\x1b_" + nonce + ";"),
 		read:    read,
-		settle:  func() {},
+		sync:    func() {},
 		onText:  onText,
 		onFrame: onFrame,
 		buf:     make([]byte, readBytes),
@@ -82,11 +80,11 @@ func (f *fence) frame(m ipc.Message) {
 			if n == 0 {
 				break
 			}
-			looked += n // somebody may write without end, and the marker be lost
+			looked += n // the marker may be lost while a program writes without end
 		}
 		f.placed = max(f.placed, mark)
-	case endsText(m): // a worker without a fence: as far as one look goes
-		f.settle()
+	case endsText(m): // a worker without a fence: only what one look finds
+		f.sync()
 		for drained, n := 0, 1; n > 0 && drained < drainBytes; drained += n {
 			n, _ = f.pull()
 			f.place(0)
@@ -96,7 +94,7 @@ func (f *fence) frame(m ipc.Message) {
 	f.place(0)
 }
 
-// endsText reports whether what the worker wrote before m belongs before it.
+// endsText reports whether output of the worker before m must be placed before it.
 func endsText(m ipc.Message) bool {
 	switch m.(type) {
 	case ipc.Idle, ipc.StdinWait:
@@ -105,9 +103,8 @@ func endsText(m ipc.Message) bool {
 	return false
 }
 
-// text places what the terminal holds, one read of it. It reports whether there
-// was anything, and the terminal's end. While too much is unplaced it blocks,
-// until stop is closed.
+// text places one read of the terminal's output. It reports whether there was any, and the
+// terminal's end. While too much is unplaced, it blocks until stop is closed.
 func (f *fence) text(stop <-chan struct{}) (any bool, err error) {
 	f.order.Lock()
 	n, err := f.pull()
@@ -129,7 +126,7 @@ func (f *fence) text(stop <-chan struct{}) (any bool, err error) {
 	return n > 0, err
 }
 
-// catchUp places what the terminal holds now, as far as one look goes.
+// catchUp places the terminal's present output, as far as one look finds it.
 func (f *fence) catchUp(stop <-chan struct{}) {
 	for looks, any := 0, true; any && looks < drainBytes/readBytes; looks++ {
 		any, _ = f.text(stop)
@@ -145,8 +142,8 @@ func (f *fence) pull() (int, error) {
 	return n, err
 }
 
-// flush delivers whatever is left, once nothing more can arrive: what stands
-// behind markers whose frames never came.
+// flush delivers the rest, once nothing more can arrive: the text after markers whose frames
+// never came.
 func (f *fence) flush() {
 	f.order.Lock()
 	defer f.order.Unlock()
@@ -161,8 +158,8 @@ func (f *fence) flush() {
 	}
 }
 
-// place delivers text up to the marker of mark, and reports whether that was
-// reached; 0 means up to the first marker whose frame has not come. order is held.
+// place delivers text up to the marker of mark, and reports whether it was reached; 0 means
+// up to the first marker whose frame has not come. order is held.
 func (f *fence) place(mark uint64) (reached bool) {
 	rest := f.tail
 	for len(rest) > 0 && !reached {
@@ -178,7 +175,7 @@ func (f *fence) place(mark uint64) (reached bool) {
 		body := rest[len(f.prefix):]
 		end := bytes.Index(body[:min(len(body), maxMarker)], markerEnd)
 		if end < 0 && len(body) < maxMarker {
-			break // the marker itself is not whole yet
+			break // the marker itself is incomplete
 		}
 		kind, number := parseMarker(body[:max(end, 0)])
 		switch {
@@ -189,13 +186,13 @@ func (f *fence) place(mark uint64) (reached bool) {
 		case kind == '#' && number == mark && mark > 0:
 			reached = true
 		case kind == '#' && number > f.placed && mark == 0:
-			f.keep(rest) // its frame is under way
+			f.keep(rest) // its frame will come
 			return false
 		case kind == '#' && number > f.placed && number > mark:
 			f.keep(rest) // frames come in order: the marker of this one was lost
 			return true
 		case kind == '#': // its frame was delivered without it
-		default: // not a marker of ours: text like any other
+		default: // not a marker: ordinary text
 			f.emit(f.prefix)
 			rest = body
 			continue
@@ -206,7 +203,7 @@ func (f *fence) place(mark uint64) (reached bool) {
 	return reached
 }
 
-// keep leaves rest, an end of tail, for later.
+// keep keeps rest, the end of tail, for later.
 func (f *fence) keep(rest []byte) {
 	f.tail = f.tail[:copy(f.tail, rest)]
 	if f.room != nil && len(f.tail) <= maxUnplaced {
@@ -234,7 +231,7 @@ func (f *fence) emit(b []byte) {
 	}
 }
 
-// partialSuffix is how many bytes at the end of b may begin prefix.
+// partialSuffix returns how many bytes at the end of b may begin prefix.
 func partialSuffix(b, prefix []byte) int {
 	for n := min(len(b), len(prefix)-1); n > 0; n-- {
 		if bytes.HasPrefix(prefix, b[len(b)-n:]) {

@@ -6,12 +6,12 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxPull bounds what one wait that wants everything is given, in bytes.
+// maxPull bounds the input for one wait that wants everything, in bytes.
 const maxPull = 1 << 20
 
-// An inputQueue holds what a client answered beyond what readers consumed. The
-// worker asks for one line at a time, so this is the only place that holds
-// unread input: an interrupt empties it, and child processes share it.
+// An inputQueue holds answers that readers have not consumed. The worker asks for one line at
+// a time, so only this queue holds unread input. An interrupt empties it, and child processes
+// share it.
 type inputQueue struct {
 	data   []byte
 	eofs   []int // offsets into data after which a reader sees one end of file
@@ -28,8 +28,8 @@ func (q *inputQueue) add(author string, in session.Input) {
 
 func (q *inputQueue) empty() bool { return len(q.data) == 0 && len(q.eofs) == 0 }
 
-// next takes one line, or up to maxPull bytes when all is set. eof says that
-// the reader sees an end of file after it.
+// next takes one line, or up to maxPull bytes when all is set. eof means that the reader gets
+// an end of file after it.
 func (q *inputQueue) next(all bool) (data []byte, eof bool) {
 	n := len(q.data)
 	if all {
@@ -47,12 +47,12 @@ func (q *inputQueue) next(all bool) (data []byte, eof bool) {
 		q.eofs[i] -= n
 	}
 	if len(q.data) == 0 {
-		q.data = nil // let go of a large answer's memory
+		q.data = nil // frees the memory of a large answer
 	}
 	return data, eof
 }
 
-// clear drops everything and returns how many bytes that was.
+// clear drops everything and returns the number of bytes.
 func (q *inputQueue) clear() int {
 	n := len(q.data)
 	*q = inputQueue{}

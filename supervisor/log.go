@@ -13,7 +13,7 @@ func (s *Session) workerLog(generation uint64) *slog.Logger {
 	return s.o.Logger.With("session", s.name, "generation", generation)
 }
 
-// logged passes the result of a call on, and notes a refusal.
+// logged returns the result of a call, and logs a refusal.
 func (s *Session) logged(call, author string) func(turn uint64, err error) (uint64, error) {
 	return func(turn uint64, err error) (uint64, error) {
 		if err != nil {
@@ -23,7 +23,7 @@ func (s *Session) logged(call, author string) func(turn uint64, err error) (uint
 	}
 }
 
-// loggedInterrupt passes the result of an interrupt on, and notes it.
+// loggedInterrupt returns the result of an interrupt, and logs it.
 func (s *Session) loggedInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
 	return func(result session.InterruptResult, err error) (session.InterruptResult, error) {
 		s.o.Logger.Info("an interrupt", "session", s.name, "turn", turn, "by", author, "result", result)
@@ -31,7 +31,7 @@ func (s *Session) loggedInterrupt(turn uint64, author string) func(session.Inter
 	}
 }
 
-// logEnd notes a worker's end. One that nobody asked for is a warning.
+// logEnd logs a worker's end. One that was not requested is a warning.
 func logEnd(log *slog.Logger, end timeline.GenerationEnded) {
 	level := slog.LevelWarn
 	if end.Clean {
@@ -39,7 +39,7 @@ func logEnd(log *slog.Logger, end timeline.GenerationEnded) {
 	}
 	args := []any{"why", end.Reason, "code", end.Code, "signal", end.Signal}
 	if end.Unready {
-		args = append(args, "said", end.Message) // no code of a user's has run
+		args = append(args, "said", end.Message) // no user code has run
 	}
 	log.Log(context.Background(), level, "a worker ended", args...)
 }

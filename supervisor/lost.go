@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// How long and how many transcripts of lost sessions are kept. The oldest go first.
+// Bounds on kept transcripts of lost sessions. The oldest are removed first.
 const (
 	lostAge   = 24 * time.Hour
 	maxLost   = 32
@@ -24,18 +24,17 @@ const (
 )
 
 const (
-	// lostSuffix is of the directory of a lost session, with the number of the
-	// format of the timeline's files in it.
+	// lostSuffix ends the name of a lost session's directory. Its number is that of the
+	// format of the timeline's files.
 	lostSuffix = ".lost-1"
 
-	// What a lost session's directory has beside the timeline's files: what the
-	// session was, under one name until somebody was told that it is lost, and then
-	// under the other.
+	// A lost session's directory has one file beside the timeline's: a description of the
+	// session. It gets its second name once a user was told of the loss.
 	aboutName = "about"
 	toldName  = "told"
 )
 
-// about is in the lock file of a session that is to be kept, should its program be
+// about is in the lock file of a session whose transcript must be kept if its program is
 // killed.
 type about struct {
 	Name string `json:"name"`
@@ -43,11 +42,10 @@ type about struct {
 	Spec string `json:"spec"` // its name
 }
 
-// A LostSession is what is left of a session whose program was killed: the
-// transcript of what was run and printed in it.
+// A LostSession is the transcript of a session whose program was killed.
 type LostSession struct {
 	Name       string
-	ID         string    // tells those of one name apart
+	ID         string    // unique, unlike the name
 	Worker     string    // the name of its Spec
 	Found      time.Time // it is kept for a day from then on
 	Bytes      int64
@@ -58,9 +56,8 @@ type LostSession struct {
 	told  bool
 }
 
-// LostSessions returns the sessions that were lost, the newest first, of programs
-// with this Options.Dir that had Options.Recover. They are kept for a day, 32 of
-// them, and up to 512 MiB.
+// LostSessions returns the lost sessions of programs with this Options.Dir that had
+// Options.Recover, newest first. They are kept for a day, 32 of them, up to 512 MiB.
 func LostSessions(dir string) ([]LostSession, error) {
 	if dir == "" {
 		dir = defaultDir()
@@ -75,24 +72,24 @@ func LostSessions(dir string) ([]LostSession, error) {
 	return lostIn(dir), nil
 }
 
-// Events is what was recorded of the session, from its beginning. The last tenth of
-// a second may be missing, and what exceeded the bound of the file.
+// Events yields the recorded events of the session, from its beginning. The last tenth of a
+// second may be missing, and so may events beyond the bound of the file.
 func (l LostSession) Events() iter.Seq[timeline.Event] { return timeline.ReadFile(l.dir) }
 
-// keepLost keeps what is worth it of an abandoned session, and reports whether it
-// did. lock is its file, which is held and is closed here.
+// keepLost keeps the transcript of an abandoned session if it has any input, and reports
+// whether it did. lock is its lock file, which is held, and closed here.
 func keepLost(dir string, lock *os.File) bool {
 	var a about
 	text, err := io.ReadAll(io.LimitReader(lock, 64<<10))
-	_ = lock.Close() // first: Windows moves no directory with an open file
+	_ = lock.Close() // first: Windows cannot move a directory with an open file
 	if err != nil || json.Unmarshal(text, &a) != nil || a.Name == "" || !anyInput(dir) {
 		return false
 	}
 	if os.Rename(dir, dir+lostSuffix) == nil {
 		strip(dir + lostSuffix)
 	}
-	// Else another program has just done it, or does: Windows moves no directory in
-	// which somebody has a file open. The next one that starts tries again.
+	// Otherwise another program has just done it, or is doing it: Windows cannot move a
+	// directory with an open file. The next program that starts tries again.
 	return true
 }
 
@@ -106,8 +103,8 @@ func anyInput(dir string) bool {
 	return false
 }
 
-// strip leaves in a lost session's directory what is kept. It may be done again, by
-// others too, until it was done to the end.
+// strip removes everything from a lost session's directory that is not kept. If it is broken
+// off, it can be repeated, also by another program.
 func strip(dir string) {
 	path := filepath.Join(dir, aboutName)
 	if os.Rename(filepath.Join(dir, lockName), path) == nil {
@@ -135,7 +132,7 @@ func lostIn(dir string) []LostSession {
 			all = append(all, l)
 		case errors.Is(err, errNotOurs):
 			_ = discard(path)
-		} // else another program is about to change it
+		} // otherwise another program is changing it
 	}
 	slices.SortFunc(all, func(a, b LostSession) int { return b.Found.Compare(a.Found) })
 	kept, size := all[:0], int64(0)
@@ -151,8 +148,8 @@ func lostIn(dir string) []LostSession {
 
 var errNotOurs = errors.New("not a lost session")
 
-// lostAt reads what is known of a lost session. What is not a plain file of the
-// user's own is not one of ours.
+// lostAt reads the description of a lost session. A file that is not plain, or not the
+// user's own, is not ours.
 func lostAt(dir string) (LostSession, error) {
 	l := LostSession{dir: dir, ID: strings.TrimSuffix(filepath.Base(dir), lostSuffix), OutputPath: filepath.Join(dir, timeline.OutputName)}
 	if i, err := os.Lstat(dir); err != nil || !i.IsDir() || !host.OwnedByUs(i) {
@@ -186,7 +183,7 @@ func lostAt(dir string) (LostSession, error) {
 	return l, nil
 }
 
-// plain is what is known of a plain file of the user's own.
+// plain describes a file; it is an error unless it is plain and the user's own.
 func plain(dir, name string) (os.FileInfo, error) {
 	i, err := os.Lstat(filepath.Join(dir, name))
 	if err != nil || !i.Mode().IsRegular() || !host.OwnedByUs(i) {
@@ -195,8 +192,8 @@ func plain(dir, name string) (os.FileInfo, error) {
 	return i, nil
 }
 
-// claimLost is the newest session of this name and directory that was lost and of
-// which nobody was told; nil when there is none.
+// claimLost returns the newest lost session of this name and directory whose loss was not
+// reported yet; nil when there is none.
 func (v *Supervisor) claimLost(a about) *LostSession {
 	if v.o.Recover == "" {
 		return nil
@@ -213,7 +210,7 @@ func (v *Supervisor) claimLost(a about) *LostSession {
 	return newest
 }
 
-// notice says that a session was lost, and how its transcript is had.
+// notice says that a session was lost, and how to get its transcript.
 func (l *LostSession) notice(command string) string {
 	return fmt.Sprintf("the session %s before this one was lost when its program was killed: its output is in %s, and %q writes what was run in it", l.Name, l.OutputPath, command+" "+l.Name)
 }

@@ -50,7 +50,7 @@ func lostSessions(t *testing.T, dir string) []supervisor.LostSession {
 	return lost
 }
 
-// input is the input of each turn of a lost session.
+// input returns the input of each turn of a lost session.
 func input(l supervisor.LostSession) (inputs []string) {
 	for e := range l.Events() {
 		if b, ok := e.Body.(timeline.TurnStarted); ok {

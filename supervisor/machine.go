@@ -122,7 +122,7 @@ func (m *machine) isClosed() bool { return m.phase == phaseClosing || m.phase ==
 // when its disk is slow, so this never blocks.
 func (m *machine) record(body timeline.Body) timeline.Event {
 	if _, line := body.(timeline.InputLine); !line {
-		m.tellLines()
+		m.reportLines()
 	}
 	return m.log.Append(m.event(body))
 }
@@ -141,10 +141,10 @@ func (m *machine) event(body timeline.Body) timeline.Event {
 	return e
 }
 
-// output is the event of what the runtime put out; text is its bytes, if it is text.
+// output returns the event of what the runtime put out; text is its bytes, if it is text.
 // Appending it may have to wait for the disk, so the caller does that without the lock.
 func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
-	m.tellLines()
+	m.reportLines()
 	if m.turn != nil {
 		m.turn.bytes += int64(len(text))
 		m.lastLine = lastLine(m.lastLine, text)
@@ -152,7 +152,7 @@ func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
 	return m.event(body)
 }
 
-// refusal is why no input is taken now; nil when one is.
+// refusal returns why no input is taken now; nil when one is.
 func (m *machine) refusal() error {
 	switch m.phase {
 	case phaseIdle, phaseEnded:
@@ -203,7 +203,7 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, launch 
 	return t.id, launch, nil
 }
 
-// held is the input that waits for the session to be ready.
+// held returns the input that waits for the session to be ready.
 func (m *machine) held() *turn {
 	if m.early != nil && m.early.id > 0 {
 		return m.early
@@ -564,7 +564,7 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 	return t, m.sendInterrupt(t, author), "", nil
 }
 
-// by is how a notice names an author.
+// by returns how a notice names an author.
 func by(author string) string {
 	if author == "" {
 		return ""

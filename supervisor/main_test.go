@@ -67,7 +67,7 @@ func self() string {
 	return path
 }
 
-// fake is a worker without a language. Under the race detector a program would
+// fake returns a worker without a language. Under the race detector a program would
 // linger for a second when it exits, which no real worker does.
 func fake(o *fakeworker.Options) workers.Spec {
 	spec := fakeworker.Spec(self(), o)
@@ -102,7 +102,7 @@ func open(t *testing.T, o *supervisor.Options, spec workers.Spec) *supervisor.Se
 	return s
 }
 
-// limited is a context with the deadline.
+// limited returns a context with the deadline.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -168,7 +168,7 @@ func until(t *testing.T, s *supervisor.Session, after timeline.Seq, ok func(time
 	return timeline.Event{}
 }
 
-// text is the raw text of some events.
+// text returns the raw text of some events.
 func text(events []timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {

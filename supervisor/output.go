@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Output is session.Session's.
+// Output implements session.Session.
 func (s *Session) Output(_ context.Context, q session.OutputQuery) (session.Output, error) {
 	s.log.Sync()
 	out := session.Output{Lines: []timeline.Line{}, Total: s.log.LineCount()}

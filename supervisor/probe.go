@@ -3,45 +3,45 @@ package supervisor
 import "time"
 
 const (
-	// A program that reads the terminal is looked for after the worker has said
-	// nothing for quiet, and then less and less often. When to look is a matter
-	// of timing; what is seen is a fact of the kernel.
+	// The first look for programs that read the terminal comes after the worker was silent
+	// for quiet; later ones come less and less often. Only the moment of a look depends on
+	// time; its result is a fact of the kernel.
 	quiet    = 3 * time.Millisecond
 	maxPause = 50 * time.Millisecond
 
-	// After a second of silence a look comes later by a part of how long that has
-	// lasted, and by longestPause at most: so much later is a program seen that reads
-	// without a word. A look costs 0.1 ms, and fifty turns of hours less than one
-	// hundredth of a core. Whatever is put out begins anew.
+	// After a second of silence, the pause grows to the length of the silence divided by
+	// pausePart, at most longestPause. So a program that reads without any output is seen
+	// that much later. A look costs 0.1 ms, so fifty turns that last hours cost less than
+	// one hundredth of a core. Any output starts anew.
 	pausePart    = 20
 	longestPause = 2 * time.Second
 
-	// eagerLooks is how often a reader is looked for without a pause while there
-	// is input for it; a look takes about 0.1 ms.
+	// eagerLooks bounds the looks without a pause while there is input for a reader; each
+	// takes about 0.1 ms.
 	eagerLooks = 20
 )
 
-// watchTerminal looks out for terminal readers from now on; s.mu is held.
+// watchTerminal starts looking for terminal readers; s.mu is held.
 func (w *worker) watchTerminal() {
 	if w == nil || w.watching == nil {
 		return
 	}
 	w.active.Store(time.Now().UnixNano())
 	if w.armed && w.pause == quiet {
-		return // it is under way; setting a timer has a price, and turns are short
+		return // the timer is set already; setting it again costs time, and turns are short
 	}
 	w.pause = quiet
 	w.lookLaterLocked(quiet)
 }
 
-// nextPause is until the next look, after a pause and a silence.
+// nextPause returns the time until the next look, after this pause and this silence.
 func nextPause(pause, silent time.Duration) time.Duration {
 	return min(pause*3/2, max(maxPause, min(silent/pausePart, longestPause)))
 }
 
-// heard notes that the worker has said something. It may be a prompt: who reads is
-// looked for soon again.
-func (w *worker) heard() {
+// noteOutput notes output of the worker. It may be a prompt, so the next look for readers
+// comes soon.
+func (w *worker) noteOutput() {
 	w.active.Store(time.Now().UnixNano())
 	if w.slow.CompareAndSwap(true, false) {
 		w.s.mu.Lock()
@@ -52,8 +52,8 @@ func (w *worker) heard() {
 	}
 }
 
-// terminalReaders is who reads the terminal before a turn begins: something that
-// an earlier turn left behind, which is no news in the next one.
+// terminalReaders returns the programs that read the terminal before a turn begins. An
+// earlier turn has left them behind, so they are not a wait of the next one.
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker
@@ -89,7 +89,7 @@ func (w *worker) look() {
 
 	readers := w.proc.readers.Readers()
 	if len(readers) > 0 {
-		w.fence.catchUp(w.deaf) // their prompts come before their waits
+		w.fence.catchUp(w.stopReading) // their prompts come before their waits
 	}
 
 	s.mu.Lock()
@@ -107,12 +107,12 @@ func (w *worker) look() {
 	if w.looksLocked() {
 		silent := time.Duration(0)
 		last := w.active.Load()
-		if last != 0 { // else there is input that somebody will read
+		if last != 0 { // otherwise there is input that a reader will take
 			silent = time.Duration(time.Now().UnixNano() - last)
 		}
 		w.pause = nextPause(w.pause, silent)
 		w.slow.Store(w.pause > maxPause)
-		if w.active.Load() != last { // something was said meanwhile, and found it not slow
+		if w.active.Load() != last { // there was output meanwhile, before slow was set
 			w.pause = quiet
 		}
 		w.lookLaterLocked(w.pause)
@@ -124,8 +124,8 @@ func (w *worker) lookLaterLocked(d time.Duration) {
 	w.watching.Reset(d)
 }
 
-// looksLocked reports whether a terminal reader would be news, and can be told from
-// one that takes what it was given.
+// looksLocked reports whether a look is useful: a terminal reader would be news, and can be
+// distinguished from one that is taking its input.
 func (w *worker) looksLocked() bool {
 	return w.s.worker == w && w.s.m.looks() && len(w.input) == 0
 }

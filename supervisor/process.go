@@ -9,12 +9,12 @@ import (
 // A launcher starts a worker's process and returns once it exists.
 type launcher func(*host.Command) (*launched, error)
 
-// launched is what a launcher hands over: a process with the two ways to it.
+// launched is the result of a launcher: a process with its channel and its terminal.
 type launched struct {
 	process
 	channel  io.ReadWriteCloser // frames; closing it ends a Read and a Write
 	terminal terminal
-	readers  readerFinder // nil where nobody can see who reads the terminal
+	readers  readerFinder // nil where readers of the terminal cannot be seen
 	pid      int
 	nonce    string // of the markers in the terminal
 	staged   bool   // started by the stage: nothing outlives the session
@@ -46,7 +46,7 @@ type terminal interface {
 	Resize(host.Size) error
 }
 
-// A readerFinder sees who is blocked in reading the terminal.
+// A readerFinder finds the programs that are blocked in reading the terminal.
 type readerFinder interface {
 	Readers() []host.Reader
 	NoOtherReader() bool

@@ -10,11 +10,11 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// queryTime is how long the worker may think about a query before it is
-// interrupted, and then again until the query is given up.
+// queryTime bounds the time for a query before it is interrupted, and the time after that
+// before the query is given up.
 const queryTime = 200 * time.Millisecond
 
-// Complete is session.Session's.
+// Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryComplete, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
 	if err != nil || r.Status != ipc.StatusOK || r.Start > uint64(len(text)) {
@@ -26,7 +26,7 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (sessio
 	return session.Completion{Start: int(r.Start), Matches: r.Matches}, nil
 }
 
-// Parse is session.Session's.
+// Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryParse, Text: text})
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 	return session.ParseUnknown, nil
 }
 
-// Variables is session.Session's.
+// Variables implements session.Session.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryVariables})
 	if err == nil && r.Status != ipc.StatusOK {
@@ -144,7 +144,7 @@ func (w *worker) interruptQuery(id uint64) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	if w.s.worker != w || w.s.m.phase != phaseIdle {
-		return // a turn began behind the query and must not be hit
+		return // a turn began after the query and must not be interrupted
 	}
 	if w.conn.Send(ipc.Interrupt{Turn: 0, Seq: id, Level: 1}) == nil && w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
 		_ = w.proc.Signal(host.Interrupt, host.Worker)

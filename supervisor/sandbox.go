@@ -16,11 +16,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A confinement is what a start with a sandbox adds to a start without.
+// A confinement has the additions of a sandbox to a start.
 type confinement struct {
 	plan    *confine.Plan
 	env     []string // changes of the worker's environment, before those of its Spec
-	notices []string // what whoever uses the session should know
+	notices []string // for the user of the session
 }
 
 // maxNamed bounds the variables that a notice names.
@@ -37,7 +37,7 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 		return c, err
 	}
 	state := filepath.Join(private, "sandbox")
-	own := filepath.Join(state, "home") // what tools would make in the home directory
+	own := filepath.Join(state, "home") // for files that tools would make in the home directory
 	for _, dir := range []string{files, own} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return c, err
@@ -81,7 +81,7 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 	return c, nil
 }
 
-// holds says in one line what a session may do.
+// holds describes in one line what a session may do.
 func holds(writable []string, s *workers.Sandbox, hidden []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
@@ -104,7 +104,7 @@ func holds(writable []string, s *workers.Sandbox, hidden []string) string {
 	return b.String()
 }
 
-// variable is the value of one in an environment, "" when it is not set.
+// variable returns the value of a variable in an environment, "" when it is not set.
 func variable(env []string, name string) string {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -114,9 +114,9 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// TrySandbox starts a program under a sandbox, in a directory, and ends it: the only way
-// to know what this system allows. The error names the step that failed, and what can
-// be done. It returns what a user of a session would be told.
+// TrySandbox starts a program in a sandbox, in a directory, and ends it. There is no other way
+// to know what this system allows. The error names the step that failed and a remedy. The
+// result has the notices that a user of such a session would get.
 func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, d
 		return nil, err
 	}
 	notices := c.notices
-	for n := range p.Notices() { // until nothing of it is left
+	for n := range p.Notices() { // until all of it has ended
 		notices = append(notices, n)
 	}
 	return notices, p.Close()

@@ -8,10 +8,9 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// stop climbs the stop ladder until the process has ended and returns the rung
-// that worked. grace is for the whole climb; busy says that code runs, which is
-// then interrupted at once. A rung that fails never ends the climb; one that the
-// system does not have is left out.
+// stop climbs the stop ladder until the process has ended, and returns the rung that worked.
+// grace is for the whole climb. busy means that code is running; it is interrupted at once. A
+// rung that fails never ends the climb; a rung that the system does not have is left out.
 func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
 	rungs := []struct {
 		name  string

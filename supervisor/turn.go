@@ -11,11 +11,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A turn is one input and everything up to the worker's idle. Its number is what
-// callers know it by.
+// A turn is one input and everything up to the worker's idle. Callers know it by its number.
 type turn struct {
 	id       uint64 // 0 for a start-up, and for an input that answers one
-	number   uint64 // that its caller was given
+	number   uint64 // as its caller knows it
 	input    []byte // until it was sent
 	lastLine string // of the input, for a death report
 	author   string
@@ -24,18 +23,18 @@ type turn struct {
 	elapsed  time.Duration    // when ended
 	outcome  timeline.Outcome // "" until ended
 	bytes    int64            // of output
-	took     []ipc.InputLine  // the first and the last of its own lines that answered prompts, until it is told
+	took     []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
 
 	interrupts uint64       // the Seq of the last interrupt
-	unacked    bool         // waits are void: the worker has not seen that one yet
-	struck     time.Time    // the first interrupt since something was answered, or since level 2; zero for none
+	unacked    bool         // the worker has not seen that interrupt yet, so its waits are void
+	struck     time.Time    // the first interrupt since an answer, or since level 2; zero for none
 	struckAt   timeline.Seq // its event
 }
 
-// maxKnownTurns is how many turns Wait knows by their number: the last ones.
+// maxKnownTurns bounds the turns that Wait knows by their number.
 const maxKnownTurns = 256
 
-// numbered is the turn that a caller knows by this number.
+// numbered returns the turn of this number.
 func (m *machine) numbered(number uint64) (*turn, error) {
 	for _, t := range slices.Backward(m.recent) {
 		if t.number == number {
@@ -45,14 +44,14 @@ func (m *machine) numbered(number uint64) (*turn, error) {
 	return nil, &session.Error{Kind: session.KindStale, Message: fmt.Sprintf("turn %d is not among the last %d", number, maxKnownTurns)}
 }
 
-// State is where the session stands now.
+// State returns the state of the session.
 func (s *Session) State() session.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.phase.state()
 }
 
-// Active is the number of the active turn; 0 when there is none but a start-up.
+// Active returns the number of the active turn; 0 when there is none but a start-up.
 func (s *Session) Active() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +61,8 @@ func (s *Session) Active() uint64 {
 	return s.m.turn.id
 }
 
-// Wait is session.Session's. A turn is known for as long as it is among the last
-// 256 of the session. When ctx ends, the reply is filled all the same.
+// Wait implements session.Session. It knows the last 256 turns of the session. When ctx ends,
+// the reply is filled all the same.
 func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOptions) (session.Reply, error) {
 	if number == 0 {
 		return s.wait(ctx, nil, o)
@@ -77,7 +76,7 @@ func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOption
 	return s.wait(ctx, t, o)
 }
 
-// wait is Wait for one turn, or for whatever is active when t is nil.
+// wait is Wait for one turn, or for the active one if t is nil.
 func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) (session.Reply, error) {
 	var o session.WaitOptions
 	if opts != nil {
@@ -92,7 +91,7 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 	}
 	for over := o.Poll; ; {
 		s.mu.Lock()
-		if over || s.m.settled(t) {
+		if over || s.m.nothingToAwait(t) {
 			r := s.m.reply(t)
 			r.Session = s.name
 			if o.After == 0 && t != nil {
@@ -115,16 +114,16 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 	}
 }
 
-// settled reports whether there is nothing to wait for: of one turn, or of whatever is
-// active when t is nil. How a worker ends that ends by itself is waited for.
-func (m *machine) settled(t *turn) bool {
+// nothingToAwait reports whether a wait for a turn, or for the active one if t is nil, is over.
+// A worker that ends by itself is waited for until the reason is known.
+func (m *machine) nothingToAwait(t *turn) bool {
 	if t == nil {
 		return m.phase != phaseLeaving && (m.phase == phaseWaiting || !m.phase.state().Active())
 	}
 	return t.outcome != "" || m.phase == phaseWaiting && (m.turn == t || m.early == t)
 }
 
-// reply is what a Wait returns, without the events.
+// reply returns the reply of a Wait, without the events.
 func (m *machine) reply(t *turn) session.Reply {
 	if t == nil {
 		if t = m.turn; t == nil {
@@ -146,7 +145,7 @@ func (m *machine) reply(t *turn) session.Reply {
 		case t.outcome != "":
 		case !t.started.IsZero():
 			r.Elapsed = time.Since(t.started)
-		case m.turn != nil: // it is held until that is over
+		case m.turn != nil: // t is held until that is over
 			r.Elapsed = time.Since(m.turn.started)
 		default:
 			r.Elapsed = time.Since(m.since)
@@ -170,8 +169,8 @@ func (s *Session) fill(r *session.Reply, o session.WaitOptions) {
 	}
 	r.Events = s.log.Window(o.After, o.HeadBytes, o.TailBytes)
 	if n := len(r.Events); n > 0 {
-		// Events may have come since the state was taken: they are part of the
-		// reply, and so the cursor is behind them.
+		// Events may have come since the state was read. They are part of the reply,
+		// so the cursor is after them.
 		last := r.Events[n-1]
 		r.Next = last.Seq
 		switch body := last.Body.(type) {

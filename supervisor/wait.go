@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An ask is a wait together with what it takes to answer it.
+// An ask is a wait with the facts that are needed to answer it.
 type ask struct {
 	session.Wait
 	worker uint64 // the worker's number for it; 0 for a terminal reader
@@ -19,13 +19,13 @@ type ask struct {
 	reader string // key of the terminal reader
 }
 
-// stdinWait takes in that the runtime asks.
+// stdinWait handles a question of the runtime.
 func (m *machine) stdinWait(f ipc.StdinWait) error {
 	if m.turn == nil || f.Turn != m.turn.id {
 		if f.Turn > m.lastTurn {
 			return fmt.Errorf("stdin_wait names turn %d, which has not begun", f.Turn)
 		}
-		return nil // a thread of a turn that has just ended: it asks again in the next one
+		return nil // from a thread of a turn that has just ended; it asks again in the next one
 	}
 	if m.turn.unacked {
 		return nil // asked before the worker saw the interrupt, which ends it
@@ -51,7 +51,7 @@ func (m *machine) looks() bool {
 	return (m.phase == phaseStarting || m.phase == phaseRunning) && !m.turn.unacked && len(m.asked) == 0
 }
 
-// reads takes in that a program reads the terminal.
+// reads handles a program that reads the terminal.
 func (m *machine) reads(reader, command string, secret bool) {
 	if m.ready == nil && m.earlyInput != "" {
 		if time.Since(m.turn.started) > earlyInput {
@@ -91,9 +91,9 @@ func (m *machine) joinHeld(prompt string) {
 	t.input = nil
 }
 
-// tellLines says which lines of the turn's own input went to prompts: none of them is
-// code that has run. Lines with nothing between them are one sentence.
-func (m *machine) tellLines() {
+// reportLines records which lines of the turn's own input answered prompts, and so were not
+// run as code. Lines with nothing between them share one sentence.
+func (m *machine) reportLines() {
 	if m.turn == nil || len(m.turn.took) == 0 {
 		return
 	}
@@ -106,8 +106,8 @@ func (m *machine) tellLines() {
 	m.notice("%s of the input answered %q", lines, first.Prompt)
 }
 
-// serve gives queued input to what asks, the runtime first, and shows the first wait
-// that is left.
+// serve gives queued input to the waits, the runtime's first, and shows the first wait that is
+// left.
 func (m *machine) serve() {
 	for m.shown == nil && len(m.asked) > 0 {
 		i := max(0, slices.IndexFunc(m.asked, func(a ask) bool { return !a.Terminal }))
@@ -127,19 +127,19 @@ func (m *machine) serve() {
 	}
 }
 
-// give hands the next piece of queued input to one reader.
+// give gives the next piece of queued input to one wait.
 func (m *machine) give(a ask) {
 	author := m.queue.author
-	m.turn.struck = time.Time{} // what an interrupt left waiting goes on
+	m.turn.struck = time.Time{} // the code goes on after the interrupt
 	data, eof := m.queue.next(a.all)
-	if a.Secret && !m.showSecrets { // with what was typed behind it, which the next reader may get
+	if a.Secret && !m.showSecrets { // including text typed after it, which the next reader may get
 		m.hide(string(data) + string(m.queue.data))
 	}
 	if !a.Terminal {
 		m.effect(effect{do: doSend, message: ipc.TurnInput{Turn: a.Turn, Wait: a.worker, Input: data, EOF: eof}})
 		return
 	}
-	// The runtime does not see what its children read: record it here.
+	// The runtime does not see the input of its children, so it is recorded here.
 	line := timeline.InputLine{Prompt: a.Prompt, Secret: a.Secret, Author: author}
 	if !a.Secret {
 		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
@@ -150,14 +150,14 @@ func (m *machine) give(a ask) {
 	m.effect(effect{do: doFeed, input: session.Input{Data: data, EOF: eof}})
 }
 
-// hide has the timeline show a secret to nobody, before anything can print it.
+// hide makes the timeline hide a secret, before any code can print it.
 func (m *machine) hide(secret string) {
 	if err := m.log.Hide(secret); err != nil {
 		m.notice("a secret is shown if the code prints it: %v", err)
 	}
 }
 
-// answer gives input to the wait that is shown, and returns the turn that it is of.
+// answer gives input to the wait that is shown, and returns its turn.
 func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (turn uint64, err error) {
 	switch {
 	case m.isClosed():
@@ -169,7 +169,7 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 	}
 	turn = m.turn.id
 	if len(in.Data) == 0 && !in.EOF {
-		return turn, nil // nothing to hand over: the wait goes on
+		return turn, nil // empty input: the wait goes on
 	}
 	m.queue.add(author, in)
 	a := *m.shown
@@ -182,7 +182,7 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 	return turn, nil
 }
 
-// resume leaves the waiting phase for the one that it interrupted.
+// resume goes back from the waiting phase to the one before it.
 func (m *machine) resume() {
 	if m.turn.id == 0 {
 		m.move(phaseStarting)
@@ -191,7 +191,7 @@ func (m *machine) resume() {
 	}
 }
 
-// dropWaits forgets every wait: they are over, answered or not.
+// dropWaits ends every wait, answered or not.
 func (m *machine) dropWaits() {
 	if m.shown != nil {
 		m.record(timeline.WaitEnded{Wait: m.shown.ID})

@@ -39,16 +39,16 @@ const (
 // deliver, in order, through the fence; watch waits for the process to end; the
 // connection has its writer. All end when the process does.
 type worker struct {
-	s       *Session
-	log     *slog.Logger
-	files   string   // its private directory
-	told    []string // of its sandbox, for whoever uses the session
-	proc    *launched
-	conn    *ipc.Conn
-	fence   *fence
-	readers sync.WaitGroup // frames and terminal
-	deaf    chan struct{}  // closed when nothing that arrives matters any more
-	done    chan struct{}  // closed when the session knows that the worker ended
+	s           *Session
+	log         *slog.Logger
+	files       string   // its private directory
+	told        []string // of its sandbox, for whoever uses the session
+	proc        *launched
+	conn        *ipc.Conn
+	fence       *fence
+	readers     sync.WaitGroup // frames and terminal
+	stopReading chan struct{}  // closed when arriving bytes no longer matter
+	done        chan struct{}  // closed when the session knows that the worker ended
 
 	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
 	slow   atomic.Bool  // terminal readers are looked for seldom
@@ -105,19 +105,19 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		return nil, err
 	}
 	w := &worker{
-		s:     s,
-		log:   log,
-		files: files,
-		told:  box.notices,
-		proc:  proc,
-		conn:  ipc.NewConn(proc.channel, ipc.FromWorker),
-		deaf:  make(chan struct{}),
-		done:  make(chan struct{}),
+		s:           s,
+		log:         log,
+		files:       files,
+		told:        box.notices,
+		proc:        proc,
+		conn:        ipc.NewConn(proc.channel, ipc.FromWorker),
+		stopReading: make(chan struct{}),
+		done:        make(chan struct{}),
 	}
 	log.Info("a worker starts", "worker_pid", proc.pid, "name", s.spec.Name)
 	w.conn.LogTo(log)
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
-	w.fence.settle = proc.terminal.Sync
+	w.fence.sync = proc.terminal.Sync
 	return w, nil
 }
 
@@ -163,7 +163,7 @@ func (w *worker) frames() {
 			w.lost(err)
 			return
 		}
-		w.heard()
+		w.noteOutput()
 		w.fence.frame(m)
 	}
 }
@@ -183,7 +183,7 @@ func (w *worker) lost(err error) {
 		// that lives on cannot be reached any more.
 		select {
 		case <-w.proc.Exited():
-		case <-w.deaf:
+		case <-w.stopReading:
 		case <-time.After(w.s.o.StopGrace):
 			w.fail(errors.New("it closed its channel"))
 		}
@@ -197,9 +197,9 @@ func (w *worker) terminal() {
 	for {
 		var end error
 		err := w.proc.terminal.Await(func() bool {
-			any, err := w.fence.text(w.deaf)
+			any, err := w.fence.text(w.stopReading)
 			if any {
-				w.heard()
+				w.noteOutput()
 			}
 			end = err
 			return any || err != nil
@@ -337,19 +337,19 @@ func (w *worker) watch() {
 	}
 	// Everything that could write is dead, so both channels end by themselves,
 	// and only then is all of it known.
-	heard := make(chan struct{})
+	drained := make(chan struct{})
 	w.s.wg.Go(func() {
 		w.readers.Wait()
-		close(heard)
+		close(drained)
 	})
 	select {
-	case <-heard:
+	case <-drained:
 	case <-time.After(lastWords):
 	}
-	close(w.deaf)
+	close(w.stopReading)
 	_ = w.proc.Close()
 	_ = w.conn.Close()
-	<-heard
+	<-drained
 	w.fence.flush()
 	report := w.s.ended(w)
 	logEnd(w.log, report)
