@@ -59,7 +59,7 @@ func (s *Session) Name() string { return s.name }
 // Log returns the session's timeline, for reading.
 func (s *Session) Log() *timeline.Log { return s.log }
 
-// Info returns session.Session's. It returns no error.
+// Info implements session.Session. It returns no error.
 func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Lock()
 	i := session.Info{
@@ -99,7 +99,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	return i, nil
 }
 
-// Events returns session.Session's.
+// Events implements session.Session.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
 		for e := range s.log.Follow(ctx, after) {
@@ -115,7 +115,7 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 	}
 }
 
-// Submit returns session.Session's. The error may be session.ErrStart.
+// Submit implements session.Session. The error may be session.ErrStart.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
 	return s.logged("submit", "")(s.submitAs(ctx, "", code))
 }
@@ -155,7 +155,7 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 	return number, nil
 }
 
-// Answer returns session.Session's.
+// Answer implements session.Session.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
 	return s.logged("answer", "")(s.answerAs(ctx, "", wait, in))
 }
@@ -169,7 +169,7 @@ func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq
 	return s.m.answer(author, wait, in)
 }
 
-// Interrupt returns session.Session's. An input that is still held, because the session
+// Interrupt implements session.Session. An input that is still held, because the session
 // starts, is dropped and never runs; turn 0 then interrupts the start-up, too.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
 	return s.loggedInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
@@ -284,7 +284,7 @@ func (s *Session) Notify(message string) {
 	s.m.record(timeline.Notice{Message: message})
 }
 
-// Resize returns session.Session's.
+// Resize implements session.Session.
 func (s *Session) Resize(_ context.Context, size session.Size) error {
 	s.mu.Lock()
 	s.o.Size = size
