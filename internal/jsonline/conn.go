@@ -108,7 +108,7 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 // connection was dropped.
 func (c *Conn) Context() context.Context { return c.ctx }
 
-// Stream is what the connection goes over.
+// Stream returns what the connection goes over.
 func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
 
 // LogTo has each line noted at debug, in both directions: its method, id and size, never
@@ -150,7 +150,7 @@ func (c *Conn) Read() error {
 	}
 }
 
-// readAll is the end of Read, for whatever reason.
+// readAll returns the end of Read, for whatever reason.
 func (c *Conn) readAll(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -367,7 +367,7 @@ func (c *Conn) Notify(method string, params any) error {
 	return c.Send(line)
 }
 
-// NotifyWhenRoom is Notify for what may wait: it does so while RoomQueued or more is
+// NotifyWhenRoom returns Notify for what may wait: it does so while RoomQueued or more is
 // queued, until ctx ends.
 func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
 	line, err := NotificationLine(method, params)

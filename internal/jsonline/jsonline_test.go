@@ -129,7 +129,7 @@ func TestProgressToken_IsAStringOrANumber(t *testing.T) {
 	}
 }
 
-// two are the ends of a connection that both call and are called. Each answers "echo"
+// two returns the ends of a connection that both call and are called. Each answers "echo"
 // with its params, and nothing else.
 func two(t *testing.T, o Options) (c, d *Conn) {
 	t.Helper()

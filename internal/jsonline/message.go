@@ -86,7 +86,7 @@ func Decode(line []byte) (*Message, error) {
 	return m, nil
 }
 
-// text is the string that raw is; "" when it is none.
+// text returns the string that raw is; "" when it is none.
 func text(raw json.RawMessage) (s string) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -100,7 +100,7 @@ func IsID(raw json.RawMessage) bool {
 	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
-// Key is what two ids share that are the same: a string however it was written, but
+// Key returns what two ids share that are the same: a string however it was written, but
 // no number.
 func Key(id json.RawMessage) string {
 	var s string
@@ -110,7 +110,7 @@ func Key(id json.RawMessage) string {
 	return string(id)
 }
 
-// CancelledKey is the Key of the request that the params of MethodCancelled name; ""
+// CancelledKey returns the Key of the request that the params of MethodCancelled name; ""
 // when they name none.
 func CancelledKey(params json.RawMessage) string {
 	var p struct {
@@ -122,7 +122,7 @@ func CancelledKey(params json.RawMessage) string {
 	return Key(p.ID)
 }
 
-// ProgressToken is params._meta.progressToken if that is a string or a number.
+// ProgressToken returns params._meta.progressToken if that is a string or a number.
 func ProgressToken(params json.RawMessage) json.RawMessage {
 	if !bytes.Contains(params, []byte(`"progressToken"`)) {
 		return nil
@@ -138,10 +138,10 @@ func ProgressToken(params json.RawMessage) json.RawMessage {
 	return p.Meta.Token
 }
 
-// ResultLine is the answer to a request, without a newline. result is JSON.
+// ResultLine returns the answer to a request, without a newline. result is JSON.
 func ResultLine(id, result json.RawMessage) []byte { return answerLine(id, "result", result) }
 
-// ErrorLine is the answer to a request that failed. A nil id is that of a request whose
+// ErrorLine returns the answer to a request that failed. A nil id is that of a request whose
 // own could not be read. failure is JSON, an object with code and message.
 func ErrorLine(id, failure json.RawMessage) []byte { return answerLine(id, "error", failure) }
 
@@ -155,12 +155,12 @@ func answerLine(id json.RawMessage, name string, value json.RawMessage) []byte {
 	return append(append(line, value...), '}')
 }
 
-// NotificationLine is a notification, without a newline. params nil is none.
+// NotificationLine returns a notification, without a newline. params nil is none.
 func NotificationLine(method string, params any) ([]byte, error) {
 	return requestLine("", method, params)
 }
 
-// requestLine is a request, or a notification when id is "".
+// requestLine returns a request, or a notification when id is "".
 func requestLine(id, method string, params any) ([]byte, error) {
 	var m struct {
 		Version string          `json:"jsonrpc"`

@@ -31,7 +31,7 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("a line may have %d bytes: a longer one was skipped", e.Max)
 }
 
-// Next is the next line without its end. What stands at the end of the stream without
+// Next returns the next line without its end. What stands at the end of the stream without
 // a newline comes together with the error, such as io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	var line []byte
@@ -68,7 +68,7 @@ func (r *Reader) skip(begin, part []byte, err error) error {
 
 func ending(text []byte) []byte { return text[max(0, len(text)-maxEnd):] }
 
-// outerID is the id of a message of which only the two ends are there; nil when they do
+// outerID returns the id of a message of which only the two ends are there; nil when they do
 // not show it.
 func outerID(head, tail []byte) json.RawMessage {
 	if id := leadingID(head); id != nil {
@@ -86,7 +86,7 @@ func outerID(head, tail []byte) json.RawMessage {
 	return last.ID
 }
 
-// leadingID is the id in the beginning of a message, before whatever is long in it.
+// leadingID returns the id in the beginning of a message, before whatever is long in it.
 func leadingID(head []byte) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(head))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {

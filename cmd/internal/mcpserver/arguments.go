@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// defaultTimeout is how long a call waits for its turn: less than any known
-	// client waits for a call.
+	// defaultTimeout bounds how long a call waits for its turn. Every known client waits
+	// longer for a call.
 	defaultTimeout = 45 * time.Second
 	maxTimeout     = 600 * time.Second
 )
@@ -51,14 +51,13 @@ type (
 	}
 )
 
-// ofHosts are arguments that hosts add to every tool, and keep for themselves as a
-// rule. wait_for_previous is the Gemini CLI's: calls of one client are taken in the
-// order in which they come anyway.
+// ofHosts are arguments that hosts add to every tool, and usually do not pass on.
+// wait_for_previous is from the Gemini CLI. It needs no handling: calls of one client begin
+// in the order in which they come.
 var ofHosts = []string{"wait_for_previous"}
 
-// decode reads the arguments of a tool. Its errors tell a model how to repair them.
-// Arguments that the tool does not have are only noted: hosts and models add some, and
-// a call that has what it needs is run without them.
+// decode reads the arguments of a tool. Its errors tell a model how to correct them. Unknown
+// arguments are only noted: hosts and models add some, and the call can run without them.
 func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	if len(arguments) == 0 {
 		return args, nil
@@ -78,10 +77,10 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	}
 }
 
-// unknownNames are the arguments that a tool does not have, but for those of hosts.
+// unknownNames returns the arguments that a tool does not have, but for those of hosts.
 func unknownNames[T any](arguments json.RawMessage) (names []string) {
 	var given map[string]json.RawMessage
-	_ = json.Unmarshal(arguments, &given) // what cannot be read is told by who decodes it
+	_ = json.Unmarshal(arguments, &given) // decode has reported an error already
 	known := append(namesOf[T](), ofHosts...)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
@@ -91,7 +90,7 @@ func unknownNames[T any](arguments json.RawMessage) (names []string) {
 	return names
 }
 
-// needsKnown is the error of a call that lacks something which it seems to give under
+// needsKnown returns the error of a call that lacks something which it seems to give under
 // another name.
 func needsKnown[T any](r *request) error {
 	if len(r.unknown) == 0 {
@@ -100,10 +99,10 @@ func needsKnown[T any](r *request) error {
 	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknown[0], list(namesOf[T](), "and", "no arguments"))
 }
 
-// maxIgnored bounds the names that are remembered as said.
+// maxIgnored bounds the names of unknown arguments that were reported already.
 const maxIgnored = 64
 
-// sayIgnored says, once for each name, which arguments of a call were not used.
+// sayIgnored adds to a result, once for each name, which arguments were not used.
 func (s *server) sayIgnored(r *request, result *mcp.CallToolResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +148,7 @@ func article(value string) string {
 	}
 }
 
-// namesOf are the arguments of a tool.
+// namesOf returns the arguments of a tool.
 func namesOf[T any]() []string {
 	t := reflect.TypeFor[T]()
 	names := make([]string, t.NumField())
@@ -171,7 +170,7 @@ func list(names []string, and, none string) string {
 	}
 }
 
-// waitTime is an optional time to wait, within bounds.
+// waitTime returns an optional time to wait, within bounds.
 func waitTime(name string, ms *float64) (time.Duration, error) {
 	if ms == nil {
 		return defaultTimeout, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// personTime is how long a call waits for a person, on top of its own timeout:
-// less than the 300 s after which Codex gives a call up.
+// personTime bounds how long a call waits for a person, on top of its own timeout. Codex gives
+// up a call only after 300 s.
 const personTime = 4 * time.Minute
 
 // answerKey names the one question of a result, and the field of its answer.
@@ -32,8 +32,8 @@ const (
 	pageQuestion              // the client sends the user to a page of ours
 )
 
-// questionKind is how the client can ask its user for what w waits for. Secrets are for a
-// page, as the protocol wants it, where the user can be expected to reach one.
+// questionKind returns how the client can ask its user for the answer to w. Secrets go to a
+// page, as the protocol demands, if the user can probably reach one.
 func (r *request) questionKind(w *session.Wait) questionKind {
 	can := r.sdk.ClientCapabilities()
 	if can == nil || can.Elicitation == nil {
@@ -47,9 +47,9 @@ func (r *request) questionKind(w *session.Wait) questionKind {
 	return pageQuestion
 }
 
-// resolveWait sees to a wait that is not the model's to answer. It returns true when
-// that is over, and waiting for the turn goes on; else there is a result, which is
-// nil when ctx ended.
+// resolveWait handles a wait that the model must not answer. It returns true when the wait is
+// over and the call can go on waiting for the turn. Otherwise there is a result, which is nil
+// when ctx ended.
 func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if p := a.decision; p != nil && p.wait == w.ID {
 		a.decision = nil
@@ -66,7 +66,7 @@ func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.W
 		a.denied++
 		return a.answerWait(ctx, w, a.session, session.Input{EOF: true})
 	case a.stdin != StdinDeny && asks == noQuestion && shown == w.ID && a.session.ByHand != "" && time.Now().Before(a.deadline):
-		// The caller knows that the user has to answer elsewhere, and waits for that.
+		// The caller knows that the user must answer elsewhere, and waits for that.
 		return a.askPerson(ctx, wait, w, beat, &personQuestion{allowed: true, until: a.deadline, remove: func() {}})
 	case a.stdin == StdinDeny, asks == noQuestion, !time.Now().Before(a.deadline):
 		return false, a.replyNow(ctx, wait)
@@ -80,8 +80,8 @@ func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.W
 	return a.askPerson(ctx, wait, w, beat, q)
 }
 
-// askPerson has a person asked, or waits for one who has agreed to answer on a page, and
-// applies the answer. It returns what resolveWait does.
+// askPerson has a person asked, or waits for a person who answers on a page, and applies the
+// answer. Its results are those of resolveWait.
 func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
 	defer q.remove()
 	select {
@@ -115,15 +115,15 @@ var (
 type personQuestion struct {
 	params  *mcp.ElicitParams
 	allowed bool      // the user has agreed to answer on a page, or answers by hand
-	until   time.Time // how long that is waited for; zero is for personTime
+	until   time.Time // the end of the wait for that; zero means personTime from now
 	remove  func()    // closes the page, if there is one
 }
 
-// putQuestion has the client ask its user, and waits for the answer, for the end of w
-// and for personTime. Of an answer on a page it learns by the end of w.
+// putQuestion has the client ask its user, and waits for the answer or the end of w, at most
+// for personTime. An answer on a page ends w.
 func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, beat *heartbeat, q *personQuestion) (*mcp.ElicitResult, error) {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // which withdraws the question
+	defer stop() // withdraws the question
 	type answered struct {
 		result *mcp.ElicitResult
 		err    error
@@ -190,9 +190,9 @@ func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 	}
 }
 
-// applyDecision does with a wait what a person has decided: an answer is for the code,
-// and a refusal interrupts it, as Ctrl-C at a prompt does. So nothing goes on with an
-// answer that nobody gave.
+// applyDecision applies a person's decision about a wait: an answer goes to the code, and a
+// refusal interrupts the code, like Ctrl-C at a prompt. So code never goes on without a real
+// answer.
 func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	if answer.Action == "accept" {
 		text, ok := answer.Content[answerKey].(string)
@@ -201,7 +201,7 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 		}
 		return a.answerWait(ctx, w, a.user(), fromUser(text))
 	}
-	if answer.Action == "decline" { // by the user, or by a client that asks nobody
+	if answer.Action == "decline" { // by the user, or by a client that does not ask
 		a.note("the question was declined")
 	} else {
 		a.note("the question was dismissed")
@@ -232,22 +232,21 @@ func (a *sessionCall) answerWait(ctx context.Context, w *session.Wait, as sessio
 	}
 }
 
-// answerAs answers w in the name of a session's author. The error is session.ErrStale
-// when w is over.
+// answerAs answers w as the author of s. The error is session.ErrStale when w is over.
 func answerAs(ctx context.Context, s session.Session, w *session.Wait, in session.Input) error {
 	_, err := s.Answer(ctx, w.ID, in)
 	return err
 }
 
-// user is the session in the name of the person who answers.
+// user returns the session with the answering person as its author.
 func (a *sessionCall) user() session.Session { return a.session.As("user") }
 
-// fromUser is what a person has typed.
+// fromUser returns a person's answer as input.
 func fromUser(text string) session.Input {
 	return session.Input{Data: []byte(withNewline(text))}
 }
 
-// withNewline is an answer as a reader of lines wants it.
+// withNewline adds the newline that a reader of lines needs.
 func withNewline(text string) string {
 	if text != "" && strings.HasSuffix(text, "\n") {
 		return text
@@ -255,8 +254,8 @@ func withNewline(text string) string {
 	return text + "\n"
 }
 
-// elicitation is the question for what w waits for. It says who asks, because the
-// prompt may say anything.
+// elicitation returns the question for the answer to w. It names the asking program, because
+// the prompt itself may say anything.
 func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
 	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
 	if w.Terminal && w.Reader != "" {
@@ -299,11 +298,10 @@ func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
 	}, nil
 }
 
-// maxPrompt bounds how much of a prompt a question or a state line shows, in
-// characters: its end.
+// maxPrompt bounds the end of a prompt that a question or a state line shows, in characters.
 const maxPrompt = 300
 
-// oneLine is a prompt without control characters.
+// oneLine returns a prompt without control characters.
 func oneLine(prompt string) string {
 	shown := strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {

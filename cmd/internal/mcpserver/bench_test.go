@@ -18,7 +18,7 @@ import (
 // noopRole is the value of serveRole for a server of the SDK alone.
 const noopRole = "noop"
 
-// serveNoop is the least that a tool of the same SDK costs.
+// serveNoop returns the least that a tool of the same SDK costs.
 func serveNoop() error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "noop", Version: "1"}, nil)
 	type args struct {

@@ -17,7 +17,7 @@ func claims() (v *view, arrivals *mcpwire.Queue, held []*holding) {
 	return v, arrivals, held
 }
 
-// refusals is what was decided of each: "held", "runs" or why not.
+// refusals returns what was decided of each: "held", "runs" or why not.
 func refusals(held []*holding) (all [4]string) {
 	for i, h := range held {
 		select {

@@ -12,11 +12,11 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
-// sandboxState is a capability of Codex. A server that declares it gets with each
-// call the sandbox that the user chose, and where the user works.
+// sandboxState is a capability of Codex. A server that declares it gets, with each call, the
+// sandbox that the user chose and the user's directory.
 const sandboxState = "codex/sandbox-state-meta"
 
-// A request is a call of a tool and what its client says about itself.
+// A request is a call of a tool, with facts about its client.
 type request struct {
 	*mcpwire.Call
 	sdk  *mcp.CallToolRequest
@@ -26,8 +26,8 @@ type request struct {
 	lane    *mcpwire.Place // among the calls about the same session, until this one has begun; nil when it is about none
 }
 
-// named finds the session that a call is about, and the call's place among those that
-// are about it: both in the order in which the calls came.
+// named finds the session that a call is about, and the call's place in that session's queue.
+// It does both in the order in which the calls came.
 func (r *request) named(ctx context.Context, find func() (*view, error)) (*view, error) {
 	defer r.Arrival.Leave()
 	select {
@@ -42,7 +42,7 @@ func (r *request) named(ctx context.Context, find func() (*view, error)) (*view,
 	return v, err
 }
 
-// letNextPass lets the calls behind this one pass.
+// letNextPass lets the next call in the queue begin.
 func (r *request) letNextPass() {
 	r.Arrival.Leave()
 	r.lane.Leave()
@@ -54,35 +54,35 @@ type budget struct {
 	bytes int // 0 when the client does not count them
 }
 
-// defaultBudget is what a reply holds for a client that is not known to hold less.
+// defaultBudget bounds a reply for clients without a smaller known limit.
 const defaultBudget = 10_000
 
 // A manner is how a client treats calls and their results.
 type manner struct {
 	client string // the beginning of its name, in lower case
 
-	// cut is where it cuts the text of a result, in its own way and without our line
-	// that says where the rest is. A reply stays a tenth below. 0 is nowhere.
+	// cut is the length at which it cuts the text of a result, without our line that says
+	// where the rest is. A reply stays a tenth below. 0 means that it cuts nothing.
 	cut budget
 
-	// waits is how long it waits for a call; 0 is defaultWait.
+	// waits is how long it waits for a call; 0 means defaultWait.
 	waits time.Duration
 
-	// raw says that it shows its model the whole result as JSON: what is meant for
-	// programs too, and pictures as letters. rawErrors says so of errors alone.
+	// raw means that it shows its model the whole result as JSON, including the parts for
+	// programs, and pictures as letters. rawErrors means that it does so for errors only.
 	raw, rawErrors bool
 
-	// holds is how long an input is held for it at most; 0 is as long as the call
-	// waits. One that gives calls up without a word has nothing to wait for.
+	// holds bounds how long an input is held for it; 0 means as long as the call waits. If
+	// a client gives up calls silently, holding its inputs longer is useless.
 	holds time.Duration
 }
 
-// defaultWait is how long a call may wait for a client that is not known to have more
-// time: those built on the TypeScript SDK give a call up after 60 s, and some cancel
-// it then, which would interrupt the code.
+// defaultWait bounds the wait of a call for clients that are not known to wait longer. Clients
+// built on the TypeScript SDK give up a call after 60 s, and some cancel it then, which would
+// interrupt the code.
 const defaultWait = 50 * time.Second
 
-// manners are those that are known. The figures were measured on Codex 0.169, Gemini
+// manners lists the known clients. The figures were measured on Codex 0.169, Gemini
 // CLI 0.61, Claude Code 2.1.329, OpenCode 1.18, Cline 3.0 and Continue 1.5.
 var manners = []manner{
 	{client: "codex-mcp-client", cut: budget{bytes: 12_000}, waits: 280 * time.Second},                                               // keeps head and tail, which its user can change; gives up after 300 s
@@ -93,7 +93,7 @@ var manners = []manner{
 	{client: "continue-", raw: true},
 }
 
-// manner is that of the client.
+// manner returns the manner of the client.
 func (r *request) manner() manner {
 	if info := r.sdk.ClientInfo(); info != nil {
 		name := strings.ToLower(info.Name)
@@ -106,7 +106,7 @@ func (r *request) manner() manner {
 	return manner{}
 }
 
-// budget is what the client lets through.
+// budget returns the bounds on text that the client lets through.
 func (r *request) budget() budget {
 	b, cut := budget{chars: defaultBudget}, r.manner().cut
 	if cut.chars > 0 {
@@ -119,8 +119,8 @@ func (r *request) budget() budget {
 	return b
 }
 
-// waitTime is how long a call waits: as long as it asks for, within bounds, and no
-// longer than the client does.
+// waitTime returns how long a call waits: as long as it asks for, within bounds, but not
+// longer than its client waits.
 func (r *request) waitTime(name string, ms *float64) (time.Duration, error) {
 	most := r.manner().waits
 	if most == 0 {
@@ -130,7 +130,7 @@ func (r *request) waitTime(name string, ms *float64) (time.Duration, error) {
 	return min(asked, most), err
 }
 
-// directory is where the client works; "" when it does not say, or names no
+// directory returns where the client works; "" when it does not say, or names no
 // directory.
 func (r *request) directory() string {
 	state, _ := r.sdk.Params.Meta[sandboxState].(map[string]any)

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// interrupt is the tool repl_interrupt.
+// interrupt returns the tool repl_interrupt.
 func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[sessionArgs](r, arguments)
 	if err != nil {
@@ -33,14 +33,14 @@ func (s *server) interrupt(ctx context.Context, r *request, arguments json.RawMe
 	return a.replyNow(ctx, a.now)
 }
 
-// reset is the tool repl_reset. It waits until the new interpreter is ready, or ends
-// the session for good.
+// reset returns the tool repl_reset. It waits until the new interpreter is ready, or ends the
+// session for good.
 func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[resetArgs](r, arguments)
 	if err != nil {
 		return failure(err)
 	}
-	// Variables are not given up for a call that may mean another session.
+	// A call that may mean another session must not destroy variables.
 	if err := needsKnown[resetArgs](r); err != nil {
 		return failure(err)
 	}
@@ -62,7 +62,7 @@ func (s *server) reset(ctx context.Context, r *request, arguments json.RawMessag
 	return a.poll(ctx)
 }
 
-// end closes the session, whatever it does.
+// end closes the session, even while code runs.
 func (a *sessionCall) end(ctx context.Context) *mcp.CallToolResult {
 	if err := a.session.Close(ctx); err != nil {
 		return a.sessionFailure(ctx, err)
@@ -71,8 +71,8 @@ func (a *sessionCall) end(ctx context.Context) *mcp.CallToolResult {
 	return plain(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.view.name))
 }
 
-// askAbout is a call about a session that is there, or else the call's result. waits
-// says that the call is to wait for one that is prepared, and not only for its start.
+// askAbout returns a call about an existing session, or the call's result. waits means that the
+// call also waits for preparation, and not only for the start of the session.
 func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
 	v, err := r.named(ctx, func() (*view, error) { return s.sessions.find(name) })
 	switch {
@@ -83,20 +83,20 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 	}
 	until := deadline
 	if !waits && v.preparing.isUnderWay() {
-		until = time.Now() // that may take minutes, and there is nothing to act on
+		until = time.Now() // preparation may take minutes, and there is nothing to act on
 	}
 	session, result := s.opened(ctx, r, v, until, "call repl_output to wait")
 	if session == nil {
 		return nil, result
 	}
 	a := &sessionCall{server: s, call: r, view: v, session: session, deadline: deadline}
-	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // without time left it goes on: what it is to stop may be in its way
+	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // when time is up it goes on: the code that it must stop may be in its way
 		return nil, nil
 	}
 	return a, nil
 }
 
-// list is the tool repl_sessions.
+// list returns the tool repl_sessions.
 func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[sessionArgs](r, arguments)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 	return plain(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// variables lists what is in a session.
+// variables lists the variables of a session.
 func (s *server) variables(ctx context.Context, r *request, name string) *mcp.CallToolResult {
 	a, result := s.askAbout(ctx, r, name, time.Now().Add(defaultTimeout), false)
 	if a == nil {
@@ -182,7 +182,7 @@ func (s *server) variables(ctx context.Context, r *request, name string) *mcp.Ca
 	return plain(text)
 }
 
-// cell is a name in a table: on one line, and not too long.
+// cell returns a text for a table: on one line, and not too long.
 func cell(s string) string {
 	const most = 60 // characters
 	shown := []rune(strings.Join(strings.Fields(timeline.Plain(s)), " "))

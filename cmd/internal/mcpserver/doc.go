@@ -9,11 +9,11 @@
 //		Out:        os.Stdout,
 //	})
 //
-// A client is one caller: it has one cursor for each session, and every reply
-// begins with what happened since the last one that it got. What a reply holds is
-// content only, text and images in order, because clients show a model nothing
-// else once there is structured content. At most one bracketed line about the
-// state follows; facts for programs are in the result's _meta under turnstone/.
+// A client is one caller. It has one cursor for each session, and every reply begins with the
+// events since the last reply that it got. A reply has only content, text and images in order,
+// because clients show a model nothing else once there is structured content. At most one
+// bracketed line about the state follows; facts for programs are in the result's _meta under
+// turnstone/.
 //
 // A call outlives its timeout only while a person is asked, by personTime; a turn
 // may. Calls about a session begin in the order in which they came. An input that comes

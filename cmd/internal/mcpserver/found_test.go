@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// words are those of a text, as a search by words has them.
+// words returns those of a text, as a search by words has them.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }

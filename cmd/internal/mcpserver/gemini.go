@@ -10,10 +10,10 @@ import (
 // endOfText follows a text that the Gemini CLI would not take for one.
 const endOfText = "\n[end]"
 
-// keepText has the Gemini CLI show its model the text of a result. If the first
-// text is JSON, it is taken for structured content as well, and the result is
-// refused unless that is an object: an error for 2, [1, 2] or null, which is what
-// a REPL answers most. Measured on 0.61; see docs/clients.md.
+// keepText makes the Gemini CLI show its model the text of a result. If the first text is
+// JSON, the CLI takes it for structured content as well, and refuses a result that is not an
+// object: 2, [1, 2] or null, the usual replies of a REPL, become errors. Measured on 0.61; see
+// docs/clients.md.
 func (r *request) keepText(result *mcp.CallToolResult) {
 	info := r.sdk.ClientInfo()
 	if info == nil || !strings.HasPrefix(info.Name, "gemini-cli-mcp-client") || len(result.Content) == 0 {

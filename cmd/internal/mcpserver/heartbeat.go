@@ -10,9 +10,9 @@ const (
 	firstBeat = time.Second
 	beatEvery = 5 * time.Second
 
-	// quiet is how far apart the last progress of a call and its answer are. Some
-	// clients read the answer first when both come at once, and then do not know
-	// what the progress belongs to.
+	// quiet is the least time between the last progress of a call and its answer. When
+	// both come at once, some clients read the answer first, and then do not know the
+	// call of the progress.
 	quiet = 100 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ func newHeartbeat(on bool) *heartbeat {
 	return &heartbeat{on: on, start: now, at: now.Add(firstBeat)}
 }
 
-// next is when to look again: at the next beat, but not after the deadline. A
+// next returns when to look again: at the next beat, but not after the deadline. A
 // beat just before the deadline is left out.
 func (b *heartbeat) next(deadline time.Time) time.Time {
 	if b.on && b.at.Add(quiet).Before(deadline) {

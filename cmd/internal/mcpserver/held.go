@@ -14,14 +14,14 @@ import (
 // maxHeld bounds the inputs that are held for one session: a further one is refused.
 const maxHeld = 16
 
-// An owner is the call that has a session's turn: from before its input is submitted
-// until it is certain whether the client is given the answer.
+// An owner is the call that has a session's turn: from before its input is submitted until it
+// is certain whether the client gets the answer.
 type owner struct {
 	call  *mcpwire.Call
 	begun chan struct{} // closed when the input is submitted, or was refused
 	over  chan struct{} // closed when the call owns the turn no more, and has interrupted it if it was cancelled
-	slow  bool          // guarded by view.mu; an input was held for it in vain, and the client told so
-	spare uint64        // guarded by view.mu; a call with this number or a later one does not share the owner's fate; 0: see release
+	slow  bool          // guarded by view.mu; an input was held for it and refused
+	spare uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
 }
 
 // A holding is an input that waits until the call before it is answered.
@@ -31,9 +31,9 @@ type holding struct {
 	refusal string // once decided; "" when the input is to be submitted
 }
 
-// claim makes a call the owner, or has it held. What a client sends before it has the
-// answer to an earlier call was meant to follow that: it runs when the earlier one is
-// done, and is refused when that came to anything else.
+// claim makes a call the owner, or holds it. An input that a client sends before it has the
+// answer to an earlier call was meant to follow that call: it runs when the earlier one has
+// succeeded, and is refused otherwise.
 func (v *view) claim(c *mcpwire.Call) *holding {
 	h := &holding{
 		owner:   &owner{call: c, begun: make(chan struct{}), over: make(chan struct{})},
@@ -72,8 +72,8 @@ func (v *view) takeOver(c *mcpwire.Call) *owner {
 	return o
 }
 
-// release ends that a call owns the turn. fate is what became of it, "" when it is
-// done: anything else refuses the inputs that came before its answer.
+// release ends a call's ownership of the turn. fate is "" if the call has succeeded; any other
+// fate refuses the inputs that came before its answer.
 func (v *view) release(o *owner, fate string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -108,7 +108,7 @@ func (v *view) spoilLocked(last uint64, why string) {
 	v.held = left
 }
 
-// nextLocked has the first input that is held submitted, when nothing owns the turn.
+// nextLocked lets the first held input be submitted, if no call owns the turn.
 func (v *view) nextLocked() {
 	if v.owner == nil && len(v.held) > 0 {
 		h := v.held[0]
@@ -118,9 +118,8 @@ func (v *view) nextLocked() {
 	}
 }
 
-// drop takes a call out of those that are held, if it still is. When it was not
-// cancelled, the inputs that came after it are refused, too, and those to come: their
-// client is told what runs.
+// drop removes a held call, if it is still held. If it was not cancelled, later inputs are
+// refused too, and their client is told what runs.
 func (v *view) drop(h *holding) (dropped bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -168,9 +167,8 @@ func (v *view) cutOff(ctx context.Context, c *mcpwire.Call) {
 	}
 }
 
-// afterCancelled waits until the turn of a cancelled call is interrupted, which is
-// bounded, so that the reply which comes next can say so. It returns false when ctx
-// ends.
+// afterCancelled waits, for a bounded time, until the turn of a cancelled call is interrupted,
+// so that the next reply can say so. It returns false when ctx ends.
 func (v *view) afterCancelled(ctx context.Context, mine *owner) bool {
 	v.mu.Lock()
 	o := v.owner
@@ -192,7 +190,7 @@ func (a *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
 	return a.awaitOther(ctx, a.call.lane.First(), a.deadline)
 }
 
-// notAnswered is why an input is refused that was held for long enough.
+// notAnswered is the reason for refusing an input that was held for too long.
 const notAnswered = "an earlier call is not answered yet"
 
 // takeTurn makes the call the owner of the session's next turn. When it returns false,
@@ -228,8 +226,7 @@ func (a *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToo
 	return a.replyNow(ctx, a.now)
 }
 
-// awaitOther waits for something, until a deadline, and tells the client that it is
-// alive.
+// awaitOther waits until ready or the deadline, with progress for the client.
 func (a *sessionCall) awaitOther(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
 	select {
 	case <-ready: // no timer when it is
@@ -264,7 +261,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// releaseTurn ends that the call owns a turn, unless a reply does once it is given.
+// releaseTurn ends the call's ownership of a turn, unless a reply does that when it is delivered.
 func (a *sessionCall) releaseTurn() {
 	if a.owner == nil || a.told {
 		return
@@ -275,7 +272,7 @@ func (a *sessionCall) releaseTurn() {
 	a.view.release(a.owner, a.fateNow())
 }
 
-// fateNow is what became of the call, for those that wait for it.
+// fateNow returns what became of the call, for those that wait for it.
 func (a *sessionCall) fateNow() string {
 	if a.call.IsCancelled() {
 		return "was cancelled"
@@ -283,7 +280,7 @@ func (a *sessionCall) fateNow() string {
 	return a.fate
 }
 
-// fateOf is what a reply says of its turn; "" when that is done.
+// fateOf returns what a reply says of its turn; "" when that is done.
 func fateOf(r session.Reply) string {
 	switch {
 	case r.Wait != nil:

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// DefaultImageSide is the longest side of a picture in a reply, in pixels: more
-	// than that, vision models shrink themselves, and charge for.
+	// DefaultImageSide bounds the longest side of a picture in a reply, in pixels. Vision
+	// models shrink larger pictures themselves, and charge for them.
 	DefaultImageSide = 1568
 
-	// maxImages and maxImageBytes bound the pictures in one result. One more is
-	// only named. In base64 they are 5 MB, which models' interfaces take.
+	// maxImages and maxImageBytes bound the pictures in one result; more are only named.
+	// In base64 they are 5 MB, which the interfaces of models accept.
 	maxImages     = 8
 	maxImageBytes = 3_750_000
 
@@ -49,8 +49,8 @@ var shownImages = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 }
 
-// image adds a line about a picture, and the picture itself within the bounds. A
-// picture that is not shown as it is, is kept in a file.
+// image adds a line about a picture, and the picture itself within the bounds. A picture that
+// is changed or not shown is saved to a file.
 func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	about := "image"
 	if i.Title != "" {
@@ -87,8 +87,7 @@ func (c *content) image(i *timeline.Image, side int, files *gallery) {
 	c.blocks = append(c.blocks, &mcp.ImageContent{Data: shown.Data, MIMEType: shown.MIME})
 }
 
-// fit is a picture as it is shown, and how that differs from what the code made; or
-// it says why it is not shown.
+// fit returns a picture in the form to be shown, and how it was changed; or why it is not shown.
 func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, why string) {
 	if c.noImages {
 		return nil, "", "this client would show it as letters"
@@ -131,8 +130,8 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 	return shown, how, ""
 }
 
-// readImage reads a picture whole. One that no model could read ends its conversation:
-// the client sends it again with every message.
+// readImage decodes a whole picture. A picture that a model cannot read would end its
+// conversation, because the client sends it again with every message.
 func readImage(i *timeline.Image) (picture image.Image, format, why string) {
 	name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
 	damaged := func(err error) string {
@@ -160,7 +159,7 @@ func readImage(i *timeline.Image) (picture image.Image, format, why string) {
 	return picture, format, ""
 }
 
-// morePictures tells of those that were not even named.
+// morePictures counts the pictures that were not even named.
 func (c *content) morePictures(files *gallery) {
 	if c.named <= maxNamed {
 		return
@@ -172,7 +171,7 @@ func (c *content) morePictures(files *gallery) {
 	c.line(fmt.Sprintf("[%d more pictures, not shown%s]", c.named-maxNamed, where))
 }
 
-// smaller is a picture whose longest side is side.
+// smaller returns a picture whose longest side is side.
 func smaller(from image.Image, side int) image.Image {
 	size := from.Bounds().Size()
 	longest := max(size.X, size.Y)
@@ -181,7 +180,7 @@ func smaller(from image.Image, side int) image.Image {
 	return to
 }
 
-// writeImage makes a PNG or a JPEG, on white where it can be seen through.
+// writeImage makes a PNG or a JPEG, with white behind transparent parts.
 func writeImage(picture image.Image, format string) (*timeline.Image, error) {
 	var b bytes.Buffer
 	var err error
@@ -199,7 +198,7 @@ func writeImage(picture image.Image, format string) (*timeline.Image, error) {
 	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }
 
-// A gallery keeps pictures in files of a session, which go with it.
+// A gallery keeps pictures in files of a session, which are removed with it.
 type gallery struct {
 	dir  string // "" keeps nothing
 	most int    // bytes; 0 means maxGallery

@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// drawn is a picture of a size, dark on its left half.
+// drawn returns a picture of a size, dark on its left half.
 func drawn(t *testing.T, width, height int, mime string) *timeline.Image {
 	t.Helper()
 	m := image.NewGray(image.Rect(0, 0, width, height))
@@ -43,7 +43,7 @@ func drawn(t *testing.T, width, height int, mime string) *timeline.Image {
 	return &timeline.Image{MIME: mime, Data: b.Bytes(), Title: "wave"}
 }
 
-// shown is what one picture becomes: its line, and its block or nil.
+// shown returns what one picture becomes: its line, and its block or nil.
 func shown(t *testing.T, c *content) (string, *mcp.ImageContent) {
 	t.Helper()
 	text := c.blocks[0].(*mcp.TextContent).Text

@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// logRequests has each request of a client noted: its method, the tool, how long it
-// took and how it ended. Arguments and results are not: they are the user's.
+// logRequests logs each request of a client: its method, the tool, how long it took and how it
+// ended. It does not log arguments and results, which are the user's.
 func logRequests(log *slog.Logger) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {

@@ -146,7 +146,7 @@ type toolResult struct {
 	Meta       map[string]any  `json:"_meta"`
 }
 
-// text is the text of a result, with images as "<image>".
+// text returns the text of a result, with images as "<image>".
 func (r toolResult) text() string {
 	var parts []string
 	for _, c := range r.Content {
@@ -205,7 +205,7 @@ func connect(t *testing.T, s *setup) *client {
 	return c
 }
 
-// greet is connect and the handshake of one of the initialize eras.
+// greet returns connect and the handshake of one of the initialize eras.
 func greet(t *testing.T, s *setup) *client {
 	t.Helper()
 	c := connect(t, s)
@@ -294,7 +294,7 @@ func (c *client) until(what string, ok func(answer) bool) answer {
 	}
 }
 
-// all is what the server has sent so far.
+// all returns what the server has sent so far.
 func (c *client) all() []answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -378,7 +378,7 @@ func (c *client) call(tool string, args map[string]any) toolResult {
 	return c.resultOf(c.startCall(tool, args))
 }
 
-// repl is the text of one call of repl.
+// repl returns the text of one call of repl.
 func (c *client) repl(input string) string {
 	c.t.Helper()
 	return c.call("repl", map[string]any{"input": input}).text()
@@ -412,7 +412,7 @@ func (c *client) untilPart(tool string, args map[string]any, part string) {
 	}
 }
 
-// main is the main session, as somebody else sees it.
+// main returns the main session, as somebody else sees it.
 func (c *client) main() *supervisor.Session {
 	c.t.Helper()
 	s, ok := c.sup.Session("main")

@@ -25,8 +25,8 @@ const (
 	maxLineChars = 2_000
 )
 
-// output is the tool repl_output: it waits for a turn, or looks into output
-// without moving the caller's cursor.
+// output returns the tool repl_output: it waits for a turn, or reads old output without moving the
+// caller's cursor.
 func (s *server) output(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decode[outputArgs](r, arguments)
 	wait, waitErr := r.waitTime("wait_ms", args.WaitMS)
@@ -62,7 +62,7 @@ func (s *server) output(ctx context.Context, r *request, arguments json.RawMessa
 	return a.poll(ctx)
 }
 
-// again shows what came after an event, told or not.
+// again shows everything after an event, even if the caller has it already.
 func (a *sessionCall) again(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
 	r, err := a.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *sessionCall) again(ctx context.Context, after timeline.Seq) *mcp.CallTo
 	return a.render(r)
 }
 
-// expression is an argument that is a regular expression.
+// expression returns an argument that is a regular expression.
 func expression(name, pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(pattern)
 	var bad *syntax.Error
@@ -81,8 +81,8 @@ func expression(name, pattern string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// pollUntil is poll that also ends when a line matches that the caller has not been
-// told, finished or not.
+// pollUntil returns poll that also ends when a line matches, finished or not, that is new for the
+// caller.
 func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := expression("until", pattern)
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallTo
 		<-over
 		select {
 		case <-found:
-			if ctx.Err() == nil { // what there was may lack the line
+			if ctx.Err() == nil { // the reply may lack the line
 				a.found = true
 				return a.now(ctx, o)
 			}
@@ -125,8 +125,7 @@ func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallTo
 	})
 }
 
-// matches waits for a line that matches, behind a cursor. It returns false when ctx
-// ends.
+// matches waits for a line after a cursor that matches. It returns false when ctx ends.
 func (a *sessionCall) matches(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
 	var lines timeline.Lines
 	for e := range a.session.Events(ctx, after) {
@@ -245,7 +244,7 @@ func listing(lines []timeline.Line, most budget) listed {
 	return listed{b.String(), len(lines)}
 }
 
-// around is a very long line from shortly before what matches.
+// around returns a very long line from shortly before what matches.
 func around(s string, re *regexp.Regexp) string {
 	const before = 200 // bytes
 	at := re.FindStringIndex(s)
@@ -262,7 +261,7 @@ func shorten(l timeline.Line) string {
 	}
 	line := []rune(l.Text)
 	text := string(line[:maxLineChars]) + "…"
-	if line[0] == '…' { // what stands around a match
+	if line[0] == '…' { // the text around a match
 		return text
 	}
 	return text + " [" + goesOn(l.Number, maxLineChars+1, len(line)) + "]"

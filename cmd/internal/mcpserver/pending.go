@@ -24,8 +24,7 @@ type pendingQuestion struct {
 	ran      bool
 }
 
-// maxPending bounds the questions that clients have not come back with; the oldest
-// go first.
+// maxPending bounds the pending questions; the oldest are dropped first.
 const maxPending = 64
 
 // addPending keeps a question under a handle that cannot be guessed.
@@ -44,7 +43,7 @@ func (s *server) addPending(p *pendingQuestion) (handle string) {
 	return handle
 }
 
-// takePending hands a question out, once.
+// takePending removes a question and returns it.
 func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *server) resumeCall(ctx context.Context, r *request, deadline time.Time)
 	return a.waitForTurn(ctx, p.turn)
 }
 
-// A personsDecision is what a person has decided about a wait, until that is used.
+// A personsDecision is a person's decision about a wait, until it is used.
 type personsDecision struct {
 	*pendingQuestion
 	answer *mcp.ElicitResult

@@ -59,7 +59,7 @@ func (p *preparation) text() string {
 	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.line)
 }
 
-// prepared is the spec of a session with what it needs.
+// prepared returns the spec of a session with what it needs.
 func (s *sessions) prepared(ctx context.Context, v *view, lang string, spec workers.Spec) (workers.Spec, error) {
 	if s.prepare != nil && spec.Err == nil {
 		var err error

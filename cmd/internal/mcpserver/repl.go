@@ -14,17 +14,17 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Control characters that may lead an input, as they would be typed.
+// Control characters that may begin an input, as if they were typed.
 const (
 	interruptKey = '\x03'
 	resetKey     = '\x04'
 )
 
-// cancelBound is how long the interrupt of a cancelled call may take.
+// cancelBound bounds the interrupt of a cancelled call.
 const cancelBound = 2 * time.Second
 
-// openTimeout is how long an input waits for its session, whatever its own
-// timeout: input cannot be taken before.
+// openTimeout is the least time that an input waits for its session, even if its own timeout is
+// shorter.
 const openTimeout = 15 * time.Second
 
 // repl runs code, or answers a wait that the caller knows of.
@@ -103,9 +103,9 @@ type sessionCall struct {
 	ran      bool             // the call started or fed a turn
 	started  bool             // it started it
 	decision *personsDecision // nil when no answer of a person came with the call
-	denied   int              // how many reads got the end of file, because nobody may answer
+	denied   int              // number of reads that got end of file, because answers are not allowed
 
-	found      bool // a line has come that the call waits for
+	found      bool // the line that the call waits for has come
 	fullScreen bool // the terminal is on its alternate screen where the reply begins, and then where it ends
 
 	refused  bool   // the input was not used
@@ -113,7 +113,7 @@ type sessionCall struct {
 	unheeded int    // interrupts of the turn that runs, when the last is this call's and had no effect
 
 	owner *owner // of the turn, when it is this call
-	fate  string // what became of the call, for those held behind it
+	fate  string // of the call, for the calls that are held after it
 	told  bool   // the reply ends that this call is the owner
 }
 
@@ -143,8 +143,8 @@ func (a *sessionCall) control(ctx context.Context, input string) (rest string, e
 	return input, nil
 }
 
-// interruptNow interrupts what runs and notes what came of it, unless the reply
-// shows that anyway.
+// interruptNow interrupts the running code and notes the effect, unless the reply shows it
+// anyway.
 func (a *sessionCall) interruptNow(ctx context.Context) error {
 	result, err := a.session.Interrupt(ctx, 0)
 	switch result {
@@ -204,8 +204,8 @@ func (a *sessionCall) answer(ctx context.Context, wait timeline.Seq, text string
 	return a.waitForTurn(ctx, turn)
 }
 
-// waitForTurn waits for a turn that this call started or fed. If the client cancels
-// the call, it means the turn. If the client is gone, its sessions end anyway.
+// waitForTurn waits for a turn that this call started or answered. If the client cancels the
+// call, the turn is interrupted. If the client is gone, its sessions end anyway.
 func (a *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToolResult {
 	a.call.lane.Leave()
 	a.ran = true
@@ -235,7 +235,7 @@ func (a *sessionCall) interruptCancelled(ctx context.Context, turn uint64, after
 	a.view.setNote(word)
 }
 
-// poll waits for whatever is active, without owning it.
+// poll waits for the active turn without owning it.
 func (a *sessionCall) poll(ctx context.Context) *mcp.CallToolResult {
 	a.call.lane.Leave()
 	return a.await(ctx, a.until(0))
@@ -244,21 +244,21 @@ func (a *sessionCall) poll(ctx context.Context) *mcp.CallToolResult {
 // A waiter is Session.Wait of one turn.
 type waiter func(context.Context, *session.WaitOptions) (session.Reply, error)
 
-// until waits for one turn; 0 is whatever is active.
+// until waits for one turn; 0 means the active one.
 func (a *sessionCall) until(turn uint64) waiter {
 	return func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		return a.session.Wait(ctx, turn, o)
 	}
 }
 
-// now is a waiter that does not wait.
+// now returns a waiter that does not wait.
 func (a *sessionCall) now(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	o.Poll = true
 	return a.session.Wait(ctx, 0, o)
 }
 
-// await waits until there is nothing to wait for or the deadline passes, tells
-// the client how far it is, and reports.
+// await waits until there is nothing to wait for or the deadline passes, with progress for the
+// client, and replies.
 func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	beat := a.call.beat
 	for {
@@ -295,7 +295,7 @@ func isOver(r session.Reply) bool {
 		r.State != session.StateStarting && r.State != session.StateRunning
 }
 
-// replyNow tells the caller what is new, without waiting.
+// replyNow replies with the new events, without waiting.
 func (a *sessionCall) replyNow(ctx context.Context, wait waiter) *mcp.CallToolResult {
 	after, _ := a.view.knows()
 	r, err := wait(ctx, &session.WaitOptions{Poll: true, After: after})
@@ -305,9 +305,8 @@ func (a *sessionCall) replyNow(ctx context.Context, wait waiter) *mcp.CallToolRe
 	return a.replyWith(ctx, wait, r, after)
 }
 
-// replyWith makes a result of r, which holds what is new after a cursor. The cursor
-// may have been moved by another call since, and is moved by this one when the
-// client gets the result.
+// replyWith makes a result of r, which has the events after a cursor. Another call may have moved
+// the cursor since. This call moves it when the client gets the result.
 func (a *sessionCall) replyWith(ctx context.Context, wait waiter, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
 	if !a.view.afterCancelled(ctx, a.owner) || !a.view.beginReport(ctx) {
 		return nil

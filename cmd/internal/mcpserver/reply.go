@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// render makes a result of what is new: text and pictures in order, then one
-// bracketed line if the caller must know more than that.
+// render makes a result of new events: text and pictures in order, then one bracketed line if
+// the caller must know more.
 func (a *sessionCall) render(r session.Reply) *mcp.CallToolResult {
 	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
 	rendering := a.rendering(r)
@@ -46,7 +46,7 @@ func (a *sessionCall) render(r session.Reply) *mcp.CallToolResult {
 	case failure != "":
 		c.line(failure)
 	case len(c.blocks) > 0:
-	case a.ran, r.Outcome != "" && tells[timeline.TurnEnded](r): // clients and models stumble over nothing at all
+	case a.ran, r.Outcome != "" && tells[timeline.TurnEnded](r): // clients and models mishandle an empty result
 		c.line("[" + doneText(r) + ", no output]")
 	default:
 		c.line("[" + r.State.String() + ", nothing new]")
@@ -72,14 +72,14 @@ func (a *sessionCall) render(r session.Reply) *mcp.CallToolResult {
 	return result
 }
 
-// stateChars and pictureChars are left of a budget, for the lines about the state
-// and for that about each picture.
+// stateChars and pictureChars are reserved in a budget, for the line about the state and for the
+// line about each picture.
 const (
 	stateChars   = 1000
 	pictureChars = 160
 )
 
-// rendering is the text of a reply, within what the client lets through.
+// rendering returns the text of a reply, within the client's budget.
 func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
 	most := a.call.budget()
 	rest := stateChars
@@ -108,8 +108,8 @@ func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
 	}
 }
 
-// unseenError tells an error of the turn that its output does not show: user
-// code may have closed or replaced the stream that it would stand in.
+// unseenError returns an error of the turn that its output does not show, because user code has
+// closed or replaced the stream for it.
 func unseenError(r session.Reply, seen timeline.Rendering) string {
 	if r.Outcome != timeline.OutcomeError {
 		return ""
@@ -135,7 +135,7 @@ type content struct {
 	named  int // images that are not shown
 	bytes  int // of images that are
 
-	noImages bool // none is to be shown
+	noImages bool // images must not be shown
 }
 
 // line adds text that begins on a line of its own.
@@ -150,7 +150,7 @@ func (c *content) line(text string) {
 	c.blocks = append(c.blocks, &mcp.TextContent{Text: text})
 }
 
-// trim takes a prompt off the end.
+// trim removes a prompt from the end.
 func (c *content) trim(prompt string) {
 	n := len(c.blocks)
 	if n == 0 {
@@ -167,7 +167,7 @@ func (c *content) trim(prompt string) {
 	last.Text = strings.TrimSuffix(last.Text, "\n")
 }
 
-// doneText says that a turn is over, and how long it took if that is worth a word.
+// doneText says that a turn is over, and how long it took if that was long.
 func doneText(r session.Reply) string {
 	text := map[timeline.Outcome]string{
 		timeline.OutcomeOK: "done", timeline.OutcomeError: "an error ended it", timeline.OutcomeEnded: "the session ended",
@@ -178,8 +178,8 @@ func doneText(r session.Reply) string {
 	return text
 }
 
-// stateLine is the bracketed line of a reply, or "" when there is nothing to know. An
-// input that was not used comes first: a model reads the rest as news of its own code.
+// stateLine returns the bracketed line of a reply; it may be "". An input that was not used comes
+// first, because a model takes the rest for news of its own code.
 func (a *sessionCall) stateLine(r session.Reply) string {
 	state, advice := a.state(r)
 	var facts []string
@@ -206,10 +206,10 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 	return "[" + strings.Join(facts, "; ") + advice + "]"
 }
 
-// notRun opens the line about an input that was not used.
+// notRun begins the line about an input that was not used.
 const notRun = "your input was NOT run"
 
-// state is where the session is, and what the model can do about it; both may be "".
+// state describes the state of the session, and says what the model can do; both may be "".
 func (a *sessionCall) state(r session.Reply) (state, advice string) {
 	switch {
 	case r.Wait != nil:
@@ -246,8 +246,8 @@ func (a *sessionCall) state(r session.Reply) (state, advice string) {
 	return "", ""
 }
 
-// elsewhere reports where the output of a turn is that this call started, when
-// another call received all of it first: each piece is delivered once.
+// elsewhere reports which other call has received all output of the turn that this call
+// started: each piece is delivered once.
 func (a *sessionCall) elsewhere(r session.Reply) string {
 	if !a.started || r.OutputBytes == 0 || tells[timeline.Text](r) {
 		return ""
@@ -255,8 +255,8 @@ func (a *sessionCall) elsewhere(r session.Reply) string {
 	return "; its output is in the reply to another call"
 }
 
-// once is events without those of workers that did not start when the next one did not
-// start either: they say the same.
+// once drops the events of a worker that did not start if the next one did not start either,
+// because they say the same.
 func once(events []timeline.Event) []timeline.Event {
 	unready := make(map[uint64]bool)
 	for _, e := range events {
@@ -272,8 +272,7 @@ func once(events []timeline.Event) []timeline.Event {
 	})
 }
 
-// unready reports whether the last worker that r tells of ended before it could take
-// an input.
+// unready reports whether the last worker in r ended before it could take an input.
 func unready(r session.Reply) bool {
 	for _, e := range slices.Backward(r.Events) {
 		if end, ok := e.Body.(timeline.GenerationEnded); ok {
@@ -291,7 +290,7 @@ func tells[B timeline.Body](r session.Reply) bool {
 	})
 }
 
-// waitText says who waits for what. What a full-screen program has drawn is no prompt.
+// waitText describes a wait. The drawing of a full-screen program is not a prompt.
 func waitText(w *session.Wait, fullScreen bool) string {
 	if fullScreen && w.Terminal && !w.Secret {
 		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
@@ -316,7 +315,7 @@ func waitText(w *session.Wait, fullScreen bool) string {
 	return text
 }
 
-// lastRunes is at most so many characters of s: its end.
+// lastRunes returns the end of s, at most this many characters.
 func lastRunes(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {
@@ -334,8 +333,8 @@ func progressText(r session.Reply) string {
 	return fmt.Sprintf("%.1f s, %s", r.Elapsed.Seconds(), sofar)
 }
 
-// lastWords is the last line that the turn has printed, for a person: short, and
-// without what is not to be seen.
+// lastWords returns the last line of the turn's output, for a person: short, and without
+// control characters.
 func lastWords(r session.Reply) string {
 	const enough, most = 4 << 10, 120 // bytes that are looked at, and characters that are shown
 	var text []byte
@@ -363,7 +362,7 @@ func lastWords(r session.Reply) string {
 	return ""
 }
 
-// firstRunes is at most so many characters of s: its beginning.
+// firstRunes returns the beginning of s, at most this many characters.
 func firstRunes(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {
@@ -372,13 +371,12 @@ func firstRunes(s string, most int) string {
 	return string(runes[:most]) + "…"
 }
 
-// plain is a result of one text.
+// plain returns a result of one text.
 func plain(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// failure is what went wrong on our side, or in the arguments, so that a model
-// can repair it.
+// failure returns an error of ours, or in the arguments, in a form that a model can act on.
 func failure(err error) *mcp.CallToolResult {
 	text := err.Error()
 	if session.KindOf(err) == session.KindStart {
@@ -389,8 +387,8 @@ func failure(err error) *mcp.CallToolResult {
 	return result
 }
 
-// sessionFailure is the result of a call whose session failed it; nil when ctx ended. One
-// that is not there any more is forgotten, and so the next call makes another.
+// sessionFailure returns the result for an error of the session; nil when ctx ended. It forgets a
+// session that no longer exists, so the next call makes another.
 func (a *sessionCall) sessionFailure(ctx context.Context, err error) *mcp.CallToolResult {
 	switch {
 	case ctx.Err() != nil:
@@ -402,7 +400,7 @@ func (a *sessionCall) sessionFailure(ctx context.Context, err error) *mcp.CallTo
 	return failure(err)
 }
 
-// startAdvice is what the model can do when no interpreter is there.
+// startAdvice says what the model can do without an interpreter.
 const startAdvice = "the next input tries again; if it fails, too, tell the user to run repl doctor at a terminal"
 
 // openFailure says why a session could not be opened.

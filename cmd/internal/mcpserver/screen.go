@@ -7,14 +7,13 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// alternateScreen is a terminal's mode for programs that draw all of it. What they
-// draw is gone at a terminal, too, once they leave it.
+// alternateScreen matches a terminal's mode for full-screen programs. On a real terminal, too,
+// their drawing disappears when they leave it.
 var alternateScreen = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)([hl])`)
 
-// withoutScreens is events without the text that was drawn on the alternate screen;
-// and whether the terminal is in that mode at their end, when it was so before or was
-// not. A mode that was set in text that is left out of events is not seen: then the
-// drawing is shown.
+// withoutScreens returns events without the text on the alternate screen, and whether the
+// terminal is in that mode at their end; before is the mode at their beginning. If the mode was
+// set in text that events leave out, it is not seen, and the drawing is shown.
 func withoutScreens(events []timeline.Event, before bool) (rest []timeline.Event, now bool) {
 	now = before
 	for i, e := range events {

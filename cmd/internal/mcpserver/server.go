@@ -17,18 +17,18 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Options are what a server needs: Specs, and a Supervisor or a Host.
+// Options configure a server. It needs Specs, and a Supervisor or a Host.
 type Options struct {
 	// Supervisor opens the sessions. The server closes those that it opened.
 	Supervisor *supervisor.Supervisor
 
-	// Host has the sessions instead, and they stay when the server ends. Of Specs
-	// only the names of languages are used then.
+	// Host has the sessions instead; they stay when the server ends. Then only the names
+	// of languages in Specs are used.
 	Host Host
 
-	// Specs says for each language how to start its worker in a directory; "" is
-	// the one that it chooses. A func is called when a session is opened: it may
-	// search.
+	// Specs has, for each language, a func that returns how to start its worker in a
+	// directory; "" means its own choice. It is called when a session is opened, and may
+	// search for the runtime.
 	Specs map[string]func(dir string) workers.Spec
 
 	// Prepare makes what sessions need; nil: nothing. A Host sees to that itself. With
@@ -36,40 +36,39 @@ type Options struct {
 	Prepare Preparer
 	With    []string
 
-	// Dir is where sessions work, whatever the client says; "" means where the
-	// client says that it works, if it does.
+	// Dir is the directory of sessions; "" means the client's directory, if it names one.
 	Dir string
 
-	// Default is the language of the main session, which is opened ahead. ""
-	// means the only language that there is; when there are several, none.
+	// Default is the language of the main session, which is opened ahead. "" means the
+	// only language, or none if there are several.
 	Default string
 
-	// Stdin is who answers code that reads its standard input; "" means StdinAuto.
+	// Stdin says who answers when code reads standard input; "" means StdinAuto.
 	Stdin StdinPolicy
 
 	// ImageSide is the longest side of a picture in a reply, in pixels; larger ones
 	// are shrunk. 0 means DefaultImageSide, a negative number never.
 	ImageSide int
 
-	// In and Out are the client's end. Nothing but protocol is written to Out.
-	// Read blocks: what reads In ends with it, see the package comment.
+	// In and Out are the client's end. Only protocol is written to Out. The goroutine that
+	// reads In ends with In: see the package comment.
 	In  io.Reader
 	Out io.Writer
 
-	// Author is how the client's turns are recorded; "" means "mcp".
+	// Author is the author of the client's turns; "" means "mcp".
 	Author string
 
-	// Logger gets what no caller is told; nil means none.
+	// Logger gets facts that no caller is told; it may be nil.
 	Logger *slog.Logger
 
 	// Version is the program's, for the client's display; "" means "dev".
 	Version string
 }
 
-// defaultAuthor is how turns of a client are recorded that has no other name.
+// defaultAuthor is the author of turns of clients without another name.
 const defaultAuthor = "mcp"
 
-// A server is what one client sees: tools over its own sessions.
+// A server serves one client: tools for the client's own sessions.
 type server struct {
 	options   *Options
 	calls     mcpwire.Calls
@@ -84,16 +83,15 @@ type server struct {
 	handles []string                    // guarded by mu; of pending, oldest first
 }
 
-// newServer is what one client sees, with options that are complete.
+// newServer returns the server of one client. The options must be complete.
 func newServer(o *Options, c mcpwire.Client) *server {
 	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, pending: make(map[string]*pendingQuestion)}
 }
 
-// Run serves the client until its input ends, which is no error, or ctx does.
-// Then it closes the sessions that it opened, whatever they run and whether or not
-// the client reads, and waits for that: about supervisor.Options.StopGrace. A
-// client that does not read makes it half a second more, and leaves a write to Out
-// that is still blocked.
+// Run serves the client until its input ends, which is no error, or ctx does. Then it closes the
+// sessions that it opened, even busy ones, and waits for that: about
+// supervisor.Options.StopGrace. If the client does not read, that takes half a second more, and a
+// write to Out may stay blocked.
 func Run(ctx context.Context, opts *Options) error {
 	o, err := opts.complete()
 	switch {
@@ -105,8 +103,8 @@ func Run(ctx context.Context, opts *Options) error {
 	return mcpwire.Serve(ctx, o.In, o.Out, o.Logger, o.newTools)
 }
 
-// MinIdle is the least that mcpwire.HTTPOptions.Idle may be for people: longer than
-// any call takes.
+// MinIdle is the least mcpwire.HTTPOptions.Idle that users may choose. It is longer than any
+// call takes.
 const MinIdle = maxTimeout + 5*time.Minute
 
 // RunHTTP serves any number of clients over streamable HTTP until ctx ends, or the
@@ -116,8 +114,8 @@ const MinIdle = maxTimeout + 5*time.Minute
 // that it opens are its own. From 2026-07-28 on a call stands for itself: all such
 // calls share their sessions, and must name them.
 //
-// In the end it closes the sessions that it opened, whatever they run, and waits
-// for that: about supervisor.Options.StopGrace.
+// In the end it closes the sessions that it opened, even busy ones, and waits for that: about
+// supervisor.Options.StopGrace.
 func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
 	o, err := opts.complete()
 	switch {
@@ -129,7 +127,7 @@ func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
 	return mcpwire.ServeHTTP(ctx, h, o.Logger, o.newTools)
 }
 
-// newTools is newServer, for mcpwire.
+// newTools returns newServer for mcpwire.
 func (o *Options) newTools(c mcpwire.Client) mcpwire.Tools { return newServer(o, c) }
 
 // OpenAhead implements mcpwire.Tools.

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// MainSession is the session of the default language that a call means when it
-	// names none. That of any other language has the language's name.
+	// MainSession is the session of the default language, for calls that name none. The
+	// session of any other language has the language's name.
 	MainSession = "main"
 
 	// newSession asks for a session with a name that is not taken.
 	newSession = "new"
 )
 
-// sessions are those that this caller opened, by name.
+// sessions are the sessions that this caller opened, by name.
 type sessions struct {
 	supervisor *supervisor.Supervisor
 	author     string
@@ -55,8 +55,8 @@ type sessions struct {
 	closed bool             // guarded by mu
 }
 
-// maxEnded bounds the names that are remembered to tell a caller that its session
-// is gone. A caller whose name is forgotten learns that its session is new.
+// maxEnded bounds the remembered names of sessions that were ended. A caller of a forgotten name
+// learns that its session is new instead of ended.
 const maxEnded = 256
 
 func newSessions(o *Options, c mcpwire.Client) *sessions {
@@ -112,8 +112,8 @@ func (s *sessions) areUsed() bool {
 	return false
 }
 
-// use is the session of that name and language, which is made if need be, in the
-// directory where the client works. news is what the caller cannot expect about it.
+// use returns the session of that name and language. It makes a missing one, in the client's
+// directory. news has the facts about it that the caller does not expect.
 func (s *sessions) use(name, lang, dir string) (v *view, news []string, err error) {
 	if lang != "" && s.specs[lang] == nil {
 		return nil, nil, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
@@ -191,8 +191,8 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	return v, news, nil
 }
 
-// assumed is the language of a new session when a call names none: the first whose
-// runtime is on this machine, or else the first.
+// assumed returns the language of a new session when a call names none: the first whose runtime
+// is on this machine, otherwise the first.
 func (s *sessions) assumed(dir string) string {
 	for _, lang := range s.languages {
 		if s.specs[lang](dir).Err == nil {
@@ -202,8 +202,8 @@ func (s *sessions) assumed(dir string) string {
 	return s.languages[0]
 }
 
-// place is the directory of a new session, for a client that works in dir. "" is
-// the one that the session has anyway.
+// place returns the directory of a new session for a client in dir. "" means the session's
+// default.
 func (s *sessions) place(dir string) string {
 	if s.dir != "" || dir == s.here {
 		return s.dir
@@ -211,8 +211,8 @@ func (s *sessions) place(dir string) string {
 	return dir
 }
 
-// meantLocked is the session that a call means which names nothing: the main
-// one, or else the only one there is, or "".
+// meantLocked returns the session for a call that names none: the main one, otherwise the only
+// one, otherwise "".
 func (s *sessions) meantLocked() string {
 	if s.main != "" {
 		return MainSession
@@ -232,7 +232,7 @@ func (s *sessions) defaultName(lang string) string {
 	return lang
 }
 
-// openingLocked is how many sessions are not open yet.
+// openingLocked returns how many sessions are not open yet.
 func (s *sessions) openingLocked() (n int) {
 	for _, v := range s.views {
 		if _, ok := v.isOpen(); !ok {
@@ -243,7 +243,7 @@ func (s *sessions) openingLocked() (n int) {
 }
 
 func (s *sessions) freeNameLocked(lang string) string {
-	if s.shared || s.host != nil { // a caller must not meet another's by counting
+	if s.shared || s.host != nil { // numbers would lead a caller to another's session
 		return lang + "-" + strings.ToLower(rand.Text()[:8])
 	}
 	for n := 2; ; n++ {
@@ -253,7 +253,7 @@ func (s *sessions) freeNameLocked(lang string) string {
 	}
 }
 
-// find is the session of that name, or the default one, if it is there.
+// find returns the session of that name, or the default one, if it is there.
 func (s *sessions) find(name string) (*view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +282,7 @@ func (s *sessions) find(name string) (*view, error) {
 	return nil, fmt.Errorf("unknown session %q: %s", name, there)
 }
 
-// all is every session, by name.
+// all returns every session, by name.
 func (s *sessions) all() []*view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,8 +293,8 @@ func (s *sessions) all() []*view {
 	return all
 }
 
-// describe is what there is to say about every session, by name, and
-// those that are not open yet. Those of a host are all that it has, also others'.
+// describe describes every session, by name, and returns those that are not open yet. A host
+// describes all its sessions, including those of others.
 func (s *sessions) describe(ctx context.Context) (all []session.Info, opening []*view, err error) {
 	if s.host != nil {
 		ctx, cancel := context.WithTimeout(ctx, listTime)
@@ -320,8 +320,7 @@ func (s *sessions) describe(ctx context.Context) (all []session.Info, opening []
 // listTime bounds asking a host for its sessions.
 const listTime = 5 * time.Second
 
-// openLocked starts a session without waiting for it, in place of one of that
-// name that nobody has used.
+// openLocked starts a session without waiting for it. It replaces an unused one of that name.
 func (s *sessions) openLocked(name, lang, dir string) *view {
 	v, unused := newView(name, lang, dir, &s.mu), s.views[name]
 	s.views[name] = v
@@ -364,8 +363,8 @@ func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, err
 	return own(opened, s.author), nil
 }
 
-// newWord tells the model, once, what it should know of a session that was made:
-// that it is not on what was asked for, and what packages it has.
+// newWord tells the model, once, about a new session: which packages it has, and that its runtime
+// is not the one that was asked for.
 func (s *sessions) newWord(notice string) string {
 	var word []string
 	if notice != "" {
@@ -377,12 +376,12 @@ func (s *sessions) newWord(notice string) string {
 	return strings.Join(word, "; ")
 }
 
-// withWord tells the model, once in each session, what it would not try to import.
+// withWord tells the model, once in each session, which packages it can import.
 func (s *sessions) withWord() string {
 	return list(s.with, "and", "") + " can be used in this session"
 }
 
-// calledBy is why a session was not opened, with its name as the caller knows it.
+// calledBy returns why a session was not opened, with its name as the caller knows it.
 func calledBy(name string, err error) error {
 	said, ok := errors.AsType[*session.Error](err)
 	switch {
@@ -438,8 +437,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 	return opened, nil
 }
 
-// notThere is the error about a session that the host does not have, and that no
-// language was named for.
+// notThere returns the error about a missing session of the host when no language was named.
 func (s *sessions) notThere(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -457,7 +455,7 @@ func (s *sessions) notThere(ctx context.Context, name string) error {
 	return fmt.Errorf("unknown session %q: %s", name, there)
 }
 
-// spell is a duration as people write it, without parts that are nothing.
+// spell formats a duration for people, without zero parts.
 func spell(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -469,7 +467,7 @@ func spell(d time.Duration) string {
 	return text
 }
 
-// touchLocked has the idle time of a session begin again.
+// touchLocked restarts the idle time of a session.
 func (s *sessions) touchLocked(v *view) {
 	if s.idle == 0 {
 		return
@@ -482,12 +480,12 @@ func (s *sessions) touchLocked(v *view) {
 	}
 }
 
-// expire ends a session that no call has named for long enough, whatever it runs.
+// expire ends a session that no call has named for the idle time, even a busy one.
 func (s *sessions) expire(v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.views[v.name] != v || time.Since(v.touched) < s.idle {
-		return // a call that came just now has begun the time again
+		return // a call has just restarted the time
 	}
 	delete(s.views, v.name)
 	if len(s.ended) >= maxEnded {
@@ -497,7 +495,7 @@ func (s *sessions) expire(v *view) {
 	s.opening.Go(func() { v.close(s.logger) })
 }
 
-// makeRoom closes one session that has no worker, and with it nothing to lose.
+// makeRoom closes one session without a worker, which has nothing to lose.
 func (s *sessions) makeRoom() bool {
 	for _, v := range s.all() {
 		opened, ok := v.isOpen()

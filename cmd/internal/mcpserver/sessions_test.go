@@ -152,7 +152,7 @@ func TestOutput_ZeroWaitReturnsAtOnce(t *testing.T) {
 	c.call("repl_interrupt", nil)
 }
 
-// inSandbox is a call as Codex makes it, which works in dir.
+// inSandbox returns a call as Codex makes it, which works in dir.
 func (c *client) inSandbox(dir string, args map[string]any) toolResult {
 	c.t.Helper()
 	return c.resultOf(c.send("tools/call", map[string]any{
@@ -183,10 +183,10 @@ func TestSessions_WorkWhereTheUserSays(t *testing.T) {
 	wantPart(t, c.inSandbox(uri(realDir(t)), in("new", "cwd")).text(), dir+"\n[new session \"fake-2\"]")
 }
 
-// uri is how a client names a directory.
+// uri returns how a client names a directory.
 func uri(dir string) string { return fileURI + filepath.ToSlash(dir) }
 
-// realDir is a new directory, by the name that it has for the system.
+// realDir returns a new directory, by the name that it has for the system.
 func realDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

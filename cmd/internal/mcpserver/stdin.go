@@ -16,7 +16,7 @@ const (
 	StdinDeny  StdinPolicy = "deny"  // nobody: every read gets the end of file
 )
 
-// StdinPolicies are all there are.
+// StdinPolicies returns all policies.
 func StdinPolicies() []StdinPolicy {
 	return []StdinPolicy{StdinAuto, StdinModel, StdinAsk, StdinDeny}
 }
@@ -26,7 +26,7 @@ func (p StdinPolicy) ofModel(w *session.Wait) bool {
 	return p == StdinModel || p == StdinAuto && !w.Secret
 }
 
-// taught is what the description of repl says about reads.
+// taught returns what the description of repl says about reads.
 func (p StdinPolicy) taught() string {
 	const wait = "When the code asks for input (a prompt, a debugger, a program that reads the terminal), "
 	const answer = wait + `the reply ends with [waiting for input: …]: the next call's input is the answer, "\n" an empty one.`
@@ -42,8 +42,8 @@ func (p StdinPolicy) taught() string {
 	}
 }
 
-// maxDenied bounds the reads of one call that get the end of file: code that goes
-// on reading after that does so forever.
+// maxDenied bounds the reads of one call that get end of file. Code that goes on reading after
+// that would read for ever.
 const maxDenied = 100
 
 // advice says what the model can do about a wait that it may not answer.

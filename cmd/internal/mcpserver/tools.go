@@ -12,16 +12,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxResultChars is what clients that keep large results from the model are told
-// to let through. Text is bounded well below it; pictures are not text.
+// maxResultChars is the size of results that clients are told to let through, if they would keep
+// large ones from the model. Text is bounded well below it; pictures are not text.
 const maxResultChars = 100_000
 
-// A handler answers a call of one tool. It returns nil when ctx ended: then
-// nobody waits for an answer.
+// A handler answers a call of one tool. It returns nil when ctx ended, because then no answer is
+// needed.
 type handler func(ctx context.Context, r *request, arguments json.RawMessage) *mcp.CallToolResult
 
-// addTools declares the tools. Descriptions are for a model, and each is read on
-// every request: they teach what cannot be seen from a reply, and no more.
+// addTools declares the tools. A model reads their descriptions on every request, so they only
+// teach facts that replies do not show.
 func (s *server) addTools(to *mcp.Server) {
 	no := false
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
@@ -65,7 +65,7 @@ func (s *server) addTools(to *mcp.Server) {
 	to.AddReceivingMiddleware(nameTools(names))
 }
 
-// nameTools lets a call of a tool that does not exist learn which do.
+// nameTools answers a call of an unknown tool with the names of the tools.
 func nameTools(names []string) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -80,9 +80,8 @@ func nameTools(names []string) mcp.Middleware {
 	}
 }
 
-// about begins the description of each tool, and has the words that it is looked for
-// by: clients with many tools hide them, and find them again by a search for words. All
-// are to be found by the same search.
+// about begins the description of each tool with words for searches: clients with many tools hide
+// them and search for them by words. One search must find all of ours.
 func (s *server) about() string {
 	return s.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
 }
@@ -99,8 +98,8 @@ func (s *server) replDescription() string {
 const outputDescription = "Wait for running code, and return its new output. " +
 	"Or look into output that a reply left out: grep for a regular expression, or lines by number."
 
-// instructions are what a model sees of a server whose tools are hidden: what it is,
-// and when to use it.
+// instructions returns the text that a model sees if the tools are hidden: the purpose of the
+// server, and when to use it.
 func (s *server) instructions() string {
 	text := "A live " + s.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
 		"Use it instead of one-off scripts to compute, explore data, plot (images come back), debug, or run long jobs: variables stay between calls."
@@ -110,7 +109,7 @@ func (s *server) instructions() string {
 	return text
 }
 
-// languageNames is the languages as a person writes them.
+// languageNames returns the languages as a person writes them.
 func (s *server) languageNames() string {
 	var names []string
 	for _, lang := range s.sessions.languages {
@@ -130,9 +129,9 @@ type schema struct {
 	Maximum     *int64            `json:"maximum,omitempty"`
 }
 
-// object is the arguments of a tool. Properties are said also where there are none:
-// there are services for models that refuse every tool for the lack. Others are not
-// forbidden, because hosts add some of their own.
+// object returns the arguments of a tool. It always has properties, even none, because some
+// services for models refuse all tools without them. It allows additional ones, because hosts
+// add their own.
 func object(properties map[string]schema, required ...string) schema {
 	if properties == nil {
 		properties = map[string]schema{}
@@ -169,8 +168,8 @@ func (s *server) sessionSchema() schema {
 	return s.withSession("", map[string]schema{})
 }
 
-// withSession is the arguments of a tool about a session. The description of one tool
-// is enough for all: models pay for each.
+// withSession returns the arguments of a tool about a session. Only one tool describes the
+// argument session, because models pay for each description.
 func (s *server) withSession(description string, properties map[string]schema, required ...string) schema {
 	if s.sessions.shared {
 		required = append(required, "session")

@@ -40,7 +40,7 @@ type view struct {
 	// personAsked holds one token, taken by the call that has a person asked.
 	personAsked chan struct{}
 
-	// lane is where the calls about the session pass, in order, until each has begun.
+	// lane is the queue of calls about the session that have not begun.
 	lane mcpwire.Queue
 
 	// answering makes an answer and its record one step. It is held while the answer is
@@ -50,15 +50,15 @@ type view struct {
 
 	mu     *sync.Mutex  // that of the caller's sessions
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
-	shown  timeline.Seq // guarded by mu; the wait that the caller was last told of; 0 when none
+	shown  timeline.Seq // guarded by mu; the last wait that the caller has seen; 0 when none
 	owner  *owner       // guarded by mu; nil when no call has the turn
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
-	noted  string       // guarded by mu; what the next reply opens with; "" when there is nothing to say
+	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
 
 	fullScreen bool // guarded by mu; at the cursor, the terminal is on its alternate screen
 
 	unheededTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
-	unheeded     int    // guarded by mu; how many had none on it
+	unheeded     int    // guarded by mu; the number of these interrupts
 
 	spoiled   uint64 // guarded by mu; the inputs of calls up to this number are refused
 	spoiledBy string // guarded by mu; why
@@ -67,7 +67,7 @@ type view struct {
 // firstEvent is the start of a session's first worker, which is no news.
 const firstEvent = 1
 
-// newView is a view that is guarded by the lock of its caller's sessions.
+// newView returns a view that is guarded by the lock of its caller's sessions.
 func newView(name, lang, dir string, mu *sync.Mutex) *view {
 	return &view{
 		mu:          mu,
@@ -81,7 +81,7 @@ func newView(name, lang, dir string, mu *sync.Mutex) *view {
 	}
 }
 
-// isOpen is the session if it has been opened.
+// isOpen returns the session if it has been opened.
 func (v *view) isOpen() (*Opened, bool) {
 	select {
 	case <-v.opened:
@@ -133,23 +133,22 @@ func (v *view) close(logger *slog.Logger) {
 	}
 }
 
-// setCursor has the caller know everything up to a cursor already, but not the wait
-// that may be open: it may be another conversation, whose first input is code.
+// setCursor sets the caller's cursor, but not the open wait: this may be a new conversation, whose
+// first input is code.
 func (v *view) setCursor(known timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cursor = max(firstEvent, known)
 }
 
-// knows is the caller's cursor, and the wait that it was last told of.
+// knows returns the caller's cursor, and the wait that it was last told of.
 func (v *view) knows() (cursor, shown timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.cursor, v.shown
 }
 
-// expectCode has the next input be code: the wait that the caller knows of is
-// answered, or given up.
+// expectCode makes the next input code: the wait that the caller knows is answered or given up.
 func (v *view) expectCode() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -164,7 +163,7 @@ func (v *view) acknowledge(r session.Reply, fullScreen bool) {
 	}
 }
 
-// advance is acknowledge for this process. It returns false when nothing moved.
+// advance returns acknowledge for this process. It returns false when nothing moved.
 func (v *view) advance(r session.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -197,21 +196,21 @@ func (v *view) isFullScreen() bool {
 	return v.fullScreen
 }
 
-// setNote has the next reply open with a sentence.
+// setNote sets the first sentence of the next reply.
 func (v *view) setNote(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.noted = text
 }
 
-// note is the sentence that the next reply opens with.
+// note returns the sentence that the next reply opens with.
 func (v *view) note() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.noted
 }
 
-// clearNote forgets a sentence that the caller has been given.
+// clearNote removes a sentence that the caller has got.
 func (v *view) clearNote(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -235,8 +234,8 @@ func (v *view) endReport() { <-v.reporting }
 // errAnswered says that an earlier call of the same caller has answered the wait.
 var errAnswered = errors.New("an earlier call has answered the wait")
 
-// answerOnce answers a wait, unless an earlier call has: with it the next input is code
-// again, and c owns the turn.
+// answerOnce answers a wait, unless an earlier call has. Then the next input is code again, and c
+// owns the turn.
 func (v *view) answerOnce(c *mcpwire.Call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
 	v.answering.Lock()
 	defer v.answering.Unlock()

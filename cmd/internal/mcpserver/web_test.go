@@ -95,10 +95,10 @@ func (w *web) caller(version string) *caller {
 	return c
 }
 
-// modern is a caller of the era in which each request stands for itself.
+// modern returns a caller of the era in which each request stands for itself.
 func (w *web) modern() *caller { return w.caller("2026-07-28") }
 
-// greet is a caller of the eras with MCP sessions, and has one.
+// greet returns a caller of the eras with MCP sessions, and has one.
 func (w *web) greet(version string) *caller {
 	w.t.Helper()
 	c := w.caller(version)
@@ -284,14 +284,14 @@ func (a *asked) until(what string, ok func() bool) {
 	}
 }
 
-// all is everything that came, once the response is over.
+// all returns everything that came, once the response is over.
 func (a *asked) all() []answer {
 	a.c.t.Helper()
 	a.until("the end of the response", func() bool { return a.over })
 	return a.events
 }
 
-// answer is the answer, once the response is over.
+// answer returns the answer, once the response is over.
 func (a *asked) answer() answer {
 	a.c.t.Helper()
 	all := a.all()
@@ -341,7 +341,7 @@ func (c *caller) call(tool string, args map[string]any) toolResult {
 	return c.startCall(tool, args, nil).result()
 }
 
-// repl is the text of one call of repl.
+// repl returns the text of one call of repl.
 func (c *caller) repl(input string) string {
 	c.t.Helper()
 	return c.call("repl", map[string]any{"input": input}).text()

@@ -15,7 +15,7 @@ import (
 // request.
 const lastBatches = "2025-03-26"
 
-// parts is the messages of a body that holds several; nil of one that does not, or
+// parts returns the messages of a body that holds several; nil of one that does not, or
 // may not.
 func parts(body []byte, version string) []json.RawMessage {
 	var all []json.RawMessage

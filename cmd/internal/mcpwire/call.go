@@ -40,7 +40,7 @@ func (c *Call) Cancel() {
 	}
 }
 
-// Number is the call's in the order in which its client made them; 0 when it has none.
+// Number returns the call's in the order in which its client made them; 0 when it has none.
 func (c *Call) Number() uint64 {
 	if c.Arrival == nil {
 		return 0
@@ -48,7 +48,7 @@ func (c *Call) Number() uint64 {
 	return c.Arrival.number
 }
 
-// Outlived is the number of the last call that came before this one was answered or
+// Outlived returns the number of the last call that came before this one was answered or
 // given up, as far as that is known by now.
 func (c *Call) Outlived() uint64 {
 	c.mu.Lock()

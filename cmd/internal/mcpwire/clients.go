@@ -65,7 +65,7 @@ func (f *front) makeRoomLocked() bool {
 	return true
 }
 
-// find is the client of an MCP session, for a request, which releases it; nil when
+// find returns the client of an MCP session, for a request, which releases it; nil when
 // there is none.
 func (f *front) find(id string) *client {
 	f.mu.Lock()
@@ -157,7 +157,7 @@ func (c *client) close() {
 	}
 }
 
-// openCalls are those that are not answered.
+// openCalls returns those that are not answered.
 func (c *client) openCalls() []*Call {
 	c.front.mu.Lock()
 	defer c.front.mu.Unlock()

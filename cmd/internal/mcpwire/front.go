@@ -113,7 +113,7 @@ func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
 	to.ServeHTTP(x, r)
 }
 
-// read is the message of a body. A body that holds none gives an id at most, and the
+// read returns the message of a body. A body that holds none gives an id at most, and the
 // SDK refuses it.
 func read(body []byte) *jsonline.Message {
 	m, err := jsonline.Decode(body)

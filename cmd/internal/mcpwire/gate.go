@@ -70,7 +70,7 @@ func (g *gate) admits(authorization string) bool {
 	return subtle.ConstantTimeCompare(given[:], g.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// challenge is what a client learns that is not admitted.
+// challenge returns what a client learns that is not admitted.
 func challenge(r *http.Request) string {
 	c := `Bearer realm="turnstone"`
 	if r.Header.Get("Authorization") != "" {

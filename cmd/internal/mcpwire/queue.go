@@ -16,7 +16,7 @@ type Place struct {
 	first  chan struct{} // closed when the call may pass
 }
 
-// Join is the next place in the queue.
+// Join returns the next place in the queue.
 func (q *Queue) Join() *Place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +52,7 @@ func (p *Place) Leave() {
 // First is closed when the call may pass.
 func (p *Place) First() <-chan struct{} { return p.first }
 
-// latest is the number of the call that joined last.
+// latest returns the number of the call that joined last.
 func (p *Place) latest() uint64 {
 	if p == nil {
 		return 0

@@ -128,7 +128,7 @@ func (r *replay) After(ctx context.Context, session, name string, index int) ite
 	}
 }
 
-// resume is the messages of a stream from an index on. Later ones go to the request
+// resume returns the messages of a stream from an index on. Later ones go to the request
 // of ctx.
 func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte, error) {
 	r.mu.Lock()

@@ -24,7 +24,7 @@ func fill(t *testing.T, r *replay, session, stream string, c *Call, messages ...
 	}
 }
 
-// rest is what comes after an index, in one line.
+// rest returns what comes after an index, in one line.
 func rest(r *replay, session, stream string, index int) (string, error) {
 	var all []string
 	for m, err := range r.After(context.Background(), session, stream, index) {

@@ -360,7 +360,7 @@ func (w *wire) refuseCall(id json.RawMessage, b *batch, code int, text string) {
 	w.writeAside(answer)
 }
 
-// encode is the line of a response. An error without a code is one of ours.
+// encode returns the line of a response. An error without a code is one of ours.
 func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
 	if r.Error == nil {
 		return jsonline.ResultLine(id, r.Result)
@@ -372,7 +372,7 @@ func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
 	return failure(id, e)
 }
 
-// failure is the line of an answer that is an error; a nil id is one that could not be
+// failure returns the line of an answer that is an error; a nil id is one that could not be
 // read.
 func failure(id json.RawMessage, e *jsonline.Error) []byte {
 	body, err := json.Marshal(e)

@@ -47,7 +47,7 @@ func Errorf(code int, kind, format string, args ...any) *Error {
 	return &Error{Code: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidParams is the error of a call whose params name is missing or wrong.
+// InvalidParams returns the error of a call whose params name is missing or wrong.
 func InvalidParams(format string, args ...any) *Error {
 	return Errorf(CodeInvalidParams, KindParams, format, args...)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pair is a connection over a unix socket: the client's end, and the server's.
+// pair returns a connection over a unix socket: the client's end, and the server's.
 func pair(t testing.TB) (client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -12,7 +12,7 @@ import (
 
 var pairs atomic.Int64
 
-// pair is a connection over a named pipe: the client's end, and the server's.
+// pair returns a connection over a named pipe: the client's end, and the server's.
 func pair(t testing.TB) (client, server net.Conn) {
 	t.Helper()
 	name := fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), pairs.Add(1))

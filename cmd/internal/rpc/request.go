@@ -103,7 +103,7 @@ func checkKeys(params []byte, p any) error {
 	return nil
 }
 
-// Token is the caller's progress token as it was written, or nil.
+// Token returns the caller's progress token as it was written, or nil.
 func (r *Request) Token() json.RawMessage { return r.token }
 
 // Progress tells the caller how far the call is: progress grows with each call,

@@ -420,7 +420,7 @@ func readerFindsTheLines(t *testing.T, text string) {
 	}
 }
 
-// held is a handler that says that it runs, and returns when it is cancelled.
+// held returns a handler that says that it runs, and returns when it is cancelled.
 func held(running chan<- struct{}) Handler {
 	return func(ctx context.Context, _ *Request) (any, error) {
 		running <- struct{}{}
