@@ -14,7 +14,6 @@ const (
 	CodeMethodNotFound = jsonline.CodeMethodNotFound
 	CodeInvalidParams  = jsonline.CodeInvalidParams
 	CodeFailed         = -32001 // the call could not be carried out
-	CodeUnreachable    = -32002 // made by clients: there is no server any more
 	CodeCancelled      = -32800 // on the caller's own request
 )
 
