@@ -130,7 +130,9 @@ func (v *view) close(logger *slog.Logger) {
 	}
 	if err := v.session.Leave(context.Background()); err != nil {
 		logger.Error("a session did not close cleanly", "session", v.name, "error", err)
+		return
 	}
+	logger.Info("a caller left a session", "session", v.name)
 }
 
 // setCursor sets the caller's cursor, but not the open wait: this may be a new conversation, whose
