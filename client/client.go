@@ -33,9 +33,9 @@ const (
 	// asked whether it is there; and how long it has for that before it is given up.
 	probeTime = 10 * time.Second
 
-	// maxHeld bounds the notifications that wait for a reader, for each
-	// subscription. What comes beyond them ends it with an error: its reader can
-	// subscribe again behind the last event that it has seen.
+	// maxHeld bounds the notifications that wait for the reader of a subscription. One
+	// more ends the subscription with an error; its reader can subscribe again after the
+	// last event that it has seen.
 	maxHeld = 10_000
 )
 
@@ -70,7 +70,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	return c, nil
 }
 
-// greet makes sure of who is at the other end.
+// greet checks that the other end is a daemon of this protocol.
 func (c *Client) greet(ctx context.Context, socket string) error {
 	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
 	i, err := c.Info(ctx)
@@ -87,7 +87,7 @@ func (c *Client) greet(ctx context.Context, socket string) error {
 	}
 }
 
-// New speaks with the daemon over a connection.
+// New returns a client of the daemon at the other end of a connection.
 func New(conn net.Conn) *Client {
 	c := &Client{
 		done:    make(chan struct{}),
@@ -110,11 +110,11 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Done is closed when the connection has ended, by whomever.
+// Done is closed when the connection has ended, whichever side ended it.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// LogTo has the connection's end noted, and at debug each line in both directions: its
-// method, id and size, never what it says.
+// LogTo logs the connection's end, and at debug each line in both directions: its method, id and
+// size, never its contents.
 func (c *Client) LogTo(l *slog.Logger) {
 	c.log.Store(l)
 	c.conn.LogTo(l)
@@ -128,10 +128,9 @@ func (c *Client) OnProgress(f func(HostProgress)) {
 	c.progress = f
 }
 
-// Call calls a method. When ctx ends, so does the call: the daemon is told, and
-// what it was to do is interrupted or given up, as the method has it. From a daemon
-// that is stuck no word on that comes, and Call returns 3 s after ctx ended. Without
-// that, it is given up within 30 s, and with it the connection.
+// Call calls a method. When ctx ends, the daemon cancels the call, and interrupts or gives up
+// its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s after
+// ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within 30 s.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.conn.Call(ctx, method, params)
 	if refused, ok := errors.AsType[*jsonline.Error](err); ok {
@@ -149,12 +148,12 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	return json.Unmarshal(raw, result)
 }
 
-// unreachable is the error of what needs a connection that has ended.
+// unreachable is the error of a call on a connection that has ended.
 func unreachable(why error) error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
 }
 
-// read takes in what the daemon says until the connection ends.
+// read reads from the daemon until the connection ends.
 func (c *Client) read() {
 	defer close(c.done)
 	why := c.conn.Read()
@@ -171,8 +170,7 @@ func (c *Client) read() {
 	}
 }
 
-// notified takes in a notification. It calls no function of the user's with the lock
-// held.
+// notified handles a notification. It never calls a function of the caller with the lock held.
 func (c *Client) notified(m *jsonline.Message) {
 	switch m.Method {
 	case MethodSnapshot, MethodEvent, MethodEnded:
@@ -232,13 +230,13 @@ func (c *Client) Get(ctx context.Context, name string) (s session.Info, err erro
 	return s, err
 }
 
-// Reset ends a session's worker, whatever it does, and starts a new one.
+// Reset ends a session's worker, even a busy one, and starts a new one.
 func (c *Client) Reset(ctx context.Context, name string) (s session.Info, err error) {
 	err = c.Call(ctx, MethodReset, NameParams{name}, &s)
 	return s, err
 }
 
-// Clients are those who are connected; of one session, if it is not "".
+// Clients lists the connected clients; only those of a session, if name is not "".
 func (c *Client) Clients(ctx context.Context, name string) ([]Attached, error) {
 	var all Clients
 	err := c.Call(ctx, MethodClients, NameParams{name}, &all)
@@ -287,7 +285,7 @@ func (c *Client) Complete(ctx context.Context, p QueryParams) (r session.Complet
 	return r, err
 }
 
-// Parse asks whether text is a whole input.
+// Parse asks whether text is a complete input.
 func (c *Client) Parse(ctx context.Context, p QueryParams) (r Parsed, err error) {
 	err = c.Call(ctx, MethodParse, p, &r)
 	return r, err
@@ -299,20 +297,20 @@ func (c *Client) Variables(ctx context.Context, name string) (r session.Variable
 	return r, err
 }
 
-// Output looks into the rendered output.
+// Output reads lines of the rendered output.
 func (c *Client) Output(ctx context.Context, p OutputParams) (r session.Output, err error) {
 	err = c.Call(ctx, MethodOutput, p, &r)
 	return r, err
 }
 
-// Mark remembers how far a reader has read, or asks.
+// Mark stores how far a reader has read, or asks for it.
 func (c *Client) Mark(ctx context.Context, p MarkParams) (r Marked, err error) {
 	err = c.Call(ctx, MethodMark, p, &r)
 	return r, err
 }
 
-// Take takes a session's keyboard: nobody else may write until Release, or until
-// this connection ends. One that is taken for long is announced.
+// Take takes a session's keyboard: only this client may write until Release, or until this
+// connection ends. With long, it is announced in the session.
 func (c *Client) Take(ctx context.Context, name, author string, long bool) error {
 	return c.Call(ctx, MethodTake, WriterParams{Session: name, Author: author, Long: long}, nil)
 }
@@ -324,8 +322,7 @@ func (c *Client) Release(ctx context.Context, name, author string) error {
 
 // ---- subscriptions
 
-// A Subscription is a way through a session's timeline. Next is for one goroutine,
-// the rest for any.
+// A Subscription reads a session's timeline. Next is for one goroutine, the rest for any.
 type Subscription struct {
 	ID  string
 	Seq timeline.Seq // the snapshot reaches up to it

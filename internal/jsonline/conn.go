@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// MaxQueued bounds what waits to be written, in bytes: beyond it the connection is
-	// dropped. A notification that may wait, as those of a stream of events may, does so
-	// from RoomQueued on.
+	// MaxQueued bounds the lines that wait to be written, in bytes: beyond it the
+	// connection is dropped. Notifications that may wait, such as those of a stream of
+	// events, wait from RoomQueued on.
 	MaxQueued  = 64 << 20
 	RoomQueued = 1 << 20
 )
 
-// ErrClosed is why a connection ended that one side has closed.
+// ErrClosed is the cause when one side has closed the connection.
 var ErrClosed = errors.New("the connection is closed")
 
-// An EndedError is why a call has no answer: the connection ended.
+// An EndedError means that a call got no answer because the connection ended.
 type EndedError struct{ Why error }
 
 func (e *EndedError) Error() string { return "the connection ended: " + e.Why.Error() }
 func (e *EndedError) Unwrap() error { return e.Why }
 
-// Options say how a Conn treats the other side. MaxLine and StallLimit are required.
+// Options configure a Conn. MaxLine and StallLimit are required.
 type Options struct {
 	// MaxLine bounds a line of the other side, in bytes.
 	MaxLine int
 
-	// StallLimit is how long the other side may leave a line waiting before the
+	// StallLimit bounds how long the other side may leave a line unread before the
 	// connection is dropped.
 	StallLimit time.Duration
 
-	// LastWord is how long a call that was cancelled waits for its answer; 0 is not at
-	// all, for those that give none.
+	// LastWord bounds how long a cancelled call waits for its answer; 0 is for a side that
+	// does not answer cancelled calls.
 	LastWord time.Duration
 
 	// Probe is a method that the other side answers at once. While a call waits and
@@ -51,12 +51,12 @@ type Options struct {
 	Probe     string
 	ProbeTime time.Duration
 
-	// Message takes in requests and notifications, in their order. It must not wait. A
-	// request is answered with Answer, now or later. nil: there are no methods.
+	// Message handles requests and notifications, in order. It must not wait. It answers a
+	// request with Answer, now or later. nil means that there are no methods.
 	Message func(m *Message)
 
-	// Malformed takes in a line that is no message, which may be a long one cut off to
-	// nothing. nil drops the connection.
+	// Malformed handles a line that is not a message; line is empty if it was too long.
+	// nil drops the connection.
 	Malformed func(line []byte, p *Problem)
 }
 
@@ -104,15 +104,14 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	return c
 }
 
-// Context ends when nothing is read any more: its cause is ErrClosed, or why the
-// connection was dropped.
+// Context ends when reading ends: its cause is ErrClosed, or why the connection was dropped.
 func (c *Conn) Context() context.Context { return c.ctx }
 
-// Stream returns what the connection goes over.
+// Stream returns the stream of the connection.
 func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
 
-// LogTo has each line noted at debug, in both directions: its method, id and size, never
-// what it says.
+// LogTo logs each line at debug, in both directions: its method, id and size, never its
+// contents.
 func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
 
 // maxLogged bounds what a log has of the other side's own words, in bytes.
@@ -133,8 +132,8 @@ func Log(l *slog.Logger, what string, line []byte) {
 
 // ---- reading
 
-// Read takes in what comes, until the stream ends. Answers that have not come by then
-// do not come. What is queued is still written, until Finish.
+// Read reads lines until the stream ends. Calls without an answer by then get none. Queued lines
+// are still written, until Finish.
 func (c *Conn) Read() error {
 	lines := NewReader(c.stream, c.o.MaxLine)
 	for {
@@ -193,7 +192,7 @@ func (c *Conn) malformed(line []byte, p *Problem) {
 	c.o.Malformed(line, p)
 }
 
-// answered hands an answer to its call. One to a question that nobody asked is left out.
+// answered gives an answer to its call. It ignores an answer without a call.
 func (c *Conn) answered(m *Message) {
 	a := answer{result: m.Result}
 	if m.Error != nil {
@@ -209,8 +208,8 @@ func (c *Conn) answered(m *Message) {
 	}
 }
 
-// StopReading has Read end, as if the other side had said all that it had to say. What
-// is queued is still written, if the stream can be closed in one direction only.
+// StopReading ends Read as if the other side had closed its direction. Queued lines are still
+// written, if the stream can be closed in one direction only.
 func (c *Conn) StopReading(cause error) {
 	c.stop(cause)
 	if half, ok := c.stream.(interface{ CloseRead() error }); ok {
@@ -225,9 +224,8 @@ func (c *Conn) StopReading(cause error) {
 
 // ---- calling
 
-// Call calls a method of the other side. An error is that of the answer, *Error; or
-// *EndedError; or ctx's. When ctx ends, the other side is told that the answer is not
-// wanted any more.
+// Call calls a method of the other side. The error is an *Error from the answer, an *EndedError,
+// or that of ctx. When ctx ends, the other side gets a cancel.
 func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -238,7 +236,7 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	}
 	if a, ok := c.await(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
-			return nil, ctx.Err() // which may have been the end of both
+			return nil, ctx.Err() // the end of ctx may also have ended the connection
 		}
 		return a.result, a.err
 	}
@@ -280,8 +278,8 @@ func (c *Conn) begin(method string, params any) (id string, answered chan answer
 	return id, answered, nil
 }
 
-// await waits for an answer, and sees to it that one comes: the other side's, or that
-// it is gone. It returns false when ctx ended.
+// await waits for an answer: that of the other side, or that the connection ended. It returns
+// false when ctx ended.
 func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool) {
 	var tick <-chan time.Time
 	if c.o.Probe != "" {
@@ -367,7 +365,7 @@ func (c *Conn) Notify(method string, params any) error {
 	return c.Send(line)
 }
 
-// NotifyWhenRoom returns Notify for what may wait: it does so while RoomQueued or more is
+// NotifyWhenRoom is Notify for notifications that may wait: it waits while RoomQueued or more is
 // queued, until ctx ends.
 func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
 	line, err := NotificationLine(method, params)
@@ -416,8 +414,8 @@ func (c *Conn) sendLocked(line []byte) error {
 	return nil
 }
 
-// Finish waits until what is queued is written, and closes the stream. It returns why
-// the connection was dropped, if it was.
+// Finish waits until all queued lines are written, and closes the stream. It returns why the
+// connection was dropped, if it was.
 func (c *Conn) Finish() error {
 	c.mu.Lock()
 	c.ended = true
@@ -430,7 +428,7 @@ func (c *Conn) Finish() error {
 	return c.broken
 }
 
-// Drop ends the connection at once. What is queued is lost, and calls fail.
+// Drop ends the connection at once. Queued lines are lost, and calls fail.
 func (c *Conn) Drop(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -464,7 +462,7 @@ func (c *Conn) nudge() {
 	}
 }
 
-// write writes what is queued, several lines at once when they are there.
+// write writes the queued lines, several at once if possible.
 func (c *Conn) write() {
 	defer close(c.written)
 	for range c.wake {

@@ -6,9 +6,8 @@
 //	go c.Read()
 //	result, err := c.Call(ctx, "server/info", nil)
 //
-// [Reader] and [Decode] are its two halves below, for those who keep the messages in
-// another way. A message that is malformed costs its line and never the connection,
-// unless its receiver wants it so.
+// [Reader] and [Decode] are its parts, for programs that handle the messages in another way. A
+// malformed message costs its line, and costs the connection only if the receiver chooses that.
 //
 // A cancel is the notification [MethodCancelled], as in the Model Context Protocol. It
 // names the id of the request as the requester wrote it.

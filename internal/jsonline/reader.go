@@ -31,8 +31,8 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("a line may have %d bytes: a longer one was skipped", e.Max)
 }
 
-// Next returns the next line without its end. What stands at the end of the stream without
-// a newline comes together with the error, such as io.EOF.
+// Next returns the next line without its end. Text at the end of the stream without a newline
+// comes together with the error, such as io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	var line []byte
 	for {

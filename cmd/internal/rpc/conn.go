@@ -27,7 +27,7 @@ const (
 	stallLimit = 30 * time.Second
 )
 
-// ErrCancelled is why a call's context ended when its caller wants it no more.
+// ErrCancelled is the cause of a call's context when its caller has cancelled it.
 var ErrCancelled = errors.New("rpc: the caller cancelled the request")
 
 // A Conn is one client's connection, with its calls. It is safe for concurrent use.
@@ -54,8 +54,8 @@ func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
 	return c
 }
 
-// HangUp ends the connection as if its client had said all that it had to say: what is
-// queued is still written.
+// HangUp ends the connection as if its client had closed its side: queued lines are still
+// written.
 func (c *Conn) HangUp() { c.StopReading(jsonline.ErrClosed) }
 
 func (c *Conn) serve(ctx context.Context) error {
@@ -77,14 +77,13 @@ func (c *Conn) serve(ctx context.Context) error {
 	return err
 }
 
-// vanished reports whether err only says that the client is gone.
+// vanished reports whether err only means that the client is gone.
 func vanished(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// malformed takes in a line that is no message: one of the control plane, or something
-// to refuse.
+// malformed handles a line that is not a message: one of the control plane, or one to refuse.
 func (c *Conn) malformed(line []byte, p *jsonline.Problem) {
 	var control struct {
 		Type json.RawMessage `json:"type"`
@@ -110,10 +109,10 @@ func (c *Conn) control(rawKind json.RawMessage, line []byte) {
 		reply = c.server.Control(kind, line)
 	}
 	reply.Error = clip(reply.Error, 200)
-	_ = c.Send(mustMarshal(reply)) // a client that is gone wants no reply
+	_ = c.Send(mustMarshal(reply)) // a client that is gone needs no reply
 }
 
-// message takes in a request or a notification.
+// message handles a request or a notification.
 func (c *Conn) message(m *jsonline.Message) {
 	switch {
 	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
@@ -170,8 +169,8 @@ func (c *Conn) request(m *jsonline.Message) {
 	}
 }
 
-// call runs one handler, unless the call was cancelled before, and answers. One
-// whose client has said all that it had to say may still be reading.
+// call runs one handler, unless the call was cancelled before, and answers. A client that has
+// closed its side may still be reading.
 func (c *Conn) call(r *Request, handler Handler) {
 	begun := time.Now()
 	var result any

@@ -80,8 +80,8 @@ func (b *Box) devices() {
 	b.step("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 }
 
-// processes mounts a /proc of the session's own processes. What it says of the kernel
-// is read-only also for root, whose right to write there needs no capability.
+// processes mounts a /proc of the session's own processes. Its files about the kernel are
+// read-only, even for root, who could write to them without any capability.
 func (b *Box) processes() {
 	b.step("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
 	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {

@@ -24,9 +24,8 @@ var (
 		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
 	}
-	// absent are calls that programs do without when a kernel does not have them. What
-	// clone3 is asked for stands in memory, where a filter cannot look: libraries fall
-	// back to clone.
+	// absent are calls that programs can do without. The arguments of clone3 are in memory,
+	// where a filter cannot look; libraries fall back to clone.
 	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3"}
 )
 
@@ -100,8 +99,8 @@ func (p *program) call(a architecture, name string, body func(*program)) {
 	}
 }
 
-// filterFor is the filter of an architecture. What it does not name is allowed:
-// mounts and rights decide about files.
+// filterFor returns the filter of an architecture. It allows calls that it does not name: mounts and
+// rights decide about files.
 func filterFor(a architecture) program {
 	var p program
 	p.add(load, audit, 0, 0)

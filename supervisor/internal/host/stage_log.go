@@ -16,8 +16,8 @@ func newStageLog(l *slog.Logger) stageLog {
 	return stageLog{l}
 }
 
-// order notes an order. What may be secret, the arguments and the environment of a
-// worker, is counted.
+// order logs an order. Of a worker's arguments and environment, which may be secret, it logs
+// only the number.
 func (l stageLog) order(o order) {
 	switch {
 	case l.Logger == nil:
