@@ -80,13 +80,15 @@ func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
 func TestLog_OfADaemonIsKept(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)
-	h.serve(t)
+	daemon := h.serve(t)
 	h.run(t, "", "exec", "one", "-e", "import os; os.kill(os.getpid(), 9)")
+	_ = end(daemon)
+	_ = daemon.Wait() // the reply may be there before the line
 	text, err := os.ReadFile(filepath.Join(h.environment("XDG_STATE_HOME"), "turnstone", "serve.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{`msg="the daemon begins"`, `level=WARN msg="a worker ended"`, "session=one", "signal=SIGKILL"} {
+	for _, what := range []string{`msg="the daemon begins"`, `level=WARN msg="a worker ended"`, "session=one", "signal=SIGKILL", `msg="the daemon ends"`} {
 		if !strings.Contains(string(text), what) {
 			t.Errorf("no %s: %s", what, text)
 		}
