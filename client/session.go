@@ -118,7 +118,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 		if err != nil {
 			return session.Reply{}, err
 		}
-		over := reply.Outcome != "" || reply.State != session.StateStarting && reply.State != session.StateRunning
+		over := reply.Outcome != "" || !reply.State.Active() || reply.State == session.StateWaiting
 		if over || pause < time.Millisecond || opts.Until > 0 && !time.Now().Before(deadline) {
 			return reply, nil
 		}

@@ -27,9 +27,11 @@ type Session interface {
 	Info(ctx context.Context) (Info, error)
 
 	// Submit starts a turn and returns its number. While a turn is active it refuses
-	// the input with ErrBusy or ErrWaiting; it never queues one. While a worker starts,
-	// it holds one input, which runs when the worker is ready. If there is no worker,
-	// it starts one. ctx bounds the call, not the turn.
+	// the input with ErrBusy or ErrWaiting; it never queues one. If there is no worker,
+	// it starts one. While a worker starts, the session holds one input, which runs when
+	// the worker is ready. Submit returns when the worker's process exists, which takes
+	// long while the session is prepared; ErrStart means that there will be none. ctx
+	// bounds the call, not the turn.
 	Submit(ctx context.Context, code string) (turn uint64, err error)
 
 	// Answer answers the wait with this id and returns its turn. Input that the reader
@@ -50,7 +52,9 @@ type Session interface {
 	// swallow.
 	Interrupt(ctx context.Context, turn uint64) (InterruptResult, error)
 
-	// Reset ends the worker, even while it is busy, and starts a new one.
+	// Reset ends the worker, even while it is busy, and starts a new one; a preparation
+	// begins again. It returns when the new worker's process exists. When ctx ends,
+	// Reset returns, and the restart goes on.
 	Reset(ctx context.Context) error
 
 	// Close ends the session for good.

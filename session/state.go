@@ -6,18 +6,19 @@ import "fmt"
 type State uint8
 
 const (
-	StateStarting State = iota // a worker is starting; one input may be held
-	StateIdle                  // accepts an input
-	StateRunning               // one turn is active
-	StateWaiting               // the active turn, or the start-up, asks for input
-	StateStopping              // its worker is being ended; accepts nothing
-	StateEnded                 // no worker; the next input starts one
+	StatePreparing State = iota // what a worker needs is being made; one input may be held
+	StateStarting               // a worker is starting; one input may be held
+	StateIdle                   // accepts an input
+	StateRunning                // one turn is active
+	StateWaiting                // the active turn, or the start-up, asks for input
+	StateStopping               // its worker is being ended; accepts nothing
+	StateEnded                  // no worker; the next input starts one
 
 	// NumStates is the number of states.
 	NumStates
 )
 
-var stateNames = [NumStates]string{"starting", "idle", "running", "waiting", "stopping", "ended"}
+var stateNames = [NumStates]string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}
 
 func (s State) String() string {
 	if s < NumStates {
@@ -28,11 +29,17 @@ func (s State) String() string {
 
 // Active reports whether a turn, or the start-up, is under way.
 func (s State) Active() bool {
-	return s == StateStarting || s == StateRunning || s == StateWaiting
+	return s == StatePreparing || s == StateStarting || s == StateRunning || s == StateWaiting
 }
 
-// MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// MarshalText returns the state's name. For StatePreparing it returns "starting", which
+// older clients know; the JSON of Info and Reply has a mark beside it.
+func (s State) MarshalText() ([]byte, error) {
+	if s == StatePreparing {
+		s = StateStarting
+	}
+	return []byte(s.String()), nil
+}
 
 // UnmarshalText reads a state's name.
 func (s *State) UnmarshalText(text []byte) error {
@@ -43,4 +50,12 @@ func (s *State) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("unknown state %q", text)
+}
+
+// provisional is the state that a name and a mark in JSON stand for.
+func (s State) provisional(marked bool) State {
+	if marked && s == StateStarting {
+		return StatePreparing
+	}
+	return s
 }

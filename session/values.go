@@ -12,10 +12,9 @@ type Info struct {
 	Name        string        `json:"name"`
 	Language    string        `json:"language"` // "" while it is not known
 	State       State         `json:"state"`
-	Since       time.Time     `json:"since"`                 // when State was reached
-	Preparing   bool          `json:"provisional,omitempty"` // packages for it are being prepared
-	Failure     string        `json:"failure,omitempty"`     // why they could not be prepared
-	With        []string      `json:"with,omitempty"`        // packages that were prepared
+	Since       time.Time     `json:"since"`             // when State was reached
+	Failure     string        `json:"failure,omitempty"` // why it could not be prepared
+	With        []string      `json:"with,omitempty"`    // packages that it was asked to have
 	Generation  uint64        `json:"generation"`
 	Turn        uint64        `json:"turn"`           // the active turn, or the last one
 	Running     time.Duration `json:"-"`              // how long the active turn has run; 0 when none does. running_ms in JSON
@@ -40,12 +39,13 @@ type plainInfo Info
 
 type wireInfo struct {
 	plainInfo
-	RunningMS int64 `json:"running_ms,omitempty"`
+	Provisional bool  `json:"provisional,omitempty"` // State is StatePreparing
+	RunningMS   int64 `json:"running_ms,omitempty"`
 }
 
 // MarshalJSON writes Running as whole milliseconds.
 func (i Info) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireInfo{plainInfo(i), i.Running.Milliseconds()})
+	return json.Marshal(wireInfo{plainInfo(i), i.State == StatePreparing, i.Running.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
@@ -55,6 +55,7 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*i = Info(w.plainInfo)
+	i.State = i.State.provisional(w.Provisional)
 	i.Running = time.Duration(w.RunningMS) * time.Millisecond
 	return nil
 }
@@ -119,7 +120,8 @@ type plainReply Reply
 
 type wireReply struct {
 	plainReply
-	ElapsedMS int64 `json:"elapsed_ms"`
+	Provisional bool  `json:"provisional,omitempty"` // State is StatePreparing
+	ElapsedMS   int64 `json:"elapsed_ms"`
 }
 
 // MarshalJSON writes Elapsed as whole milliseconds.
@@ -127,7 +129,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	if r.Events == nil {
 		r.Events = []timeline.Event{}
 	}
-	return json.Marshal(wireReply{plainReply(r), r.Elapsed.Milliseconds()})
+	return json.Marshal(wireReply{plainReply(r), r.State == StatePreparing, r.Elapsed.Milliseconds()})
 }
 
 // UnmarshalJSON reverses MarshalJSON.
@@ -137,6 +139,7 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*r = Reply(w.plainReply)
+	r.State = r.State.provisional(w.Provisional)
 	r.Elapsed = time.Duration(w.ElapsedMS) * time.Millisecond
 	return nil
 }

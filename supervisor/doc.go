@@ -30,6 +30,8 @@
 //	watch     begin       the session knows that the worker ended  the worker's end
 //	drained   watch       frames and terminal have ended         nothing
 //	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
+//	start     Open, Reset, an input  there is a process, or there will be none  a start and its preparation
+//	make      the first who waits  Make returns                          one preparation for all who wait
 //	await     a turn      the signals before it are sent, or 10 s  that turn, until then
 //
 // ipc.Conn, timeline.Log and the host process have one goroutine each, listed

@@ -157,7 +157,7 @@ func (m *machine) refusal() error {
 	switch m.phase {
 	case phaseIdle, phaseEnded:
 		return nil
-	case phaseLaunching, phaseStarting:
+	case phasePreparing, phaseLaunching, phaseStarting:
 		if m.early == nil {
 			return nil
 		}
@@ -177,11 +177,11 @@ func (m *machine) busy() error {
 	return session.Busy(m.phase.state(), turn, time.Since(begun))
 }
 
-// submit takes an input, and returns its number and whether a worker has to be
-// launched for it. known are the terminal readers of before.
-func (m *machine) submit(t *turn, known map[string]bool) (number uint64, launch bool, err error) {
+// submit takes an input and returns its number. Without a worker, the caller has to start
+// one. known are the terminal readers of before.
+func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err error) {
 	if err := m.refusal(); err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	m.lastTurn++
 	t.id, t.number = m.lastTurn, m.lastTurn
@@ -190,17 +190,13 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, launch 
 		m.recent = append(m.recent[:0], m.recent[1:]...)
 	}
 	m.recent = append(m.recent, t)
-	switch m.phase {
-	case phaseIdle:
+	if m.phase == phaseIdle {
 		m.known = known
 		m.begin(t)
-		return m.lastTurn, false, nil
-	case phaseEnded:
-		m.move(phaseLaunching)
-		launch = true
+	} else {
+		m.early = t
 	}
-	m.early = t
-	return t.id, launch, nil
+	return m.lastTurn, nil
 }
 
 // held returns the input that waits for the session to be ready.
@@ -228,23 +224,29 @@ func (m *machine) dropHeld(outcome timeline.Outcome) {
 	}
 }
 
-// launch begins a generation, and reports whether a worker is to be launched for it:
-// there may be one.
-func (m *machine) launch(worker string) (bool, error) {
-	switch m.phase {
-	case phaseClosed:
-		return false, session.ErrClosed
-	case phaseEnded:
+// start begins a generation: a worker will be launched, once it is prepared.
+func (m *machine) start(worker string, prepare bool) {
+	if prepare {
+		m.move(phasePreparing)
+	} else {
 		m.move(phaseLaunching)
-	case phaseLaunching:
-	default:
-		return false, nil
 	}
 	m.generation++
 	m.rung = ""
 	m.turn = &turn{before: m.log.Last(), started: time.Now()}
 	m.record(timeline.GenerationStarted{Worker: worker})
-	return true, nil
+}
+
+// prepared takes in that the worker can be launched.
+func (m *machine) prepared(done int64, notices []string) {
+	m.record(timeline.Preparation{Done: done, Total: done})
+	for _, n := range notices {
+		m.notice("%s", n)
+	}
+	if t := m.held(); t != nil {
+		t.before = m.log.Last() // the preparation is no part of its reply
+	}
+	m.move(phaseLaunching)
 }
 
 // launched takes in that the worker's process is there.
@@ -253,9 +255,9 @@ func (m *machine) launched() {
 	m.move(phaseStarting)
 }
 
-// launchFailed takes in that no worker could be started.
-func (m *machine) launchFailed(err error) {
-	m.record(timeline.GenerationEnded{Reason: err.Error(), Code: -1, Unready: true})
+// notLaunched takes in that there will be no process in this generation.
+func (m *machine) notLaunched(report timeline.GenerationEnded) {
+	m.record(report)
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
 	m.dropHeld(timeline.OutcomeEnded)
 	m.move(phaseEnded)
@@ -491,9 +493,9 @@ func (m *machine) fail(cause error) {
 // stop takes in that we end the worker, if there is one: to is phaseClosing to close the
 // session, or phaseStopping. It reports whether code runs that has to be interrupted.
 func (m *machine) stop(to phase) (busy bool) {
-	if m.phase == phaseLaunching || m.phase == phaseEnded {
+	switch m.phase {
+	case phasePreparing, phaseLaunching, phaseEnded:
 		if to == phaseClosing {
-			m.dropHeld(timeline.OutcomeEnded)
 			m.move(phaseClosed)
 		}
 		return false
@@ -546,7 +548,7 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 		}
 	}
 	t = m.turn
-	over := t == nil || m.phase == phaseLaunching || m.phase.state() == session.StateStopping
+	over := t == nil || m.phase == phasePreparing || m.phase == phaseLaunching || m.phase.state() == session.StateStopping
 	switch {
 	case m.isClosed():
 		return nil, 0, session.InterruptNotRunning, session.ErrClosed

@@ -23,24 +23,28 @@ import (
 // Supervisor.Open and safe for concurrent use. No method waits for a running
 // turn but Wait, Reset and Close, and Interrupt for a second.
 type Session struct {
-	name     string
-	spec     workers.Spec
-	o        Options
-	launcher launcher
-	dir      string   // private; removed by Close
-	lock     *os.File // says that dir is in use
-	log      *timeline.Log
-	opened   time.Time
-	lost     *LostSession   // that this one comes after; nil when nothing was lost
-	forget   func()         // takes the session out of its supervisor
-	wg       sync.WaitGroup // every goroutine of every worker
-	starts   sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
+	name         string
+	o            Options
+	launcher     launcher
+	preparations *preparations // of the supervisor
+	dir          string        // private; removed by Close
+	lock         *os.File      // says that dir is in use
+	log          *timeline.Log
+	opened       time.Time
+	lost         *LostSession   // that this one comes after; nil when nothing was lost
+	forget       func()         // takes the session out of its supervisor
+	wg           sync.WaitGroup // every goroutine of every worker
+	starts       sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
 
 	// lifecycle holds one token, taken by whoever starts or ends a worker.
 	lifecycle chan struct{}
 
 	mu        sync.Mutex
 	m         machine                         // guarded by mu, like all that follows
+	spec      workers.Spec                    // with what was made for it, once that is
+	starting  *startUp                        // until there is a worker; nil when none is started
+	givenUp   *startUp                        // the last one that was; nil when none was
+	failure   error                           // why the spec could not be prepared; nil when it could, or is being
 	worker    *worker                         // nil when there is none
 	changed   chan struct{}                   // closed at the next change that a waiter may want; nil when nobody waits
 	alarm     *time.Timer                     // calls wake; nil before the first
@@ -75,6 +79,9 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		Notice:     s.spec.Notice,
 		Dir:        s.spec.Dir,
 		LastSeq:    s.log.Last(),
+	}
+	if s.failure != nil {
+		i.Failure = s.failure.Error()
 	}
 	if s.lost != nil {
 		i.Lost = s.lost.OutputPath
@@ -131,28 +138,45 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 	known := s.terminalReaders()
 	s.missFiles()
 	s.mu.Lock()
-	number, launch, err := s.m.submit(t, known)
-	var started <-chan error // never when there is nothing to start
-	if launch {
-		started = s.asideLocked(func() error { return s.start(context.Background()) })
+	number, err := s.m.submit(t, known)
+	if err == nil && s.m.phase == phaseEnded {
+		s.startLocked()
 	}
+	u := s.starting
 	s.unlock()
-	if err != nil || !launch {
-		return number, err
+	if err == nil && u != nil {
+		err = s.heldFor(ctx, t, u)
 	}
-	select {
-	case err := <-started:
-		if err != nil {
-			return 0, err
-		}
-	case <-ctx.Done():
-		s.mu.Lock()
-		defer s.unlock()
-		if s.m.withdraw(t) {
-			return 0, ctx.Err()
-		}
+	if err != nil {
+		return 0, err
 	}
 	return number, nil
+}
+
+// heldFor waits until the start that an input is held for is over. It does not wait for
+// an input that was dropped meanwhile: that is a turn that has ended.
+func (s *Session) heldFor(ctx context.Context, t *turn, u *startUp) error {
+	for {
+		s.mu.Lock()
+		interrupted := t.outcome == timeline.OutcomeInterrupted
+		changed := s.changedLocked()
+		s.mu.Unlock()
+		if interrupted {
+			return nil
+		}
+		select {
+		case <-u.done:
+			return u.err
+		case <-changed:
+		case <-ctx.Done():
+			s.mu.Lock()
+			defer s.unlock()
+			if s.m.withdraw(t) {
+				return ctx.Err()
+			}
+			return nil
+		}
+	}
 }
 
 // Answer implements session.Session.
@@ -208,13 +232,6 @@ func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (
 			return session.InterruptPending, ctx.Err()
 		}
 	}
-}
-
-// asideLocked does what no caller's context ends, and returns where its error comes.
-func (s *Session) asideLocked(do func() error) <-chan error {
-	result := make(chan error, 1)
-	s.starts.Go(func() { result <- do() })
-	return result
 }
 
 // missFiles says once that the session's directory is not there any more, which tidy
@@ -296,9 +313,7 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 	return w.proc.terminal.Resize(host.Size(size))
 }
 
-// Reset ends the worker, whatever it does, and starts a new generation. It
-// returns when the new worker's process exists, or when ctx ends: what has begun
-// by then goes on.
+// Reset implements session.Session.
 func (s *Session) Reset(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -309,15 +324,23 @@ func (s *Session) Reset(ctx context.Context) error {
 		s.release()
 		return session.ErrClosed
 	}
-	reset := s.asideLocked(func() error {
+	s.giveUpLocked("reset", nil)
+	begun := make(chan *startUp, 1)
+	s.starts.Go(func() {
+		defer s.release()
 		s.stopWorker(phaseStopping)
-		s.release()
-		return s.start(context.Background())
+		s.mu.Lock()
+		defer s.unlock()
+		u := s.starting // of an input that was faster
+		if u == nil {
+			u = s.startLocked()
+		}
+		begun <- u
 	})
-	s.mu.Unlock()
+	s.unlock()
 	select {
-	case err := <-reset:
-		return err
+	case u := <-begun:
+		return u.wait(ctx)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -330,7 +353,7 @@ func (s *Session) Close(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
-	defer s.starts.Wait() // they see that it is closed
+	defer s.starts.Wait() // they see that it is closed; a preparation for nobody else has ended then
 	defer s.release()
 	s.mu.Lock()
 	over := s.m.phase == phaseClosed
@@ -369,40 +392,12 @@ func (s *Session) acquire(ctx context.Context) error {
 
 func (s *Session) release() { <-s.lifecycle }
 
-// start starts a worker unless there is one. ctx is for its preparation only: a
-// start that others may already count on is bounded by itself and not given up.
-func (s *Session) start(ctx context.Context) error {
-	_ = s.acquire(context.Background())
-	defer s.release()
-	s.mu.Lock()
-	launch, err := s.m.launch(s.spec.Name + " " + s.spec.Path)
-	if !launch {
-		s.unlock()
-		return err
-	}
-	generation, size := s.m.generation, s.o.Size
-	if generation == 1 && s.lost != nil {
-		s.m.notice("%s", s.lost.notice(s.o.Recover))
-	}
-	s.unlock()
-
-	w, err := s.startWorker(ctx, generation, size)
-
-	s.mu.Lock()
-	defer s.unlock()
-	if err != nil {
-		err = startError(s.name, err)
-		s.m.launchFailed(err)
-		return err
-	}
-	s.worker = w
-	w.begin()
-	return nil
-}
-
 // stopWorker climbs the stop ladder; the caller holds lifecycle.
 func (s *Session) stopWorker(to phase) {
 	s.mu.Lock()
+	if to == phaseClosing {
+		s.giveUpLocked("closed", session.ErrClosed)
+	}
 	w, busy := s.worker, s.m.stop(to)
 	s.unlock()
 	if w == nil {

@@ -77,25 +77,48 @@ func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 	}
 }
 
-func TestOpen_FailsWithWhatCannotBePrepared(t *testing.T) {
+func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	spec := fake(nil)
-	spec.Prepare = func(context.Context, func(string)) (map[string][]byte, error) { return nil, errors.New("no compiler") }
-	sup := newSupervisor(t, nil)
-	var start *session.Error
-	if _, err := sup.Open(t.Context(), "main", spec); !errors.As(err, &start) || !strings.Contains(err.Error(), "no compiler") {
+	fail := make(chan struct{})
+	make := func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+		select {
+		case <-fail:
+			return workers.Made{}, errors.New("no compiler")
+		case <-ctx.Done():
+			return workers.Made{}, ctx.Err()
+		}
+	}
+	spec.Prepare = []workers.Preparation{{Key: "compiler", Make: make}}
+	s := open(t, nil, spec)
+	if i := infoOf(s); i.State != session.StatePreparing || i.Failure != "" {
+		t.Errorf("got %+v", i)
+	}
+	close(fail)
+	if err := s.Prepared(limited(t)); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" {
 		t.Errorf("got %v", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	spec.Prepare = func(ctx context.Context, _ func(string)) (map[string][]byte, error) {
-		cancel()
+	if i := infoOf(s); i.State != session.StateEnded || i.Failure != "no compiler" {
+		t.Errorf("got %+v", i)
+	}
+	if _, err := s.Submit(t.Context(), "print again"); !errors.Is(err, session.ErrStart) || infoOf(s).Generation != 2 {
+		t.Errorf("it was not tried again: %v, %+v", err, infoOf(s))
+	}
+	spec.Prepare[0].Make = nil
+	if err := spec.Validate(); err == nil {
+		t.Error("a preparation without anything to do")
+	}
+}
+
+// A preparation without a limit of its own has that of a start.
+func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
+	spec := fake(nil)
+	spec.Prepare = []workers.Preparation{{Key: "slow", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
 		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	if _, err := sup.Open(ctx, "main", spec); !errors.Is(err, context.Canceled) {
-		t.Errorf("given up: got %v", err)
-	}
-	if _, err := sup.Open(t.Context(), "main", fake(nil)); err != nil {
-		t.Errorf("the name is not free again: %v", err)
+		return workers.Made{}, ctx.Err()
+	}}}
+	s := open(t, &supervisor.Options{StartTimeout: 10 * time.Millisecond}, spec)
+	if err := s.Prepared(limited(t)); err == nil || err.Error() != "it was not prepared after 10ms" {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -572,25 +595,17 @@ func TestSession_SecretOfAProgramWhoseReaderTypedItIsShown(t *testing.T) {
 func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 	t.Parallel()
 	spec := fake(nil)
-	first, preparing, ready := true, make(chan struct{}, 1), make(chan struct{})
-	spec.Prepare = func(ctx context.Context, _ func(string)) (map[string][]byte, error) {
-		if first {
-			first = false
-			return nil, nil
-		}
+	preparing, ready := make(chan struct{}, 2), make(chan struct{})
+	spec.Prepare = []workers.Preparation{{Key: "x", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
 		preparing <- struct{}{}
 		select {
 		case <-ready:
-			return nil, nil
+			return workers.Made{}, nil
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return workers.Made{}, ctx.Err()
 		}
-	}
+	}}}
 	s := open(t, nil, spec)
-	if _, r := submit(t, s, "exit 3"); r.Outcome != "ended" {
-		t.Fatalf("got %q", r.Outcome)
-	}
-	settle(t, s)
 	submitting := func(ctx context.Context) error {
 		_, err := s.Submit(ctx, "print never")
 		return err
@@ -607,12 +622,12 @@ func TestSession_ContextEndsTheCallAndNotTheStart(t *testing.T) {
 			t.Errorf("call %d: got %v", i, err)
 		}
 	}
+	close(ready)
 	turn, err := s.Submit(t.Context(), "print next")
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(ready)
-	if r := await(t, s, turn); r.Turn != 2 || text(r.Events) != "next\n" {
+	if r := await(t, s, turn); r.Turn != 1 || text(r.Events) != "next\n" {
 		t.Errorf("got turn %d %q", r.Turn, text(r.Events))
 	}
 }

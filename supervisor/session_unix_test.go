@@ -5,7 +5,6 @@ package supervisor_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,21 +85,20 @@ func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
 
 func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 	spec := fake(nil)
-	starts := 0
-	spec.Prepare = func(_ context.Context, progress func(string)) (map[string][]byte, error) {
-		starts++
-		progress(fmt.Sprintf("making it for start %d", starts))
-		return map[string][]byte{"made": []byte("by hand\n")}, nil
+	spec.Prepare = []workers.Preparation{
+		{Key: "first", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+			return workers.Made{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
+		}},
+		{Key: "second", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+			return workers.Made{Env: []string{"SECOND=too"}}, nil
+		}},
 	}
 	spec.Files = map[string][]byte{"given": []byte("before\n")}
 	spec.Env = append(spec.Env, "FILES="+workers.FilesDir)
 	s := open(t, nil, spec)
 	for start := 1; start <= 2; start++ {
-		if got, want := settle(t, s).Text(), fmt.Sprintf("making it for start %d", start); strings.Count(got, want) != 1 {
-			t.Errorf("start %d: got %q, want %q", start, got, want)
-		}
-		_, r := submit(t, s, `sh cat "$FILES/given" "$FILES/made"`)
-		if got := text(r.Events); got != "before\nby hand\n" {
+		_, r := submit(t, s, `sh cat "$FILES/given" "$FILES/made"; echo $SECOND`)
+		if got := text(r.Events); got != "before\nby hand\ntoo\n" {
 			t.Errorf("start %d: got %q", start, got)
 		}
 		if err := s.Reset(limited(t)); err != nil {

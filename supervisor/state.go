@@ -10,7 +10,8 @@ import (
 type phase uint8
 
 const (
-	phaseLaunching phase = iota // there will be a worker
+	phasePreparing phase = iota // what a worker needs is being made
+	phaseLaunching              // its process is being started
 	phaseStarting               // there is one, and the start-up is active
 	phaseIdle
 	phaseSending // a turn is active that waits for the signals of the one before
@@ -32,7 +33,8 @@ var phases = [numPhases]struct {
 	state session.State
 	next  []phase
 }{
-	phaseLaunching: {"launching", session.StateStarting, []phase{phaseStarting, phaseEnded, phaseClosed}},
+	phasePreparing: {"preparing", session.StatePreparing, []phase{phaseLaunching, phaseEnded}},
+	phaseLaunching: {"launching", session.StateStarting, []phase{phaseStarting, phaseEnded}},
 	phaseStarting:  {"starting", session.StateStarting, []phase{phaseIdle, phaseWaiting, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
 	phaseIdle:      {"idle", session.StateIdle, []phase{phaseSending, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
 	phaseSending:   {"sending", session.StateRunning, []phase{phaseIdle, phaseRunning, phaseLeaving, phaseStopping, phaseClosing, phaseEnded}},
@@ -41,7 +43,7 @@ var phases = [numPhases]struct {
 	phaseLeaving:   {"leaving", session.StateStopping, []phase{phaseStopping, phaseClosing, phaseEnded}},
 	phaseStopping:  {"stopping", session.StateStopping, []phase{phaseEnded}},
 	phaseClosing:   {"closing", session.StateStopping, []phase{phaseClosed}},
-	phaseEnded:     {"ended", session.StateEnded, []phase{phaseLaunching, phaseClosed}},
+	phaseEnded:     {"ended", session.StateEnded, []phase{phasePreparing, phaseLaunching, phaseClosed}},
 	phaseClosed:    {"closed", session.StateEnded, nil},
 }
 

@@ -10,18 +10,19 @@ import (
 // word of a row is the state that callers see.
 func TestState_MovesAreTheDrawnOnes(t *testing.T) {
 	const picture = `
-                      launching starting idle sending running waiting leaving stopping closing ended closed
-    launching starting    .        x      .      .       .       .       .       .        .      x     x
-    starting  starting    .        .      x      .       .       x       x       x        x      x     .
-    idle      idle        .        .      .      x       .       .       x       x        x      x     .
-    sending   running     .        .      x      .       x       .       x       x        x      x     .
-    running   running     .        .      x      .       .       x       x       x        x      x     .
-    waiting   waiting     .        x      x      .       x       .       x       x        x      x     .
-    leaving   stopping    .        .      .      .       .       .       .       x        x      x     .
-    stopping  stopping    .        .      .      .       .       .       .       .        .      x     .
-    closing   stopping    .        .      .      .       .       .       .       .        .      .     x
-    ended     ended       x        .      .      .       .       .       .       .        .      .     x
-    closed    ended       .        .      .      .       .       .       .       .        .      .     .
+                      preparing launching starting idle sending running waiting leaving stopping closing ended closed
+    preparing preparing   .         x        .      .      .       .       .       .       .       .      x     .
+    launching starting    .         .        x      .      .       .       .       .       .       .      x     .
+    starting  starting    .         .        .      x      .       .       x       x       x       x      x     .
+    idle      idle        .         .        .      .      x       .       .       x       x       x      x     .
+    sending   running     .         .        .      x      .       x       .       x       x       x      x     .
+    running   running     .         .        .      x      .       .       x       x       x       x      x     .
+    waiting   waiting     .         .        x      x      .       x       .       x       x       x      x     .
+    leaving   stopping    .         .        .      .      .       .       .       .       x       x      x     .
+    stopping  stopping    .         .        .      .      .       .       .       .       .       .      x     .
+    closing   stopping    .         .        .      .      .       .       .       .       .       .      .     x
+    ended     ended       x         x        .      .      .       .       .       .       .       .      .     x
+    closed    ended       .         .        .      .      .       .       .       .       .       .      .     .
 `
 	lines := strings.Split(strings.Trim(picture, "\n"), "\n")
 	columns := strings.Fields(lines[0])

@@ -5,8 +5,13 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/session/sessiontest"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestSession_KeepsThePromisesOfTheInterface(t *testing.T) {
-	sessiontest.Run(t, func(t *testing.T) session.Session { return open(t, nil, fake(nil)) })
+	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
+		spec := fake(nil)
+		spec.Prepare = prepare
+		return open(t, nil, spec)
+	})
 }

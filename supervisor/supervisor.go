@@ -51,9 +51,9 @@ type Options struct {
 	// matches every name with that prefix.
 	ScrubEnv []string
 
-	// StartTimeout is how long what Spec has to prepare may take, then the start of
-	// the worker's process, and then the worker until it says that it is there.
-	// 0 means DefaultStartTimeout. It ends a worker, never a turn.
+	// StartTimeout is how long the start of a worker's process may take, and then the
+	// worker until it says that it is there; also each preparation without a limit of
+	// its own. 0 means DefaultStartTimeout. It ends a worker, never a turn.
 	StartTimeout time.Duration
 
 	// StopGrace is how long ending a worker may take, all rungs of the stop
@@ -93,8 +93,9 @@ type Options struct {
 
 // A Supervisor opens sessions and ends them all. It is safe for concurrent use.
 type Supervisor struct {
-	o        Options
-	launcher launcher
+	o            Options
+	launcher     launcher
+	preparations preparations
 
 	mu       sync.Mutex
 	sessions map[string]*Session // guarded by mu; a nil value reserves a name
@@ -220,11 +221,11 @@ func checkPrivate(dir string) error {
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Open makes a session and starts its first worker. It returns once the
-// worker's process exists, within Options.StartTimeout; an input submitted before the worker is
-// ready is held for it. What spec has to prepare comes first: it ends with ctx,
-// and after Options.StartTimeout. Once open, the session lives until Close,
-// whatever happens to ctx.
+// Open makes a session and starts its first worker. It returns once the worker's
+// process exists, within Options.StartTimeout; an input submitted before the worker is
+// ready is held for it. When something has to be prepared first, Open returns at once:
+// the session is in session.StatePreparing then, see Session.Prepared. Once open, the
+// session lives until Close, whatever happens to ctx.
 // The error is session.ErrExists, session.ErrLimit, session.ErrClosed or ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !sessionName.MatchString(name) {
@@ -240,7 +241,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 		return nil, err
 	}
 	defer v.opening.Done()
-	s, err := v.open(ctx, name, spec)
+	s, err := v.open(name, spec)
 	v.mu.Lock()
 	closed := v.closed
 	if err != nil {
@@ -273,7 +274,7 @@ func (v *Supervisor) reserve(name string) error {
 	return nil
 }
 
-func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
+func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	// Tidy programs remove a directory that was empty for long.
 	if err := makePrivate(v.o.Dir); err != nil {
 		return nil, startError(name, err)
@@ -295,17 +296,18 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 		return nil, startError(name, err)
 	}
 	s := &Session{
-		name:      name,
-		spec:      spec,
-		o:         v.o,
-		launcher:  v.launcher,
-		dir:       dir,
-		lock:      lock,
-		log:       log,
-		opened:    time.Now(),
-		forget:    func() { v.remove(name) },
-		lifecycle: make(chan struct{}, 1),
-		lost:      v.claimLost(a),
+		name:         name,
+		spec:         spec,
+		o:            v.o,
+		launcher:     v.launcher,
+		preparations: &v.preparations,
+		dir:          dir,
+		lock:         lock,
+		log:          log,
+		opened:       time.Now(),
+		forget:       func() { v.remove(name) },
+		lifecycle:    make(chan struct{}, 1),
+		lost:         v.claimLost(a),
 		m: machine{
 			log:          log,
 			startTimeout: v.o.StartTimeout,
@@ -315,7 +317,15 @@ func (v *Supervisor) open(ctx context.Context, name string, spec workers.Spec) (
 			fed:          make(map[string]bool),
 		},
 	}
-	if err := s.start(ctx); err != nil {
+	s.mu.Lock()
+	u := s.startLocked()
+	preparing := s.m.phase == phasePreparing
+	s.unlock()
+	if preparing {
+		return s, nil
+	}
+	if err := u.wait(context.Background()); err != nil { // a start bounds itself
+		s.starts.Wait()
 		_ = log.Close()
 		_ = lock.Close()
 		_ = discard(dir)

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,16 +59,10 @@ type worker struct {
 	pause    time.Duration   // until it looks again
 }
 
-// startWorker starts a worker process. ctx ends its preparation, and nothing later.
-func (s *Session) startWorker(ctx context.Context, generation uint64, size session.Size) (*worker, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.StartTimeout)
-	defer cancel()
-	source, err := s.spec.Prepared(ctx, s.Notify)
-	if err != nil {
-		return nil, err
-	}
+// startWorker starts a worker process.
+func (s *Session) startWorker(spec workers.Spec, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
-	if err := writeFiles(files, source); err != nil {
+	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
 	}
 	expand := func(in []string) []string {
@@ -79,24 +72,24 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		}
 		return out
 	}
-	box, err := confinementOf(&s.spec, &s.o, s.dir, files)
+	box, err := confinementOf(&spec, &s.o, s.dir, files)
 	if err != nil {
 		return nil, err
 	}
 	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, box.env...)
-	changes = append(changes, expand(s.spec.Env)...)
+	changes = append(changes, expand(spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
-		changes = append(changes, expand(s.spec.PlainEnv)...)
+		changes = append(changes, expand(spec.PlainEnv)...)
 	}
 	log := s.workerLog(generation)
 	proc, err := s.launcher(&host.Command{
-		Path: s.spec.Path,
-		Args: expand(s.spec.Args),
+		Path: spec.Path,
+		Args: expand(spec.Args),
 		Env:  workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv),
-		Dir:  s.spec.Dir,
+		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		MemoryLimit: s.spec.MemoryLimit,
+		MemoryLimit: spec.MemoryLimit,
 		Sandbox:     box.plan,
 		Timeout:     s.o.StartTimeout,
 		Logger:      log,
@@ -114,7 +107,7 @@ func (s *Session) startWorker(ctx context.Context, generation uint64, size sessi
 		stopReading: make(chan struct{}),
 		done:        make(chan struct{}),
 	}
-	log.Info("a worker starts", "worker_pid", proc.pid, "name", s.spec.Name)
+	log.Info("a worker starts", "worker_pid", proc.pid, "name", spec.Name)
 	w.conn.LogTo(log)
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
 	w.fence.sync = proc.terminal.Sync

@@ -120,6 +120,15 @@ type (
 		Message  string
 	}
 
+	// Preparation says how far the work is that must be done before a worker can
+	// start. It is over when Done equals Total, or when its generation ends. Done
+	// never shrinks.
+	Preparation struct {
+		What        string // it is for: "numpy, pandas"; "" means a part of the worker
+		Message     string // one printable line; may be empty
+		Done, Total int64  // in a unit of its own; Total is 0 while it is not known
+	}
+
 	// Notice is a sentence from the supervisor to the readers of the session.
 	Notice struct {
 		Message string
@@ -160,6 +169,20 @@ type (
 	}
 )
 
+// Over reports whether nothing has to be made any more.
+func (p Preparation) Over() bool { return p.Total > 0 && p.Done == p.Total }
+
+// Text names what is made, and then what was said last.
+func (p Preparation) Text() string {
+	switch {
+	case p.What == "" && p.Message == "":
+		return "the worker"
+	case p.What == "" || p.Message == "":
+		return p.What + p.Message
+	}
+	return p.What + ": " + p.Message
+}
+
 // MaxInputBytes bounds TurnStarted.Input.
 const MaxInputBytes = 64 << 10
 
@@ -172,6 +195,7 @@ func (WaitEnded) isBody()         {}
 func (InputLine) isBody()         {}
 func (Interrupt) isBody()         {}
 func (Progress) isBody()          {}
+func (Preparation) isBody()       {}
 func (Notice) isBody()            {}
 func (GenerationStarted) isBody() {}
 func (GenerationEnded) isBody()   {}

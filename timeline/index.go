@@ -117,6 +117,8 @@ func payloadBytes(body Body) int64 {
 		n = len(b.Author)
 	case Progress:
 		n = len(b.Message)
+	case Preparation:
+		n = len(b.What) + len(b.Message)
 	case Notice:
 		n = len(b.Message)
 	case GenerationStarted:

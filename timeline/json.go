@@ -41,6 +41,8 @@ type wireEvent struct {
 	Message   string  `json:"message,omitempty"`
 	ElapsedMS int64   `json:"elapsed_ms,omitempty"`
 
+	What string `json:"what,omitempty"`
+
 	Level    int     `json:"level,omitempty"`
 	Progress float64 `json:"progress,omitempty"`
 	Total    float64 `json:"total,omitempty"`
@@ -71,6 +73,7 @@ const (
 	typeWaitEnded         = "wait_ended"
 	typeInterrupt         = "interrupt"
 	typeProgress          = "progress"
+	typePreparation       = "preparation"
 	typeNotice            = "notice"
 	typeGenerationStarted = "generation_started"
 	typeGenerationEnded   = "generation_ended"
@@ -126,6 +129,8 @@ func (e Event) wire() wireEvent {
 		w.Type, w.Level, w.Author = typeInterrupt, b.Level, b.Author
 	case Progress:
 		w.Type, w.Progress, w.Total, w.Message = typeProgress, b.Progress, b.Total, b.Message
+	case Preparation:
+		w.Type, w.What, w.Progress, w.Total, w.Message = typePreparation, b.What, float64(b.Done), float64(b.Total), b.Message
 	case Notice:
 		w.Type, w.Message = typeNotice, b.Message
 	case GenerationStarted:
@@ -169,6 +174,8 @@ func (w wireEvent) event() Event {
 		e.Body = Interrupt{Level: w.Level, Author: w.Author}
 	case typeProgress:
 		e.Body = Progress{Progress: w.Progress, Total: w.Total, Message: w.Message}
+	case typePreparation:
+		e.Body = Preparation{What: w.What, Done: int64(w.Progress), Total: int64(w.Total), Message: w.Message}
 	case typeGenerationStarted:
 		e.Body = GenerationStarted{Worker: w.Worker}
 	case typeGenerationEnded:

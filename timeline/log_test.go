@@ -195,6 +195,7 @@ func TestLog_EveryBodySurvivesTheEventsFile(t *testing.T) {
 		timeline.InputLine{Prompt: "p", Text: "t", Author: "ada"},
 		timeline.Interrupt{Level: 2, Author: "ada"},
 		timeline.Progress{Progress: 0.5, Total: -1e300, Message: "m"},
+		timeline.Preparation{What: "w", Message: "m", Done: -5, Total: 1 << 40},
 		timeline.Notice{Message: "n"},
 		timeline.GenerationStarted{Worker: "python"},
 		timeline.GenerationEnded{Reason: "r", Code: -1, Signal: "SIGKILL", Message: "m", Clean: true, LastLine: "l", PeakRSS: 1 << 40},

@@ -39,7 +39,7 @@ func (p *page) print(e Event) {
 	case TurnEnded:
 		p.endTurn()
 		p.breakLine()
-	case TurnStarted, WaitEnded, Interrupt, Progress, GenerationStarted, Elided:
+	case TurnStarted, WaitEnded, Interrupt, Progress, Preparation, GenerationStarted, Elided:
 		// No trace: input is never echoed.
 	}
 }

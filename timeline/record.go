@@ -37,6 +37,7 @@ const (
 	kindNotice
 	kindGenerationStarted
 	kindGenerationEnded
+	kindPreparation
 )
 
 func kindOf(b Body) byte {
@@ -65,6 +66,8 @@ func kindOf(b Body) byte {
 		return kindGenerationStarted
 	case GenerationEnded:
 		return kindGenerationEnded
+	case Preparation:
+		return kindPreparation
 	}
 	return 0
 }
@@ -217,6 +220,13 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.LastLine)
 		c.int64(&b.PeakRSS)
 		b.Code = int(code)
+		return b
+	case kindPreparation:
+		b, _ := body.(Preparation)
+		c.string(&b.What)
+		c.string(&b.Message)
+		c.int64(&b.Done)
+		c.int64(&b.Total)
 		return b
 	}
 	c.bad = true

@@ -217,6 +217,7 @@ func (r *renderer) add(i int, e Event) {
 	case Wait, WaitEnded, Progress:
 		r.print(e)
 		r.take(textRow)
+	case Preparation: // of interest while it lasts
 	}
 }
 

@@ -259,6 +259,9 @@ func (s *secrets) hideIn(body Body) Body {
 	case Progress:
 		b.Message = s.hide(b.Message)
 		return b
+	case Preparation:
+		b.Message = s.hide(b.Message)
+		return b
 	case Notice:
 		b.Message = s.hide(b.Message)
 		return b

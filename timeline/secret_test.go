@@ -149,6 +149,7 @@ func TestHide_EverythingThatAnEventSays(t *testing.T) {
 		timeline.InputLine{Prompt: secret, Text: secret},
 		timeline.Wait{Prompt: secret},
 		timeline.Progress{Message: secret},
+		timeline.Preparation{Message: secret},
 		timeline.Notice{Message: secret},
 		timeline.TurnEnded{Name: secret, Message: "no " + secret, Prompt: secret},
 		timeline.GenerationEnded{Reason: secret, Message: secret, LastLine: secret},

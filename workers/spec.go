@@ -4,10 +4,8 @@
 package workers
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"strings"
 )
@@ -57,11 +55,9 @@ type Spec struct {
 	// mode 0600 into the worker's private directory before the start.
 	Files map[string][]byte
 
-	// Prepare makes files that a start needs, for instance by compiling them once, and
-	// returns them as more Files; nil when there are none to make. It runs before every
-	// start of a worker, so it must be quick when its work is already done. It reports
-	// progress in whole sentences for a person. It gives up when ctx ends.
-	Prepare func(ctx context.Context, progress func(message string)) (map[string][]byte, error)
+	// Prepare is the work that must be done before the first start, in this order. A
+	// session keeps the results for all its workers.
+	Prepare []Preparation
 
 	// EarlyInput is for a runtime that must not read its terminal before it is ready. If
 	// it does, and the system shows such readers, the worker is ended with this sentence,
@@ -80,21 +76,6 @@ type Spec struct {
 	Err error
 }
 
-// Prepared runs Prepare and returns all files that must be written before the start.
-func (s *Spec) Prepared(ctx context.Context, progress func(message string)) (map[string][]byte, error) {
-	if s.Prepare == nil {
-		return s.Files, nil
-	}
-	made, err := s.Prepare(ctx, progress)
-	if err != nil {
-		return nil, err
-	}
-	files := make(map[string][]byte, len(s.Files)+len(made))
-	maps.Copy(files, s.Files)
-	maps.Copy(files, made)
-	return files, nil
-}
-
 // Validate reports why s cannot be started.
 func (s *Spec) Validate() error {
 	switch {
@@ -109,6 +90,11 @@ func (s *Spec) Validate() error {
 	}
 	if err := s.Sandbox.Validate(); err != nil {
 		return err
+	}
+	for _, p := range s.Prepare {
+		if p.Key == "" || p.Make == nil {
+			return fmt.Errorf("workers: a preparation of %s has no key, or nothing to do", s.Name)
+		}
 	}
 	for name := range s.Files {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {

@@ -2,7 +2,7 @@
 // promises. Each implementation runs the same suite:
 //
 //	func TestSession(t *testing.T) {
-//		sessiontest.Run(t, func(t *testing.T) session.Session { … })
+//		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session { … })
 //	}
 //
 // Sessions run the worker of tests/fakeworker, whose commands stand in the tests.
@@ -21,14 +21,15 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // patience bounds each wait for a real process.
 const patience = 60 * time.Second
 
 // Run runs the suite. open makes a session of its own for each test, of a worker
-// that may still be starting, and sees to its end.
-func Run(t *testing.T, open func(t *testing.T) session.Session) {
+// that may still be starting, and sees to its end. Its Spec has these preparations.
+func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
 	for _, promise := range []struct {
 		name string
 		test func(*testing.T, session.Session)
@@ -57,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Session) {
 			promise.test(t, s)
 		})
 	}
+	runPreparing(t, open)
 }
 
 // limited returns a context with a bound that only a hang reaches.

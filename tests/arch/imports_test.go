@@ -13,7 +13,7 @@ var mayImport = map[string]string{
 	"ipc":                         "",
 	"timeline":                    "",
 	"session":                     "timeline",
-	"session/sessiontest":         "session timeline",
+	"session/sessiontest":         "session timeline workers",
 	"workers":                     "",
 	"supervisor/internal/confine": "workers",
 	"supervisor/internal/host":    "supervisor/internal/confine",

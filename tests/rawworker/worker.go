@@ -103,7 +103,7 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	content, err := spec.Prepared(t.Context(), func(message string) { t.Log(message) })
+	spec, err := spec.Prepared(t.Context(), func(p workers.Progress) { t.Log(p.Message) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(files) }) // no error: what a child of a killed worker is about to write
-	for name, data := range content {
+	for name, data := range spec.Files {
 		if err := os.WriteFile(filepath.Join(files, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}

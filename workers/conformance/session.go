@@ -83,11 +83,10 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 			err = fmt.Errorf("conformance: cannot start %s: %w", spec.Path, err)
 		}
 	}()
-	files, err := spec.Prepared(ctx, func(string) {})
-	if err != nil {
+	if spec, err = spec.Prepared(ctx, func(workers.Progress) {}); err != nil {
 		return nil, err
 	}
-	if s.dir, err = writeFiles(files); err != nil {
+	if s.dir, err = writeFiles(spec.Files); err != nil {
 		return nil, err
 	}
 	s.cmd = exec.Command(spec.Path)

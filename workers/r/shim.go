@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // This makes the binaries. It needs the compilers that it names.
@@ -38,44 +40,47 @@ const maxComplaint = 400
 // compilerNames are the commands that are tried, in this order.
 var compilerNames = []string{"cc", "gcc", "clang"}
 
-// compiler returns a function that makes the shim with the machine's compiler. It does so
-// once and keeps the result in dir, which is like Options.CacheDir.
-func compiler(dir string) func(context.Context, func(string)) (map[string][]byte, error) {
-	return func(ctx context.Context, progress func(string)) (map[string][]byte, error) {
-		shim, err := compiled(ctx, dir, progress)
-		if err != nil {
-			return nil, fmt.Errorf("r: %w", err)
-		}
-		return map[string][]byte{shimName: shim}, nil
+// compiling makes the shim with the machine's compiler. It does so once and keeps the
+// result in dir, which is like Options.CacheDir.
+func compiling(dir string) workers.Preparation {
+	return workers.Preparation{
+		Key: "r shim\x00" + dir,
+		Make: func(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
+			shim, notice, err := compiled(ctx, dir, func(message string) { report(workers.Progress{Message: message}) })
+			if err != nil {
+				return workers.Made{}, fmt.Errorf("r: %w", err)
+			}
+			return workers.Made{Files: map[string][]byte{shimName: shim}, Notice: notice}, nil
+		},
 	}
 }
 
-func compiled(ctx context.Context, dir string, progress func(string)) ([]byte, error) {
+func compiled(ctx context.Context, dir string, progress func(string)) (shim []byte, notice string, err error) {
 	sources, err := shimSources()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	cache, err := openCache(dir)
 	if err != nil {
-		progress(fmt.Sprintf("R's part of the worker cannot be kept, and is compiled each time: %v", err))
+		notice = fmt.Sprintf("R's part of the worker cannot be kept, and is compiled each time: %v", err)
 	}
 	// The name depends on the source and the flags, so others never find this file.
 	kept := filepath.Join(cache, fmt.Sprintf("%s-%s.so", runtime.GOARCH, digest(sources, strings.Join(compilerFlags, " "))[:32]))
 	if cache != "" {
 		if shim, err := os.ReadFile(kept); err == nil {
-			return shim, nil
+			return shim, "", nil
 		}
 	}
-	shim, err := compile(ctx, sources, progress)
+	shim, err = compile(ctx, sources, progress)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if cache != "" {
 		if err := writeWhole(kept, shim); err != nil {
-			progress(fmt.Sprintf("R's part of the worker is compiled, and cannot be kept: %v", err))
+			notice = fmt.Sprintf("R's part of the worker is compiled, and cannot be kept: %v", err)
 		}
 	}
-	return shim, nil
+	return shim, notice, nil
 }
 
 // compile runs the compiler in a directory of its own.

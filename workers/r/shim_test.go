@@ -205,7 +205,7 @@ func TestCompiled_OnceAndKept(t *testing.T) {
 	needCompiler(t)
 	cache := filepath.Join(t.TempDir(), "r")
 	var first, second said
-	shim, err := compiled(t.Context(), cache, first.hear)
+	shim, _, err := compiled(t.Context(), cache, first.hear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestCompiled_OnceAndKept(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the cache is %v, %v", info, err)
 	}
-	again, err := compiled(t.Context(), cache, second.hear)
+	again, _, err := compiled(t.Context(), cache, second.hear)
 	if err != nil || !bytes.Equal(again, shim) || len(second.lines) > 0 {
 		t.Errorf("the second time: %v, %q", err, second.lines)
 	}
@@ -240,7 +240,7 @@ func TestCompiled_ByTwoAtOnce(t *testing.T) {
 	var shims [4][]byte
 	for i := range shims {
 		wg.Go(func() {
-			shim, err := compiled(t.Context(), cache, func(string) {})
+			shim, _, err := compiled(t.Context(), cache, func(string) {})
 			if err != nil {
 				t.Error(err)
 			}
@@ -265,11 +265,12 @@ func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s said
-	if _, err := compiled(t.Context(), cache, s.hear); err != nil {
+	_, notice, err := compiled(t.Context(), cache, s.hear)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.lines) != 2 || !strings.Contains(s.lines[0], "can be written by others") {
-		t.Errorf("progress was %q", s.lines)
+	if len(s.lines) != 1 || !strings.Contains(notice, "can be written by others") {
+		t.Errorf("progress was %q, and the notice %q", s.lines, notice)
 	}
 	if entries, _ := os.ReadDir(cache); len(entries) != 0 {
 		t.Errorf("it holds %v", entries)
@@ -279,7 +280,7 @@ func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
 func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	needCompiler(t)
 	t.Setenv("PATH", t.TempDir())
-	_, err := compiled(t.Context(), "-", func(string) {})
+	_, _, err := compiled(t.Context(), "-", func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "no C compiler") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without a compiler: got %v", err)
 	}
@@ -289,7 +290,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin)
-	_, err = compiled(t.Context(), "-", func(string) {})
+	_, _, err = compiled(t.Context(), "-", func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
 		t.Errorf("without headers: got %v", err)
 	}
@@ -297,7 +298,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err = compiled(t.Context(), "-", func(string) {})
+	_, _, err = compiled(t.Context(), "-", func(string) {})
 	if err == nil || !strings.HasSuffix(err.Error(), ": shim.c:7:9: error: unknown type name") {
 		t.Errorf("a compiler that is too old: got %v", err)
 	}
@@ -311,7 +312,7 @@ func TestCompiled_GivesUpWithItsContext(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := compiled(ctx, "-", func(string) { cancel() })
+	_, _, err := compiled(ctx, "-", func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

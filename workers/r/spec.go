@@ -121,7 +121,7 @@ func fill(s *workers.Spec, o Options) error {
 		return errors.New("r: on this system R's part of the worker comes prebuilt, and is not compiled: leave CompileShim out")
 	}
 	if prebuilt == nil || o.CompileShim {
-		s.Prepare = compiler(o.CacheDir)
+		s.Prepare = []workers.Preparation{compiling(o.CacheDir)}
 	} else {
 		s.Files[shimName] = prebuilt
 	}

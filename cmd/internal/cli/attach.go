@@ -49,6 +49,9 @@ func attach(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, err
 			}
+			if err := awaitPrepared(ctx, s.err, c.Session(now.Name), now); err != nil {
+				return statusFailed, err
+			}
 			link := client.NewLink(r.socket, nil)
 			link.LogTo(r.logger)
 			defer link.Close()

@@ -24,12 +24,12 @@ const (
 // but a terminal it shows nothing. It is safe for concurrent use.
 type bar struct {
 	out   *os.File // nil: it shows nothing
-	title string
 	begun time.Time
 	stop  chan struct{}
 	wg    sync.WaitGroup
 
 	mu          sync.Mutex
+	title       string    // guarded by mu
 	done, total int64     // guarded by mu
 	message     string    // guarded by mu
 	news        time.Time // guarded by mu: the time of the last news; zero: nothing to show
@@ -37,8 +37,8 @@ type bar struct {
 }
 
 // newBar starts one goroutine, which ends with close.
-func newBar(w io.Writer, title string) *bar {
-	b := &bar{title: title, begun: time.Now(), stop: make(chan struct{})}
+func newBar(w io.Writer) *bar {
+	b := &bar{begun: time.Now(), stop: make(chan struct{})}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return b
@@ -60,10 +60,10 @@ func newBar(w io.Writer, title string) *bar {
 }
 
 // show reports news; total is 0 while it is unknown.
-func (b *bar) show(done, total int64, message string) {
+func (b *bar) show(title string, done, total int64, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.done, b.total, b.message, b.news = done, total, message, time.Now()
+	b.title, b.done, b.total, b.message, b.news = title, done, total, message, time.Now()
 }
 
 // hide removes the line until there are news.

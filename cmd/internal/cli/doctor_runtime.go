@@ -95,6 +95,9 @@ func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec)
 	defer sup.Close()
 	began := time.Now()
 	opened, err := sup.Open(ctx, "doctor", spec)
+	if err == nil {
+		err = opened.Prepared(ctx)
+	}
 	if err != nil {
 		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
 		return

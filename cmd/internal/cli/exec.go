@@ -58,12 +58,10 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				var created func()
-				created, err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
+				err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
 				if err == nil {
 					reply, err = conn.Start(ctx, p)
 				}
-				created()
 			}
 			if err != nil {
 				return statusFailed, err

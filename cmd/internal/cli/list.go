@@ -45,7 +45,7 @@ func listSessions(f *flag.FlagSet) action {
 // stateOf describes a session's state for a person.
 func stateOf(s session.Info) string {
 	switch {
-	case s.Preparing:
+	case s.State == session.StatePreparing:
 		return "being prepared"
 	case s.Failure != "":
 		return "could not be prepared"

@@ -104,7 +104,7 @@ func mcp(f *flag.FlagSet) action {
 					return statusUsage, err
 				}
 			}
-			specs[l.name] = func(dir string) workers.Spec { return l.spec(c.executable(l), dir, c.surroundings()) }
+			specs[l.name] = func(dir string) workers.Spec { return l.needing(l.spec(c.executable(l), dir, c.surroundings()), names) }
 		}
 		if c.dir == "" {
 			c.dir = projectDir()
@@ -142,9 +142,6 @@ func mcp(f *flag.FlagSet) action {
 		}
 		defer sup.Close()
 		options.Supervisor = sup
-		if len(names) > 0 {
-			options.Prepare = newPreparer(offered[0], names).prepare
-		}
 		if web.address != "" {
 			err = web.serve(ctx, options, s.err)
 		} else {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,42 +47,10 @@ type daemonHost struct {
 	base   string // the name of the client's main session; others of its own begin with it
 	choice choice
 	with   []string // packages that its sessions need
-
-	mu      sync.Mutex
-	asked   int                          // guarded by mu: number of requests for sessions
-	reports map[string]func(line string) // guarded by mu: who wants to know, by token
 }
 
 // openTime bounds opening a session, and starting the daemon for it, without preparation.
 const openTime = 30 * time.Second
-
-// progress is called for each word of a preparation.
-func (h *daemonHost) progress(p client.HostProgress) {
-	h.mu.Lock()
-	report := h.reports[string(p.Token)]
-	h.mu.Unlock()
-	switch all := strings.Join(h.with, ", "); {
-	case report == nil, p.Message == "": // the last has none
-	case all == "", strings.HasSuffix(p.Message, all): // it names its subject
-		report(p.Message)
-	default:
-		report(all + ": " + p.Message)
-	}
-}
-
-// token returns a token for which report is called, until it is forgotten.
-func (h *daemonHost) token(report func(line string)) (token json.RawMessage, forget func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	token = json.RawMessage(strconv.Itoa(h.asked))
-	h.reports[string(token)] = report
-	return token, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.reports, string(token))
-	}
-}
 
 // daemonChoice says whether sessions are in a daemon, and in which.
 type daemonChoice struct {
@@ -137,10 +103,9 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 	if d.name == "" {
 		d.name = clientName() + "-" + directoryName(c.dir)
 	}
-	host := &daemonHost{link: client.NewLink(d.socket, starter), base: d.name, choice: c, with: o.With, reports: make(map[string]func(string))}
+	host := &daemonHost{link: client.NewLink(d.socket, starter), base: d.name, choice: c, with: o.With}
 	defer host.link.Close()
 	host.link.LogTo(o.Logger)
-	host.link.OnProgress(host.progress)
 	if d.socket != client.DefaultSocket(os.Getenv) {
 		host.where = " --socket " + d.socket
 	}
@@ -198,10 +163,8 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	if l, err := languageNamed(lang); err == nil {
 		p.Runtime = h.choice.executable(l)
 	}
-	token, forget := h.token(report)
-	defer forget()
 	if lang != "" {
-		p.With, p.Token = h.with, token
+		p.With = h.with
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -209,8 +172,13 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	if err != nil {
 		return nil, err
 	}
-	s, read, err := there.ReadAs(ctx, h.base) // waits until it is prepared
-	if err == nil {
+	preparing := now.State == session.StatePreparing
+	err = session.FollowPreparation(ctx, there, now, func(p timeline.Preparation) { report(p.Text()) })
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	s, read, err := there.ReadAs(ctx, h.base) // which says why it could not be prepared
+	if err == nil && preparing {
 		now, err = s.Info(ctx)
 	}
 	if err != nil {
@@ -265,6 +233,7 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 	}}
 	return &mcpserver.Opened{
 		Session:    s,
+		Now:        now,
 		OutputPath: func() string { return now.OutputPath },
 		Leave: func(context.Context) error { // the session stays for later clients
 			mark.wait(lastMark)

@@ -30,7 +30,7 @@ func runProgram(s streams, lang language, spec workers.Spec, log *slog.Logger, p
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
-	return inSession(spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
+	return inSession(s, spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
 		defer r.stdin.close()
 		return r.whole(ctx, lang, p.code)

@@ -155,10 +155,11 @@ func repl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, err
 		}
-		spec, status, err := lang.with(s, spec, with)
-		if err != nil || status != statusDone {
-			return status, err
+		names, err := with.canonical([]language{lang})
+		if err != nil {
+			return statusUsage, err
 		}
+		spec = lang.needing(spec, names)
 		switch {
 		case given:
 			return runProgram(s, lang, spec, log, program{code: code.String(), stdin: s.in})
@@ -173,7 +174,7 @@ func repl(f *flag.FlagSet) action {
 			}
 			return runProgram(s, lang, spec, log, program{code: code, stdin: s.in})
 		case terminal.Usable():
-			return interact(lang, spec, log)
+			return interact(s, lang, spec, log)
 		}
 		if term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
@@ -209,8 +210,8 @@ func isFile(name string) error {
 }
 
 // interact runs the session of a person at a terminal.
-func interact(lang language, spec workers.Spec, log *slog.Logger) (int, error) {
-	return inSession(spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
+func interact(s streams, lang language, spec workers.Spec, log *slog.Logger) (int, error) {
+	return inSession(s, spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		return terminal.Run(ctx, session, &terminal.Options{
 			Continuation: lang.continuation,
 			HistoryPath:  historyPath(lang.name),
@@ -221,9 +222,9 @@ func interact(lang language, spec workers.Spec, log *slog.Logger) (int, error) {
 	})
 }
 
-// inSession runs use with a new session and a context that ends with the signals that ask a
-// program to end. After such a signal the status shows it.
-func inSession(spec workers.Spec, log *slog.Logger, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
+// inSession runs use with a new session, once it is prepared, and a context that ends with
+// the signals that ask a program to end. After such a signal the status shows it.
+func inSession(s streams, spec workers.Spec, log *slog.Logger, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
@@ -236,11 +237,34 @@ func inSession(spec workers.Spec, log *slog.Logger, use func(context.Context, *s
 	if err != nil {
 		return statusFailed, err
 	}
+	if status, err := prepare(s, session); err != nil || status != statusDone {
+		return status, err
+	}
 	status, err := use(ctx, session)
 	if signalled, ok := statusOf(ctx); ok {
 		status = signalled
 	}
 	return status, err
+}
+
+// prepare waits while a session is being prepared. Ctrl-C ends that.
+func prepare(s streams, session *supervisor.Session) (int, error) {
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	now, err := session.Info(ctx)
+	if err == nil {
+		err = awaitPrepared(ctx, s.err, session, now)
+	}
+	if status, signalled := statusOf(ctx); signalled {
+		return status, nil
+	}
+	if err == nil {
+		err = session.Prepared(ctx)
+	}
+	if err != nil {
+		return statusFailed, err
+	}
+	return statusDone, nil
 }
 
 // historyPath returns the file of a language's history; "" when there is no place.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -138,7 +139,6 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		Supervisor: sup,
 		Languages:  languageNames(),
 		Spec:       specFor,
-		Packages:   packagesFor,
 		IdleExit:   o.idleExit,
 		CullIdle:   o.cullIdle,
 		Logger:     log,
@@ -199,7 +199,7 @@ func languageNames() []string {
 	return names
 }
 
-// specFor finds the runtime that a client of the daemon asks for.
+// specFor finds the runtime that a client of the daemon asks for, with its packages.
 func specFor(p client.CreateParams) (workers.Spec, error) {
 	l, err := languageNamed(p.Language)
 	if err != nil {
@@ -209,5 +209,9 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	if err := c.resolvePaths(); err != nil {
 		return workers.Spec{}, err
 	}
-	return l.spec(p.Runtime, c.dir, surroundings{}), nil
+	names, err := l.packages.Canonical(p.With)
+	if err != nil {
+		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
+	}
+	return l.needing(l.spec(p.Runtime, c.dir, surroundings{}), names), nil
 }

@@ -115,7 +115,7 @@ func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameP
 				s.Watches = s.Watches || w.entry == e
 			}
 			for b := range l.batons {
-				if _, open := e.isOpen(); open && d.batonLocked(e) == b {
+				if d.batonLocked(e) == b {
 					s.Keyboard, s.Holds = true, b.long
 				}
 			}

@@ -51,12 +51,9 @@ type Options struct {
 	// Languages are the names that session/create takes; the first is the default.
 	Languages []string
 
-	// Spec finds the runtime for a new session. It may search.
+	// Spec finds the runtime for a new session, and says what has to be prepared for it.
+	// It may search. An error without a kind is of session.KindStart.
 	Spec func(p client.CreateParams) (workers.Spec, error)
-
-	// Packages is the job that makes p.With available to sessions of the spec. An
-	// error says what is wrong with p.With. nil means that none can be had.
-	Packages func(p client.CreateParams, spec workers.Spec) (*Job, error)
 
 	// IdleExit ends the daemon when nobody has wanted anything of it for so long,
 	// nothing runs, and nobody watches. Probes and mere connections are no activity.
@@ -83,12 +80,11 @@ type Daemon struct {
 	started time.Time
 
 	commands chan command
-	wg       sync.WaitGroup // clients, subscriptions, openings, jobs, a drain
-	flights  flights
+	wg       sync.WaitGroup // clients, subscriptions, openings, indicators, a drain
 
 	mu       sync.Mutex
 	ctx      context.Context        // guarded by mu: of everything; nil before Serve
-	entries  map[string]*entry      // guarded by mu: sessions, provisional ones included
+	entries  map[string]*entry      // guarded by mu: sessions
 	watches  map[string]*watch      // guarded by mu: subscriptions, by name
 	counter  uint64                 // guarded by mu: names of sessions and subscriptions
 	draining bool                   // guarded by mu
@@ -123,7 +119,6 @@ func New(o *Options) (*Daemon, error) {
 		lines:    make(map[*rpc.Conn]*line),
 	}
 	d.streams = make(map[chan struct{}]bool)
-	d.flights.byKey = make(map[string]*flight)
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -163,7 +158,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 func (d *Daemon) logEnd(why string, err error) {
 	level := slog.LevelInfo
 	var names []string
-	for _, s := range d.open() {
+	for _, s := range d.sessions() {
 		names = append(names, s.Name())
 	}
 	if len(names) > 0 {
@@ -263,7 +258,7 @@ func (d *Daemon) drain(ctx context.Context) {
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	for _, s := range d.open() {
+	for _, s := range d.sessions() {
 		// A session that waits for input is not waited for: nobody may answer it.
 		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1})
 	}
@@ -303,14 +298,14 @@ func (d *Daemon) idleFor() time.Duration {
 // isBusy reports whether something goes on.
 func (d *Daemon) isBusy() bool {
 	for _, e := range d.all() {
-		if !e.isSettled() || e.isRead() {
+		if e.isRead() {
 			return true
 		}
 	}
-	for _, s := range d.open() {
+	for _, s := range d.sessions() {
 		i, _ := s.Info(context.Background())
 		switch i.State {
-		case session.StateRunning, session.StateStarting, session.StateWaiting:
+		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
 			return true // who asks a person may have to wait for long
 		}
 		d.usedAt(i.Since) // its turn may have ended since somebody looked here last

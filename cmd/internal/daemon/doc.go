@@ -11,10 +11,9 @@
 //	client        the acceptor     its connection ends                   one rpc connection
 //	subscription  stream/subscribe its connection or its session ends,   one client's way through
 //	              and resume       or it is paused or unsubscribed       one timeline
-//	opening       session/create   the session is open, or failed        a provisional session
-//	job           the first that   it is done, or nobody waits for it    what sessions wait for
-//	              waits for it
-//	broadcast     likewise         the job ends                          telling who waits
+//	opening       session/create   the session is open, or failed        that
+//	indicator     session/create   the preparation or the connection     telling one client how
+//	                               ends                                  far it is
 //	drain         the owner        nothing runs, or a minute is over     waiting for that
 //	beat          a long call      the call is answered                  its progress
 //

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,9 +84,6 @@ func (d *Daemon) beat(ctx context.Context, r *rpc.Request) {
 	}
 }
 
-// errNotReady ends a wait for a session that is still being prepared.
-var errNotReady = errors.New("the session is still being prepared")
-
 // nothing is a result that says no more than that it was done.
 type nothing struct{}
 
@@ -151,13 +147,13 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParam
 
 func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameParams) (session.Info, error) {
 	d.used()
-	e, err := d.session(ctx, p.Session)
+	e, err := d.inUse(p.Session)
 	if err == nil {
 		err = d.mayWrite(e, r.Conn)
 	}
 	if err == nil {
 		d.log.Info("a session is reset", "session", e.name, "by", d.who(r.Conn))
-		err = e.session.Reset(ctx)
+		err = d.told(e, e.session.Reset(ctx))
 	}
 	if err != nil {
 		return session.Info{}, err
@@ -175,9 +171,6 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameP
 		return nothing{}, err
 	}
 	d.log.Info("a session is closed", "session", e.name, "by", d.who(r.Conn))
-	if _, open := e.isOpen(); !open {
-		return nothing{}, d.forsake(ctx, e)
-	}
 	return nothing{}, d.remove(ctx, e)
 }
 
@@ -190,7 +183,7 @@ func checkAuthor(name string) error {
 
 func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (session.Reply, error) {
 	d.used()
-	e, err := d.session(ctx, p.Session)
+	e, err := d.inUse(p.Session)
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
@@ -200,16 +193,13 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 	if err != nil {
 		return session.Reply{}, err
 	}
-	if p.WaitMS == 0 && p.After == 0 { // who wants to see nothing does not get all there ever was
-		p.After = e.session.Log().Last()
-	}
 	d.named(r.Conn, p.Author)
 	defer d.calling(r.Conn, e)()
 	if p.Keyboard && p.Author == "" {
 		return session.Reply{}, rpc.InvalidParams("author is required with keyboard: others see who has it")
 	}
 	turn, err := d.begin(ctx, e, r.Conn, p.Keyboard, p.Author, func() (uint64, error) { return e.session.As(p.Author).Submit(ctx, p.Input) })
-	if err != nil {
+	if err := d.told(e, err); err != nil {
 		return session.Reply{}, err
 	}
 	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
@@ -270,13 +260,7 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 	if err != nil {
 		return session.Reply{}, err
 	}
-	begun := time.Now()
-	bounded, stop := context.WithTimeoutCause(ctx, o.Until, errNotReady)
-	defer stop()
-	e, err := d.session(bounded, p.Session)
-	if errors.Is(context.Cause(bounded), errNotReady) && errors.Is(err, context.DeadlineExceeded) {
-		return session.Reply{Session: p.Session, State: session.StateStarting, Next: p.After}, nil
-	}
+	e, err := d.inUse(p.Session)
 	if err != nil {
 		return session.Reply{}, err
 	}
@@ -284,10 +268,10 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 	if last := e.session.Log().Last(); p.After > last {
 		return session.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
-	if !o.Poll {
-		o.Until = max(o.Until-time.Since(begun), time.Millisecond)
-	}
 	reply, err := e.session.Wait(ctx, p.Turn, o)
+	if err == nil && reply.State == session.StateEnded {
+		err = d.prepared(ctx, e)
+	}
 	if err != nil {
 		return session.Reply{}, err
 	}
@@ -340,9 +324,6 @@ func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.I
 	e, err := d.known(p.Session)
 	if err != nil {
 		return client.Interrupted{}, err
-	}
-	if _, open := e.isOpen(); !open { // it has had no turn yet
-		return client.Interrupted{Result: session.InterruptNotRunning}, nil
 	}
 	result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
 	return client.Interrupted{Result: result}, err

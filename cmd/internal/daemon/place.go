@@ -62,8 +62,8 @@ func (p *place) isLost() bool {
 
 // isRunning reports whether a turn runs, or a worker starts.
 func (d *Daemon) isRunning() bool {
-	for _, s := range d.open() {
-		if state := s.State(); state == session.StateRunning || state == session.StateStarting {
+	for _, s := range d.sessions() {
+		if state := s.State(); state.Active() && state != session.StateWaiting {
 			return true
 		}
 	}

@@ -120,41 +120,50 @@ func frames(t testing.TB, lines []line, token string) (all []line) {
 // A work is a job that does what its test says.
 type work struct {
 	runs    atomic.Int64
-	reports chan daemon.Progress // to report, until the result
+	reports chan workers.Progress // to report, until the result
 	result  chan error
 	ended   chan error // why the job's context ended, once it did
 }
 
 func newWork() *work {
-	return &work{reports: make(chan daemon.Progress), result: make(chan error), ended: make(chan error, 1)}
+	return &work{reports: make(chan workers.Progress), result: make(chan error), ended: make(chan error, 1)}
 }
 
-func (w *work) run(ctx context.Context, report func(daemon.Progress)) (func(*workers.Spec), error) {
+func (w *work) run(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
 	w.runs.Add(1)
 	for {
 		select {
 		case p := <-w.reports:
 			report(p)
 		case err := <-w.result:
-			return func(s *workers.Spec) { s.Env = append(s.Env, "PREPARED=yes") }, err
+			return workers.Made{Env: []string{"PREPARED=yes"}}, err
 		case <-ctx.Done():
 			w.ended <- context.Cause(ctx)
-			return nil, ctx.Err()
+			return workers.Made{}, ctx.Err()
 		}
+	}
+}
+
+// needing has sessions with packages need a preparation.
+func needing(o *daemon.Options, make func(context.Context, func(workers.Progress)) (workers.Made, error)) {
+	plain := o.Spec
+	o.Spec = func(p client.CreateParams) (workers.Spec, error) {
+		s, err := plain(p)
+		if len(p.With) > 0 && p.With[0] == "bad" {
+			return s, session.Errorf(session.KindInvalid, "with: bad is no package")
+		}
+		if len(p.With) > 0 {
+			what := strings.Join(p.With, " ")
+			s.Prepare = []workers.Preparation{{Key: what, What: what, Limit: time.Hour, Make: make}}
+		}
+		return s, err
 	}
 }
 
 // preparing is a daemon whose sessions with packages wait for a work.
 func preparing(t testing.TB) (*rig, *work) {
 	w := newWork()
-	return start(t, func(o *daemon.Options) {
-		o.Packages = func(p client.CreateParams, _ workers.Spec) (*daemon.Job, error) {
-			if p.With[0] == "bad" {
-				return nil, errors.New("bad is no package")
-			}
-			return &daemon.Job{Key: strings.Join(p.With, " "), Title: "begun", Run: w.run}, nil
-		}
-	}), w
+	return start(t, func(o *daemon.Options) { needing(o, w.run) }), w
 }
 
 func TestPrepare_OneJobForAllAndEachTokenIsToldToItsEnd(t *testing.T) {
@@ -167,7 +176,7 @@ func TestPrepare_OneJobForAllAndEachTokenIsToldToItsEnd(t *testing.T) {
 		if l := p.next(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"provisional":true`) {
 			t.Fatalf("the answer does not come first: %s", l.raw)
 		}
-		if l := p.next(); !l.isFrame() || *l.Params.Progress != 0 || l.Params.Total != nil || l.Params.Message != "begun" {
+		if l := p.next(); !l.isFrame() || *l.Params.Progress != 0 || l.Params.Total != nil || l.Params.Message != "preparing numpy" {
 			t.Fatalf("the first frame: %s", l.raw)
 		}
 		peers = append(peers, p)
@@ -176,8 +185,8 @@ func TestPrepare_OneJobForAllAndEachTokenIsToldToItsEnd(t *testing.T) {
 		p.request("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
 	}
 	// All of it is there, and it is not over yet.
-	w.reports <- daemon.Progress{Done: 10, Total: 10, Message: "unpacking"}
-	w.reports <- daemon.Progress{Done: 3, Total: 10, Message: "a step back"}
+	w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
+	w.reports <- workers.Progress{Done: 3, Total: 10, Message: "a step back"}
 	w.result <- nil
 	for i, p := range peers {
 		lines := p.until("2")
@@ -224,43 +233,25 @@ func TestPrepare_ATokenIsForOneSessionAtATime(t *testing.T) {
 }
 
 func TestPrepare_AStartObeysItsCallerAndGoesOn(t *testing.T) {
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	r := start(t, func(o *daemon.Options) {
-		o.Packages = func(client.CreateParams, workers.Spec) (*daemon.Job, error) {
-			return &daemon.Job{Key: "x", Title: "begun", Run: func(context.Context, func(daemon.Progress)) (func(*workers.Spec), error) {
-				return func(s *workers.Spec) {
-					s.Prepare = func(ctx context.Context, _ func(string)) (map[string][]byte, error) {
-						begun <- struct{}{}
-						select {
-						case <-goOn:
-						case <-ctx.Done():
-						}
-						return nil, ctx.Err()
-					}
-				}, nil
-			}}, nil
-		}
-	})
+	r, w := preparing(t)
 	p := r.peer()
 	p.request("1", client.MethodCreate, `{"name":"main","with":["x"]}`)
-	<-begun
-	goOn <- struct{}{}
 	p.until("1")
-	p.request("2", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"exit 3","wait_ms":%d}`, patience.Milliseconds()))
-	p.until("2") // the worker has ended, and the next input starts another
 	p.request("3", client.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
-	<-begun
 	if _, err := fmt.Fprintln(p.conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.next(); string(l.ID) != "3" || !strings.Contains(l.raw, "-32800") {
-		t.Errorf("while the worker starts: %s", l.raw)
+		t.Errorf("while it is prepared: %s", l.raw)
 	}
 	p.request("4", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"print second","wait_ms":%d}`, patience.Milliseconds()))
-	goOn <- struct{}{} // the start that the first has begun: a second would block in begun
+	w.result <- nil
 	l := p.until("4")
 	if answer := l[len(l)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "second") || strings.Contains(string(answer.Result), "never") {
 		t.Errorf("the next: %s", answer.raw)
+	}
+	if n := w.runs.Load(); n != 1 {
+		t.Errorf("it was begun %d times", n)
 	}
 }
 
@@ -269,7 +260,7 @@ func TestPrepare_WhoComesLateBeginsWhereTheJobIs(t *testing.T) {
 	first, late := r.peer(), r.peer()
 	first.request("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":"a"}`)
 	first.until("1")
-	w.reports <- daemon.Progress{Done: 60, Total: 100, Message: "on the way"}
+	w.reports <- workers.Progress{Done: 60, Total: 100, Message: "on the way"}
 	for l := first.next(); *l.Params.Progress != 60; l = first.next() {
 	}
 	late.request("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"b"}`)
@@ -281,7 +272,7 @@ func TestPrepare_WhoComesLateBeginsWhereTheJobIs(t *testing.T) {
 	if l := late.next(); !l.isLast() || *l.Params.Progress != 60 {
 		t.Errorf("got %s", l.raw)
 	}
-	// Nothing of it is replayed, or kept.
+	// No frame of it is replayed, or kept; the session's timeline has it.
 	after := r.dial()
 	after.OnProgress(func(p client.HostProgress) { t.Errorf("a frame for nobody: %+v", p) })
 	if _, err := after.Start(t.Context(), client.StartParams{Session: "b", Input: "print x", WaitMS: patience.Milliseconds()}); err != nil {
@@ -291,10 +282,14 @@ func TestPrepare_WhoComesLateBeginsWhereTheJobIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var last timeline.Preparation
 	for _, e := range collect(t, stream, endOfTurn(1)) {
-		if _, is := e.Body.(timeline.Progress); is {
-			t.Errorf("it is in the timeline: %+v", e)
+		if p, is := e.Body.(timeline.Preparation); is {
+			last = p
 		}
+	}
+	if !last.Over() || last.Done != 60 {
+		t.Errorf("the timeline says %+v", last)
 	}
 }
 
@@ -304,7 +299,7 @@ func TestPrepare_AFailureEndsTheIndicatorAndThenTheTurn(t *testing.T) {
 	p.request("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
 	p.until("1")
 	p.request("2", client.MethodStart, `{"session":"main","input":"print x"}`)
-	w.reports <- daemon.Progress{Message: "looking"}
+	w.reports <- workers.Progress{Message: "looking"}
 	w.result <- errors.New("x cannot be prepared: no such thing\nERROR: the last line of the tool")
 	lines := p.until("2")
 	frames(t, lines, "1")
@@ -324,7 +319,7 @@ func TestPrepare_AFailureIsRememberedUntilSomebodyIsTold(t *testing.T) {
 	create := func() {
 		t.Helper()
 		s, err := c.Create(t.Context(), client.CreateParams{Name: "main", With: []string{"x"}})
-		if err != nil || !s.Preparing || s.State != session.StateStarting {
+		if err != nil || s.State != session.StatePreparing {
 			t.Fatalf("got %+v, %v", s, err)
 		}
 		w.result <- errors.New("it did not work")
@@ -336,7 +331,7 @@ func TestPrepare_AFailureIsRememberedUntilSomebodyIsTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !s.Preparing {
+			if s.State != session.StatePreparing {
 				return s
 			}
 		}
@@ -370,14 +365,14 @@ func TestPrepare_AJobEndsWithTheLastWhoWantsIt(t *testing.T) {
 	a.until("1")
 	b.request("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":2}`)
 	b.until("1")
-	w.reports <- daemon.Progress{Done: 1} // it runs
+	w.reports <- workers.Progress{Done: 1} // it runs
 	a.request("2", client.MethodClose, `{"session":"a"}`)
 	lines := a.until("2")
 	if lines[len(lines)-1].Error != nil {
 		t.Errorf("closing: %s", lines[len(lines)-1].raw)
 	}
 	frames(t, lines, "1")
-	w.reports <- daemon.Progress{Done: 2} // it still runs
+	w.reports <- workers.Progress{Done: 2} // it still runs
 	b.request("2", client.MethodStart, `{"session":"b","input":"print x"}`)
 	b.request("3", client.MethodClose, `{"session":"b"}`)
 	lines = b.until("3")
@@ -404,7 +399,7 @@ func TestPrepare_FramesAreFewAndTheNewestIsAmongThem(t *testing.T) {
 	begun := time.Now()
 	const reports = 20_000
 	for i := range int64(reports) {
-		w.reports <- daemon.Progress{Done: i + 1}
+		w.reports <- workers.Progress{Done: i + 1}
 	}
 	var got []line
 	for len(got) == 0 || *got[len(got)-1].Params.Progress < reports {
@@ -448,19 +443,21 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main", With: []string{"x"}}); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StateStarting {
+	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StatePreparing {
 		t.Errorf("a wait: %+v, %v", reply, err)
 	}
-	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != session.StateStarting {
+	if reply, err := c.Wait(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != session.StatePreparing {
 		t.Errorf("a poll: %+v, %v", reply, err)
 	}
 	if i, err := c.Interrupt(t.Context(), client.InterruptParams{Session: "main", Turn: 1}); err != nil || i.Result != "not running" {
 		t.Errorf("an interrupt: %+v, %v", i, err)
 	}
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); session.KindOf(err) != session.KindBusy {
-		t.Errorf("a subscription: %v", err)
+	stream, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || !all[0].Preparing || all[0].With[0] != "x" || time.Since(all[0].Opened) > patience {
+	collect(t, stream, func(e timeline.Event) bool { return e.Body == timeline.Preparation{What: "x"} })
+	if all, err := c.List(t.Context()); err != nil || len(all) != 1 || all[0].State != session.StatePreparing || all[0].With[0] != "x" || time.Since(all[0].Opened) > patience {
 		t.Errorf("the list: %+v, %v", all, err)
 	}
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
@@ -478,9 +475,6 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 	if err := <-waiting; err != nil {
 		t.Error(err)
 	}
-	if _, err := start(t, nil).dial().Create(t.Context(), client.CreateParams{With: []string{"x"}}); session.KindOf(err) != session.KindUnsupported {
-		t.Errorf("where nothing can be prepared: %v", err)
-	}
 }
 
 func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
@@ -490,12 +484,12 @@ func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
 		plain := o.Spec
 		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
-			s.Prepare = func(ctx context.Context, progress func(string)) (map[string][]byte, error) {
+			s.Prepare = []workers.Preparation{{Key: "shim", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
 				runs.Add(1)
-				progress("compiling")
+				report(workers.Progress{Message: "compiling"})
 				<-goOn
-				return map[string][]byte{"made": []byte("x")}, nil
-			}
+				return workers.Made{Files: map[string][]byte{"made": []byte("x")}}, nil
+			}}}
 			return s, err
 		}
 	})
@@ -527,7 +521,7 @@ func TestPrepare_TheDaemonIsNotIdleMeanwhileAndItsEndIsTheJobs(t *testing.T) {
 	w := newWork()
 	r := start(t, func(o *daemon.Options) {
 		o.IdleExit = idle
-		o.Packages = func(client.CreateParams, workers.Spec) (*daemon.Job, error) { return &daemon.Job{Run: w.run}, nil }
+		needing(o, w.run)
 	})
 	p := r.peer()
 	p.request("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
@@ -535,7 +529,7 @@ func TestPrepare_TheDaemonIsNotIdleMeanwhileAndItsEndIsTheJobs(t *testing.T) {
 	begun := time.Now()
 	for time.Since(begun) < 2*idle {
 		select {
-		case w.reports <- daemon.Progress{Done: 1}:
+		case w.reports <- workers.Progress{Done: 1}:
 		case err := <-w.ended:
 			t.Fatalf("it was given up: %v", err)
 		}

@@ -14,28 +14,22 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An entry is a session, also before it is open.
+// An entry is a session that is open.
 type entry struct {
 	name, language string
-	with           []string                // packages that are prepared for it
-	made           time.Time               // when it was asked for
-	cullAfter      time.Duration           // unused for so long it is closed; 0: never
-	cancel         context.CancelCauseFunc // gives up opening it
+	with           []string      // packages that were asked for
+	cullAfter      time.Duration // unused for so long it is closed; 0: never
+	session        *supervisor.Session
+	indicator      *indicator // nil when nobody wants to know how its preparation goes
 
 	beginning chan struct{} // holds one: who starts a turn
 	begun     begun         // guarded by Daemon.mu
-
-	opened  chan struct{} // closed when the next three are set
-	session *supervisor.Session
-	err     error     // why there is none
-	failed  time.Time // since when
 
 	mu    sync.Mutex
 	marks map[string]timeline.Seq // guarded by mu: how far readers have read
@@ -44,31 +38,6 @@ type entry struct {
 	cull  *time.Timer             // guarded by mu: looks whether it is unused; nil when it is never closed for that
 	over  bool                    // guarded by mu: it was, and is being closed
 }
-
-const (
-	// maxProvisional bounds the sessions that are prepared, or could not be.
-	maxProvisional = 64
-
-	// failedLimit is how long is remembered why a session could not be prepared, if
-	// nobody asks.
-	failedLimit = 10 * time.Minute
-)
-
-// errForsaken is why a session is not prepared any further.
-var errForsaken = errors.New("the session was closed before it was ready")
-
-// isSettled reports whether the session is open, or never will be.
-func (e *entry) isSettled() bool {
-	select {
-	case <-e.opened:
-		return true
-	default:
-		return false
-	}
-}
-
-// isFailed reports whether the session never will be open.
-func (e *entry) isFailed() bool { return e.isSettled() && e.err != nil }
 
 const (
 	// maxMarks bounds the readers that a session remembers, and the names under which
@@ -189,8 +158,8 @@ func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// create opens a session. One for which something has to be prepared first is
-// provisional: the call returns, and who uses the session waits for it.
+// create opens a session. The call returns at once when something has to be prepared
+// first.
 func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
 	if p.Name != "" && !goodName.MatchString(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
@@ -211,87 +180,64 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 	if err == nil {
 		err = spec.Err
 	}
-	if err != nil {
-		return nil, session.Errorf(session.KindStart, "%v", err)
+	if err != nil && session.KindOf(err) == "" {
+		err = session.Errorf(session.KindStart, "%v", err)
 	}
-	jobs, err := d.jobs(p, spec)
 	if err != nil {
 		return nil, err
 	}
-	over := func() {}
-	token := progressToken(r, p)
-	if len(jobs) > 0 && token != nil {
-		if over, err = d.claimToken(r.Conn, token); err != nil {
+	var in *indicator
+	if token := progressToken(r, p); token != nil && len(spec.Prepare) > 0 {
+		over, err := d.claimToken(r.Conn, token)
+		if err != nil {
 			return nil, err
 		}
+		in = &indicator{conn: r.Conn, token: token, over: over, ended: make(chan struct{})}
 	}
-	e, opening, err := d.reserve(p)
-	if err != nil {
-		over()
-		return nil, err
+	type opened struct {
+		entry *entry
+		err   error
 	}
-	if len(jobs) > 0 {
-		in := newIndicator(r.Conn, token, len(jobs))
-		in.over = over
-		// The answer says that the session is provisional before anything else is said.
-		r.AfterAnswer(func() { d.wg.Go(func() { d.openEntry(opening, e, spec, jobs, in) }) })
-		if p.Name == "" && (r.Commit() || ctx.Err() != nil) {
-			d.abandon(e, p)
-			return nil, ctx.Err()
+	done := make(chan opened, 1)
+	d.wg.Go(func() {
+		e, err := d.open(p, spec, in)
+		if err != nil && in != nil {
+			in.over()
 		}
-		return e, nil
-	}
-	d.wg.Go(func() { d.openEntry(opening, e, spec, nil, newIndicator(r.Conn, nil, 0)) })
+		done <- opened{e, err}
+	})
 	select {
-	case <-e.opened:
+	case o := <-done:
+		if o.err != nil {
+			return nil, o.err
+		}
+		if in != nil { // the answer says that the session is provisional before anything else is said
+			r.AfterAnswer(func() { d.wg.Go(func() { in.follow(o.entry.session) }) })
+		}
+		if ctx.Err() == nil && !r.Commit() {
+			return o.entry, nil
+		}
+		d.abandon(o.entry, p)
 	case <-ctx.Done():
+		d.wg.Go(func() {
+			if o := <-done; o.err == nil {
+				d.abandon(o.entry, p)
+				if in != nil {
+					in.follow(o.entry.session)
+				}
+			}
+		})
 	}
-	// Nobody would ever learn a name that was made up for a caller who has gone.
-	if ctx.Err() != nil || r.Commit() {
-		d.abandon(e, p)
-		return nil, ctx.Err()
-	}
-	return e, d.outcome(e)
+	return nil, ctx.Err()
 }
 
-// abandon gives up a session whose name its caller does not know.
+// abandon gives up a session whose name nobody would ever learn: it was made up for a
+// caller who has gone.
 func (d *Daemon) abandon(e *entry, p client.CreateParams) {
 	if p.Name == "" {
 		d.log.Info("a session without a name is given up: its client does not want it any more", "session", e.name)
-		e.cancel(errForsaken)
-		d.wg.Go(func() { _ = d.forsake(context.Background(), e) })
+		d.wg.Go(func() { _ = d.remove(context.Background(), e) })
 	}
-}
-
-// progressToken is what the caller wants progress for; nil when it wants none.
-func progressToken(r *rpc.Request, p client.CreateParams) []byte {
-	if len(p.Token) == 0 {
-		return r.Token()
-	}
-	if jsonline.IsID(p.Token) {
-		return p.Token
-	}
-	return nil
-}
-
-// claimToken takes a token of a connection until over is called: frames of two sessions
-// for one could not be told apart.
-func (d *Daemon) claimToken(conn *rpc.Conn, token []byte) (over func(), err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l := d.lines[conn]
-	if l == nil { // it has hung up
-		return func() {}, nil
-	}
-	if l.tokens[string(token)] {
-		return nil, rpc.InvalidParams("progressToken %s: another session of this connection is being prepared with it", token)
-	}
-	l.tokens[string(token)] = true
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(l.tokens, string(token))
-	}, nil
 }
 
 // admits says why no new work is taken.
@@ -307,22 +253,15 @@ func (d *Daemon) admits() error {
 	return nil
 }
 
-// reserve takes the name of a session, for as long as the context is for.
-func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	provisional := 0
-	for name, e := range d.entries {
-		switch {
-		case e.isFailed() && (name == p.Name || time.Since(e.failed) > failedLimit):
-			delete(d.entries, name)
-		case !e.isSettled() || e.err != nil:
-			provisional++
+// newName is the name of a new session: one that is not taken.
+func (d *Daemon) newName(p client.CreateParams) (string, error) {
+	for _, e := range d.all() {
+		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).Since) > failedLimit) {
+			_ = d.remove(context.Background(), e)
 		}
 	}
-	if provisional >= maxProvisional {
-		return nil, nil, session.Errorf(session.KindLimit, "%d sessions are being prepared: wait for one, or close one", provisional)
-	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	name := p.Name
 	for name == "" {
 		d.counter++
@@ -331,50 +270,41 @@ func (d *Daemon) reserve(p client.CreateParams) (*entry, context.Context, error)
 		}
 	}
 	if d.entries[name] != nil {
-		return nil, nil, session.Errorf(session.KindExists, "a session %q is open already", name)
+		return "", session.Errorf(session.KindExists, "a session %q is open already", name)
+	}
+	return name, nil
+}
+
+// open opens a session.
+func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (*entry, error) {
+	name, err := d.newName(p)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.o.Supervisor.Open(context.Background(), name, spec)
+	if err != nil {
+		return nil, err
 	}
 	e := &entry{
-		name: name, language: p.Language, with: p.With, made: time.Now(), used: time.Now(), cullAfter: d.o.CullIdle,
-		opened: make(chan struct{}), beginning: make(chan struct{}, 1),
+		name: name, language: p.Language, with: p.With, used: time.Now(), cullAfter: d.o.CullIdle,
+		session: s, indicator: in, beginning: make(chan struct{}, 1),
 	}
 	if p.CullMS > 0 {
 		e.cullAfter = time.Duration(p.CullMS) * time.Millisecond
 	}
-	ctx, cancel := context.WithCancelCause(d.ctx)
-	e.cancel = cancel
-	d.entries[name] = e
-	return e, ctx, nil
-}
-
-// openEntry opens the session of an entry, once all jobs are done. One that fails
-// stays until somebody was told why.
-func (d *Daemon) openEntry(ctx context.Context, e *entry, spec workers.Spec, jobs []*Job, in *indicator) {
-	defer close(e.opened)
-	defer e.cancel(nil)
-	err := d.prepare(ctx, jobs, in, &spec)
-	switch {
-	case errors.Is(err, errForsaken):
-		e.err = session.Errorf(session.KindClosed, "%v", err)
-	case err != nil:
-		e.err = &rpc.Error{Code: rpc.CodeFailed, Kind: string(session.KindStart), Message: err.Error(), Data: map[string]any{"with": e.with}}
-	default:
-		e.session, err = d.o.Supervisor.Open(ctx, e.name, spec)
-		e.err = failure(err)
+	d.mu.Lock()
+	ended := d.ctx.Err() != nil // nobody would close it
+	if !ended {
+		d.entries[name] = e
 	}
-	e.failed = time.Now()
-	if e.err == nil {
-		d.log.Info("a session is opened", "session", e.name, "language", e.language)
-		d.watchUse(e)
+	d.mu.Unlock()
+	if ended {
+		_ = s.Close(context.Background())
+		return nil, session.Errorf(client.KindDraining, "the daemon has ended")
 	}
-}
-
-// outcome is why an entry that is settled could not be opened, or nil. Who learns
-// that it could not be is the last to: the name is free then.
-func (d *Daemon) outcome(e *entry) error {
-	if e.err != nil {
-		d.forget(e)
-	}
-	return e.err
+	d.log.Info("a session is opened", "session", name, "language", e.language)
+	d.watchUse(e)
+	return e, nil
 }
 
 func (d *Daemon) forget(e *entry) {
@@ -390,40 +320,28 @@ func (d *Daemon) forget(e *entry) {
 	}
 }
 
-// forsake gives up a session that is not open yet, or never will be.
-func (d *Daemon) forsake(ctx context.Context, e *entry) error {
-	e.cancel(errForsaken)
-	select {
-	case <-e.opened:
-	case <-ctx.Done():
-		return ctx.Err()
+// session finds a session, and waits while it is being prepared.
+func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
+	e, err := d.inUse(name)
+	if err == nil {
+		err = d.prepared(ctx, e)
 	}
-	if d.outcome(e) != nil {
-		return nil
-	}
-	return d.remove(ctx, e) // it was ready in the last moment
+	return e, err
 }
 
-// session finds a session, and waits for one that is provisional.
-func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
+// inUse finds a session that a client wants something of. It does not wait.
+func (d *Daemon) inUse(name string) (*entry, error) {
 	e, err := d.known(name)
+	if err == nil {
+		err = d.told(e, e.session.Failure())
+	}
 	if err != nil {
-		return nil, err
-	}
-	if !e.isSettled() { // else it does not matter that ctx may have ended
-		select {
-		case <-e.opened:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	if err := d.outcome(e); err != nil {
 		return nil, err
 	}
 	return e, e.touch()
 }
 
-// known finds a session, also one that is provisional.
+// known finds a session.
 func (d *Daemon) known(name string) (*entry, error) {
 	if name == "" {
 		return nil, rpc.InvalidParams("session is required")
@@ -461,27 +379,21 @@ func (d *Daemon) all() []*entry {
 	return all
 }
 
-// open is the sessions that are open.
-func (d *Daemon) open() []*supervisor.Session {
+// sessions is those that are open.
+func (d *Daemon) sessions() []*supervisor.Session {
 	var open []*supervisor.Session
 	for _, e := range d.all() {
-		if s, ok := e.isOpen(); ok {
-			open = append(open, s)
-		}
+		open = append(open, e.session)
 	}
 	return open
-}
-
-func (e *entry) isOpen() (*supervisor.Session, bool) {
-	if !e.isSettled() {
-		return nil, false
-	}
-	return e.session, e.err == nil
 }
 
 // remove closes a session for good.
 func (d *Daemon) remove(ctx context.Context, e *entry) error {
 	err := e.session.Close(ctx)
+	if e.indicator != nil {
+		<-e.indicator.ended
+	}
 	d.forget(e)
 	d.mu.Lock()
 	if b := d.writers[e.name]; b != nil && b.entry == e {
@@ -496,10 +408,6 @@ func (d *Daemon) closeSessions() {
 	var closing sync.WaitGroup
 	for _, e := range d.all() {
 		closing.Go(func() {
-			<-e.opened // what opens it ends with the daemon
-			if e.err != nil {
-				return
-			}
 			if err := d.remove(context.Background(), e); err != nil {
 				d.log.Warn("a session did not end cleanly", "session", e.name, "error", err)
 			}
@@ -597,15 +505,7 @@ func (e *entry) readsAs(conn *rpc.Conn) string {
 
 // describe is what a client is told of a session.
 func (d *Daemon) describe(e *entry) session.Info {
-	s, ok := e.isOpen()
-	if !ok {
-		i := session.Info{Name: e.name, Language: e.language, State: session.StateStarting, Since: e.made, Opened: e.made, Preparing: true, With: e.with}
-		if e.isFailed() {
-			i.State, i.Since, i.Preparing, i.Failure = session.StateEnded, e.failed, false, e.err.Error()
-		}
-		return i
-	}
-	i, _ := s.Info(context.Background()) // one of this process makes no error
+	i, _ := e.session.Info(context.Background()) // one of this process makes no error
 	i.Language, i.With = e.language, e.with
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -49,24 +49,9 @@ func (d *Daemon) quickMethods() map[string]rpc.Handler {
 	}
 }
 
-// ready finds a session that is open, without waiting.
-func (d *Daemon) ready(name string) (*entry, error) {
-	e, err := d.known(name)
-	if err != nil {
-		return nil, err
-	}
-	if e.isFailed() {
-		return nil, d.outcome(e)
-	}
-	if !e.isSettled() {
-		return nil, session.Errorf(session.KindBusy, "the session %q is being prepared: try again", name)
-	}
-	return e, e.touch()
-}
-
 func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.Subscribed, error) {
 	d.used()
-	e, err := d.ready(p.Session)
+	e, err := d.inUse(p.Session)
 	if err != nil {
 		return client.Subscribed{}, err
 	}

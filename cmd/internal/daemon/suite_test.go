@@ -5,15 +5,26 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/session/sessiontest"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
-	r := start(t, nil)
+	var needs []workers.Preparation // of the session that is being made
+	r := start(t, func(o *daemon.Options) {
+		plain := o.Spec
+		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
+			s, err := plain(p)
+			s.Prepare = needs
+			return s, err
+		}
+	})
 	made := 0
-	sessiontest.Run(t, func(t *testing.T) session.Session {
+	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		made++ // sessions are made one after the other, before their tests run
+		needs = prepare
 		c, err := client.Dial(t.Context(), r.socket)
 		if err != nil {
 			t.Fatal(err)

@@ -124,7 +124,7 @@ func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterPa
 	if err := checkAuthor(p.Author); err != nil {
 		return nothing{}, err
 	}
-	e, err := d.ready(p.Session)
+	e, err := d.inUse(p.Session)
 	if err != nil {
 		return nothing{}, err
 	}

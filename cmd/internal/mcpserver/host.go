@@ -34,6 +34,7 @@ type Opened struct {
 	// questions that the model must not; "" when there is none.
 	ByHand string
 
+	Now   session.Info // as it was when it was opened
 	Made  bool         // by this Open
 	Lacks []string     // what was to be prepared for it, when it is there already without
 	Read  timeline.Seq // how far the client had read when it left the session; 0 for a new client

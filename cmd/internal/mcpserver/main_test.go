@@ -9,8 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,7 +90,7 @@ type setup struct {
 	deaf  bool // the client never reads
 	log   io.Writer
 
-	prepare mcpserver.Preparer
+	prepare func(context.Context, func(workers.Progress)) (workers.Made, error) // what every session needs
 	with    []string
 }
 
@@ -187,7 +189,7 @@ func connect(t *testing.T, s *setup) *client {
 		logger = slog.New(slog.NewTextHandler(s.log, nil))
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Specs: s.specs, Default: s.main, Dir: s.dir, Stdin: s.stdin, Prepare: s.prepare, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Specs: s.needing(), Default: s.main, Dir: s.dir, Stdin: s.stdin, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()
@@ -436,4 +438,21 @@ func wantPart(t *testing.T, got string, parts ...string) {
 			t.Errorf("got %q, want it to contain %q", got, part)
 		}
 	}
+}
+
+// needing is the specs with what every session needs. No two share it.
+func (s *setup) needing() map[string]func(string) workers.Spec {
+	if s.prepare == nil {
+		return s.specs
+	}
+	var made atomic.Int64
+	all := make(map[string]func(string) workers.Spec)
+	for lang, plain := range s.specs {
+		all[lang] = func(dir string) workers.Spec {
+			spec := plain(dir)
+			spec.Prepare = []workers.Preparation{{Key: strconv.FormatInt(made.Add(1), 10), What: strings.Join(s.with, ", "), Make: s.prepare}}
+			return spec
+		}
+	}
+	return all
 }

@@ -7,13 +7,10 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
-
-// A Preparer makes what the sessions of a spec need before they can be opened, such
-// as packages, and returns the spec with it. It says how far it is in printable
-// lines, from one goroutine at a time, and gives up when ctx ends.
-type Preparer func(ctx context.Context, lang string, spec workers.Spec, report func(line string)) (workers.Spec, error)
 
 // A PrepareError is why what a session needs could not be made, with the last words
 // of what failed.
@@ -59,23 +56,15 @@ func (p *preparation) text() string {
 	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.line)
 }
 
-// prepared returns the spec of a session with what it needs.
-func (s *sessions) prepared(ctx context.Context, v *view, lang string, spec workers.Spec) (workers.Spec, error) {
-	if s.prepare != nil && spec.Err == nil {
-		var err error
-		if spec, err = s.prepare(ctx, lang, spec, v.preparing.report); err != nil {
-			return spec, &PrepareError{err}
-		}
+// prepared waits while a session of our own is being prepared.
+func (s *sessions) prepared(ctx context.Context, v *view, opened *supervisor.Session) error {
+	now, _ := opened.Info(ctx) // one of this process makes no error
+	_ = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { v.preparing.report(p.Text()) })
+	err := opened.Prepared(ctx)
+	if err != nil && ctx.Err() == nil && len(s.with) > 0 {
+		return &PrepareError{err}
 	}
-	if own := spec.Prepare; own != nil {
-		spec.Prepare = func(ctx context.Context, say func(string)) (map[string][]byte, error) {
-			return own(ctx, func(message string) {
-				v.preparing.report(message)
-				say(message)
-			})
-		}
-	}
-	return spec, nil
+	return calledBy(v.name, err)
 }
 
 // opened waits until the session of a view is open, or for the deadline, and tells

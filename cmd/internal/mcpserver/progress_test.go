@@ -141,16 +141,16 @@ func newWorkshop() *workshop {
 	return &workshop{make(chan context.Context, 10), make(chan string), make(chan error)}
 }
 
-func (w *workshop) prepare(ctx context.Context, _ string, spec workers.Spec, report func(string)) (workers.Spec, error) {
+func (w *workshop) prepare(ctx context.Context, report func(workers.Progress)) (workers.Made, error) {
 	w.ctx <- ctx
 	for {
 		select {
 		case word := <-w.words:
-			report(word)
+			report(workers.Progress{Message: word})
 		case err := <-w.end:
-			return spec, err
+			return workers.Made{}, err
 		case <-ctx.Done():
-			return spec, ctx.Err()
+			return workers.Made{}, ctx.Err()
 		}
 	}
 }
@@ -159,8 +159,8 @@ func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 	shop := newWorkshop()
 	c := greet(t, &setup{prepare: shop.prepare, with: []string{"a", "b"}})
 	shop.words <- "fetching"
-	c.untilPart("repl_sessions", nil, "s: fetching")
-	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), `[session "main" is not open yet, preparing `, "fetching: call repl_output to wait]")
+	c.untilPart("repl_sessions", nil, "s: a, b: fetching")
+	wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), `[session "main" is not open yet, preparing `, "s: a, b: fetching: call repl_output to wait]")
 	for _, tool := range []string{"repl_interrupt", "repl_reset"} { // at once
 		wantPart(t, c.call(tool, nil).text(), "is not open yet, preparing ")
 	}
@@ -174,7 +174,7 @@ func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 	if len(all) != 1 || all[0].Progress < 1 {
 		t.Fatalf("got %+v, want one after a second", all)
 	}
-	wantPart(t, all[0].Message, "preparing ", "s: fetching")
+	wantPart(t, all[0].Message, "preparing ", "s: a, b: fetching")
 	if gap := c.answerTo(id).At.Sub(all[0].at); gap < 90*time.Millisecond { // the clock runs on the other side
 		t.Errorf("the answer came %s after a progress, want 100 ms", gap)
 	}
@@ -183,11 +183,11 @@ func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 
 func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 	var mended atomic.Bool
-	prepare := func(_ context.Context, _ string, spec workers.Spec, _ func(string)) (workers.Spec, error) {
+	prepare := func(context.Context, func(workers.Progress)) (workers.Made, error) {
 		if mended.Load() {
-			return spec, nil
+			return workers.Made{}, nil
 		}
-		return spec, errors.New("a cannot be prepared: it broke\nlast words")
+		return workers.Made{}, errors.New("a cannot be prepared: it broke\nlast words")
 	}
 	c := greet(t, &setup{prepare: prepare, with: []string{"a"}})
 	r := c.call("repl", map[string]any{"input": "print 1"})
@@ -199,38 +199,17 @@ func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 	wantPart(t, c.repl("print 2"), "\n2")
 }
 
-// What a spec prepares by itself, such as compiling a part of the worker, is told, too.
-func TestPrepare_ASpecsOwnIsTold(t *testing.T) {
-	end := make(chan struct{})
-	spec := func(dir string) workers.Spec {
-		s := fake(nil)(dir)
-		s.Prepare = func(ctx context.Context, say func(string)) (map[string][]byte, error) {
-			say("compiling the shim")
-			select {
-			case <-end:
-				return nil, nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		return s
-	}
-	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": spec}})
+// Also without packages something may be prepared, such as a part of the worker.
+func TestPrepare_APartOfTheWorkerIsTold(t *testing.T) {
+	shop := newWorkshop()
+	c := greet(t, &setup{prepare: shop.prepare})
+	shop.words <- "compiling the shim"
 	c.untilPart("repl_sessions", nil, "s: compiling the shim")
-	close(end)
+	shop.end <- errors.New("no compiler")
+	wantPart(t, c.call("repl", map[string]any{"input": "print 1"}).text(), `no compiler`)
+	c = greet(t, &setup{prepare: shop.prepare})
+	shop.end <- nil
 	wantPart(t, c.repl("print 1"), "1")
-	unused := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
-		s := spec(dir)
-		s.Prepare = func(ctx context.Context, say func(string)) (map[string][]byte, error) {
-			say("waiting")
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		return s
-	}}})
-	unused.untilPart("repl_sessions", nil, "s: waiting")
-	_ = unused.in.Close()
-	unused.waitEnd() // which would take a minute
 }
 
 func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
@@ -245,8 +224,8 @@ func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 	if ahead.Err() == nil {
 		t.Error("what nobody wants any more goes on")
 	}
-	c.cancel(id) // it is the session that wants it, not the call
-	wantPart(t, c.call("repl_sessions", nil).text(), "opening")
+	c.cancel(id)                 // it is the session that wants it, not the call
+	c.call("repl_sessions", nil) // answered behind the cancel
 	if elsewhere.Err() != nil {
 		t.Error("it ended with a call")
 	}

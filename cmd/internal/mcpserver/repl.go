@@ -291,8 +291,7 @@ func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResul
 
 // isOver reports whether there is nothing to wait for.
 func isOver(r session.Reply) bool {
-	return r.Outcome != "" || r.Wait != nil ||
-		r.State != session.StateStarting && r.State != session.StateRunning
+	return r.Outcome != "" || r.Wait != nil || !r.State.Active()
 }
 
 // replyNow replies with the new events, without waiting.

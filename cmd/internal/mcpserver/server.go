@@ -31,10 +31,8 @@ type Options struct {
 	// search for the runtime.
 	Specs map[string]func(dir string) workers.Spec
 
-	// Prepare makes what sessions need; nil: nothing. A Host sees to that itself. With
-	// names what is made, for the model.
-	Prepare Preparer
-	With    []string
+	// With names what the specs prepare, for the model.
+	With []string
 
 	// Dir is the directory of sessions; "" means the client's directory, if it names one.
 	Dir string

@@ -35,7 +35,6 @@ type sessions struct {
 	author     string
 	host       Host // where the sessions are; nil: they are our own
 	specs      map[string]func(dir string) workers.Spec
-	prepare    Preparer // nil when sessions need nothing
 	with       []string // what it makes, for the model
 	dir        string   // where sessions work, whatever the client says; may be ""
 	here       string   // the directory of this process
@@ -65,7 +64,6 @@ func newSessions(o *Options, c mcpwire.Client) *sessions {
 		host:       o.Host,
 		author:     o.Author,
 		specs:      o.Specs,
-		prepare:    o.Prepare,
 		with:       o.With,
 		dir:        o.Dir,
 		languages:  slices.Sorted(maps.Keys(o.Specs)),
@@ -348,16 +346,17 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 }
 
 func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, error) {
-	spec, err := s.prepared(ctx, v, lang, s.specs[lang](v.dir))
-	if err != nil {
-		return nil, err
-	}
+	spec := s.specs[lang](v.dir)
 	opened, err := s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
 		opened, err = s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	}
 	if err != nil {
 		return nil, calledBy(v.name, err)
+	}
+	if err := s.prepared(ctx, v, opened); err != nil {
+		_ = opened.Close(context.Background())
+		return nil, err
 	}
 	v.setNote(s.newWord(spec.Notice))
 	return own(opened, s.author), nil
@@ -403,7 +402,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := opened.info(ctx)
+	info := opened.Now
 	var word []string
 	works := v.dir
 	if opened.Made {

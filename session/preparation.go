@@ -1,0 +1,36 @@
+package session
+
+import (
+	"context"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// FollowPreparation calls tell for each step of the preparation of s, and returns when
+// it is over. now is the session's description, from before. The outcome is not its
+// business: Submit says why a preparation failed.
+func FollowPreparation(ctx context.Context, s Session, now Info, tell func(timeline.Preparation)) error {
+	if now.State != StatePreparing {
+		return nil
+	}
+	for e, err := range s.Events(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		switch b := e.Body.(type) {
+		case timeline.Preparation:
+			if e.Generation < now.Generation {
+				continue
+			}
+			if b.Over() {
+				return nil
+			}
+			tell(b)
+		case timeline.GenerationEnded:
+			if e.Generation >= now.Generation {
+				return nil
+			}
+		}
+	}
+	return nil
+}

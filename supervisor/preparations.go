@@ -1,0 +1,145 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	// progressPause is the least time between two reports to one waiter. Reports that
+	// were overtaken are left out, but not the newest.
+	progressPause = 250 * time.Millisecond
+
+	// givenUpLimit is how long the last waiter waits for the end of the work that it gave
+	// up. The processes of the work are killed meanwhile.
+	givenUpLimit = 5 * time.Second
+)
+
+// errUnwanted ends a preparation that nobody waits for any more.
+var errUnwanted = errors.New("nobody waits for it any more")
+
+// preparations are the ones under way, one of each key.
+type preparations struct {
+	mu    sync.Mutex
+	byKey map[string]*preparation // guarded by mu
+}
+
+// A preparation is under way and has waiters. Its one goroutine ends with Make.
+type preparation struct {
+	stop context.CancelCauseFunc
+	done chan struct{} // closed when the next two are set
+	made workers.Made
+	err  error
+
+	waiting int              // guarded by preparations.mu: how many wait
+	now     workers.Progress // guarded by preparations.mu
+	changed chan struct{}    // guarded by preparations.mu: closed when now is another
+}
+
+// join waits until w is made. The first waiter begins the work, and the last one to give
+// up ends it. join calls tell at once and whenever there is news; done is the progress at
+// the end. When ctx ends, join returns its cause.
+func (a *preparations) join(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.Made, done int64, err error) {
+	p := a.enter(w, limit)
+	defer a.leave(w.Key, p)
+	for {
+		a.mu.Lock()
+		now, changed := p.now, p.changed
+		a.mu.Unlock()
+		tell(now)
+		for _, news := range []<-chan struct{}{nil, changed} {
+			var pause <-chan time.Time
+			if news == nil {
+				pause = time.After(progressPause)
+			}
+			select {
+			case <-news:
+			case <-pause:
+			case <-p.done:
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				return p.made, p.now.Done, p.err
+			case <-ctx.Done():
+				return workers.Made{}, 0, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// enter begins a preparation, or joins the one of its key.
+func (a *preparations) enter(w workers.Preparation, limit time.Duration) *preparation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.byKey[w.Key]
+	if p == nil {
+		p = a.beginLocked(w, limit)
+	}
+	p.waiting++
+	return p
+}
+
+func (a *preparations) beginLocked(w workers.Preparation, limit time.Duration) *preparation {
+	if w.Limit > 0 {
+		limit = w.Limit
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	p := &preparation{stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
+	if a.byKey == nil {
+		a.byKey = make(map[string]*preparation)
+	}
+	a.byKey[w.Key] = p
+	go func() {
+		defer close(p.done)
+		defer stop(nil)
+		late := fmt.Errorf("it was not prepared after %s", limit)
+		bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
+		defer cancel()
+		p.made, p.err = w.Make(bounded, func(now workers.Progress) { a.report(p, now) })
+		if p.err != nil && errors.Is(p.err, context.DeadlineExceeded) && context.Cause(bounded) == late {
+			p.err = late
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.forgetLocked(w.Key, p)
+	}()
+	return p
+}
+
+func (a *preparations) report(p *preparation, now workers.Progress) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now.Done = max(now.Done, p.now.Done)
+	p.now = now
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// leave ends a wait. The last one ends the work, and waits for that.
+func (a *preparations) leave(key string, p *preparation) {
+	a.mu.Lock()
+	p.waiting--
+	last := p.waiting == 0
+	if last {
+		a.forgetLocked(key, p) // the next who wants it begins anew, and does not join what is given up
+	}
+	a.mu.Unlock()
+	if !last {
+		return
+	}
+	p.stop(errUnwanted)
+	select {
+	case <-p.done:
+	case <-time.After(givenUpLimit):
+	}
+}
+
+func (a *preparations) forgetLocked(key string, p *preparation) {
+	if a.byKey[key] == p {
+		delete(a.byKey, key)
+	}
+}

@@ -1,0 +1,125 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all preparations
+		var runs atomic.Int64
+		w := workers.Preparation{Key: "k", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+			runs.Add(1)
+			time.Sleep(time.Second)
+			report(workers.Progress{Done: 7, Message: "on the way"})
+			time.Sleep(time.Second)
+			return workers.Made{Env: []string{"A=1"}}, nil
+		}}
+		var waiting sync.WaitGroup
+		for i := range 5 {
+			waiting.Go(func() {
+				time.Sleep(time.Duration(i) * 400 * time.Millisecond)
+				first := true
+				made, done, err := all.join(t.Context(), w, time.Minute, func(p workers.Progress) {
+					if late := i > 2; first && (p.Message != "") != late {
+						t.Errorf("caller %d begins with %q", i, p.Message)
+					}
+					first = false
+				})
+				if err != nil || done != 7 || len(made.Env) != 1 {
+					t.Errorf("got %v, %d, %v", made, done, err)
+				}
+			})
+		}
+		waiting.Wait()
+		if n := runs.Load(); n != 1 {
+			t.Errorf("it was made %d times", n)
+		}
+		if _, _, err := all.join(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
+			t.Errorf("the next: %v, made %d times", err, runs.Load())
+		}
+	})
+}
+
+func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all preparations
+		ended := make(chan error, 2)
+		w := workers.Preparation{Key: "k", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return workers.Made{}, ctx.Err()
+		}}
+		gone := errors.New("gone")
+		var leave []context.CancelCauseFunc
+		result := make(chan error)
+		for range 2 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			leave = append(leave, cancel)
+			go func() {
+				_, _, err := all.join(ctx, w, time.Hour, func(workers.Progress) {})
+				result <- err
+			}()
+		}
+		synctest.Wait()
+		leave[0](gone)
+		if err := <-result; err != gone || len(ended) != 0 {
+			t.Errorf("got %v, and the work has ended %d times", err, len(ended))
+		}
+		leave[1](gone)
+		if err := <-result; err != gone {
+			t.Errorf("got %v", err)
+		}
+		if err := <-ended; err != errUnwanted {
+			t.Errorf("the work ended with %v", err)
+		}
+	})
+}
+
+// Make should give up with its context. What does not holds nobody up for ever.
+func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all preparations
+		over := make(chan struct{})
+		w := workers.Preparation{Key: "k", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+			<-over
+			return workers.Made{}, nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, _, err := all.join(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(begun) != time.Second+givenUpLimit {
+			t.Errorf("got %v after %s", err, time.Since(begun))
+		}
+		close(over)
+	})
+}
+
+func TestPreparations_ReportsAreFewAndTheNewestIsAmongThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all preparations
+		w := workers.Preparation{Key: "k", Make: func(_ context.Context, report func(workers.Progress)) (workers.Made, error) {
+			for i := range int64(10_000) {
+				report(workers.Progress{Done: i + 1})
+				time.Sleep(100 * time.Microsecond)
+			}
+			time.Sleep(time.Minute)
+			return workers.Made{}, nil
+		}}
+		var got []int64
+		if _, _, err := all.join(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) > 6 || got[len(got)-1] != 10_000 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
