@@ -66,10 +66,13 @@ func (l *logFile) makeRoom(n int64) error {
 	case mine.Size() == 0 || mine.Size()+n <= maxLogBytes:
 		return nil
 	}
-	_ = l.file.Close() // first: Windows moves no open file
+	_ = l.file.Close()
 	how := 0
-	if os.Rename(l.path, l.path+".old") != nil {
-		how = os.O_TRUNC // so that the bound holds
+	if os.Rename(l.path, l.path+".old") != nil { // Windows moves no file that is open, for a crash or elsewhere
+		if text, err := os.ReadFile(l.path); err == nil {
+			_ = os.WriteFile(l.path+".old", text, 0o600)
+		}
+		how = os.O_TRUNC // in any case: the bound holds
 	}
 	return l.open(how)
 }
