@@ -99,6 +99,7 @@ func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
 		{"less", "less", []string{"-X", "/etc/passwd"}, []step{{text: "\n"}, {text: "q"}}, "*", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			env := append(os.Environ(), "TERM=dumb", "PYTHONUNBUFFERED=")
 			w := startCommand(t, &host.Command{Path: program(t, c.program), Args: c.args, Env: env})
 			secrets := answer(t, w, c.steps...)
@@ -244,6 +245,7 @@ func TestReaders_ThreadWaitsForTheTerminalThenItIsNamed(t *testing.T) {
 		"a worker with no name set": "import ctypes, os; ctypes.CDLL(None).prctl(15, b') x (', 0, 0, 0); os.read(0, 1)",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := python(t, script)
 			r := awaitReader(t, w)
 			if r.PID == 0 || r.TID == 0 || r.Command == "" || r.Key == "" || r.Secret {
@@ -276,6 +278,7 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 		"a worker that waits for frame": "os.read(int(os.environ['REPL_IPC'].split(',')[0]), 1)",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := python(t, "import os, pty, select, socket, subprocess, threading, time\nos.write(1, b'ready\\n')\n"+script)
 			w.line(t, "ready")
 			settled := time.Now().Add(150 * time.Millisecond) // long enough for a child to get there
