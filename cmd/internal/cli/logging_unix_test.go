@@ -1,0 +1,7 @@
+//go:build unix
+
+package cli
+
+// keepsOpenFiles says that the system neither moves nor removes a file that is open, and
+// has no mode of it.
+const keepsOpenFiles = false
