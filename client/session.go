@@ -40,8 +40,8 @@ func (c *Client) Session(name string) *Session {
 	return &Session{reach: func(context.Context) (*Client, error) { return c, nil }, name: name}
 }
 
-// use calls do with a connection. What could not be sent because that was lost
-// meanwhile is not tried again: it may have been carried out.
+// use calls do with a connection. If the connection is lost, it does not repeat the call,
+// because the daemon may have carried it out.
 func use[R any](ctx context.Context, s *Session, do func(*Client) (R, error)) (R, error) {
 	c, err := s.reach(ctx)
 	if err != nil {

@@ -326,8 +326,8 @@ func (m *machine) finish(t *turn, outcome timeline.Outcome) {
 	m.news = true
 }
 
-// frame takes in what the worker says. What it put out is returned, for the caller to
-// append; its body is nil when that is nothing.
+// frame handles a frame of the worker. It returns the worker's output for the caller to append;
+// its body is nil when there is none.
 func (m *machine) frame(f ipc.Message) (output timeline.Event) {
 	if m.cause != nil {
 		return output // it is being ended; nothing that it says counts any more

@@ -28,8 +28,8 @@ type Sandbox struct {
 	Hidden []string
 
 	// Layered are directories of which the session has a copy of its own, made as it
-	// is written, absolute, beside those of DefaultLayered. What it writes there is
-	// gone with the session.
+	// is written, absolute, beside those of DefaultLayered. The copy is removed
+	// with the session.
 	Layered []string
 
 	// Network is what the session may reach.

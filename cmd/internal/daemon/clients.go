@@ -12,31 +12,31 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 )
 
-// A line is one connection, and what belongs to it.
-type line struct {
-	id      string
-	pid     int // of the client; 0 where it is not known
-	since   time.Time
-	author  string // the last name that it gave
-	watches map[string]*watch
-	batons  map[*baton]bool
-	wants   map[*entry]string // the keyboard, for its next turn, in that name
-	calls   map[*entry]int    // that wait for a session
-	tokens  map[string]bool   // for which it is told how far a preparation is
+// A connState is the state of one connection.
+type connState struct {
+	id        string
+	pid       int // of the client; 0 where it is not known
+	since     time.Time
+	author    string // the last name that it gave
+	watches   map[string]*watch
+	keyboards map[*keyboardHold]bool
+	wants     map[*entry]string // the keyboard, for its next turn, in that name
+	calls     map[*entry]int    // that wait for a session
+	tokens    map[string]bool   // for which it is told how far a preparation is
 }
 
-// opened takes a connection in.
+// opened begins the state of a connection.
 func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
-	l := &line{
+	l := &connState{
 		pid: peerProcess(conn.Stream()), since: time.Now(),
-		watches: make(map[string]*watch), batons: make(map[*baton]bool),
+		watches: make(map[string]*watch), keyboards: make(map[*keyboardHold]bool),
 		wants: make(map[*entry]string), calls: make(map[*entry]int),
 		tokens: make(map[string]bool),
 	}
 	d.mu.Lock()
 	d.counter++
 	l.id = fmt.Sprintf("client-%d", d.counter)
-	d.lines[conn] = l
+	d.connections[conn] = l
 	d.mu.Unlock()
 	conn.Logger = d.log.With("client", l.id)
 	conn.Logger.Debug("a client connects", "client_pid", l.pid)
@@ -46,17 +46,17 @@ func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 	}
 }
 
-// hangUp ends what belongs to a connection.
+// hangUp ends everything that belongs to a connection.
 func (d *Daemon) hangUp(conn *rpc.Conn) {
 	d.mu.Lock()
-	l := d.lines[conn]
-	delete(d.lines, conn)
+	l := d.connections[conn]
+	delete(d.connections, conn)
 	for id := range l.watches {
 		delete(d.watches, id) // its goroutine ends with the connection
 	}
-	batons := slices.Collect(maps.Keys(l.batons))
+	keyboards := slices.Collect(maps.Keys(l.keyboards))
 	d.mu.Unlock()
-	for _, b := range batons {
+	for _, b := range keyboards {
 		d.release(b)
 	}
 }
@@ -65,7 +65,7 @@ func (d *Daemon) hangUp(conn *rpc.Conn) {
 func (d *Daemon) named(conn *rpc.Conn, author string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.lines[conn]; l != nil && author != "" {
+	if l := d.connections[conn]; l != nil && author != "" {
 		l.author = author
 	}
 }
@@ -75,7 +75,7 @@ func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
 	count := func(n int) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if l := d.lines[conn]; l != nil {
+		if l := d.connections[conn]; l != nil {
 			if l.calls[e] += n; l.calls[e] == 0 {
 				delete(l.calls, e)
 			}
@@ -89,14 +89,14 @@ func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
 func (d *Daemon) who(conn *rpc.Conn) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.lines[conn]
+	l := d.connections[conn]
 	if l == nil {
 		return "a client that is gone"
 	}
 	return fmt.Sprintf("%s (%s, process %d)", cmp.Or(l.author, "a client"), l.id, l.pid)
 }
 
-// handleClients is a probe: no activity.
+// handleClients returns a probe: no activity.
 func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameParams) (client.Clients, error) {
 	if p.Session != "" {
 		if _, err := d.known(p.Session); err != nil {
@@ -107,15 +107,15 @@ func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameP
 	entries := d.all()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for conn, l := range d.lines {
+	for conn, l := range d.connections {
 		a := client.Attached{Client: l.id, PID: l.pid, Author: l.author, Since: l.since, Self: conn == r.Conn, Sessions: []client.Attachment{}}
 		for _, e := range entries {
 			s := client.Attachment{Session: e.name, Calls: l.calls[e]}
 			for _, w := range l.watches {
 				s.Watches = s.Watches || w.entry == e
 			}
-			for b := range l.batons {
-				if d.batonLocked(e) == b {
+			for b := range l.keyboards {
+				if d.keyboardLocked(e) == b {
 					s.Keyboard, s.Holds = true, b.long
 				}
 			}
@@ -144,7 +144,7 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.Detach
 	d.mu.Lock()
 	var conn *rpc.Conn
 	var watches []*watch
-	for c, l := range d.lines {
+	for c, l := range d.connections {
 		if l.id == p.Client {
 			conn, watches = c, slices.Collect(maps.Values(l.watches))
 		}

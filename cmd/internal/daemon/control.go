@@ -25,7 +25,7 @@ func (d *Daemon) control(kind string, _ json.RawMessage) rpc.ControlReply {
 	}
 }
 
-// status is no activity.
+// status returns no activity.
 func (d *Daemon) status() rpc.ControlReply {
 	var fields map[string]any
 	b, err := json.Marshal(d.info())

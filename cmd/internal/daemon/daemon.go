@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// MaxSessions is the largest bound on sessions that a daemon is good for.
+// MaxSessions is the largest bound on sessions that a daemon supports.
 const MaxSessions = 2000
 
 const (
@@ -55,17 +55,16 @@ type Options struct {
 	// It may search. An error without a kind is of session.KindStart.
 	Spec func(p client.CreateParams) (workers.Spec, error)
 
-	// IdleExit ends the daemon when nobody has wanted anything of it for so long,
-	// nothing runs, and nobody watches. Probes and mere connections are no activity.
-	// 0 means never.
+	// IdleExit ends the daemon after this time without use, when nothing runs and no client
+	// watches. Probes and mere connections are no use. 0 means never.
 	IdleExit time.Duration
 
-	// CullIdle closes a session that nobody has used for so long, unless it was created
-	// with a time of its own. It never closes one that runs, waits, or is watched or
-	// read by somebody who is there. 0 means never.
+	// CullIdle closes a session after this time without use, unless it was created with a
+	// time of its own. It never closes one that runs, waits, or has a watcher or a live
+	// reader. 0 means never.
 	CullIdle time.Duration
 
-	// Logger gets what no client is told; nil means none.
+	// Logger gets facts that no client is told; it may be nil.
 	Logger *slog.Logger
 
 	// Version is the program's, for display.
@@ -82,17 +81,17 @@ type Daemon struct {
 	commands chan command
 	wg       sync.WaitGroup // clients, subscriptions, openings, indicators, a drain
 
-	mu       sync.Mutex
-	ctx      context.Context        // guarded by mu: of everything; nil before Serve
-	entries  map[string]*entry      // guarded by mu: sessions
-	watches  map[string]*watch      // guarded by mu: subscriptions, by name
-	counter  uint64                 // guarded by mu: names of sessions and subscriptions
-	draining bool                   // guarded by mu
-	paused   bool                   // guarded by mu
-	writers  map[string]*baton      // guarded by mu: who has a session's keyboard
-	lines    map[*rpc.Conn]*line    // guarded by mu: what belongs to a connection
-	streams  map[chan struct{}]bool // guarded by mu: subscriptions that are not paused; each is closed at its end
-	lastUse  time.Time              // guarded by mu: when somebody last wanted something
+	mu          sync.Mutex
+	ctx         context.Context          // guarded by mu: of everything; nil before Serve
+	entries     map[string]*entry        // guarded by mu: sessions
+	watches     map[string]*watch        // guarded by mu: subscriptions, by name
+	counter     uint64                   // guarded by mu: names of sessions and subscriptions
+	draining    bool                     // guarded by mu
+	paused      bool                     // guarded by mu
+	writers     map[string]*keyboardHold // guarded by mu: who has a session's keyboard
+	connections map[*rpc.Conn]*connState // guarded by mu: what belongs to a connection
+	streams     map[chan struct{}]bool   // guarded by mu: subscriptions that are not paused; each is closed at its end
+	lastUse     time.Time                // guarded by mu: when somebody last wanted something
 }
 
 // A command is a control line that waits for the owner.
@@ -112,11 +111,11 @@ func New(o *Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		o: *o, log: o.Logger, started: time.Now(), lastUse: time.Now(),
-		commands: make(chan command, maxCommands),
-		entries:  make(map[string]*entry),
-		watches:  make(map[string]*watch),
-		writers:  make(map[string]*baton),
-		lines:    make(map[*rpc.Conn]*line),
+		commands:    make(chan command, maxCommands),
+		entries:     make(map[string]*entry),
+		watches:     make(map[string]*watch),
+		writers:     make(map[string]*keyboardHold),
+		connections: make(map[*rpc.Conn]*connState),
 	}
 	d.streams = make(map[chan struct{}]bool)
 	if d.log == nil {
@@ -170,7 +169,7 @@ func (d *Daemon) logEnd(why string, err error) {
 	d.log.Log(context.Background(), level, "the daemon ends", "why", why, "after", time.Since(d.started).Round(time.Second), "sessions", names)
 }
 
-// accept takes clients in until l is closed. They are served until connections ends.
+// accept accepts clients until l is closed. They are served until connections ends.
 func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -202,7 +201,7 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 	}
 }
 
-// own is the daemon's life: it alone starts and stops things. It returns why it ends.
+// own returns the daemon's life: it alone starts and stops things. It returns why it ends.
 func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
 	var idle <-chan time.Time
 	if d.o.IdleExit > 0 {
@@ -285,7 +284,7 @@ func (d *Daemon) seeOff(ctx context.Context) {
 	}
 }
 
-// idleFor is how long nobody has wanted anything and nothing has gone on.
+// idleFor returns how long nobody has wanted anything and nothing has gone on.
 func (d *Daemon) idleFor() time.Duration {
 	if d.isBusy() {
 		d.used() // what begins when it ends is the whole time
@@ -306,7 +305,7 @@ func (d *Daemon) isBusy() bool {
 		i, _ := s.Info(context.Background())
 		switch i.State {
 		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
-			return true // who asks a person may have to wait for long
+			return true // a person may take long to answer
 		}
 		d.usedAt(i.Since) // its turn may have ended since somebody looked here last
 	}
@@ -320,7 +319,7 @@ func (d *Daemon) isBusy() bool {
 	return false
 }
 
-// used notes that somebody wanted something.
+// used notes a use of the daemon.
 func (d *Daemon) used() { d.usedAt(time.Now()) }
 
 func (d *Daemon) usedAt(then time.Time) {

@@ -46,8 +46,8 @@ const (
 	beatPause = 5 * time.Second
 )
 
-// long has a call that may take long tell how long it has taken, in seconds, if its
-// caller wants to know.
+// long makes a call that may take long report its time in seconds, if the caller asked for
+// progress.
 func (d *Daemon) long(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, r *rpc.Request) (any, error) {
 		if r.Token() != nil {
@@ -61,7 +61,7 @@ func (d *Daemon) long(h rpc.Handler) rpc.Handler {
 
 func (d *Daemon) beat(ctx context.Context, r *rpc.Request) {
 	var p client.NameParams
-	_ = json.Unmarshal(r.Params, &p) // the method says what is wrong with it
+	_ = json.Unmarshal(r.Params, &p) // the method reports an error
 	begun := time.Now()
 	timer := time.NewTimer(firstBeat)
 	defer timer.Stop()
@@ -84,7 +84,7 @@ func (d *Daemon) beat(ctx context.Context, r *rpc.Request) {
 	}
 }
 
-// nothing is a result that says no more than that it was done.
+// nothing is an empty result.
 type nothing struct{}
 
 func (d *Daemon) methods() map[string]rpc.Handler {
@@ -109,7 +109,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 	}
 }
 
-// handleInfo is a probe: no activity.
+// handleInfo returns a probe: no activity.
 func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info, error) {
 	return d.info(), nil
 }
@@ -123,7 +123,7 @@ func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.Crea
 	return d.describe(e), nil
 }
 
-// handleList is a probe: no activity.
+// handleList returns a probe: no activity.
 func (d *Daemon) handleList(context.Context, *rpc.Request, nothing) (struct {
 	Sessions []session.Info `json:"sessions"`
 }, error) {
@@ -278,7 +278,7 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 	return sendable(reply), nil
 }
 
-// handleMark is no activity: reading goes with what is read.
+// handleMark returns no activity: reading goes with what is read.
 func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkParams) (client.Marked, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
 		return client.Marked{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
@@ -299,7 +299,7 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 		if p.Reader, err = e.ownReader(ctx, p.Reader, r.Conn); err != nil {
 			return client.Marked{}, err
 		}
-	} else if p.Seq > 0 { // it reads; who only asks does not
+	} else if p.Seq > 0 { // it reads; a call that only asks does not
 		e.holds(p.Reader, r.Conn)
 	}
 	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
@@ -370,13 +370,13 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.Outp
 	return e.session.Output(ctx, p.OutputQuery)
 }
 
-// sendable is a reply whose events fit a line.
+// sendable returns a reply whose events fit a line.
 func sendable(r session.Reply) session.Reply {
 	r.Events = wireEvents(r.Events)
 	return r
 }
 
-// wireEvents is the events of a reply, of which the oldest give way when it would
+// wireEvents returns the events of a reply, of which the oldest give way when it would
 // not fit a line.
 func wireEvents(events []timeline.Event) []timeline.Event {
 	wire := make([]timeline.Event, 0, len(events))
@@ -415,7 +415,7 @@ const (
 	mostEscaped = 6
 )
 
-// dataSize is how many bytes of text or of a picture an event has.
+// dataSize returns how many bytes of text or of a picture an event has.
 func dataSize(e timeline.Event) int {
 	switch b := e.Body.(type) {
 	case timeline.Text:
@@ -444,7 +444,7 @@ func rawSize(e timeline.Event) int {
 	return dataSize(e)*4/3 + rest
 }
 
-// wireEvent is an event for the wire, where a picture must fit a line.
+// wireEvent returns an event for the wire, where a picture must fit a line.
 func wireEvent(e timeline.Event) timeline.Event {
 	if picture, ok := e.Body.(timeline.Image); ok && len(picture.Data) > maxImage {
 		e.Body = withoutData(picture)
@@ -452,7 +452,7 @@ func wireEvent(e timeline.Event) timeline.Event {
 	return e
 }
 
-// withoutData is a picture that is only named.
+// withoutData returns a picture that is only named.
 func withoutData(i timeline.Image) timeline.Image {
 	i.LeftOut, i.Data = int64(len(i.Data)), nil
 	return i

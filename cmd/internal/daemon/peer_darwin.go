@@ -2,7 +2,7 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// peer is the user and the process at the other end of a unix socket: unix(4),
+// peer returns the user and the process at the other end of a unix socket: unix(4),
 // LOCAL_PEERCRED and LOCAL_PEERPID.
 func peer(fd int) (uid uint32, pid int, err error) {
 	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)

@@ -2,7 +2,7 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// peer is the user and the process at the other end of a unix socket: unix(7),
+// peer returns the user and the process at the other end of a unix socket: unix(7),
 // SO_PEERCRED.
 func peer(fd int) (uid uint32, pid int, err error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)

@@ -2,5 +2,5 @@ package daemon
 
 import "io"
 
-// peerProcess is the process at the other end of a pipe; it is not asked for here.
+// peerProcess returns the process at the other end of a pipe; it is not asked for here.
 func peerProcess(io.ReadWriteCloser) int { return 0 }

@@ -21,7 +21,7 @@ const (
 	failedLimit = 10 * time.Minute
 )
 
-// progressToken is what the caller wants progress for; nil when it wants none.
+// progressToken returns what the caller wants progress for; nil when it wants none.
 func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 	if len(p.Token) == 0 {
 		return r.Token()
@@ -37,7 +37,7 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 func (d *Daemon) claimToken(conn *rpc.Conn, token []byte) (over func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.lines[conn]
+	l := d.connections[conn]
 	if l == nil { // it has hung up
 		return func() {}, nil
 	}
@@ -121,7 +121,7 @@ func (d *Daemon) prepared(ctx context.Context, e *entry) error {
 	return d.told(e, e.session.Prepared(ctx))
 }
 
-// told is an error of a session's, and nil when there is none. An indicator ends before
+// told returns an error of a session's, and nil when there is none. An indicator ends before
 // anybody is told of the end of its preparation otherwise.
 func (d *Daemon) told(e *entry, err error) error {
 	if e.indicator != nil && e.session.State() != session.StatePreparing {

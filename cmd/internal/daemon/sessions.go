@@ -73,7 +73,7 @@ func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
 // name: who is started anew may be here before the end of the one before is known.
 const readerPatience = time.Second
 
-// ownReader is the name, or else the name with the least number, under which no other
+// ownReader returns the name, or else the name with the least number, under which no other
 // connection reads; from now on this one does.
 func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (string, error) {
 	if has := e.nameOf(conn, name); has != "" {
@@ -113,7 +113,7 @@ func (e *entry) isRead() bool {
 	return false
 }
 
-// nameOf is what a connection was given before that asked for this name.
+// nameOf returns what a connection was given before that asked for this name.
 func (e *entry) nameOf(conn *rpc.Conn, name string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,7 +141,7 @@ func (e *entry) mayRead(name string, conn *rpc.Conn) error {
 	return nil
 }
 
-// holds is the connection that reads under a name: conn, if no other does that lives.
+// holds returns the connection that reads under a name: conn, if no other does that lives.
 func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -240,7 +240,7 @@ func (d *Daemon) abandon(e *entry, p client.CreateParams) {
 	}
 }
 
-// admits says why no new work is taken.
+// admits returns an error while no new work is accepted.
 func (d *Daemon) admits() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,7 +253,7 @@ func (d *Daemon) admits() error {
 	return nil
 }
 
-// newName is the name of a new session: one that is not taken.
+// newName returns the name of a new session: one that is not taken.
 func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	for _, e := range d.all() {
 		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).Since) > failedLimit) {
@@ -329,7 +329,7 @@ func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
 	return e, err
 }
 
-// inUse finds a session that a client wants something of. It does not wait.
+// inUse finds a session and notes that a client uses it. It does not wait.
 func (d *Daemon) inUse(name string) (*entry, error) {
 	e, err := d.known(name)
 	if err == nil {
@@ -355,7 +355,7 @@ func (d *Daemon) known(name string) (*entry, error) {
 	return e, nil
 }
 
-// names says which sessions there are.
+// names lists the sessions in words.
 func (d *Daemon) names() string {
 	var names []string
 	for _, e := range d.all() {
@@ -367,7 +367,7 @@ func (d *Daemon) names() string {
 	return "open are " + strings.Join(names, ", ")
 }
 
-// all is the entries by name.
+// all returns the entries by name.
 func (d *Daemon) all() []*entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -379,7 +379,7 @@ func (d *Daemon) all() []*entry {
 	return all
 }
 
-// sessions is those that are open.
+// sessions returns those that are open.
 func (d *Daemon) sessions() []*supervisor.Session {
 	var open []*supervisor.Session
 	for _, e := range d.all() {
@@ -416,7 +416,7 @@ func (d *Daemon) closeSessions() {
 	closing.Wait()
 }
 
-// touch notes that a client wants something of the session.
+// touch notes that a client uses the session.
 func (e *entry) touch() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -463,7 +463,7 @@ func (d *Daemon) cullEntry(e *entry) {
 	})
 }
 
-// isUsed reports whether a session runs or waits, or somebody is there for it.
+// isUsed reports whether a session runs or waits, or a client is there for it.
 func (d *Daemon) isUsed(e *entry) bool {
 	switch e.session.State() {
 	case session.StateIdle, session.StateEnded:
@@ -475,10 +475,10 @@ func (d *Daemon) isUsed(e *entry) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.batonLocked(e) != nil {
+	if d.keyboardLocked(e) != nil {
 		return true
 	}
-	for _, l := range d.lines {
+	for _, l := range d.connections {
 		if l.calls[e] > 0 {
 			return true
 		}
@@ -491,7 +491,7 @@ func (d *Daemon) isUsed(e *entry) bool {
 	return false
 }
 
-// readsAs is the name under which a connection reads, or "".
+// readsAs returns the name under which a connection reads, or "".
 func (e *entry) readsAs(conn *rpc.Conn) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -503,7 +503,7 @@ func (e *entry) readsAs(conn *rpc.Conn) string {
 	return ""
 }
 
-// describe is what a client is told of a session.
+// describe returns what a client is told of a session.
 func (d *Daemon) describe(e *entry) session.Info {
 	i, _ := e.session.Info(context.Background()) // one of this process makes no error
 	i.Language, i.With = e.language, e.with
@@ -514,13 +514,13 @@ func (d *Daemon) describe(e *entry) session.Info {
 			i.Watchers++
 		}
 	}
-	if b := d.batonLocked(e); b != nil {
+	if b := d.keyboardLocked(e); b != nil {
 		i.Writer = b.author
 	}
 	return i
 }
 
-// failure is an error as a client gets it: a session's, by its kind and with its data.
+// failure returns an error as a client gets it: a session's, by its kind and with its data.
 func failure(err error) error {
 	e, ok := errors.AsType[*session.Error](err)
 	if !ok {

@@ -2,5 +2,5 @@ package daemon
 
 import "errors"
 
-// ErrServed says that another daemon serves the socket.
+// ErrServed means that another daemon serves the socket.
 var ErrServed = errors.New("daemon: the socket is served already")

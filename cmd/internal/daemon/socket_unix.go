@@ -22,7 +22,7 @@ import (
 // maxSocketPath is what the kernel takes, in bytes: sun_path without the final NUL.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// probeTime bounds the look whether somebody serves a socket.
+// probeTime bounds the check whether a daemon serves a socket.
 const probeTime = 2 * time.Second
 
 // A Listener accepts clients on a unix socket.
@@ -33,13 +33,13 @@ type Listener struct {
 	current *net.UnixListener // guarded by mu
 	socket  os.FileInfo       // guarded by mu: which file is ours
 	lock    *os.File          // guarded by mu: held while the socket is ours
-	crashed int               // guarded by mu: whom the lock named when it was free
+	crashed int               // guarded by mu: the process in the lock file when the lock was free
 	closed  bool              // guarded by mu
 }
 
-// Listen makes the socket at path, or takes the one that systemd hands over. It
-// never takes a socket from a daemon that lives, and removes nothing that is not a
-// dead one. ErrServed says that one lives there.
+// Listen makes the socket at path, or takes the one that systemd passes. It never takes the
+// socket of a live daemon, and removes only dead sockets. ErrServed means that a live daemon is
+// there.
 func Listen(path string) (*Listener, error) {
 	if l, err := activated(); l != nil || err != nil {
 		return l, err
@@ -90,7 +90,7 @@ func (l *Listener) Renew() (renewed bool, err error) {
 	}
 	socket, file, err := bind(l.path)
 	if err != nil {
-		// Who makes a socket there needs the lock.
+		// A daemon that makes a socket there needs the lock.
 		_ = l.lock.Close()
 		l.lock = nil
 		return false, err
@@ -127,7 +127,7 @@ func bind(path string) (*net.UnixListener, os.FileInfo, error) {
 	return l, file, nil
 }
 
-// statOf is an open file's; nil when there is none.
+// statOf returns an open file's; nil when there is none.
 func statOf(f *os.File) os.FileInfo {
 	if f == nil {
 		return nil
@@ -161,7 +161,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr is where clients find the daemon.
+// Addr returns where clients find the daemon.
 func (l *Listener) Addr() net.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,14 +187,14 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Crashed is the process that served here last and did not end as it should, or 0.
+// Crashed returns the process that served here last and did not end as it should, or 0.
 func (l *Listener) Crashed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.crashed
 }
 
-// privateDir makes sure that nobody else can reach what is in dir.
+// privateDir checks that only the user can reach the files in dir.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the directory of the socket: %w", err)
@@ -268,7 +268,7 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// activated is the socket that a service manager hands over: systemd.socket(5). It
+// activated returns the socket that a service manager hands over: systemd.socket(5). It
 // is not ours to remove, and not for our children.
 func activated() (*Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
@@ -297,7 +297,7 @@ func activated() (*Listener, error) {
 	return &Listener{current: handed}, nil
 }
 
-// peerOf is the user and the process at the other end of a connection.
+// peerOf returns the user and the process at the other end of a connection.
 func peerOf(conn any) (uid uint32, pid int, err error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -314,7 +314,7 @@ func peerOf(conn any) (uid uint32, pid int, err error) {
 	return uid, pid, peerErr
 }
 
-// peerProcess is the process at the other end; 0 when that is not known.
+// peerProcess returns the process at the other end; 0 when that is not known.
 func peerProcess(conn io.ReadWriteCloser) int {
 	_, pid, _ := peerOf(conn)
 	return pid

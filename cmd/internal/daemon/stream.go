@@ -19,9 +19,8 @@ const (
 	snapshotBytes = 2 << 20
 )
 
-// A watch is a subscription: a place in a session's timeline, and while it is not
-// paused a goroutine that sends what lies behind it. What it sends it has sent once;
-// the place moves with it.
+// A watch is a subscription: a place in a session's timeline, and, while it is not paused, a
+// goroutine that sends the events after it, each once. The place moves with them.
 type watch struct {
 	id    string
 	made  uint64 // the least is the oldest
@@ -37,7 +36,7 @@ type watch struct {
 
 func (w *watch) seq() timeline.Seq { return timeline.Seq(w.place.Load()) }
 
-// quickMethods are those that act in the order of the requests.
+// quickMethods returns those that act in the order of the requests.
 func (d *Daemon) quickMethods() map[string]rpc.Handler {
 	return map[string]rpc.Handler{
 		client.MethodSubscribe:   method(d.handleSubscribe),
@@ -64,7 +63,7 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 	}
 	d.named(r.Conn, p.Author)
 	d.mu.Lock()
-	l := d.lines[r.Conn]
+	l := d.connections[r.Conn]
 	if len(l.watches) >= maxWatches {
 		d.makeRoomLocked(l)
 	}
@@ -83,7 +82,7 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 
 // makeRoomLocked forgets the oldest subscription of a connection that is paused and whose
 // session was closed, if there is one; d.mu is held.
-func (d *Daemon) makeRoomLocked(l *line) {
+func (d *Daemon) makeRoomLocked(l *connState) {
 	var oldest *watch
 	for _, w := range l.watches {
 		if w.stop == nil && d.entries[w.entry.name] != w.entry && (oldest == nil || w.made < oldest.made) {
@@ -96,11 +95,11 @@ func (d *Daemon) makeRoomLocked(l *line) {
 	}
 }
 
-// ownWatch is a watch of this connection.
+// ownWatch returns a watch of this connection.
 func (d *Daemon) ownWatch(conn *rpc.Conn, id string) (*watch, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.lines[conn]; l != nil && l.watches[id] != nil {
+	if l := d.connections[conn]; l != nil && l.watches[id] != nil {
 		return l.watches[id], nil
 	}
 	return nil, session.Errorf(client.KindSubscribed, "this connection has no subscription %q", id)
@@ -142,13 +141,13 @@ func (d *Daemon) forgetWatch(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.watches, w.id)
-	if l := d.lines[w.conn]; l != nil { // else the connection has just ended
+	if l := d.connections[w.conn]; l != nil { // else the connection has just ended
 		delete(l.watches, w.id)
 	}
 }
 
-// pause ends the goroutine, and returns when it sends nothing any more. That is
-// at once: what waits for room gives up.
+// pause ends the goroutine, and returns when it sends nothing more. That is at once, because a
+// send that waits for room gives up.
 func (w *watch) pause() {
 	if w.stop == nil {
 		return
@@ -158,8 +157,8 @@ func (w *watch) pause() {
 	w.stop = nil
 }
 
-// start sends what lies behind the watch's place: everything up to snapshot as
-// one, if that is not 0, and then each event as it comes.
+// start sends the events after the watch's place: everything up to snapshot as one, if that is
+// not 0, and then each event as it comes.
 func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 	ctx, stop := context.WithCancel(w.conn.Context())
 	stopped := make(chan struct{})
@@ -182,7 +181,7 @@ func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 	})
 }
 
-// send runs until ctx ends, the session is closed, or nobody listens.
+// send runs until ctx ends, the session is closed, or the client is gone.
 func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) error {
 	part := newPart()
 	sendPart := func(more bool) error {

@@ -7,10 +7,10 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 )
 
-// A baton is a session's keyboard in somebody's hands: nobody else may write then.
-// One that is taken for a turn keeps others from answering for it. Most of the time
-// nobody has it, and turns come one after the other anyway.
-type baton struct {
+// A keyboardHold is the right of one connection to write to a session: no other may write
+// then. A keyboard for one turn keeps others from answering the turn's questions. Usually no
+// connection holds it, and turns come one after the other anyway.
+type keyboardHold struct {
 	entry  *entry
 	conn   *rpc.Conn
 	author string
@@ -18,13 +18,13 @@ type baton struct {
 	turn   uint64 // what it is for, if not long
 }
 
-// begun is who began a session's last turn.
+// begun names the connection that began a session's last turn.
 type begun struct {
 	conn *rpc.Conn
 	turn uint64
 }
 
-// mayWrite says who else has the keyboard of a session.
+// mayWrite returns an error if another connection holds the keyboard of a session.
 func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -32,7 +32,7 @@ func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
 }
 
 func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
-	b := d.batonLocked(e)
+	b := d.keyboardLocked(e)
 	if b == nil || b.conn == conn {
 		return nil
 	}
@@ -43,9 +43,9 @@ func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
 	}
 }
 
-// batonLocked is the keyboard of a session in somebody's hands, or nil; d.mu is held.
-// What was taken for a turn ends with it.
-func (d *Daemon) batonLocked(e *entry) *baton {
+// keyboardLocked returns the hold on a session's keyboard, or nil; d.mu is held. A hold for a
+// turn ends with the turn.
+func (d *Daemon) keyboardLocked(e *entry) *keyboardHold {
 	b := d.writers[e.name]
 	if b == nil || b.entry != e || !b.long && b.turn != active(e) {
 		return nil
@@ -53,23 +53,23 @@ func (d *Daemon) batonLocked(e *entry) *baton {
 	return b
 }
 
-// active is the number of the turn that is active, or 0.
+// active returns the number of the turn that is active, or 0.
 func active(e *entry) uint64 { return e.session.Active() }
 
-// giveLocked puts a session's keyboard into somebody's hands; d.mu is held. Whoever
-// has just hung up gets none.
-func (d *Daemon) giveLocked(b *baton) {
-	l := d.lines[b.conn]
+// giveLocked gives a session's keyboard to a connection, unless that has just hung up; d.mu is
+// held.
+func (d *Daemon) giveLocked(b *keyboardHold) {
+	l := d.connections[b.conn]
 	if l == nil {
 		return
 	}
 	if before := d.writers[b.entry.name]; before != nil {
-		if l := d.lines[before.conn]; l != nil {
-			delete(l.batons, before)
+		if l := d.connections[before.conn]; l != nil {
+			delete(l.keyboards, before)
 		}
 	}
 	d.writers[b.entry.name] = b
-	l.batons[b] = true
+	l.keyboards[b] = true
 }
 
 // begin starts a turn for a connection. A keyboard that is taken for it, with the call
@@ -91,7 +91,7 @@ func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard b
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.begun = begun{conn, turn}
-	l := d.lines[conn]
+	l := d.connections[conn]
 	if l == nil {
 		return turn, nil
 	}
@@ -99,13 +99,13 @@ func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard b
 		keyboard, author = true, before
 	}
 	delete(l.wants, e)
-	if keyboard && d.batonLocked(e) == nil {
-		d.giveLocked(&baton{entry: e, conn: conn, author: author, turn: turn})
+	if keyboard && d.keyboardLocked(e) == nil {
+		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: author, turn: turn})
 	}
 	return turn, nil
 }
 
-// mayAnswer is mayWrite for what the active turn asks.
+// mayAnswer returns mayWrite for what the active turn asks.
 func (d *Daemon) mayAnswer(ctx context.Context, e *entry, conn *rpc.Conn) error {
 	select {
 	case e.beginning <- struct{}{}: // a turn that begins may bring its keyboard
@@ -145,17 +145,17 @@ func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce
 	if err := d.mayWriteLocked(e, conn); err != nil {
 		return false, err
 	}
-	has := d.batonLocked(e)
+	has := d.keyboardLocked(e)
 	turn := active(e)
 	switch {
 	case has != nil && has.long: // it is announced already
 	case p.Long:
-		d.giveLocked(&baton{entry: e, conn: conn, author: p.Author, long: true})
+		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: p.Author, long: true})
 		return true, nil
 	case turn != 0 && e.begun == begun{conn, turn}:
-		d.giveLocked(&baton{entry: e, conn: conn, author: p.Author, turn: turn})
+		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: p.Author, turn: turn})
 	default:
-		if l := d.lines[conn]; l != nil {
+		if l := d.connections[conn]; l != nil {
 			l.wants[e] = p.Author
 		}
 	}
@@ -165,7 +165,7 @@ func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce
 func (d *Daemon) handleRelease(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
 	d.mu.Lock()
 	b := d.writers[p.Session]
-	if l, e := d.lines[r.Conn], d.entries[p.Session]; l != nil {
+	if l, e := d.connections[r.Conn], d.entries[p.Session]; l != nil {
 		delete(l.wants, e)
 	}
 	d.mu.Unlock()
@@ -176,14 +176,14 @@ func (d *Daemon) handleRelease(_ context.Context, r *rpc.Request, p client.Write
 }
 
 // release gives the keyboard back.
-func (d *Daemon) release(b *baton) {
+func (d *Daemon) release(b *keyboardHold) {
 	d.mu.Lock()
 	held := d.writers[b.entry.name] == b
 	if held {
 		delete(d.writers, b.entry.name)
 	}
-	if l := d.lines[b.conn]; l != nil {
-		delete(l.batons, b)
+	if l := d.connections[b.conn]; l != nil {
+		delete(l.keyboards, b)
 	}
 	d.mu.Unlock()
 	if held && b.long {
