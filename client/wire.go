@@ -88,6 +88,9 @@ type CreateParams struct {
 	Dir      string          `json:"dir,omitempty"`          // absolute; "" is the daemon's own
 	Runtime  string          `json:"runtime,omitempty"`      // which interpreter, as --python has it
 	With     []string        `json:"with,omitempty"`         // packages to prepare
+	Sandbox  string          `json:"sandbox,omitempty"`      // read-only, workspace or full; "" is full
+	Writable []string        `json:"writable,omitempty"`     // more directories that a sandbox lets it write, absolute
+	Network  string          `json:"network,omitempty"`      // of a sandbox: none or full; "" is none
 	CullMS   int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
 	Token    json.RawMessage `json:"progressToken,omitempty"`
 }

@@ -28,6 +28,7 @@ type Info struct {
 	Why         string        `json:"why,omitempty"`         // how Executable was chosen
 	Notice      string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
 	Dir         string        `json:"dir,omitempty"`         // the workers' directory
+	Sandbox     string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
 	OutputPath  string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
 	Lost        string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
 	LastSeq     timeline.Seq  `json:"last_seq"`

@@ -83,6 +83,9 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	if s.failure != nil {
 		i.Failure = s.failure.Error()
 	}
+	if s.spec.Sandbox.Confines() {
+		i.Sandbox = s.spec.Sandbox.String()
+	}
 	if s.lost != nil {
 		i.Lost = s.lost.OutputPath
 	}

@@ -70,6 +70,21 @@ const (
 // Confines reports whether there is anything to enforce.
 func (s *Sandbox) Confines() bool { return s != nil && s.Level != Full }
 
+// String is what s allows, in a few words.
+func (s *Sandbox) String() string {
+	if !s.Confines() {
+		return string(Full)
+	}
+	words := string(s.Level)
+	for _, dir := range s.Writable {
+		words += ", writes " + dir
+	}
+	if s.Network == NetworkFull {
+		words += ", network full"
+	}
+	return words
+}
+
 // Validate reports what cannot be meant.
 func (s *Sandbox) Validate() error {
 	if s == nil {
@@ -148,7 +163,7 @@ func isSecretVariable(name string) bool {
 			return true
 		}
 	}
-	return strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "AZURE_")
+	return false
 }
 
 // HomeVariables are the variables that lead tools to directories below a home

@@ -35,8 +35,8 @@ func TestSandbox_ValidateSaysWhatCannotBeMeant(t *testing.T) {
 
 func TestSecretVariables_AreKeysAndWaysToThem(t *testing.T) {
 	t.Parallel()
-	got := workers.SecretVariables([]string{"HOME=/h", "GITHUB_TOKEN=x", "PATH=/bin", "openai_api_key=y", "SSH_AUTH_SOCK=/s", "AWS_PROFILE=p", "KEYBOARD=us", "DB_PASSWORD=z", "GITHUB_TOKEN=again"})
-	if want := []string{"GITHUB_TOKEN", "openai_api_key", "SSH_AUTH_SOCK", "AWS_PROFILE", "DB_PASSWORD"}; !slices.Equal(got, want) {
+	got := workers.SecretVariables([]string{"HOME=/h", "GITHUB_TOKEN=x", "PATH=/bin", "openai_api_key=y", "SSH_AUTH_SOCK=/s", "AWS_PROFILE=p", "AWS_SECRET_ACCESS_KEY=s", "KEYBOARD=us", "DB_PASSWORD=z", "GITHUB_TOKEN=again"})
+	if want := []string{"GITHUB_TOKEN", "openai_api_key", "SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -70,6 +70,9 @@ func Launch(t *testing.T, spec workers.Spec) *REPL {
 // LaunchIn is Launch with a supervisor of the test's own making.
 func LaunchIn(t *testing.T, o *supervisor.Options, spec workers.Spec) *REPL {
 	t.Helper()
+	if level := os.Getenv("TURNSTONE_TEST_SANDBOX"); level != "" && spec.Sandbox == nil {
+		spec.Sandbox = &workers.Sandbox{Level: workers.Level(level), Network: workers.NetworkNone}
+	}
 	sup, err := supervisor.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func (d *diagnosis) print(w io.Writer) error {
 	}
 	p.line("\nClients")
 	printClients(&p, d.Clients)
-	p.line("\nSandboxing features of this system (not used by repl yet)")
+	p.line("\nWhat this system offers to confine sessions")
 	for _, f := range d.System {
 		mark := "yes"
 		if !f.Available {

@@ -15,7 +15,7 @@ import (
 
 // examineSystem lists the means of this system to confine a session.
 func examineSystem(ctx context.Context) []fact {
-	return []fact{cgroups(), landlock(), userNamespaces(ctx), seccomp(), resourceLimits()}
+	return []fact{examineSandbox(ctx), cgroups(), landlock(), userNamespaces(ctx), seccomp(), resourceLimits()}
 }
 
 // cgroups checks for a cgroup of version 2 that this user may divide. Limits on memory,

@@ -25,6 +25,8 @@ func execIn(f *flag.FlagSet) action {
 	r.flags.Var(langFlag{&lang}, "lang", langWords())
 	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes")
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
+	var confined confinement
+	confined.define(r.flags)
 	var with wanted
 	r.flags.Var(&with, "with", withWords)
 	r.log.define(f)
@@ -43,6 +45,10 @@ func execIn(f *flag.FlagSet) action {
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
 		}
+		sandbox, err := confined.sandbox(r.flags)
+		if err != nil {
+			return statusUsage, err
+		}
 		if !isSet(r.flags, "e") {
 			text, err := io.ReadAll(s.in)
 			if err != nil {
@@ -52,13 +58,22 @@ func execIn(f *flag.FlagSet) action {
 		}
 		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
+			if sandbox != nil { // before anything runs in a session that is less confined
+				if now, err := conn.Get(ctx, given[0]); err == nil {
+					if err := mustHold(sandbox, now); err != nil {
+						return statusFailed, err
+					}
+				}
+			}
 			var reply session.Reply
 			err := session.ErrClosed
 			if len(with) == 0 { // otherwise the session must have them
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				err = create(ctx, s, conn, client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()})
+				params := client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()}
+				asked(sandbox, &params)
+				err = create(ctx, s, conn, params)
 				if err == nil {
 					reply, err = conn.Start(ctx, p)
 				}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
@@ -175,12 +176,23 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 	chosen := newFlags("")
 	new(choice).define(chosen)
 	args := []string{"mcp"}
+	if c.sandbox, err = c.confinement.sandbox(f); err != nil {
+		return nil, err
+	}
 	f.Visit(func(given *flag.Flag) {
+		if dirs, ok := given.Value.(*directories); ok {
+			for _, dir := range *dirs {
+				whole, e := filepath.Abs(dir)
+				err = errors.Join(err, e)
+				args = append(args, "--"+given.Name, whole)
+			}
+			return
+		}
 		value := given.Value.String()
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && given.Name != "lang" {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "network"}, given.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}

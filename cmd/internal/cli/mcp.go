@@ -97,6 +97,9 @@ func mcp(f *flag.FlagSet) action {
 		if away.use && (c.init != "" || c.envFile != "") {
 			return statusUsage, misuse("--init and --env-file are for sessions of the server's own, not for those of a daemon")
 		}
+		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
+			return statusUsage, err
+		}
 		specs := make(map[string]func(dir string) workers.Spec)
 		for _, l := range offered {
 			if c.executable(l) != "" { // otherwise the search waits until a session is opened
@@ -104,7 +107,11 @@ func mcp(f *flag.FlagSet) action {
 					return statusUsage, err
 				}
 			}
-			specs[l.name] = func(dir string) workers.Spec { return l.needing(l.spec(c.executable(l), dir, c.surroundings()), names) }
+			specs[l.name] = func(dir string) workers.Spec {
+				s := l.needing(l.spec(c.executable(l), dir, c.surroundings()), names)
+				s.Sandbox = c.sandbox
+				return s
+			}
 		}
 		if c.dir == "" {
 			c.dir = projectDir()

@@ -154,6 +154,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 		name = h.base + "-" + name
 	}
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir}
+	asked(h.choice.sandbox, &p)
 	if p.Dir == "" {
 		p.Dir = h.choice.dir
 	}
@@ -169,6 +170,9 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	there, now, made, err := h.link.Open(bounded, p)
+	if err == nil && !made {
+		err = mustHold(h.choice.sandbox, now)
+	}
 	if err != nil {
 		return nil, err
 	}

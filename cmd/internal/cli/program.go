@@ -31,7 +31,7 @@ func runProgram(s streams, lang language, spec workers.Spec, log *slog.Logger, p
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
 	return inSession(s, spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
-		r := &run{session: session, streams: s, stdin: newStdin(p.stdin)}
+		r := &run{session: session, streams: s, stdin: newStdin(p.stdin), confined: spec.Sandbox.Confines()}
 		defer r.stdin.close()
 		return r.whole(ctx, lang, p.code)
 	})
@@ -42,10 +42,11 @@ const interruptBound = 300 * time.Millisecond
 
 // A run is a program under way.
 type run struct {
-	session *supervisor.Session
-	streams streams
-	stdin   *stdin
-	cursor  timeline.Seq // of answerUntilIdle
+	session  *supervisor.Session
+	streams  streams
+	stdin    *stdin
+	confined bool
+	cursor   timeline.Seq // of answerUntilIdle
 }
 
 // whole runs code from the start-up to the end, and closes the session.
@@ -161,6 +162,10 @@ func (r *run) output() error {
 			}
 		case timeline.WaitEnded:
 			r.stdin.ended(b.Wait)
+		case timeline.Notice:
+			if r.confined && e.Turn == 0 { // what the sandbox holds
+				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Message)
+			}
 		case timeline.Image:
 			pictures++
 		case timeline.Gap:

@@ -24,6 +24,8 @@ type choice struct {
 	lang, python, r, dir string
 	init, envFile        string
 	env                  []string // from envFile
+	confinement          confinement
+	sandbox              *workers.Sandbox // from confinement
 }
 
 // spec checks the choice and finds its runtime.
@@ -89,6 +91,7 @@ func (c *choice) resolvePaths() (err error) {
 // mistake of the user.
 func (c choice) specOf(l language) (workers.Spec, error) {
 	s := l.spec(c.executable(l), c.dir, c.surroundings())
+	s.Sandbox = c.sandbox
 	if s.Err != nil && c.executable(l) != "" {
 		return s, misuse("%v", s.Err)
 	}
@@ -104,6 +107,7 @@ func (c *choice) define(f *flag.FlagSet) {
 	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
 	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")
 	f.StringVar(&c.init, "init", "", "`FILE` run this file whenever the session starts")
+	c.confinement.define(f)
 	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
 }
 
@@ -149,6 +153,9 @@ func repl(f *flag.FlagSet) action {
 		}
 		log, err := notes.logger(nil)
 		if err != nil {
+			return statusUsage, err
+		}
+		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
 			return statusUsage, err
 		}
 		lang, spec, err := c.spec()

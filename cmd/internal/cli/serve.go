@@ -213,5 +213,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	if err != nil {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}
-	return l.needing(l.spec(p.Runtime, c.dir, surroundings{}), names), nil
+	s := l.needing(l.spec(p.Runtime, c.dir, surroundings{}), names)
+	s.Sandbox = sandboxOf(p)
+	return s, s.Sandbox.Validate()
 }

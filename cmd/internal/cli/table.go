@@ -66,6 +66,7 @@ func commands() []command {
 		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang it offers all languages.", define: mcp},
 		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
 		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
+		{group: more, name: "sandbox", says: "what a session with a sandbox may do here, or why there is none", text: "It starts a program under one. Nothing else tells what a system allows.", define: trySandbox},
 		{group: more, name: "worker", args: "check COMMAND [ARG ...]", says: "check that a program follows the worker protocol", define: worker},
 		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
 		{group: more, name: "version", says: "the version of this program", define: version},

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writes is a program that tries to write into its directory and into another.
+const writes = `
+import os, sys
+def write(path):
+    try:
+        with open(path, "w") as f: f.write("x")
+        return "written"
+    except OSError as e: return "refused"
+print(write("mine"), write(sys.argv[1] if len(sys.argv) > 1 else os.environ["E2E_OUTSIDE"]), os.environ.get("E2E_API_KEY"))
+`
+
+func confinedHome(t *testing.T) (h home, outside string) {
+	t.Helper()
+	h = daemonHome(t)
+	outside = t.TempDir()
+	socket := h.env[len(h.env)-1]
+	h.env = append(h.env[:len(h.env)-1], "E2E_OUTSIDE="+filepath.Join(outside, "file"), "E2E_API_KEY=secret", socket)
+	return h, outside
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+func TestSandbox_ConfinesAProgram(t *testing.T) {
+	h, outside := confinedHome(t)
+	want(t, h.run(t, "", "-e", writes), result{"written written secret\n", "", 0})
+	if err := os.Remove(filepath.Join(outside, "file")); err != nil {
+		t.Fatal(err)
+	}
+	got := h.run(t, "", "--sandbox", "workspace", "-e", writes)
+	if got.status != 0 || got.stdout != "written refused None\n" || !strings.HasPrefix(got.stderr, "repl: sandbox workspace: it writes "+h.dir) || !strings.Contains(got.stderr, "E2E_API_KEY") {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "--sandbox", "read-only", "-e", writes); got.stdout != "refused refused None\n" {
+		t.Errorf("got %v", got)
+	}
+	if exists(filepath.Join(outside, "file")) {
+		t.Error("a session with a sandbox wrote outside of its workspace")
+	}
+	if got := h.run(t, "", "--sandbox", "workspace", "--writable", outside, "-e", writes); got.stdout != "written written None\n" || !exists(filepath.Join(outside, "file")) {
+		t.Errorf("got %v", got)
+	}
+	h.leavesNothing(t)
+}
+
+func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
+	h, _ := confinedHome(t)
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--sandbox", "strict"}, "there is read-only, workspace and full"},
+		{[]string{"--writable", h.dir}, "add --sandbox workspace"},
+		{[]string{"--sandbox", "workspace", "--writable", "there-is-none"}, "not a directory"},
+		{[]string{"--sandbox", "workspace", "--network", "some"}, "want none or full"},
+	} {
+		if got := h.run(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
+			t.Errorf("%v: got %v, want %q", row.args, got, row.want)
+		}
+	}
+	if got := h.run(t, "", "--sandbox", "workspace", "--writable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot make / writable") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
+	h, outside := confinedHome(t)
+	h.serve(t)
+	got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes)
+	if got.status != 0 || !strings.HasSuffix(got.stdout, "written refused None\n") {
+		t.Errorf("got %v", got)
+	}
+	if has := h.sessions(t)["main"].Sandbox; has != "workspace" {
+		t.Errorf("got the sandbox %q, want workspace", has)
+	}
+	want(t, h.run(t, "", "exec", "free", "--dir", h.dir, "-e", "1"), result{"1\n", newSession("free"), 0})
+	for _, name := range []string{"main", "free"} {
+		got := h.run(t, "", "exec", name, "--sandbox", "read-only", "-e", "open(__import__('os').environ['E2E_OUTSIDE'], 'w')")
+		if got.status != 1 || !strings.Contains(got.stderr, "not read-only") {
+			t.Errorf("%s: got %v, want a refusal", name, got)
+		}
+	}
+	if exists(filepath.Join(outside, "file")) {
+		t.Error("code ran in a session that is less confined than was asked for")
+	}
+}
+
+func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
+	h, _ := confinedHome(t)
+	for _, args := range [][]string{nil, {"--daemon=auto"}} {
+		a := h.caller(t, append([]string{"--sandbox", "workspace"}, args...)...)
+		got := a.repl(writes)
+		if !strings.HasPrefix(got, "[sandbox workspace: it writes "+h.dir) || !strings.HasSuffix(got, "written refused None") {
+			t.Errorf("%v: the first reply is %q", args, got)
+		}
+	}
+}
+
+func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
+	h, _ := confinedHome(t)
+	if got := h.run(t, "", "sandbox"); got.status != 0 || !strings.HasPrefix(got.stdout, "sandbox workspace: it writes "+h.dir) {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "sandbox", "--sandbox", "full"); got.status != 0 || !strings.Contains(got.stdout, "all rights") {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "doctor"); !strings.Contains(got.stdout, "yes  sandbox: ") {
+		t.Errorf("doctor does not say that a sandbox can be had:\n%s", got.stdout)
+	}
+}
