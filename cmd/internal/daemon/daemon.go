@@ -84,6 +84,7 @@ type Daemon struct {
 	mu          sync.Mutex
 	ctx         context.Context          // guarded by mu: of everything; nil before Serve
 	entries     map[string]*entry        // guarded by mu: sessions
+	opening     int                      // guarded by mu: sessions that are being opened
 	watches     map[string]*watch        // guarded by mu: subscriptions, by name
 	counter     uint64                   // guarded by mu: names of sessions and subscriptions
 	draining    bool                     // guarded by mu
@@ -296,6 +297,12 @@ func (d *Daemon) idleFor() time.Duration {
 
 // isBusy reports whether something goes on.
 func (d *Daemon) isBusy() bool {
+	d.mu.Lock()
+	opening := d.opening > 0
+	d.mu.Unlock()
+	if opening {
+		return true
+	}
 	for _, e := range d.all() {
 		if e.isRead() {
 			return true

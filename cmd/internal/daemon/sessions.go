@@ -275,12 +275,21 @@ func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	return name, nil
 }
 
+// count keeps the number of sessions that are being opened: that is use.
+func (d *Daemon) count(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opening += n
+}
+
 // open opens a session.
 func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (*entry, error) {
 	name, err := d.newName(p)
 	if err != nil {
 		return nil, err
 	}
+	d.count(1)
+	defer d.count(-1)
 	s, err := d.o.Supervisor.Open(context.Background(), name, spec)
 	if err != nil {
 		return nil, err
