@@ -575,7 +575,7 @@ func (r *renderer) compose() Rendering {
 // An elision describes text that was left out of a rendering.
 type elision struct {
 	first, last int // lines of the output file; 0 when unknown
-	uncounted   int // number of lines without line numbers
+	unnumbered  int // how many lines, when their numbers are unknown; 0 when that is, too
 	bytes       int64
 }
 
@@ -583,7 +583,7 @@ type elision struct {
 func (w *row) lines() elision {
 	e := elision{bytes: int64((w.to - w.from + 1) * w.times)}
 	if w.number == 0 {
-		e.uncounted = w.times
+		e.unnumbered = w.times
 	} else {
 		e.first, e.last = w.number, w.number+w.times-1
 	}
@@ -597,8 +597,11 @@ func (e *elision) extend(b elision) {
 		*e = b
 		return
 	case b.first == 0 || e.first == 0:
-		e.uncounted = e.count() + b.count()
-		e.first, e.last = 0, 0
+		n, before := e.count(), b.count()
+		e.first, e.last, e.unnumbered = 0, 0, 0
+		if n > 0 && before > 0 {
+			e.unnumbered = n + before
+		}
 	default:
 		e.first, e.last = min(b.first, e.first), max(b.last, e.last)
 	}
@@ -608,7 +611,7 @@ func (e *elision) extend(b elision) {
 // count returns the number of lines, 0 when unknown.
 func (e *elision) count() int {
 	if e.first == 0 {
-		return e.uncounted
+		return e.unnumbered
 	}
 	return e.last - e.first + 1
 }
@@ -621,7 +624,9 @@ func (e *elision) text(path string) string {
 	}
 	where := ""
 	switch {
-	case e.first == 0 || path == "":
+	case path == "":
+	case e.first == 0: // they have not been written yet
+		where = ": see " + path
 	case e.first == e.last:
 		where = fmt.Sprintf(": line %d of %s", e.first, path)
 	default:

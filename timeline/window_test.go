@@ -221,3 +221,15 @@ func TestRender_ElisionOfALogNamesTheLinesThatHoldIt(t *testing.T) {
 		}
 	}
 }
+
+func TestRender_ElisionOfLinesThatAreNotWrittenYetNamesTheFile(t *testing.T) {
+	events := []timeline.Event{
+		{Seq: 1, Turn: 1, Body: timeline.Text{Data: []byte("first\n")}, Line: 1},
+		{Seq: 2, Turn: 1, Body: timeline.Elided{From: 2, To: 9, Bytes: 900_000}},
+		{Seq: 10, Turn: 1, Body: timeline.Text{Data: []byte(strings.Repeat("later\nlines\n", 500))}},
+	}
+	got := timeline.Render(events, &timeline.RenderOptions{MaxChars: 1000, OutputPath: "/a/output.txt"}).Text()
+	if !regexp.MustCompile(`(?m)^… [\d.]+ KB elided: see /a/output\.txt …$`).MatchString(got) {
+		t.Errorf("the elision of %q counts what it cannot, or names no file", regexp.MustCompile(`….*…`).FindAllString(got, -1))
+	}
+}

@@ -34,7 +34,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 				"drawn": {"input": "print first\n" + wide + strings.Repeat("image\n", 40) + "print last"},
 			} {
 				text := c.call("repl", args).text()
-				wantPart(t, text, "first\n", "elided: lines ", "output.txt", "\nlast")
+				wantPart(t, text, "first\n", " elided: ", "output.txt …", "\nlast")
 				if n := utf8.RuneCountInString(text); client.chars > 0 && n > client.chars {
 					t.Errorf("%s, %s: got %d characters, and it cuts at %d", client.name, what, n, client.chars)
 				}

@@ -354,7 +354,7 @@ func TestRepl_ManyImagesAreCounted(t *testing.T) {
 func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print first\nflood 1000000\nprint last"})
-	wantPart(t, r.text(), "first\n", "elided: lines ", "\nlast")
+	wantPart(t, r.text(), "first\n", " elided: ", "output.txt …", "\nlast")
 	if r.Meta["turnstone/elided"] != true || len(r.text()) > 10_500 {
 		t.Errorf("got elided %v, %d bytes", r.Meta["turnstone/elided"], len(r.text()))
 	}
@@ -363,7 +363,7 @@ func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 func TestRepl_LongInputDoesNotTakeTheBeginningOfItsOutput(t *testing.T) {
 	c := greet(t, nil)
 	input := "print first\nflood 1000000\n" + strings.Repeat("\n", 100_000)
-	wantPart(t, c.repl(input), "first\n", "elided: lines ")
+	wantPart(t, c.repl(input), "first\n", " elided: ", "output.txt …")
 }
 
 func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
