@@ -330,10 +330,10 @@ func (s *Session) Reset(ctx context.Context) error {
 	s.giveUpLocked("reset", nil)
 	begun := make(chan *startUp, 1)
 	s.starts.Go(func() {
-		defer s.release()
 		s.stopWorker(phaseStopping)
 		s.mu.Lock()
 		defer s.unlock()
+		s.release()
 		u := s.starting // of an input that was faster
 		if u == nil {
 			u = s.startLocked()

@@ -146,10 +146,10 @@ func (s *Session) notPrepared(u *startUp, cause error) {
 // startProcess starts the worker's process.
 func (s *Session) startProcess(u *startUp) {
 	_ = s.acquire(context.Background())
-	defer s.release()
 	s.mu.Lock()
 	if s.starting != u {
 		s.mu.Unlock()
+		s.release()
 		return
 	}
 	spec, generation, size := s.spec, s.m.generation, s.o.Size
@@ -157,6 +157,7 @@ func (s *Session) startProcess(u *startUp) {
 	w, err := s.startWorker(spec, generation, size)
 	s.mu.Lock()
 	defer s.unlock()
+	s.release() // before the waiters hear of it: one may close the session at once
 	if err != nil {
 		s.failedLocked(startError(s.name, err))
 		return
