@@ -30,7 +30,8 @@ type Session interface {
 	// the input with ErrBusy or ErrWaiting; it never queues one. If there is no worker,
 	// it starts one. While a worker starts, the session holds one input, which runs when
 	// the worker is ready. Submit returns when the worker's process exists, which takes
-	// long while the session is prepared; ErrStart means that there will be none. ctx
+	// long while the session is prepared; ErrStart means that there will be none. After
+	// a preparation has failed, each input is refused with its error until Reset. ctx
 	// bounds the call, not the turn.
 	Submit(ctx context.Context, code string) (turn uint64, err error)
 

@@ -44,7 +44,7 @@ type Session struct {
 	spec      workers.Spec                    // with what was made for it, once that is
 	starting  *startUp                        // until there is a worker; nil when none is started
 	givenUp   *startUp                        // the last one that was; nil when none was
-	failure   error                           // why the spec could not be prepared; nil when it could, or is being
+	failure   error                           // why the spec could not be prepared; nil when it could, or is being; Submit refuses with it
 	worker    *worker                         // nil when there is none
 	changed   chan struct{}                   // closed at the next change that a waiter may want; nil when nobody waits
 	alarm     *time.Timer                     // calls wake; nil before the first
@@ -141,7 +141,11 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 	known := s.terminalReaders()
 	s.missFiles()
 	s.mu.Lock()
-	number, err := s.m.submit(t, known)
+	var number uint64
+	err := s.failure // only Reset tries again: this input may be meant for the try that has just failed
+	if err == nil || s.m.isClosed() {
+		number, err = s.m.submit(t, known)
+	}
 	if err == nil && s.m.phase == phaseEnded {
 		s.startLocked()
 	}

@@ -100,8 +100,17 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	if i := infoOf(s); i.State != session.StateEnded || i.Failure != "no compiler" {
 		t.Errorf("got %+v", i)
 	}
-	if _, err := s.Submit(t.Context(), "print again"); !errors.Is(err, session.ErrStart) || infoOf(s).Generation != 2 {
-		t.Errorf("it was not tried again: %v, %+v", err, infoOf(s))
+	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" || infoOf(s).Generation != 1 {
+		t.Errorf("an input tries again: %v, %+v", err, infoOf(s))
+	}
+	if err := s.Reset(limited(t)); !errors.Is(err, session.ErrStart) || infoOf(s).Generation != 2 {
+		t.Errorf("a reset does not try again: %v, %+v", err, infoOf(s))
+	}
+	if err := s.Close(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("once it is closed: %v", err)
 	}
 	spec.Prepare[0].Make = nil
 	if err := spec.Validate(); err == nil {
