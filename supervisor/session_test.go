@@ -118,6 +118,37 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	}
 }
 
+// A reset that gave way to the next one prepares nothing: only the last is wanted.
+func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
+	spec := fake(nil)
+	begun, goOn := make(chan struct{}, 9), make(chan struct{})
+	spec.Prepare = []workers.Preparation{{Key: t.Name(), Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+		begun <- struct{}{}
+		<-goOn // a preparation that gives up late
+		return workers.Made{}, nil
+	}}}
+	s := open(t, nil, spec)
+	<-begun
+	resets := make(chan error, 3)
+	for range cap(resets) {
+		go func() { resets <- s.Reset(limited(t)) }()
+	}
+	for e := range s.Events(limited(t), 0) {
+		if _, started := e.Body.(timeline.GenerationStarted); started && e.Generation == 4 {
+			break
+		}
+	}
+	close(goOn)
+	for range cap(resets) {
+		if err := <-resets; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(begun); n != 1 {
+		t.Errorf("%d preparations were begun after the first, not the last alone", n)
+	}
+}
+
 // A preparation without a limit of its own has that of a start.
 func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
 	spec := fake(nil)

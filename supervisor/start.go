@@ -89,6 +89,9 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 	var notices []string
 	var done int64 // by the preparations before
 	for i, p := range spec.Prepare {
+		if ctx.Err() != nil {
+			return false // it was given up while it waited: nobody wants what it would begin
+		}
 		last := i == len(spec.Prepare)-1
 		made, end, err := s.preparations.join(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
 			s.tellPreparation(u, p.What, now, done, last)
