@@ -657,16 +657,20 @@ def socket_race():
         while not stop:
             ctypes.memmove(buf, bad.ljust(size, b"\0"), size)
             ctypes.memmove(buf, good.ljust(size, b"\0"), size)
-    threading.Thread(target=flip, daemon=True).start()
-    for i in range(400):
-        s = socket.socket(socket.AF_UNIX)
-        libc.connect(s.fileno(), buf, len(bad))
-        try:
-            if s.getpeername() and b"host.sock" in str(s.getpeername()).encode(): return "connected"
-        except OSError: pass
-        s.close()
-    stop.append(1)
-    raise OSError("it never won")
+    flipper = threading.Thread(target=flip)
+    flipper.start()
+    try:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            with socket.socket(socket.AF_UNIX) as s:
+                libc.connect(s.fileno(), buf, len(bad))
+                try:
+                    if s.getpeername() and b"host.sock" in str(s.getpeername()).encode(): return "connected"
+                except OSError: pass
+        raise OSError("it never won")
+    finally:
+        stop.append(1)
+        flipper.join()
 
 
 @escape

@@ -64,6 +64,7 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 				t.Errorf("got %q, %s", res.Script(), res.Outcome)
 				s.Restart(t)
 			}
+			s.Run(t, "invisible(gc())") // R complains of connections that were left
 			clean(t, s)
 		})
 	}
