@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -66,6 +67,59 @@ func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
 	raw.send(`{"jsonrpc":"2.0","id":"kept","method":"session/create","params":{"name":"mine"}}`)
 	_ = raw.receive()
 	r.until("only the one with a name is left", func() bool { return r.names(c) == "mine" })
+}
+
+// lines are those of a log.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	select {
+	case l <- string(b):
+	default:
+	}
+	return len(b), nil
+}
+
+// It would go on where nobody could reach it.
+func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
+	t.Parallel()
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: 4 * time.Second}) // time for the cancel
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	asked := make(lines, 99)
+	r := start(t, func(o *daemon.Options) {
+		o.Supervisor, o.Logger = sup, slog.New(slog.NewTextHandler(asked, nil))
+	})
+	c := r.dial()
+	r.session(c)
+	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "ignore"}); err != nil {
+		t.Fatal(err)
+	}
+	raw := r.raw()
+	raw.send(`{"jsonrpc":"2.0","id":1,"method":"session/reset","params":{"session":"main"}}`)
+	r.until("the worker is being ended", func() bool {
+		s, err := c.Get(t.Context(), "main")
+		return err == nil && s.State == session.StateStopping
+	})
+	raw.send(`{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"session":"main"}}`)
+	for line := range asked {
+		if strings.Contains(line, "a session is closed") {
+			break
+		}
+	}
+	raw.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	if answer := raw.receive(); !strings.Contains(answer, "-32800") {
+		t.Errorf("got %s", answer)
+	}
+	if names := r.names(c); names != "main" {
+		t.Errorf("the sessions are %q", names)
+	}
+	if answer := raw.receive(); !strings.Contains(answer, `"generation":2`) {
+		t.Errorf("the reset: %s", answer)
+	}
+	r.run(c, "print on", "on\n")
 }
 
 func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {

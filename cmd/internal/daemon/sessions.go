@@ -397,9 +397,12 @@ func (d *Daemon) sessions() []*supervisor.Session {
 	return open
 }
 
-// remove closes a session for good.
+// remove closes a session for good, unless ctx ends while a reset or a start is waited for.
 func (d *Daemon) remove(ctx context.Context, e *entry) error {
 	err := e.session.Close(ctx)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		return err // it goes on, and is found
+	}
 	if e.indicator != nil {
 		<-e.indicator.ended
 	}
