@@ -11,94 +11,93 @@ import (
 )
 
 const (
-	// interruptWait is how long an interrupt may take to end its turn. Then a call
-	// of Interrupt returns, and the next interrupt is of level 2.
+	// interruptWait is how long an interrupt may take to end its turn. After that, Interrupt
+	// returns, and the next interrupt has level 2.
 	interruptWait = time.Second
 
-	// A worker can miss a signal in the moment before it blocks, so an interrupt
-	// that is not acknowledged is repeated after 30, 60, 120, … ms, maxRetries
-	// times. Retries carry the same number: they cannot interrupt twice.
+	// A worker can miss a signal in the moment before it blocks. So the machine repeats an
+	// interrupt that is not acknowledged, after 30, 60, 120, … ms, maxRetries times. All
+	// retries carry the same number, so the worker acts on one of them only.
 	firstRetry = 30 * time.Millisecond
 	maxRetries = 6
 
-	// endGrace is how long a process may take to end after session_end: a
-	// runtime has much memory to give back, perhaps.
+	// endGrace is how long a process may take to end after session_end. A runtime may have
+	// much memory to free.
 	endGrace = 10 * time.Second
 
-	// earlyInput is how long worker_ready may be on its way when a worker that must
-	// not read the terminal before it seems to do so.
+	// earlyInput is how long we wait for worker_ready when a worker seems to read the terminal
+	// before it. Some workers must not do so.
 	earlyInput = 2 * time.Second
 
-	// maxAsked bounds the readers of one turn that wait at the same time.
+	// maxAsked bounds the readers of one turn that wait for input at the same time.
 	maxAsked = 1024
 )
 
-// A machine knows where a session stands, and decides what comes next. Each of its
-// methods is one event, or a look. It records what happened in the timeline, and
-// leaves what has to be done as effects: it has no lock, no goroutine and no timer,
-// and knows no process. Its caller holds the session's lock, and then performs the
-// effects (Session.unlock).
+// A machine knows the state of a session, and decides what comes next. Each of its methods
+// handles one event, or only looks. It writes events to the timeline and collects effects for
+// its caller. It has no lock, no goroutine and no timer, and knows no process. Its caller
+// holds the session's lock and then performs the effects (Session.unlock).
 type machine struct {
 	log          *timeline.Log
 	startTimeout time.Duration
 	showSecrets  bool
-	earlyInput   string // of the Spec
+	earlyInput   string // copied from the Spec
 
 	phase      phase
-	since      time.Time // when the state was reached
+	since      time.Time // when the session entered its state
 	generation uint64
-	rung       string // of the stop ladder, which ended the last worker
+	rung       string // the rung of the stop ladder that ended the last worker
 	prompt     string
-	life       // of the worker; zero when there is none
+	life       // of the current worker; zero without a worker
 
 	lastTurn uint64
-	turn     *turn   // active; also the start-up, as turn 0
-	previous *turn   // the last one that was active
+	turn     *turn   // the active turn; the start-up is turn 0
+	previous *turn   // the turn before
 	early    *turn   // submitted before the session was ready: held, or an answer to the start-up
-	recent   []*turn // the last ones, for Wait
-	lastLine []byte  // of the active turn's output, unterminated; bounded
+	recent   []*turn // the last turns, for Wait
+	lastLine []byte  // the unfinished last line of the active turn's output, bounded
 
-	asked []ask // waits that are not answered, in order
+	asked []ask // the open waits, in order
 	shown *ask  // the wait that clients see
 	queue inputQueue
-	known map[string]bool // terminal readers that blocked before the turn began, by key
-	fed   map[string]bool // terminal readers that were answered, by key
+	known map[string]bool // keys of the terminal readers that blocked before the turn began
+	fed   map[string]bool // keys of the terminal readers that got input
 
-	retry   ipc.Interrupt // the interrupt that is repeated; Seq 0 when there is none
-	tries   int           // how often it was
-	due     time.Time     // when wake is to be called; zero for never
-	effects []effect      // to be performed, in order
-	news    bool          // something changed that a waiter may want
+	retry   ipc.Interrupt // the interrupt that is repeated; Seq 0 without one
+	tries   int           // how often it was repeated
+	due     time.Time     // when to call wake; zero for never
+	effects []effect      // for the caller to perform, in order
+	news    bool          // a waiter may want to know that something changed
 }
 
-// A life is what one worker has said, and what became of it.
+// A life holds what one worker has said, and its fault, if any.
 type life struct {
-	ready             *ipc.WorkerReady // nil before it came
+	ready             *ipc.WorkerReady // nil until the worker is ready
 	userHandlesSigint bool
-	cause             error           // what it did wrong; nil when nothing
+	cause             error           // why the worker has to end; nil without a fault
 	end               *ipc.SessionEnd // its last frame
 }
 
-// An effect is something that the worker does next, under the session's lock.
+// An effect is one action that the session takes for its machine, while it holds its lock.
 type effect struct {
 	do      action
-	message ipc.Message   // of send, interrupt and reply
-	turn    *turn         // of await
-	input   session.Input // of feed
+	message ipc.Message   // for send, interrupt, repeat and reply
+	turn    *turn         // for await
+	input   session.Input // for feed
 }
 
 type action uint8
 
 const (
-	doSend      action = iota // the message; if that fails, call fail
+	doSend      action = iota // send the message; if that fails, call fail
 	doInterrupt               // send the message, then the signal
-	doRepeat                  // the same again, to the worker alone
-	doAwait                   // call cleared once no signal is on its way to the worker
+	doRepeat                  // repeat the interrupt, for the worker alone
+	doAwait                   // call cleared when no signal is on its way to the worker any more
 	doKill
 	doFeed      // give the input to the terminal's reader
-	doLook      // for terminal readers, from now on
-	doLookLater // for them, once an interrupt has had its effect
-	doReply     // to a query
+	doLook      // watch for terminal readers from now on
+	doLookLater // watch for terminal readers once an interrupt has had its effect
+	doReply     // answer a query
 )
 
 func (m *machine) effect(e effect) { m.effects = append(m.effects, e) }
@@ -111,15 +110,15 @@ func (m *machine) move(to phase) {
 	if m.phase.state() != to.state() {
 		m.since, m.news = time.Now(), true
 	}
-	m.news = m.news || m.phase == phaseLeaving // nobody waits to see how the worker ends any more
+	m.news = m.news || m.phase == phaseLeaving // waiters do not wait for a worker that leaves
 	m.phase = to
 }
 
-// isClosed reports whether the session ends for good, or has.
+// isClosed reports whether the session is closed, or is being closed.
 func (m *machine) isClosed() bool { return m.phase == phaseClosing || m.phase == phaseClosed }
 
-// record appends a structural event. The timeline holds back only text and images
-// when its disk is slow, so this never blocks.
+// record appends an event about the session itself. It never blocks: with a slow disk, the
+// timeline delays only text and images.
 func (m *machine) record(body timeline.Body) timeline.Event {
 	if _, line := body.(timeline.InputLine); !line {
 		m.reportLines()
@@ -141,8 +140,8 @@ func (m *machine) event(body timeline.Body) timeline.Event {
 	return e
 }
 
-// output returns the event of what the runtime put out; text is its bytes, if it is text.
-// Appending it may have to wait for the disk, so the caller does that without the lock.
+// output returns the event for the runtime's output. text holds its bytes, if it is text. The
+// caller appends the event without the lock, because the disk may be slow.
 func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
 	m.reportLines()
 	if m.turn != nil {
@@ -152,7 +151,7 @@ func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
 	return m.event(body)
 }
 
-// refusal returns why no input is taken now; nil when one is.
+// refusal returns why the session takes no input now, or nil if it takes one.
 func (m *machine) refusal() error {
 	switch m.phase {
 	case phaseIdle, phaseEnded:
@@ -177,8 +176,8 @@ func (m *machine) busy() error {
 	return session.Busy(m.phase.state(), turn, time.Since(begun))
 }
 
-// submit takes an input and returns its number. Without a worker, the caller has to start
-// one. known are the terminal readers of before.
+// submit takes an input and returns its number. Without a worker, the caller has to start one.
+// known holds the keys of the programs that already read the terminal.
 func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err error) {
 	if err := m.refusal(); err != nil {
 		return 0, err
@@ -207,11 +206,11 @@ func (m *machine) held() *turn {
 	return nil
 }
 
-// withdraw takes back a held input, and reports whether it never ran.
+// withdraw takes back a held input. It reports whether the input never ran.
 func (m *machine) withdraw(t *turn) bool {
 	if m.held() == t {
 		m.dropHeld(timeline.OutcomeEnded)
-		m.lastTurn-- // no caller has its number
+		m.lastTurn-- // no caller knows this number
 	}
 	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
 }
@@ -224,7 +223,7 @@ func (m *machine) dropHeld(outcome timeline.Outcome) {
 	}
 }
 
-// start begins a generation: a worker will be launched, once it is prepared.
+// start begins a generation. The caller prepares the worker, if need be, and launches it.
 func (m *machine) start(worker string, prepare bool) {
 	if prepare {
 		m.move(phasePreparing)
@@ -237,25 +236,25 @@ func (m *machine) start(worker string, prepare bool) {
 	m.record(timeline.GenerationStarted{Worker: worker})
 }
 
-// prepared takes in that the worker can be launched.
+// prepared handles the end of the preparation: the caller can launch the worker now.
 func (m *machine) prepared(done int64, notices []string) {
 	m.record(timeline.Preparation{Done: done, Total: done})
 	for _, n := range notices {
 		m.notice("%s", n)
 	}
 	if t := m.held(); t != nil {
-		t.before = m.log.Last() // the preparation is no part of its reply
+		t.before = m.log.Last() // the input's reply leaves the preparation out
 	}
 	m.move(phaseLaunching)
 }
 
-// launched takes in that the worker's process is there.
+// launched handles that the worker's process has started.
 func (m *machine) launched() {
 	m.due = time.Now().Add(m.startTimeout)
 	m.move(phaseStarting)
 }
 
-// notLaunched takes in that there will be no process in this generation.
+// notLaunched handles that no process started in this generation.
 func (m *machine) notLaunched(report timeline.GenerationEnded) {
 	m.record(report)
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
@@ -273,8 +272,8 @@ func (m *machine) begin(t *turn) {
 	m.effect(effect{do: doAwait, turn: t})
 }
 
-// cleared takes in that no signal of the turn before can reach t any more, or that
-// this took too long.
+// cleared handles that no signal meant for the turn before can reach t any more. inTime is
+// false if that was still possible at the time limit.
 func (m *machine) cleared(t *turn, inTime bool) {
 	switch {
 	case m.phase != phaseSending || m.turn != t:
@@ -288,14 +287,14 @@ func (m *machine) cleared(t *turn, inTime bool) {
 	}
 }
 
-// notRun ends a turn that was not sent.
+// notRun ends a turn that never reached the worker.
 func (m *machine) notRun(why string) {
 	m.notice("%s", why)
 	m.finishTurn(timeline.OutcomeInterrupted, nil, m.prompt)
 	m.move(phaseIdle)
 }
 
-// finishTurn ends the active turn and whatever was tied to it.
+// finishTurn ends the active turn, with its waits, its input and its retries.
 func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
 	t := m.turn
 	if t == nil {
@@ -326,11 +325,11 @@ func (m *machine) finish(t *turn, outcome timeline.Outcome) {
 	m.news = true
 }
 
-// frame handles a frame of the worker. It returns the worker's output for the caller to append;
-// its body is nil when there is none.
+// frame handles a frame of the worker. The caller appends the output that it returns; without
+// output, the body is nil.
 func (m *machine) frame(f ipc.Message) (output timeline.Event) {
 	if m.cause != nil {
-		return output // it is being ended; nothing that it says counts any more
+		return output // we are killing this worker, and ignore the rest
 	}
 	var wrong error // a violation of the protocol
 	ready, first := f.(ipc.WorkerReady)
@@ -350,7 +349,7 @@ func (m *machine) frame(f ipc.Message) (output timeline.Event) {
 	return output
 }
 
-// act acts on a frame of a worker that is ready.
+// act handles a frame of a worker that is ready.
 func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 	switch f := f.(type) {
 	case ipc.Output:
@@ -366,7 +365,7 @@ func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 		return output, nil
 	}
 	if m.isStopped() {
-		return output, nil // the ladder decides now
+		return output, nil // the stop ladder decides from here on
 	}
 	switch f := f.(type) {
 	case ipc.Idle:
@@ -389,7 +388,7 @@ func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 	case ipc.Sigint:
 		m.userHandlesSigint = f.Owner != ipc.SigintOurs
 		if m.userHandlesSigint && m.turn != nil {
-			m.askAgain() // no interrupt ends a wait any more
+			m.askAgain() // an interrupt does not end waits any more
 		}
 	case ipc.Progress:
 		p := timeline.Progress{Progress: f.Progress, Message: f.Message}
@@ -436,8 +435,8 @@ func (m *machine) idle(f ipc.Idle) error {
 	return nil
 }
 
-// unrun says how much of a turn's input was left alone: its output may not show
-// where a worker stopped.
+// unrun says how many lines of the input did not run. The output may not show where the worker
+// stopped.
 func unrun(f ipc.Idle) string {
 	lines, were, cause := "lines", "were", "error"
 	if f.Unrun == 1 {
@@ -449,8 +448,7 @@ func unrun(f ipc.Idle) string {
 	return fmt.Sprintf("%d %s after the %s %s not run", f.Unrun, lines, cause, were)
 }
 
-// sessionEnd takes in the last frame: the process is about to end, and takes no more
-// input.
+// sessionEnd handles the last frame. The process takes no more input and is about to end.
 func (m *machine) sessionEnd(f ipc.SessionEnd) {
 	m.end = &f
 	m.stopRetries()
@@ -460,7 +458,7 @@ func (m *machine) sessionEnd(f ipc.SessionEnd) {
 	m.due = time.Now().Add(endGrace)
 }
 
-// wake takes in that it is time for what is due.
+// wake does what is due, if its time has come.
 func (m *machine) wake() {
 	if m.due.IsZero() || time.Now().Before(m.due) {
 		return
@@ -477,12 +475,12 @@ func (m *machine) wake() {
 			m.due = time.Now().Add(firstRetry << m.tries)
 			return
 		}
-		m.stopRetries() // it will not be acknowledged: what the worker asks from now on counts
+		m.stopRetries() // no acknowledgement will come, so the worker's questions count again
 		m.askAgain()
 	}
 }
 
-// fail ends the worker because of what it did.
+// fail kills the worker for a fault.
 func (m *machine) fail(cause error) {
 	if m.cause == nil {
 		m.cause = cause
@@ -490,8 +488,9 @@ func (m *machine) fail(cause error) {
 	m.effect(effect{do: doKill})
 }
 
-// stop takes in that we end the worker, if there is one: to is phaseClosing to close the
-// session, or phaseStopping. It reports whether code runs that has to be interrupted.
+// stop prepares the end of the worker, if there is one. It moves to phaseClosing when the
+// session closes, or else to phaseStopping. It reports whether code runs that has to be
+// interrupted.
 func (m *machine) stop(to phase) (busy bool) {
 	switch m.phase {
 	case phasePreparing, phaseLaunching, phaseEnded:
@@ -506,10 +505,10 @@ func (m *machine) stop(to phase) (busy bool) {
 	return busy
 }
 
-// isStopped reports whether we end the worker.
+// isStopped reports whether we are stopping the worker.
 func (m *machine) isStopped() bool { return m.phase == phaseStopping || m.phase == phaseClosing }
 
-// exited takes in that the worker is gone, and completes the report of it.
+// exited handles the death of the worker. It completes the report about it.
 func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnded {
 	report.Unready = m.turn != nil && m.turn.id == 0 && !m.isStopped()
 	next := phaseEnded
@@ -535,14 +534,14 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 	return report
 }
 
-// interrupt interrupts a turn, or whatever is active for number 0. It returns the
-// turn whose end is to be waited for, with the newest event before any effect; nil
-// when the result is known.
+// interrupt interrupts a turn, or with number 0 whatever is active. It returns the turn whose
+// end the caller should wait for, and the newest event before any effect. The turn is nil when
+// the result is known already.
 func (m *machine) interrupt(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
 	if held := m.held(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
 		m.notice("turn %d was interrupted before it ran%s", held.id, by(author))
 		m.dropHeld(timeline.OutcomeInterrupted)
-		// A caller that names no turn means the start-up, too: that may never end.
+		// A caller that names no turn also means the start-up, which may hang.
 		if number != 0 || m.ready == nil {
 			return nil, 0, session.InterruptIdle, nil
 		}
@@ -557,7 +556,7 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 	case over || number != 0 && number != t.id:
 		return nil, 0, session.InterruptStale, nil
 	case m.ready == nil:
-		// A signal now would end the interpreter in the middle of its start.
+		// Now a signal would kill the interpreter in the middle of its start.
 		return nil, 0, session.InterruptNotRunning, nil
 	case m.phase == phaseSending:
 		m.notRun(fmt.Sprintf("turn %d was interrupted before it ran%s", t.id, by(author)))
@@ -566,7 +565,7 @@ func (m *machine) interrupt(author string, number uint64) (t *turn, seen timelin
 	return t, m.sendInterrupt(t, author), "", nil
 }
 
-// by returns how a notice names an author.
+// by returns the words that name an author in a notice.
 func by(author string) string {
 	if author == "" {
 		return ""
@@ -574,7 +573,7 @@ func by(author string) string {
 	return " by " + author
 }
 
-// sendInterrupt sends one interrupt and returns the newest event before its effects.
+// sendInterrupt sends one interrupt. It returns the newest event before it.
 func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 	t.interrupts++
 	level, now := 1, time.Now()
@@ -586,7 +585,7 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 		t.struck, t.struckAt = now, seen
 	}
 	m.dropInput()
-	if !m.userHandlesSigint || level > 1 { // else its handler decides whether a reader goes on
+	if !m.userHandlesSigint || level > 1 { // otherwise the user's handler decides whether a reader goes on
 		t.unacked = true
 		m.dropWaits()
 		if m.phase == phaseWaiting {
@@ -599,22 +598,21 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 	return seen
 }
 
-// stopRetries ends the retries of an interrupt that was acknowledged or is no longer
-// wanted.
+// stopRetries ends the retries: the interrupt was acknowledged, or nobody needs it any more.
 func (m *machine) stopRetries() {
 	if m.retry.Seq > 0 {
 		m.retry, m.due = ipc.Interrupt{}, time.Time{}
 	}
 }
 
-// askAgain lets readers that outlive an interrupt ask again, and looks for terminal
-// readers again.
+// askAgain lets the readers that survived an interrupt ask again. It also looks for terminal
+// readers.
 func (m *machine) askAgain() {
 	m.turn.unacked = false
 	m.effect(effect{do: doLookLater})
 }
 
-// dropInput empties the queue, visibly.
+// dropInput empties the input queue, and says so in the timeline.
 func (m *machine) dropInput() {
 	if n := m.queue.clear(); n > 0 {
 		m.notice("%d bytes of input were not read and were dropped", n)

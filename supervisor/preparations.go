@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	// progressPause is the least time between two reports to one waiter. Reports that
-	// were overtaken are left out, but not the newest.
+	// progressPause is the shortest time between two reports to one waiter. A waiter may miss
+	// reports in between, but never the newest.
 	progressPause = 250 * time.Millisecond
 
-	// givenUpLimit is how long the last waiter waits for the end of the work that it gave
-	// up. The processes of the work are killed meanwhile.
+	// givenUpLimit is how long the last waiter waits until work that it gave up has ended. Its
+	// processes are killed meanwhile.
 	givenUpLimit = 5 * time.Second
 )
 
 // errUnwanted ends a preparation that nobody waits for any more.
 var errUnwanted = errors.New("nobody waits for it any more")
 
-// preparations are the ones under way, one of each key.
+// preparations are those that run now, at most one for each key.
 type preparations struct {
 	mu    sync.Mutex
 	byKey map[string]*preparation // guarded by mu
 }
 
-// A preparation is under way and has waiters. Its one goroutine ends with Make.
+// A preparation runs for one or more waiters. Its one goroutine ends when Make returns.
 type preparation struct {
 	stop context.CancelCauseFunc
-	done chan struct{} // closed when the next two are set
+	done chan struct{} // closed once the next two are set
 	made workers.Made
 	err  error
 
-	waiting int              // guarded by preparations.mu: how many wait
+	waiting int              // guarded by preparations.mu; the number of waiters
 	now     workers.Progress // guarded by preparations.mu
-	changed chan struct{}    // guarded by preparations.mu: closed when now is another
+	changed chan struct{}    // guarded by preparations.mu; closed when now changes
 }
 
-// join waits until w is made. The first waiter begins the work, and the last one to give
-// up ends it. join calls tell at once and whenever there is news; done is the progress at
-// the end. When ctx ends, join returns its cause.
+// join waits until w is made. The first waiter begins the work, and the work ends early when
+// the last one gives up. join calls tell at once, and again at all progress. done is the
+// progress at the end. When ctx ends, join returns its cause.
 func (a *preparations) join(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.Made, done int64, err error) {
 	p := a.enter(w, limit)
 	defer a.leave(w.Key, p)
@@ -71,7 +71,7 @@ func (a *preparations) join(ctx context.Context, w workers.Preparation, limit ti
 	}
 }
 
-// enter begins a preparation, or joins the one of its key.
+// enter begins a preparation, or joins one with the same key.
 func (a *preparations) enter(w workers.Preparation, limit time.Duration) *preparation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,13 +119,14 @@ func (a *preparations) report(p *preparation, now workers.Progress) {
 	p.changed = make(chan struct{})
 }
 
-// leave ends a wait. The last one ends the work, and waits for that.
+// leave ends one caller's wait. The last waiter to leave ends the work, and waits until it has
+// ended.
 func (a *preparations) leave(key string, p *preparation) {
 	a.mu.Lock()
 	p.waiting--
 	last := p.waiting == 0
 	if last {
-		a.forgetLocked(key, p) // the next who wants it begins anew, and does not join what is given up
+		a.forgetLocked(key, p) // the next caller begins anew instead of joining work that was given up
 	}
 	a.mu.Unlock()
 	if !last {

@@ -19,51 +19,51 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Session is a named REPL that outlives its workers. It is made by
-// Supervisor.Open and safe for concurrent use. No method waits for a running
-// turn but Wait, Reset and Close, and Interrupt for a second.
+// A Session is a named REPL that outlives its workers. Supervisor.Open makes it. It is safe
+// for concurrent use. Only Wait, Reset and Close wait for a running turn, and Interrupt does
+// for one second.
 type Session struct {
 	name         string
 	o            Options
 	launcher     launcher
-	preparations *preparations // of the supervisor
-	dir          string        // private; removed by Close
-	lock         *os.File      // says that dir is in use
+	preparations *preparations // the supervisor's
+	dir          string        // private to the session; Close removes it
+	lock         *os.File      // shows other programs that dir is in use
 	log          *timeline.Log
 	opened       time.Time
-	lost         *LostSession   // that this one comes after; nil when nothing was lost
-	forget       func()         // takes the session out of its supervisor
+	lost         *LostSession   // the lost session that this one follows; nil without one
+	forget       func()         // removes the session from its supervisor
 	wg           sync.WaitGroup // every goroutine of every worker
-	starts       sync.WaitGroup // starts that a caller's context does not end; grows under mu, and not once closed
+	starts       sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
 
-	// lifecycle holds one token, taken by whoever starts or ends a worker.
+	// lifecycle holds one token. A goroutine takes it to start or end a worker.
 	lifecycle chan struct{}
 
 	mu        sync.Mutex
-	m         machine                         // guarded by mu, like all that follows
-	spec      workers.Spec                    // with what was made for it, once that is
-	starting  *startUp                        // until there is a worker; nil when none is started
-	givenUp   *startUp                        // the last one that was; nil when none was
-	failure   error                           // why the spec could not be prepared; nil when it could, or is being; Submit refuses with it
-	worker    *worker                         // nil when there is none
-	changed   chan struct{}                   // closed at the next change that a waiter may want; nil when nobody waits
-	alarm     *time.Timer                     // calls wake; nil before the first
-	alarmAt   time.Time                       // when it does; zero for never
-	missed    bool                            // it was said that dir is gone
-	queries   map[uint64]chan ipc.QueryResult // that the worker has not answered
+	m         machine                         // guarded by mu, like all fields below
+	spec      workers.Spec                    // preparation adds what it made
+	starting  *startUp                        // the start under way; nil without one
+	givenUp   *startUp                        // the last start that was given up; nil without one
+	failure   error                           // why preparation failed, and Submit refuses; nil unless it has
+	worker    *worker                         // nil without a worker
+	changed   chan struct{}                   // closed at the next change; nil when nobody waits for one
+	alarm     *time.Timer                     // calls ring; nil until first needed
+	alarmAt   time.Time                       // when alarm fires; zero for never
+	missed    bool                            // a notice has said that dir is gone
+	queries   map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
 	lastQuery uint64
 }
 
-// maxPrompt bounds the prompt that is taken from the terminal, in bytes.
+// maxPrompt bounds the prompt that we read from the terminal, in bytes.
 const maxPrompt = 256
 
 // Name returns the session's name.
 func (s *Session) Name() string { return s.name }
 
-// Log returns the session's timeline, for reading.
+// Log returns the session's timeline, to be read.
 func (s *Session) Log() *timeline.Log { return s.log }
 
-// Info implements session.Session. It returns no error.
+// Info implements session.Session. Its error is always nil.
 func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Lock()
 	i := session.Info{
@@ -160,8 +160,8 @@ func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, er
 	return number, nil
 }
 
-// heldFor waits until the start that an input is held for is over. It does not wait for
-// an input that was dropped meanwhile: that is a turn that has ended.
+// heldFor waits for the end of the start that holds an input. It returns early if the input is
+// dropped, because its turn has ended then.
 func (s *Session) heldFor(ctx context.Context, t *turn, u *startUp) error {
 	for {
 		s.mu.Lock()
@@ -200,8 +200,8 @@ func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq
 	return s.m.answer(author, wait, in)
 }
 
-// Interrupt implements session.Session. An input that is still held, because the session
-// starts, is dropped and never runs; turn 0 then interrupts the start-up, too.
+// Interrupt implements session.Session. While the session starts, it drops an input that is
+// still held, which then never runs. Turn 0 also interrupts the start-up itself.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
 	return s.loggedInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
 }
@@ -216,7 +216,7 @@ func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (
 	return s.interrupted(ctx, t, seen)
 }
 
-// interrupted waits for what an interrupt leads to.
+// interrupted waits for the effect of an interrupt.
 func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (session.InterruptResult, error) {
 	timeout := time.NewTimer(interruptWait)
 	defer timeout.Stop()
@@ -241,8 +241,7 @@ func (s *Session) interrupted(ctx context.Context, t *turn, seen timeline.Seq) (
 	}
 }
 
-// missFiles says once that the session's directory is not there any more, which tidy
-// programs may have removed.
+// missFiles says once that the session's directory is gone. Cleaning programs may remove it.
 func (s *Session) missFiles() {
 	if _, err := os.Lstat(filepath.Join(s.dir, lockName)); !errors.Is(err, fs.ErrNotExist) {
 		return
@@ -255,7 +254,7 @@ func (s *Session) missFiles() {
 	}
 }
 
-// changedLocked is closed at the next change.
+// changedLocked returns a channel that the next change closes.
 func (s *Session) changedLocked() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -263,8 +262,8 @@ func (s *Session) changedLocked() <-chan struct{} {
 	return s.changed
 }
 
-// unlock ends what an event has begun: it performs the effects, sets the timer for
-// what is due, wakes those who wait for a change, and unlocks.
+// unlock ends the handling of an event. It performs the effects, sets the alarm, wakes waiters
+// and unlocks.
 func (s *Session) unlock() {
 	s.performLocked()
 	if s.m.due != s.alarmAt {
@@ -284,7 +283,7 @@ func (s *Session) unlock() {
 	s.mu.Unlock()
 }
 
-// performLocked performs the effects, also those that performing one leads to.
+// performLocked performs the effects, and those that follow from them.
 func (s *Session) performLocked() {
 	for i := 0; i < len(s.m.effects); i++ {
 		s.worker.perform(s.m.effects[i])
@@ -293,7 +292,7 @@ func (s *Session) performLocked() {
 	s.m.effects = s.m.effects[:0]
 }
 
-// ring is called by the alarm. One that was too late to be stopped finds nothing due.
+// ring is what the alarm calls. An alarm that could not be stopped in time finds nothing due.
 func (s *Session) ring() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -301,7 +300,7 @@ func (s *Session) ring() {
 	s.m.wake()
 }
 
-// Notify records a sentence for whoever reads the session next.
+// Notify writes a notice for the next reader of the session.
 func (s *Session) Notify(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,7 +337,7 @@ func (s *Session) Reset(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.unlock()
 		s.release()
-		u := s.starting // of an input that was faster
+		u := s.starting // started by an input that came first
 		if u == nil {
 			u = s.startLocked()
 		}
@@ -353,14 +352,15 @@ func (s *Session) Reset(ctx context.Context) error {
 	}
 }
 
-// Close ends the session for good: when it returns, no process of it is left
-// and its files are gone. It takes Options.StopGrace at most, and 6 s more where
-// the kernel cannot end a process or the disk does not answer. ctx bounds only the wait for another Reset or Close.
+// Close ends the session for good. When it returns, none of its processes is left and its
+// files are gone. It takes Options.StopGrace at most, and up to 6 s more when the kernel
+// cannot end a process or the disk does not answer. ctx bounds only the wait for another Reset
+// or Close.
 func (s *Session) Close(ctx context.Context) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
-	defer s.starts.Wait() // they see that it is closed; a preparation for nobody else has ended then
+	defer s.starts.Wait() // starts see that the session is closed, and end
 	defer s.release()
 	s.mu.Lock()
 	over := s.m.phase == phaseClosed
@@ -375,8 +375,8 @@ func (s *Session) Close(ctx context.Context) error {
 	return errors.Join(err, s.lock.Close(), discard(s.dir)) // Windows moves no open file
 }
 
-// StoppedBy names the rung of the stop ladder that ended the last worker:
-// "shutdown", "channel", "SIGHUP", "SIGTERM", "SIGKILL"; "" when it ended by itself.
+// StoppedBy names the rung of the stop ladder that ended the last worker: "shutdown",
+// "channel", "SIGHUP", "SIGTERM" or "SIGKILL". It is "" when the worker ended by itself.
 func (s *Session) StoppedBy() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -386,7 +386,7 @@ func (s *Session) StoppedBy() string {
 func (s *Session) acquire(ctx context.Context) error {
 	select {
 	case s.lifecycle <- struct{}{}:
-		return nil // also when ctx has ended: nothing has to be waited for
+		return nil // even if ctx has ended, since nothing has to be waited for
 	default:
 	}
 	select {

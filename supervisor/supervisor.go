@@ -21,69 +21,69 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Defaults of [Options].
+// These are the defaults of [Options].
 const (
 	DefaultStartTimeout = 60 * time.Second
 	DefaultStopGrace    = time.Second
 	DefaultMaxSessions  = 64
 )
 
-// MaxInputBytes bounds one submitted input; it must fit one frame.
+// MaxInputBytes bounds one submitted input, which must fit one frame.
 const MaxInputBytes = 63 << 20
 
-// StageMain must be the first statement of main, and of TestMain, in every
-// program that opens sessions. Workers are started through a small stage, which
-// is the program's own executable in a hidden mode; in that mode StageMain never
-// returns. A program that does not call it gets workers without the stage, and
-// a notice in each session of what is weaker.
+// StageMain must be the first statement of main, and of TestMain, in every program that opens
+// sessions. The supervisor starts workers through a small stage: the program's own executable
+// in a hidden mode. In that mode StageMain never returns. Without StageMain, workers run
+// without the stage, and each session begins with a notice about what is weaker then.
 func StageMain() { host.StageMain() }
 
 // Options configure a [Supervisor]. The zero value is ready to use.
 type Options struct {
-	// Dir is where each session's private directory is made. "" means
-	// turnstone-<uid> in os.TempDir, or turnstone on Windows, made with mode 0700.
+	// Dir is the parent of the sessions' private directories. "" means turnstone-<uid> in
+	// os.TempDir, or turnstone there on Windows. It is made with mode 0700.
 	Dir string
 
-	// Env is what workers inherit, before Spec.Env is applied; nil means os.Environ.
+	// Env is the environment that workers inherit, before Spec.Env is applied. nil means
+	// os.Environ.
 	Env []string
 
 	// ScrubEnv names variables that workers must not inherit. A trailing *
 	// matches every name with that prefix.
 	ScrubEnv []string
 
-	// StartTimeout is how long the start of a worker's process may take, and then the
-	// worker until it says that it is there; also each preparation without a limit of
-	// its own. 0 means DefaultStartTimeout. It ends a worker, never a turn.
+	// StartTimeout bounds the start of a worker's process, and then the time until the worker
+	// says that it is ready. It also bounds each preparation that has no limit of its own. 0
+	// means DefaultStartTimeout. It ends a worker, never a turn.
 	StartTimeout time.Duration
 
-	// StopGrace is how long ending a worker may take, all rungs of the stop
-	// ladder together. 0 means DefaultStopGrace.
+	// StopGrace bounds how long ending a worker may take, with all rungs of the stop ladder. 0
+	// means DefaultStopGrace.
 	StopGrace time.Duration
 
 	// MaxSessions bounds the open sessions. 0 means DefaultMaxSessions.
 	MaxSessions int
 
-	// MemoryBytes bounds what each session's timeline keeps in memory, and
-	// OutputBytes each of its files. 0 means the defaults of timeline.Options.
+	// MemoryBytes bounds the part of a session's timeline that is in memory, and OutputBytes
+	// bounds each of its files. 0 means the defaults of timeline.Options.
 	MemoryBytes int64
 	OutputBytes int64
 
-	// ShowSecrets leaves what was typed as a secret alone where it reappears in the
-	// output. Without it "[secret]" stands there, in all that Log's Hide names. It
-	// is for a program whose only reader typed the secret.
+	// ShowSecrets shows a secret that the output repeats. Without it, "[secret]" replaces the
+	// secret wherever Log.Hide says so. Set it only where the one reader is the person who
+	// typed the secret.
 	ShowSecrets bool
 
-	// Recover is the command with which a user gets the transcript of a session
-	// that was lost because this program was killed, "repl recover" say. The
-	// transcript is kept for a day then, instead of being removed at the next New,
-	// and the next session of that name and directory begins with a notice that
-	// has the command. "" keeps none. With ShowSecrets there is none either.
+	// Recover is a command such as "repl recover", with which a user gets the transcript of a
+	// lost session. A session is lost when its program is killed. With Recover, the transcript
+	// is kept for a day. Without it, the next New removes the transcript. The next session of
+	// the same name and directory begins with a notice that names the command. With
+	// ShowSecrets, no transcript is kept.
 	Recover string
 
-	// Logger gets what happens: at warn workers that died, at info workers that start and
-	// end, refusals and interrupts, at debug every frame and every order to the stage.
-	// Code, output, answers and environments are never in it. It is called with locks
-	// held at debug: a slow one slows the sessions. nil: nobody wants to know.
+	// Logger gets warnings about workers that died; at info, starts and ends of workers,
+	// refusals and interrupts; at debug, every frame and every order to the stage. It never
+	// gets code, output, answers or environments. At debug it is called with locks held, so a
+	// slow Logger slows the sessions. nil logs nothing.
 	Logger *slog.Logger
 
 	// Size is the size of the workers' terminals. The zero value means 40 rows
@@ -100,7 +100,7 @@ type Supervisor struct {
 	mu       sync.Mutex
 	sessions map[string]*Session // guarded by mu; a nil value reserves a name
 	closed   bool                // guarded by mu
-	opening  sync.WaitGroup      // one for each Open; grows under mu, and not once closed
+	opening  sync.WaitGroup      // counts running calls of Open; grows under mu until closed
 }
 
 // New returns a Supervisor. It starts nothing.
@@ -137,19 +137,19 @@ func New(opts *Options) (*Supervisor, error) {
 		return nil, err
 	}
 	removeAbandoned(o.Dir)
-	lostIn(o.Dir) // of which some may be too old
+	lostIn(o.Dir) // removes those that are too old
 	return &Supervisor{o: o, launcher: launchHere, sessions: make(map[string]*Session)}, nil
 }
 
 func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateName()) }
 
-// lockName is the file in a session's directory that is locked while the
-// session's program lives.
+// lockName is a file in a session's directory. The session's program keeps it locked for as
+// long as it lives.
 const lockName = "lock"
 
-// removeAbandoned removes what a program that was killed left behind, but for the
-// transcripts that are to be kept. Its processes are gone already. A directory
-// without a lock file is being made.
+// removeAbandoned removes the directories that a killed program left, except for transcripts
+// to keep. The program's processes are gone already. A directory without a lock file is still
+// being made, so it stays.
 func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockName))
 	for _, path := range locks {
@@ -166,12 +166,12 @@ func removeAbandoned(dir string) {
 	}
 }
 
-// discardedSuffix is of a directory that is being removed.
+// discardedSuffix marks a directory that is being removed.
 const discardedSuffix = ".discarded"
 
-// discard removes a session's directory, and says so by its name first: a client
-// may kill the program at any moment, and one without its lock file would look as
-// if it were being made, for ever.
+// discard renames a session's directory and then removes it. A client may kill the program at
+// any moment. Without the new name, a directory that has lost its lock file would look as if
+// it were still being made.
 func discard(dir string) error {
 	discarded := dir + discardedSuffix
 	if err := os.Rename(dir, discarded); err != nil {
@@ -180,22 +180,22 @@ func discard(dir string) error {
 	return removeTree(discarded)
 }
 
-// removeTree removes a directory with all that is in it, also what a worker has
-// left there write-protected.
+// removeTree removes a directory and everything in it, even directories that a worker left
+// write-protected.
 func removeTree(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
 	}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // before it is read
+			_ = os.Chmod(path, 0o700) // before WalkDir reads it
 		}
 		return nil
 	})
 	return os.RemoveAll(dir)
 }
 
-// makePrivate makes the directory for sessions, if it is not there.
+// makePrivate makes the directory for sessions if it is missing.
 func makePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
@@ -203,7 +203,7 @@ func makePrivate(dir string) error {
 	return checkPrivate(dir)
 }
 
-// checkPrivate refuses a directory that others could have prepared for us.
+// checkPrivate refuses a directory that another user could have prepared for us.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -221,12 +221,12 @@ func checkPrivate(dir string) error {
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Open makes a session and starts its first worker. It returns once the worker's
-// process exists, within Options.StartTimeout; an input submitted before the worker is
-// ready is held for it. When something has to be prepared first, Open returns at once:
-// the session is in session.StatePreparing then, see Session.Prepared. Once open, the
-// session lives until Close, whatever happens to ctx.
-// The error is session.ErrExists, session.ErrLimit, session.ErrClosed or ErrStart.
+// Open makes a session and starts its first worker. It returns once the worker's process
+// exists, within Options.StartTimeout. An input submitted before the worker is ready is held
+// for it. If something has to be prepared first, Open returns at once, with the session in
+// session.StatePreparing: see Session.Prepared. From then on the session lives until Close,
+// even if ctx ends. The error is session.ErrExists, session.ErrLimit, session.ErrClosed or
+// ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !sessionName.MatchString(name) {
 		return nil, session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
@@ -250,7 +250,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 		v.sessions[name] = s
 	}
 	v.mu.Unlock()
-	if err == nil && closed { // Close could not see this one
+	if err == nil && closed { // Close did not know of this session
 		_ = s.Close(context.Background())
 		return nil, session.ErrClosed
 	}
@@ -275,7 +275,7 @@ func (v *Supervisor) reserve(name string) error {
 }
 
 func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
-	// Tidy programs remove a directory that was empty for long.
+	// Cleaning programs remove a directory that was empty for long.
 	if err := makePrivate(v.o.Dir); err != nil {
 		return nil, startError(name, err)
 	}
@@ -324,7 +324,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	if preparing {
 		return s, nil
 	}
-	if err := u.wait(context.Background()); err != nil { // a start bounds itself
+	if err := u.wait(context.Background()); err != nil { // every start has a limit of its own
 		s.starts.Wait()
 		_ = log.Close()
 		_ = lock.Close()
@@ -334,8 +334,8 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	return s, nil
 }
 
-// lock makes the lock file of a session. It has its name only once it is locked:
-// another program that starts takes one that is not for abandoned.
+// lock makes the lock file of a session. The file gets its name only once it is locked, so
+// that no other program takes it for abandoned.
 func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	lock, err := host.Lock(path + ".new")
@@ -343,7 +343,7 @@ func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
 		return nil, err
 	}
 	if v.o.Recover != "" {
-		_ = json.NewEncoder(lock).Encode(a) // on a full disk there will be nothing to keep either
+		_ = json.NewEncoder(lock).Encode(a) // on a full disk there is no transcript to keep, either
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		_ = lock.Close()
@@ -393,6 +393,6 @@ func (v *Supervisor) Close() error {
 		wg.Go(func() { errs[i] = s.Close(context.Background()) })
 	}
 	wg.Wait()
-	v.opening.Wait() // they close what they have opened
+	v.opening.Wait() // each Open closes its session itself
 	return errors.Join(errs...)
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An ask is a wait with the facts that are needed to answer it.
+// An ask is a wait, with the facts that an answer needs.
 type ask struct {
 	session.Wait
-	worker uint64 // the worker's number for it; 0 for a terminal reader
-	all    bool   // wants everything, not a line
+	worker uint64 // the worker's number for the wait; 0 for a terminal reader
+	all    bool   // the reader wants all input, not one line
 	reader string // key of the terminal reader
 }
 
@@ -25,10 +25,10 @@ func (m *machine) stdinWait(f ipc.StdinWait) error {
 		if f.Turn > m.lastTurn {
 			return fmt.Errorf("stdin_wait names turn %d, which has not begun", f.Turn)
 		}
-		return nil // from a thread of a turn that has just ended; it asks again in the next one
+		return nil // a thread of the turn before asks; it will ask again in the next turn
 	}
 	if m.turn.unacked {
-		return nil // asked before the worker saw the interrupt, which ends it
+		return nil // the worker asked before it saw the interrupt, which ends this wait
 	}
 	if len(m.asked) == maxAsked {
 		return fmt.Errorf("more than %d readers wait at once", maxAsked)
@@ -46,7 +46,7 @@ func (m *machine) stdinWait(f ipc.StdinWait) error {
 	return nil
 }
 
-// looks reports whether a terminal reader would be news.
+// looks reports whether a new terminal reader would matter.
 func (m *machine) looks() bool {
 	return (m.phase == phaseStarting || m.phase == phaseRunning) && !m.turn.unacked && len(m.asked) == 0
 }
@@ -81,8 +81,8 @@ func (m *machine) ask(a ask, prompt string) {
 	m.serve()
 }
 
-// joinHeld lets an input that was submitted while starting answer the start-up,
-// which asked first.
+// joinHeld turns an input submitted during the start into the answer to the start-up's
+// question, which came first.
 func (m *machine) joinHeld(prompt string) {
 	t := m.early
 	t.id = 0
@@ -91,8 +91,8 @@ func (m *machine) joinHeld(prompt string) {
 	t.input = nil
 }
 
-// reportLines records which lines of the turn's own input answered prompts, and so were not
-// run as code. Lines with nothing between them share one sentence.
+// reportLines notes which lines of the turn's own input answered prompts instead of running as
+// code. One sentence covers lines that follow each other.
 func (m *machine) reportLines() {
 	if m.turn == nil || len(m.turn.took) == 0 {
 		return
@@ -106,8 +106,8 @@ func (m *machine) reportLines() {
 	m.notice("%s of the input answered %q", lines, first.Prompt)
 }
 
-// serve gives queued input to the waits, the runtime's first, and shows the first wait that is
-// left.
+// serve gives queued input to the waits, the runtime's first. Clients then see the first wait
+// that is left.
 func (m *machine) serve() {
 	for m.shown == nil && len(m.asked) > 0 {
 		i := max(0, slices.IndexFunc(m.asked, func(a ask) bool { return !a.Terminal }))
@@ -132,14 +132,14 @@ func (m *machine) give(a ask) {
 	author := m.queue.author
 	m.turn.struck = time.Time{} // the code goes on after the interrupt
 	data, eof := m.queue.next(a.all)
-	if a.Secret && !m.showSecrets { // including text typed after it, which the next reader may get
+	if a.Secret && !m.showSecrets { // including any text after it, which the next reader may get
 		m.hide(string(data) + string(m.queue.data))
 	}
 	if !a.Terminal {
 		m.effect(effect{do: doSend, message: ipc.TurnInput{Turn: a.Turn, Wait: a.worker, Input: data, EOF: eof}})
 		return
 	}
-	// The runtime does not see the input of its children, so it is recorded here.
+	// The runtime does not see the input of its child processes, so we record it here.
 	line := timeline.InputLine{Prompt: a.Prompt, Secret: a.Secret, Author: author}
 	if !a.Secret {
 		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
@@ -157,7 +157,7 @@ func (m *machine) hide(secret string) {
 	}
 }
 
-// answer gives input to the wait that is shown, and returns its turn.
+// answer gives input to the wait that clients see, and returns its turn.
 func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (turn uint64, err error) {
 	switch {
 	case m.isClosed():
@@ -182,7 +182,7 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 	return turn, nil
 }
 
-// resume goes back from the waiting phase to the one before it.
+// resume returns from the waiting phase to the phase before.
 func (m *machine) resume() {
 	if m.turn.id == 0 {
 		m.move(phaseStarting)
@@ -191,7 +191,7 @@ func (m *machine) resume() {
 	}
 }
 
-// dropWaits ends every wait, answered or not.
+// dropWaits ends every wait, with or without an answer.
 func (m *machine) dropWaits() {
 	if m.shown != nil {
 		m.record(timeline.WaitEnded{Wait: m.shown.ID})
