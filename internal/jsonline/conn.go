@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// MaxQueued bounds the lines that wait to be written, in bytes: beyond it the
-	// connection is dropped. Notifications that may wait, such as those of a stream of
-	// events, wait from RoomQueued on.
+	// MaxQueued bounds the lines that wait to be written, in bytes. Above it the connection is
+	// dropped. From RoomQueued on, notifications that may wait, such as those of a stream of
+	// events, do so.
 	MaxQueued  = 64 << 20
 	RoomQueued = 1 << 20
 )
@@ -41,13 +41,13 @@ type Options struct {
 	// connection is dropped.
 	StallLimit time.Duration
 
-	// LastWord bounds how long a cancelled call waits for its answer; 0 is for a side that
-	// does not answer cancelled calls.
+	// LastWord bounds how long a cancelled call waits for its answer. 0 means that the other
+	// side does not answer cancelled calls.
 	LastWord time.Duration
 
-	// Probe is a method that the other side answers at once. While a call waits and
-	// nothing has come for ProbeTime, it is called; without an answer in as much time
-	// again the connection is dropped. "" never asks.
+	// Probe is a method that the other side answers at once. The Conn calls it when a call
+	// waits and nothing has come for ProbeTime. If nothing comes for as long again, the Conn
+	// drops the connection. "" means no probe.
 	Probe     string
 	ProbeTime time.Duration
 
@@ -55,34 +55,34 @@ type Options struct {
 	// request with Answer, now or later. nil means that there are no methods.
 	Message func(m *Message)
 
-	// Malformed handles a line that is not a message; line is empty if it was too long.
-	// nil drops the connection.
+	// Malformed handles a line that is not a message. line is empty if it was too long. nil
+	// drops the connection.
 	Malformed func(line []byte, p *Problem)
 }
 
-// A Conn is one side of a connection. It is safe for concurrent use, but for Read.
+// A Conn is one side of a connection. It is safe for concurrent use, except for Read.
 type Conn struct {
 	o      Options
 	stream io.ReadWriteCloser
 	ctx    context.Context
 	stop   context.CancelCauseFunc
 
-	wake    chan struct{} // holds one: there is something to write, or it ended
+	wake    chan struct{} // holds one token when there is a line to write, or the Conn has ended
 	written chan struct{} // closed when the writer has ended
 
 	last atomic.Uint64               // the last id
-	log  atomic.Pointer[slog.Logger] // nil: nobody wants to know
+	log  atomic.Pointer[slog.Logger] // nil logs nothing
 
 	mu     sync.Mutex
-	calls  map[string]chan answer // guarded by mu: ours that have no answer
-	over   *EndedError            // guarded by mu: why there will be no more answers
-	heard  time.Time              // guarded by mu: when something came last
-	probed time.Time              // guarded by mu: when the other side was probed; zero when it has spoken since
-	queue  [][]byte               // guarded by mu: lines
-	queued int                    // guarded by mu: bytes in queue and in the write under way
-	ended  bool                   // guarded by mu: nothing is queued any more
-	broken error                  // guarded by mu: why nothing is written any more
-	room   chan struct{}          // guarded by mu: closed when there is room; nil when nobody waits
+	calls  map[string]chan answer // guarded by mu; our calls that wait for an answer
+	over   *EndedError            // guarded by mu; why no more answers will come
+	heard  time.Time              // guarded by mu; when a line last came
+	probed time.Time              // guarded by mu; when the probe was sent; zero once a line has come
+	queue  [][]byte               // guarded by mu; lines to be written
+	queued int                    // guarded by mu; bytes in queue and in the current write
+	ended  bool                   // guarded by mu; no more lines are queued
+	broken error                  // guarded by mu; why no more lines are written
+	room   chan struct{}          // guarded by mu; closed when there is room; nil when nobody waits
 }
 
 type answer struct {
@@ -90,7 +90,7 @@ type answer struct {
 	err    error
 }
 
-// New makes a Conn, which writes at once, and reads with Read.
+// New makes a Conn. It starts to write at once, and reads when Read is called.
 func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	c := &Conn{
 		o: *o, stream: stream,
@@ -104,7 +104,8 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	return c
 }
 
-// Context ends when reading ends: its cause is ErrClosed, or why the connection was dropped.
+// Context ends when reading ends. Its cause is ErrClosed, or the reason why the connection was
+// dropped.
 func (c *Conn) Context() context.Context { return c.ctx }
 
 // Stream returns the stream of the connection.
@@ -114,25 +115,24 @@ func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
 // contents.
 func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
 
-// maxLogged bounds what a log has of the other side's own words, in bytes.
+// maxLogged bounds how much of the other side's own words a log gets, in bytes.
 const maxLogged = 64
 
-// Log notes a line at debug: its method, id and size, never what it says. A nil l notes
-// nothing.
+// Log logs a line at debug: its method, id and size, never its contents. A nil l logs nothing.
 func Log(l *slog.Logger, what string, line []byte) {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	m, err := Decode(line)
 	if err != nil {
-		m = &Message{} // of the control plane, or wrong
+		m = &Message{} // a control line, or a malformed one
 	}
 	l.Debug(what, "method", m.Method[:min(len(m.Method), maxLogged)], "id", string(m.ID[:min(len(m.ID), maxLogged)]), "bytes", len(bytes.TrimSuffix(line, []byte("\n"))))
 }
 
 // ---- reading
 
-// Read reads lines until the stream ends. Calls without an answer by then get none. Queued lines
+// Read reads lines until the stream ends. Calls without an answer by then fail. Queued lines
 // are still written, until Finish.
 func (c *Conn) Read() error {
 	lines := NewReader(c.stream, c.o.MaxLine)
@@ -149,7 +149,7 @@ func (c *Conn) Read() error {
 	}
 }
 
-// readAll returns the end of Read, for whatever reason.
+// readAll ends all calls after reading has ended.
 func (c *Conn) readAll(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +161,7 @@ func (c *Conn) readAll(why error) error {
 	return why
 }
 
-// take takes in one line.
+// take handles one line.
 func (c *Conn) take(line []byte) {
 	c.mu.Lock()
 	c.heard, c.probed = time.Now(), time.Time{}
@@ -192,7 +192,7 @@ func (c *Conn) malformed(line []byte, p *Problem) {
 	c.o.Malformed(line, p)
 }
 
-// answered gives an answer to its call. It ignores an answer without a call.
+// answered hands an answer to its call. It ignores an answer that belongs to no call.
 func (c *Conn) answered(m *Message) {
 	a := answer{result: m.Result}
 	if m.Error != nil {
@@ -236,14 +236,15 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	}
 	if a, ok := c.await(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
-			return nil, ctx.Err() // the end of ctx may also have ended the connection
+			return nil, ctx.Err() // if ctx ended, that may also have ended the connection
 		}
 		return a.result, a.err
 	}
 	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
 	last := time.NewTimer(c.o.LastWord)
 	defer last.Stop()
-	// The answer is about the cancel, or what was asked for: that was under way then.
+	// The other side answers either the cancel or, if it had finished already, the call
+	// itself.
 	select {
 	case a := <-answered:
 		if a.err == nil {
@@ -278,8 +279,8 @@ func (c *Conn) begin(method string, params any) (id string, answered chan answer
 	return id, answered, nil
 }
 
-// await waits for an answer: that of the other side, or that the connection ended. It returns
-// false when ctx ended.
+// await waits for the other side's answer, or the end of the connection. It returns false when
+// ctx ends.
 func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool) {
 	var tick <-chan time.Time
 	if c.o.Probe != "" {
@@ -299,8 +300,8 @@ func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool)
 	}
 }
 
-// probe asks for a sign of life when nothing has come for long, and drops the
-// connection when none has come since the last time.
+// probe sends a probe when nothing has come for long. It drops the connection if nothing has
+// come since the last probe.
 func (c *Conn) probe(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,7 +311,7 @@ func (c *Conn) probe(now time.Time) {
 		c.probed = now
 		line, err := requestLine(`"probe"`, c.o.Probe, nil)
 		if err == nil {
-			_ = c.sendLocked(line) // a connection that is broken has failed the call
+			_ = c.sendLocked(line) // if the connection is broken, the call has failed already
 		}
 	case now.Sub(c.probed) >= c.o.ProbeTime:
 		c.dropLocked(fmt.Errorf("it has not answered for %s", c.o.ProbeTime))
@@ -330,8 +331,7 @@ func (c *Conn) failCallsLocked(why error) {
 
 // ---- writing
 
-// Answer answers a request. An error is about the result, which cannot be sent: answer
-// with Fail then.
+// Answer answers a request. It returns an error if it cannot encode the result: use Fail then.
 func (c *Conn) Answer(id json.RawMessage, result any) error {
 	raw, err := json.Marshal(result)
 	if err != nil {
@@ -341,12 +341,12 @@ func (c *Conn) Answer(id json.RawMessage, result any) error {
 	if len(line) > c.o.MaxLine {
 		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.o.MaxLine)
 	}
-	_ = c.Send(line) // a connection that is broken takes no answer
+	_ = c.Send(line) // a broken connection takes no answer
 	return nil
 }
 
-// Fail answers a request, or what should have been one, with an error object. A nil id
-// is one that could not be read.
+// Fail answers a request with an error object. A nil id stands for a request whose id could
+// not be read.
 func (c *Conn) Fail(id json.RawMessage, failure any) error {
 	raw, err := json.Marshal(failure)
 	if err == nil {
@@ -355,8 +355,8 @@ func (c *Conn) Fail(id json.RawMessage, failure any) error {
 	return err
 }
 
-// Notify sends a notification, without waiting. It fails when the connection is
-// closed, or was dropped because the other side does not read.
+// Notify sends a notification, without waiting. It fails when the connection is closed, or was
+// dropped because the other side does not read.
 func (c *Conn) Notify(method string, params any) error {
 	line, err := NotificationLine(method, params)
 	if err != nil {
@@ -375,7 +375,7 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 	for {
 		c.mu.Lock()
 		if c.queued < RoomQueued || c.broken != nil || c.ended {
-			defer c.mu.Unlock() // those who wait at the same time are let in one by one
+			defer c.mu.Unlock() // waiters get in one by one
 			return c.sendLocked(line)
 		}
 		if c.room == nil {
@@ -391,7 +391,7 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 	}
 }
 
-// Send queues a line, which is JSON. It keeps it.
+// Send queues a line of JSON, and keeps the slice.
 func (c *Conn) Send(line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -414,8 +414,8 @@ func (c *Conn) sendLocked(line []byte) error {
 	return nil
 }
 
-// Finish waits until all queued lines are written, and closes the stream. It returns why the
-// connection was dropped, if it was.
+// Finish waits until all queued lines are written, and closes the stream. If the connection
+// was dropped, it returns the reason.
 func (c *Conn) Finish() error {
 	c.mu.Lock()
 	c.ended = true
@@ -444,7 +444,7 @@ func (c *Conn) dropLocked(why error) {
 	c.failCallsLocked(why)
 	c.roomLocked()
 	c.stop(why)
-	_ = c.stream.Close() // Read and the writer fail
+	_ = c.stream.Close() // now Read and the writer fail
 	c.nudge()
 }
 
@@ -488,7 +488,7 @@ func (c *Conn) write() {
 	}
 }
 
-// writeLine writes one line, or fails when the other side has not taken it within the
+// writeLine writes one line. It fails if the other side does not take the line within the
 // limit.
 func (c *Conn) writeLine(line []byte) error {
 	Log(c.log.Load(), "line sent", line)

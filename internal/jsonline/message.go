@@ -16,16 +16,16 @@ const (
 	CodeInternal       = -32603
 )
 
-// MethodCancelled is the notification that a request is not wanted any more.
+// MethodCancelled is the notification with which a caller cancels a request.
 const MethodCancelled = "notifications/cancelled"
 
 // A Message is a request, a notification or an answer.
 type Message struct {
-	ID     json.RawMessage // a string or a number, as it was written; nil in a notification
+	ID     json.RawMessage // a string or a number, as its sender wrote it; nil in a notification
 	Method string          // "" in an answer
 	Params json.RawMessage // nil when there are none
 	Result json.RawMessage // of an answer
-	Error  json.RawMessage // of an answer that is one
+	Error  json.RawMessage // of an answer that reports an error
 }
 
 // IsRequest reports whether the message wants an answer.
@@ -40,12 +40,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// A Problem is why a line is no message.
+// A Problem says why a line is not a message.
 type Problem struct {
 	Code    int
-	ID      json.RawMessage // of what should be one, if it can be read
+	ID      json.RawMessage // the id, if it could be read
 	Text    string
-	Foreign bool // an object that does not claim to be JSON-RPC
+	Foreign bool // the line is an object that does not claim to be JSON-RPC
 }
 
 func (p *Problem) Error() string { return p.Text }
@@ -86,7 +86,7 @@ func Decode(line []byte) (*Message, error) {
 	return m, nil
 }
 
-// text returns the string that raw is; "" when it is none.
+// text returns the string that raw holds, or "" if raw is not a string.
 func text(raw json.RawMessage) (s string) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -94,14 +94,14 @@ func text(raw json.RawMessage) (s string) {
 	return s
 }
 
-// IsID reports whether raw, which is JSON, is a string or a number: what an id and
-// a progress token may be.
+// IsID reports whether raw, which is JSON, is a string or a number. Only these can be ids and
+// progress tokens.
 func IsID(raw json.RawMessage) bool {
 	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
-// Key returns what two ids share that are the same: a string however it was written, but
-// no number.
+// Key returns the same key for ids that are equal. A string may be escaped in several ways,
+// but it never equals a number.
 func Key(id json.RawMessage) string {
 	var s string
 	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
@@ -110,8 +110,7 @@ func Key(id json.RawMessage) string {
 	return string(id)
 }
 
-// CancelledKey returns the Key of the request that the params of MethodCancelled name; ""
-// when they name none.
+// CancelledKey returns the Key of the request that the params of MethodCancelled name, or "".
 func CancelledKey(params json.RawMessage) string {
 	var p struct {
 		ID json.RawMessage `json:"requestId"`
@@ -141,8 +140,8 @@ func ProgressToken(params json.RawMessage) json.RawMessage {
 // ResultLine returns the answer to a request, without a newline. result is JSON.
 func ResultLine(id, result json.RawMessage) []byte { return answerLine(id, "result", result) }
 
-// ErrorLine returns the answer to a request that failed. A nil id is that of a request whose
-// own could not be read. failure is JSON, an object with code and message.
+// ErrorLine returns the answer to a request that failed. A nil id stands for a request whose
+// id could not be read. failure is a JSON object with code and message.
 func ErrorLine(id, failure json.RawMessage) []byte { return answerLine(id, "error", failure) }
 
 func answerLine(id json.RawMessage, name string, value json.RawMessage) []byte {
@@ -155,7 +154,7 @@ func answerLine(id json.RawMessage, name string, value json.RawMessage) []byte {
 	return append(append(line, value...), '}')
 }
 
-// NotificationLine returns a notification, without a newline. params nil is none.
+// NotificationLine returns a notification, without a newline. nil params are left out.
 func NotificationLine(method string, params any) ([]byte, error) {
 	return requestLine("", method, params)
 }

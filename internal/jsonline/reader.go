@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// A Reader reads lines of bounded length. It is for one goroutine.
+// A Reader reads lines of bounded length. Only one goroutine may use it.
 type Reader struct {
 	in  *bufio.Reader
 	max int
@@ -20,19 +20,18 @@ func NewReader(in io.Reader, max int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, 64<<10), max: max}
 }
 
-// A TooLongError is about a line over the bound. It was skipped, and what follows can
-// be read.
+// A TooLongError reports a line over the bound. The Reader skipped it and can go on.
 type TooLongError struct {
 	Max int
-	ID  json.RawMessage // of the message, if its beginning or its end shows it
+	ID  json.RawMessage // the message's id, if the first or last bytes show it
 }
 
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("a line may have %d bytes: a longer one was skipped", e.Max)
 }
 
-// Next returns the next line without its end. Text at the end of the stream without a newline
-// comes together with the error, such as io.EOF.
+// Next returns the next line without its newline. If the stream ends without a newline, Next
+// returns the last text together with the error, such as io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	var line []byte
 	for {
@@ -47,10 +46,10 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// maxEnd is how much of the two ends of a line that is too long is looked at, in bytes.
+// maxEnd bounds how many bytes at each end of a too long line are searched for its id.
 const maxEnd = 4 << 10
 
-// skip goes to the end of a line of which begin and part are read.
+// skip skips the rest of a line. begin and part are what was read of it.
 func (r *Reader) skip(begin, part []byte, err error) error {
 	head := bytes.Clone(begin[:min(len(begin), maxEnd)])
 	head = append(head, part[:min(len(part), maxEnd-len(head))]...)
@@ -68,13 +67,13 @@ func (r *Reader) skip(begin, part []byte, err error) error {
 
 func ending(text []byte) []byte { return text[max(0, len(text)-maxEnd):] }
 
-// outerID returns the id of a message of which only the two ends are there; nil when they do
-// not show it.
+// outerID returns the id of a message of which we have only the two ends, or nil.
 func outerID(head, tail []byte) json.RawMessage {
 	if id := leadingID(head); id != nil {
 		return id
 	}
-	// The last brace is the message's own: a key right before it is in no string.
+	// The last brace belongs to the message itself, so a key right before it is not inside a
+	// string.
 	tail = bytes.TrimSpace(tail)
 	var last struct {
 		ID json.RawMessage `json:"id"`
@@ -86,7 +85,7 @@ func outerID(head, tail []byte) json.RawMessage {
 	return last.ID
 }
 
-// leadingID returns the id in the beginning of a message, before whatever is long in it.
+// leadingID returns an id at the beginning of a message, before any long value.
 func leadingID(head []byte) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(head))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {

@@ -12,20 +12,20 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 )
 
-// A connState is the state of one connection.
+// A connState is what the daemon knows of one connection.
 type connState struct {
 	id        string
-	pid       int // of the client; 0 where it is not known
+	pid       int // the client's process; 0 if unknown
 	since     time.Time
-	author    string // the last name that it gave
+	author    string // the last name that the client gave
 	watches   map[string]*watch
 	keyboards map[*keyboardHold]bool
-	wants     map[*entry]string // the keyboard, for its next turn, in that name
-	calls     map[*entry]int    // that wait for a session
-	tokens    map[string]bool   // for which it is told how far a preparation is
+	wants     map[*entry]string // sessions whose keyboard the client gets for its next turn, with its name
+	calls     map[*entry]int    // calls that wait for a session
+	tokens    map[string]bool   // tokens for which the client gets progress of preparations
 }
 
-// opened begins the state of a connection.
+// opened notes a new connection.
 func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 	l := &connState{
 		pid: peerProcess(conn.Stream()), since: time.Now(),
@@ -52,7 +52,7 @@ func (d *Daemon) hangUp(conn *rpc.Conn) {
 	l := d.connections[conn]
 	delete(d.connections, conn)
 	for id := range l.watches {
-		delete(d.watches, id) // its goroutine ends with the connection
+		delete(d.watches, id) // the watch's goroutine ends with the connection
 	}
 	keyboards := slices.Collect(maps.Keys(l.keyboards))
 	d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *Daemon) hangUp(conn *rpc.Conn) {
 	}
 }
 
-// named notes the name that a connection gives.
+// named notes the name that a client gives.
 func (d *Daemon) named(conn *rpc.Conn, author string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +70,7 @@ func (d *Daemon) named(conn *rpc.Conn, author string) {
 	}
 }
 
-// calling notes that a call waits for a session, until it is over.
+// calling notes a call that waits for a session. The caller calls over when the call ends.
 func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
 	count := func(n int) {
 		d.mu.Lock()
@@ -85,7 +85,7 @@ func (d *Daemon) calling(conn *rpc.Conn, e *entry) (over func()) {
 	return func() { count(-1) }
 }
 
-// who names a connection for the log.
+// who returns the log's name for a connection.
 func (d *Daemon) who(conn *rpc.Conn) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +96,7 @@ func (d *Daemon) who(conn *rpc.Conn) string {
 	return fmt.Sprintf("%s (%s, process %d)", cmp.Or(l.author, "a client"), l.id, l.pid)
 }
 
-// handleClients returns a probe: no activity.
+// handleClients lists the clients. Calling it does not count as use.
 func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameParams) (client.Clients, error) {
 	if p.Session != "" {
 		if _, err := d.known(p.Session); err != nil {
@@ -133,7 +133,7 @@ func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameP
 	return all, nil
 }
 
-// handleDetach ends another connection. Its turns go on, its keyboard is given back.
+// handleDetach ends another connection. Its turns go on, and others can take its keyboards.
 func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.DetachParams) (nothing, error) {
 	d.used()
 	if err := checkAuthor(p.Author); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 )
 
-// control answers a control line. It changes nothing itself: what is to be done is
-// queued for the owner, so a client cannot hold the daemon up.
+// control answers a control line. It only queues commands for the owner, so a client cannot
+// hold up the daemon.
 func (d *Daemon) control(kind string, _ json.RawMessage) rpc.ControlReply {
 	if kind == "status" {
 		return d.status()
@@ -25,7 +25,7 @@ func (d *Daemon) control(kind string, _ json.RawMessage) rpc.ControlReply {
 	}
 }
 
-// status returns no activity.
+// status describes the daemon. Calling it does not count as use.
 func (d *Daemon) status() rpc.ControlReply {
 	var fields map[string]any
 	b, err := json.Marshal(d.info())

@@ -23,22 +23,24 @@ import (
 const MaxSessions = 2000
 
 const (
-	// drainLimit is how long a drain waits for turns that run.
+	// drainLimit is how long a drain waits for running turns.
 	drainLimit = 60 * time.Second
 
-	// farewellLimit is how long a drain then waits for watchers to read the rest.
+	// farewellLimit is how long a drain then waits until watchers have read the rest.
 	farewellLimit = 2 * time.Second
 
 	// maxCommands bounds the control lines that wait for the owner.
 	maxCommands = 16
 
-	// lookPause is how often the owner looks whether clients can still find the daemon:
-	// two looks at a file, some microseconds. Longer is longer out of reach.
+	// lookPause is how often the owner checks that clients can still find the daemon. One
+	// check stats two files, which takes microseconds. With a longer pause, a daemon that lost
+	// its socket is out of reach for longer.
 	lookPause = 2 * time.Second
 )
 
-// A Renewer is a listener whose place others may take away: Renew makes it anew then,
-// and reports whether it had to. [ErrServed] says that another daemon has it now.
+// A Renewer is a listener that may lose its place in the file system. Renew restores the
+// place, and reports whether it was lost. The error [ErrServed] means that another daemon has
+// it now.
 type Renewer interface {
 	Renew() (renewed bool, err error)
 }
@@ -48,23 +50,23 @@ type Options struct {
 	// Supervisor opens the sessions. The daemon does not close it.
 	Supervisor *supervisor.Supervisor
 
-	// Languages are the names that session/create takes; the first is the default.
+	// Languages are the names that session/create accepts; the first is the default.
 	Languages []string
 
-	// Spec finds the runtime for a new session, and says what has to be prepared for it.
-	// It may search. An error without a kind is of session.KindStart.
+	// Spec finds the runtime for a new session, and says what has to be prepared for it. It
+	// may search the disk. An error without a kind counts as session.KindStart.
 	Spec func(p client.CreateParams) (workers.Spec, error)
 
-	// IdleExit ends the daemon after this time without use, when nothing runs and no client
-	// watches. Probes and mere connections are no use. 0 means never.
+	// IdleExit is how long the daemon stays when nobody uses it, nothing runs and no client
+	// watches. Status calls and open connections do not count as use. 0 means for ever.
 	IdleExit time.Duration
 
-	// CullIdle closes a session after this time without use, unless it was created with a
-	// time of its own. It never closes one that runs, waits, or has a watcher or a live
-	// reader. 0 means never.
+	// CullIdle is how long an unused session stays open, unless its creator chose another
+	// time. The daemon never closes a session that runs, waits, or has a watcher or a
+	// connected reader. 0 means for ever.
 	CullIdle time.Duration
 
-	// Logger gets facts that no client is told; it may be nil.
+	// Logger gets facts that no client learns; it may be nil.
 	Logger *slog.Logger
 
 	// Version is the program's, for display.
@@ -79,20 +81,20 @@ type Daemon struct {
 	started time.Time
 
 	commands chan command
-	wg       sync.WaitGroup // clients, subscriptions, openings, indicators, a drain
+	wg       sync.WaitGroup // counts the goroutines of clients, subscriptions, openings, indicators and a drain
 
 	mu          sync.Mutex
-	ctx         context.Context          // guarded by mu: of everything; nil before Serve
-	entries     map[string]*entry        // guarded by mu: sessions
-	opening     int                      // guarded by mu: sessions that are being opened
-	watches     map[string]*watch        // guarded by mu: subscriptions, by name
-	counter     uint64                   // guarded by mu: names of sessions and subscriptions
+	ctx         context.Context          // guarded by mu; ends everything; nil before Serve
+	entries     map[string]*entry        // guarded by mu; the sessions
+	opening     int                      // guarded by mu; how many sessions are being opened
+	watches     map[string]*watch        // guarded by mu; subscriptions by name
+	counter     uint64                   // guarded by mu; makes names for sessions and subscriptions
 	draining    bool                     // guarded by mu
 	paused      bool                     // guarded by mu
-	writers     map[string]*keyboardHold // guarded by mu: who has a session's keyboard
-	connections map[*rpc.Conn]*connState // guarded by mu: what belongs to a connection
-	streams     map[chan struct{}]bool   // guarded by mu: subscriptions that are not paused; each is closed at its end
-	lastUse     time.Time                // guarded by mu: when somebody last wanted something
+	writers     map[string]*keyboardHold // guarded by mu; who holds the keyboard of which session
+	connections map[*rpc.Conn]*connState // guarded by mu; what belongs to each connection
+	streams     map[chan struct{}]bool   // guarded by mu; running subscriptions, each closed at its end
+	lastUse     time.Time                // guarded by mu; when a client last used the daemon
 }
 
 // A command is a control line that waits for the owner.
@@ -126,9 +128,10 @@ func New(o *Options) (*Daemon, error) {
 	return d, nil
 }
 
-// Serve serves the clients that l accepts until it is told to stop, drained, idle
-// for too long, or ctx ends. Then it closes l, the sessions that it opened, and at
-// last every connection: who waits for the end of one knows that the rest is gone.
+// Serve serves the clients of l until a client stops or drains the daemon, the daemon was idle
+// for too long, or ctx ends. Then it closes l, then the sessions that it opened, and the
+// connections last. So a client that sees its connection end knows that everything else has
+// ended.
 func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	connections, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
@@ -154,7 +157,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// logEnd says why the daemon ends. That sessions end with it is a warning.
+// logEnd logs why the daemon ends. It warns when sessions end with it.
 func (d *Daemon) logEnd(why string, err error) {
 	level := slog.LevelInfo
 	var names []string
@@ -170,7 +173,7 @@ func (d *Daemon) logEnd(why string, err error) {
 	d.log.Log(context.Background(), level, "the daemon ends", "why", why, "after", time.Since(d.started).Round(time.Second), "sessions", names)
 }
 
-// accept accepts clients until l is closed. They are served until connections ends.
+// accept accepts clients until l is closed. It serves them until the context connections ends.
 func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -178,7 +181,7 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 			return nil
 		}
 		if err != nil {
-			if isTemporary(err) { // out of file descriptors, say: those who are here go on
+			if isTemporary(err) { // such as too few file descriptors; clients who are here go on
 				d.log.Warn("cannot accept a client", "error", err)
 				select {
 				case <-time.After(100 * time.Millisecond):
@@ -202,7 +205,8 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 	}
 }
 
-// own returns the daemon's life: it alone starts and stops things. It returns why it ends.
+// own is the main loop of the daemon: only it starts and stops things. It returns the reason
+// for the end.
 func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
 	var idle <-chan time.Time
 	if d.o.IdleExit > 0 {
@@ -237,7 +241,7 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 				d.paused = c == commandPause
 				d.mu.Unlock()
 			case commandDrain:
-				if drained == nil { // it goes on beside the owner, who can still be told to stop
+				if drained == nil { // a drain runs beside the owner, which can still be told to stop
 					drained = make(chan struct{})
 					d.wg.Go(func() {
 						defer close(drained)
@@ -251,7 +255,7 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 	}
 }
 
-// drain refuses new work and waits for what runs, for drainLimit at most.
+// drain refuses new work and waits for running turns, for drainLimit at most.
 func (d *Daemon) drain(ctx context.Context) {
 	d.mu.Lock()
 	d.draining = true
@@ -259,7 +263,7 @@ func (d *Daemon) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	for _, s := range d.sessions() {
-		// A session that waits for input is not waited for: nobody may answer it.
+		// Do not wait for a session that waits for input: perhaps nobody answers it.
 		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().Last(), HeadBytes: 1, TailBytes: 1})
 	}
 	if ctx.Err() != nil {
@@ -269,7 +273,7 @@ func (d *Daemon) drain(ctx context.Context) {
 	d.seeOff(ctx)
 }
 
-// seeOff lets those who watch see the end of what they watch, for farewellLimit at most.
+// seeOff lets watchers read the rest of what they watch, for farewellLimit at most.
 func (d *Daemon) seeOff(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, farewellLimit)
 	defer cancel()
@@ -285,17 +289,17 @@ func (d *Daemon) seeOff(ctx context.Context) {
 	}
 }
 
-// idleFor returns how long nobody has wanted anything and nothing has gone on.
+// idleFor returns for how long nobody has used the daemon and nothing has run.
 func (d *Daemon) idleFor() time.Duration {
 	if d.isBusy() {
-		d.used() // what begins when it ends is the whole time
+		d.used() // idle time starts anew when the activity ends
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Since(d.lastUse)
 }
 
-// isBusy reports whether something goes on.
+// isBusy reports whether anything is under way.
 func (d *Daemon) isBusy() bool {
 	d.mu.Lock()
 	opening := d.opening > 0
@@ -314,19 +318,19 @@ func (d *Daemon) isBusy() bool {
 		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
 			return true // a person may take long to answer
 		}
-		d.usedAt(i.Since) // its turn may have ended since somebody looked here last
+		d.usedAt(i.Since) // a turn may have ended since the last check
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.watches {
-		if d.entries[w.entry.name] == w.entry { // one that is paused outlives its session
+		if d.entries[w.entry.name] == w.entry { // a paused watch outlives its session
 			return true
 		}
 	}
 	return false
 }
 
-// used notes a use of the daemon.
+// used notes that somebody uses the daemon.
 func (d *Daemon) used() { d.usedAt(time.Now()) }
 
 func (d *Daemon) usedAt(then time.Time) {

@@ -20,11 +20,12 @@ const (
 	// interruptLimit is how long the interrupt of a cancelled call may take.
 	interruptLimit = 2 * time.Second
 
-	// maxImage bounds a picture in an answer, in bytes: what is larger is named only.
+	// maxImage bounds a picture in an answer, in bytes. The answer only names a larger
+	// picture.
 	maxImage = 8 << 20
 )
 
-// method makes a handler of a function of typed params.
+// method makes a handler from a function with typed params.
 func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error)) rpc.Handler {
 	return func(ctx context.Context, r *rpc.Request) (any, error) {
 		var p P
@@ -40,13 +41,13 @@ func method[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error
 }
 
 const (
-	// firstBeat is after how long a call tells that it is under way, and beatPause how
-	// often it does so from then on.
+	// A long call reports progress for the first time after firstBeat, and then every
+	// beatPause.
 	firstBeat = time.Second
 	beatPause = 5 * time.Second
 )
 
-// long makes a call that may take long report its time in seconds, if the caller asked for
+// long makes a call report its duration in seconds as progress, if its caller asked for
 // progress.
 func (d *Daemon) long(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, r *rpc.Request) (any, error) {
@@ -61,7 +62,7 @@ func (d *Daemon) long(h rpc.Handler) rpc.Handler {
 
 func (d *Daemon) beat(ctx context.Context, r *rpc.Request) {
 	var p client.NameParams
-	_ = json.Unmarshal(r.Params, &p) // the method reports an error
+	_ = json.Unmarshal(r.Params, &p) // the method itself will report the error
 	begun := time.Now()
 	timer := time.NewTimer(firstBeat)
 	defer timer.Stop()
@@ -109,7 +110,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 	}
 }
 
-// handleInfo returns a probe: no activity.
+// handleInfo describes the daemon. Calling it does not count as use.
 func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info, error) {
 	return d.info(), nil
 }
@@ -123,7 +124,7 @@ func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.Crea
 	return d.describe(e), nil
 }
 
-// handleList returns a probe: no activity.
+// handleList lists the sessions. Calling it does not count as use.
 func (d *Daemon) handleList(context.Context, *rpc.Request, nothing) (struct {
 	Sessions []session.Info `json:"sessions"`
 }, error) {
@@ -232,9 +233,8 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.Input
 	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
 }
 
-// follow waits for a turn that a call has started or fed. When the call is
-// cancelled, the turn is interrupted; when its client only goes away, the turn
-// goes on.
+// follow waits for a turn that a call has started or answered. If the client cancels the call,
+// follow interrupts the turn. If the client only disconnects, the turn goes on.
 func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn uint64, waitMS int64, after timeline.Seq) (session.Reply, error) {
 	o, err := waitOptions(waitMS, after)
 	if err != nil {
@@ -278,7 +278,8 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 	return sendable(reply), nil
 }
 
-// handleMark returns no activity: reading goes with what is read.
+// handleMark stores how far a reader has read. It does not count as use, because the reading
+// did.
 func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkParams) (client.Marked, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
 		return client.Marked{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
@@ -299,7 +300,7 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 		if p.Reader, err = e.ownReader(ctx, p.Reader, r.Conn); err != nil {
 			return client.Marked{}, err
 		}
-	} else if p.Seq > 0 { // it reads; a call that only asks does not
+	} else if p.Seq > 0 { // storing a mark shows a reader; asking for one does not
 		e.holds(p.Reader, r.Conn)
 	}
 	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
@@ -370,14 +371,14 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.Outp
 	return e.session.Output(ctx, p.OutputQuery)
 }
 
-// sendable returns a reply whose events fit a line.
+// sendable returns a reply whose events fit on one line.
 func sendable(r session.Reply) session.Reply {
 	r.Events = wireEvents(r.Events)
 	return r
 }
 
-// wireEvents returns the events of a reply, of which the oldest give way when it would
-// not fit a line.
+// wireEvents returns the events of a reply. It drops the oldest ones if they would not fit on
+// one line.
 func wireEvents(events []timeline.Event) []timeline.Event {
 	wire := make([]timeline.Event, 0, len(events))
 	raw := 0
@@ -408,14 +409,14 @@ func wireEvents(events []timeline.Event) []timeline.Event {
 }
 
 const (
-	// maxReply bounds the events of an answer, encoded: with the rest it fits a line.
+	// maxReply bounds the encoded events of an answer, so that the answer fits on one line.
 	maxReply = 14 << 20
 
-	// mostEscaped is how much longer JSON makes text at most.
+	// mostEscaped is how many times longer JSON can make a text.
 	mostEscaped = 6
 )
 
-// dataSize returns how many bytes of text or of a picture an event has.
+// dataSize returns how many bytes of text or picture an event has.
 func dataSize(e timeline.Event) int {
 	switch b := e.Body.(type) {
 	case timeline.Text:
@@ -428,7 +429,7 @@ func dataSize(e timeline.Event) int {
 	return 0
 }
 
-// rawSize is about how large an event is before it is encoded.
+// rawSize estimates the size of an event before it is encoded.
 func rawSize(e timeline.Event) int {
 	const rest = 200
 	switch b := e.Body.(type) {
@@ -444,7 +445,7 @@ func rawSize(e timeline.Event) int {
 	return dataSize(e)*4/3 + rest
 }
 
-// wireEvent returns an event for the wire, where a picture must fit a line.
+// wireEvent returns an event to send. A picture that would not fit on one line is only named.
 func wireEvent(e timeline.Event) timeline.Event {
 	if picture, ok := e.Body.(timeline.Image); ok && len(picture.Data) > maxImage {
 		e.Body = withoutData(picture)
@@ -452,7 +453,7 @@ func wireEvent(e timeline.Event) timeline.Event {
 	return e
 }
 
-// withoutData returns a picture that is only named.
+// withoutData returns a picture without its data.
 func withoutData(i timeline.Image) timeline.Image {
 	i.LeftOut, i.Data = int64(len(i.Data)), nil
 	return i

@@ -2,5 +2,6 @@ package daemon
 
 import "io"
 
-// peerProcess returns the process at the other end of a pipe; it is not asked for here.
+// peerProcess would return the process at the other end of a pipe. On Windows the daemon does
+// not ask for it.
 func peerProcess(io.ReadWriteCloser) int { return 0 }

@@ -8,15 +8,15 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A place is where clients look for the daemon, which others may take away: logind
-// removes the directory at the last logout, and tidy programs remove what looks old.
-// The owner looks after it.
+// A place is where clients look for the daemon. Others may remove it: logind removes the
+// directory at the last logout, and cleaning programs remove old files. The owner checks it
+// now and then.
 type place struct {
 	d      *Daemon
 	l      net.Listener
 	ticker *time.Ticker
-	look   <-chan time.Time // nil where a place cannot be taken away
-	said   string           // what was last said about it
+	look   <-chan time.Time // nil where nobody can remove the place
+	said   string           // the last problem that was logged
 	served int              // how often in a row another daemon was there
 }
 
@@ -35,8 +35,8 @@ func (p *place) stop() {
 	}
 }
 
-// isLost makes the place anew if it has to. It reports whether it is another daemon's,
-// and this one has nobody left who would use it: none can come any more.
+// isLost restores the place if necessary. It returns true if another daemon has the place and
+// this one has no users left. New clients cannot reach this daemon then.
 func (p *place) isLost() bool {
 	renewed, err := p.l.(Renewer).Renew()
 	if !errors.Is(err, ErrServed) {
@@ -49,7 +49,7 @@ func (p *place) isLost() bool {
 		}
 		p.said = ""
 		return false
-	case err.Error() != p.said: // once, not every time
+	case err.Error() != p.said: // log a problem once, not at every check
 		p.said = err.Error()
 		p.d.log.Warn("no new client can reach the daemon; it goes on trying", "at", p.l.Addr(), "error", err)
 	}
@@ -60,7 +60,7 @@ func (p *place) isLost() bool {
 	return p.served > 1 && p.d.rpc.Activity().Connections == 0 && !p.d.isRunning()
 }
 
-// isRunning reports whether a turn runs, or a worker starts.
+// isRunning reports whether a turn runs or a worker starts.
 func (d *Daemon) isRunning() bool {
 	for _, s := range d.sessions() {
 		if state := s.State(); state.Active() && state != session.StateWaiting {

@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// progressBeat is the most time between two frames for one token: whoever shows
-	// something knows that it is still true.
+	// progressBeat is the longest time between two frames for one token. With each frame the
+	// client knows that the preparation goes on.
 	progressBeat = 5 * time.Second
 
-	// failedLimit is how long is remembered why a session could not be prepared, if
-	// nobody asks.
+	// failedLimit is how long the daemon remembers why a preparation failed, if nobody asks.
 	failedLimit = 10 * time.Minute
 )
 
-// progressToken returns what the caller wants progress for; nil when it wants none.
+// progressToken returns the token for which the caller wants progress, or nil.
 func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 	if len(p.Token) == 0 {
 		return r.Token()
@@ -32,13 +31,13 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 	return nil
 }
 
-// claimToken takes a token of a connection until over is called: frames of two sessions
-// for one could not be told apart.
+// claimToken reserves a token of a connection until the caller calls over. If two sessions
+// shared a token, the client could not tell their frames apart.
 func (d *Daemon) claimToken(conn *rpc.Conn, token []byte) (over func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
-	if l == nil { // it has hung up
+	if l == nil { // the client has disconnected
 		return func() {}, nil
 	}
 	if l.tokens[string(token)] {
@@ -52,17 +51,17 @@ func (d *Daemon) claimToken(conn *rpc.Conn, token []byte) (over func(), err erro
 	}, nil
 }
 
-// An indicator is a token for which a client waits to be told how far the preparation
-// of a session is. The last frame's total is its progress, and that of no other is.
+// An indicator sends a client the progress of a session's preparation, under one token. In its
+// last frame the progress equals the total, and in no other frame.
 type indicator struct {
 	conn  *rpc.Conn
 	token []byte
-	over  func()        // gives the token back
+	over  func()        // releases the token
 	ended chan struct{} // closed when the last frame is sent
 }
 
-// follow sends a frame for each event of the preparation, and the last one again when
-// there is none for long.
+// follow sends a frame for each event of the preparation. When there is no event for long, it
+// repeats the last frame.
 func (in *indicator) follow(s session.Session) {
 	defer close(in.ended)
 	ctx := in.conn.Context()
@@ -72,7 +71,7 @@ func (in *indicator) follow(s session.Session) {
 		bounded, stop := context.WithTimeout(ctx, progressBeat)
 		for e, err := range s.Events(bounded, seen) {
 			if err != nil {
-				going = bounded.Err() != nil // else the session is closed
+				going = bounded.Err() != nil // otherwise the session is closed
 				break
 			}
 			seen = e.Seq
@@ -92,14 +91,14 @@ func (in *indicator) follow(s session.Session) {
 			in.send(now)
 		}
 	}
-	in.over() // before it is told: the token may be used again then
+	in.over() // before the last frame, because the client may use the token again then
 	now.Progress = max(now.Progress, 1)
 	now.Total, now.Message = now.Progress, ""
 	in.send(now)
 }
 
-// isPrepared reports whether an event is the end of a preparation, however it ended.
-// Why is not for the indicator: whoever uses the session is told.
+// isPrepared reports whether an event ends a preparation, with or without success. A client
+// that uses the session learns the reason of a failure.
 func isPrepared(e timeline.Event) bool {
 	switch b := e.Body.(type) {
 	case timeline.Preparation:
@@ -110,19 +109,19 @@ func isPrepared(e timeline.Event) bool {
 	return false
 }
 
-// send never waits. A client that is gone is told nothing.
+// send never waits. A frame for a client that has gone is dropped.
 func (in *indicator) send(p client.HostProgress) {
 	_ = in.conn.Notify(client.MethodProgress, p)
 }
 
-// prepared waits while a session is being prepared. One that could not be is over for
-// whoever is told so: the name is free then.
+// prepared waits while a session is being prepared. If the preparation failed, the first
+// client that learns this frees the name of the session.
 func (d *Daemon) prepared(ctx context.Context, e *entry) error {
 	return d.told(e, e.session.Prepared(ctx))
 }
 
-// told returns an error of a session's, and nil when there is none. An indicator ends before
-// anybody is told of the end of its preparation otherwise.
+// told returns the error that a client gets about a session, or nil. Before that, it waits for
+// the session's indicator to end, so the client gets the last frame first.
 func (d *Daemon) told(e *entry, err error) error {
 	if e.indicator != nil && e.session.State() != session.StatePreparing {
 		<-e.indicator.ended

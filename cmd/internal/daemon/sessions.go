@@ -20,33 +20,33 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An entry is a session that is open.
+// An entry is an open session.
 type entry struct {
 	name, language string
-	with           []string      // packages that were asked for
-	cullAfter      time.Duration // unused for so long it is closed; 0: never
+	with           []string      // the packages that its creator asked for
+	cullAfter      time.Duration // closed after this time without use; 0 means never
 	session        *supervisor.Session
-	indicator      *indicator // nil when nobody wants to know how its preparation goes
+	indicator      *indicator // nil when no client wants progress of its preparation
 
-	beginning chan struct{} // holds one: who starts a turn
+	beginning chan struct{} // holds one token, for the client that starts a turn
 	begun     begun         // guarded by Daemon.mu
 
 	mu    sync.Mutex
-	marks map[string]timeline.Seq // guarded by mu: how far readers have read
-	reads map[string]*rpc.Conn    // guarded by mu: who last read under a name; it may have ended
-	used  time.Time               // guarded by mu: when a client last wanted something of it
-	cull  *time.Timer             // guarded by mu: looks whether it is unused; nil when it is never closed for that
-	over  bool                    // guarded by mu: it was, and is being closed
+	marks map[string]timeline.Seq // guarded by mu; how far each reader has read
+	reads map[string]*rpc.Conn    // guarded by mu; the last connection that read under a name; it may have ended
+	used  time.Time               // guarded by mu; when a client last used it
+	cull  *time.Timer             // guarded by mu; checks whether it is unused; nil when it may stay unused
+	over  bool                    // guarded by mu; it was unused for too long and is being closed
 }
 
 const (
-	// maxMarks bounds the readers that a session remembers, and the names under which
-	// one connection reads in it.
+	// maxMarks bounds the readers that a session remembers, and the names under which one
+	// connection may read it.
 	maxMarks = 64
 )
 
-// mark remembers how far a reader has read, if seq is not 0, and returns it. When
-// there are too many readers, the one that is furthest behind is forgotten.
+// mark stores how far a reader has read, unless seq is 0, and returns the stored mark. With
+// too many readers, it forgets the one that is furthest behind.
 func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,12 +69,12 @@ func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
 	return seq
 }
 
-// readerPatience is how long the end of a connection is waited for that has a reader's
-// name: who is started anew may be here before the end of the one before is known.
+// readerPatience is how long a client waits for a reader's name that another connection holds.
+// A client that restarts may connect before the daemon sees the end of its old connection.
 const readerPatience = time.Second
 
-// ownReader returns the name, or else the name with the least number, under which no other
-// connection reads; from now on this one does.
+// ownReader reserves a reader's name for this connection, and returns it. If another
+// connection holds the name, it returns the name with the least free number.
 func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (string, error) {
 	if has := e.nameOf(conn, name); has != "" {
 		return has, nil
@@ -90,7 +90,7 @@ func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (str
 		select {
 		case <-holder.Context().Done():
 			n--
-			continue // it is free, unless somebody was faster
+			continue // the name is free, unless another client was faster
 		case <-patience.Done():
 		}
 		if ctx.Err() != nil {
@@ -100,8 +100,8 @@ func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (str
 	}
 }
 
-// isRead reports whether somebody who is there reads under a name of their own: an
-// agent that may go on with what it left in the session, however long it thinks.
+// isRead reports whether a connected client reads the session under a name of its own. Such an
+// agent may come back to its work after a long time.
 func (e *entry) isRead() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,7 +113,7 @@ func (e *entry) isRead() bool {
 	return false
 }
 
-// nameOf returns what a connection was given before that asked for this name.
+// nameOf returns the name that a connection got when it asked for this name before.
 func (e *entry) nameOf(conn *rpc.Conn, name string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,7 +125,7 @@ func (e *entry) nameOf(conn *rpc.Conn, name string) string {
 	return ""
 }
 
-// mayRead says why a connection may not read under one more name.
+// mayRead returns an error if a connection may not read under one more name.
 func (e *entry) mayRead(name string, conn *rpc.Conn) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,7 +141,8 @@ func (e *entry) mayRead(name string, conn *rpc.Conn) error {
 	return nil
 }
 
-// holds returns the connection that reads under a name: conn, if no other does that lives.
+// holds returns the living connection that reads under a name. If there is none, it is conn
+// from now on.
 func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,8 +159,7 @@ func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// create opens a session. The call returns at once when something has to be prepared
-// first.
+// create opens a session. It returns at once when something has to be prepared first.
 func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
 	if p.Name != "" && !goodName.MatchString(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
@@ -211,7 +211,7 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 		if o.err != nil {
 			return nil, o.err
 		}
-		if in != nil { // the answer says that the session is provisional before anything else is said
+		if in != nil { // the client must get the answer, which says provisional, before any frame
 			r.AfterAnswer(func() { d.wg.Go(func() { in.follow(o.entry.session) }) })
 		}
 		if ctx.Err() == nil && !r.Commit() {
@@ -231,8 +231,8 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 	return nil, ctx.Err()
 }
 
-// abandon gives up a session whose name nobody would ever learn: it was made up for a
-// caller who has gone.
+// abandon closes a session whose name nobody learns: the daemon made the name up, and the
+// caller has gone.
 func (d *Daemon) abandon(e *entry, p client.CreateParams) {
 	if p.Name == "" {
 		d.log.Info("a session without a name is given up: its client does not want it any more", "session", e.name)
@@ -240,7 +240,7 @@ func (d *Daemon) abandon(e *entry, p client.CreateParams) {
 	}
 }
 
-// admits returns an error while no new work is accepted.
+// admits returns an error while the daemon accepts no new work.
 func (d *Daemon) admits() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,7 +253,7 @@ func (d *Daemon) admits() error {
 	return nil
 }
 
-// newName returns the name of a new session: one that is not taken.
+// newName returns a free name for a new session.
 func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	for _, e := range d.all() {
 		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).Since) > failedLimit) {
@@ -275,7 +275,7 @@ func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	return name, nil
 }
 
-// count keeps the number of sessions that are being opened: that is use.
+// count changes the number of sessions that are being opened. Opening counts as use.
 func (d *Daemon) count(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -302,7 +302,7 @@ func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (
 		e.cullAfter = time.Duration(p.CullMS) * time.Millisecond
 	}
 	d.mu.Lock()
-	ended := d.ctx.Err() != nil // nobody would close it
+	ended := d.ctx.Err() != nil // otherwise nobody would close it
 	if !ended {
 		d.entries[name] = e
 	}
@@ -329,7 +329,7 @@ func (d *Daemon) forget(e *entry) {
 	}
 }
 
-// session finds a session, and waits while it is being prepared.
+// session finds a session. It waits while the session is being prepared.
 func (d *Daemon) session(ctx context.Context, name string) (*entry, error) {
 	e, err := d.inUse(name)
 	if err == nil {
@@ -388,7 +388,7 @@ func (d *Daemon) all() []*entry {
 	return all
 }
 
-// sessions returns those that are open.
+// sessions returns the open sessions.
 func (d *Daemon) sessions() []*supervisor.Session {
 	var open []*supervisor.Session
 	for _, e := range d.all() {
@@ -415,7 +415,7 @@ func (d *Daemon) remove(ctx context.Context, e *entry) error {
 	return err
 }
 
-// closeSessions closes all of them at once, when the daemon ends.
+// closeSessions closes all sessions at once, when the daemon ends.
 func (d *Daemon) closeSessions() {
 	var closing sync.WaitGroup
 	for _, e := range d.all() {
@@ -439,7 +439,7 @@ func (e *entry) touch() error {
 	return nil
 }
 
-// watchUse closes the session once nobody has used it for as long as it may be unused.
+// watchUse starts the timer that closes the session when nobody uses it.
 func (d *Daemon) watchUse(e *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -448,7 +448,8 @@ func (d *Daemon) watchUse(e *entry) {
 	}
 }
 
-// cullEntry closes a session that is not in use, or looks again when it could be.
+// cullEntry closes a session that nobody uses. If the session is still in use, cullEntry sets
+// the timer again.
 func (d *Daemon) cullEntry(e *entry) {
 	inUse := d.isUsed(e)
 	d.mu.Lock()
@@ -462,7 +463,7 @@ func (d *Daemon) cullEntry(e *entry) {
 		e.used = time.Now()
 	}
 	if i, _ := e.session.Info(context.Background()); i.Since.After(e.used) {
-		e.used = i.Since // its turn has ended since then
+		e.used = i.Since // a turn has ended since then
 	}
 	if left := e.cullAfter - time.Since(e.used); left > 0 {
 		e.cull.Reset(left)
@@ -475,7 +476,7 @@ func (d *Daemon) cullEntry(e *entry) {
 	})
 }
 
-// isUsed reports whether a session runs or waits, or a client is there for it.
+// isUsed reports whether a session runs or waits, or a client is connected for it.
 func (d *Daemon) isUsed(e *entry) bool {
 	switch e.session.State() {
 	case session.StateIdle, session.StateEnded:
@@ -515,9 +516,9 @@ func (e *entry) readsAs(conn *rpc.Conn) string {
 	return ""
 }
 
-// describe returns what a client is told of a session.
+// describe returns the description of a session for clients.
 func (d *Daemon) describe(e *entry) session.Info {
-	i, _ := e.session.Info(context.Background()) // one of this process makes no error
+	i, _ := e.session.Info(context.Background()) // a session in this process never fails here
 	i.Language, i.With = e.language, e.with
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -532,7 +533,8 @@ func (d *Daemon) describe(e *entry) session.Info {
 	return i
 }
 
-// failure returns an error as a client gets it: a session's, by its kind and with its data.
+// failure returns an error in the form for clients. A session's error keeps its kind and its
+// data.
 func failure(err error) error {
 	e, ok := errors.AsType[*session.Error](err)
 	if !ok {

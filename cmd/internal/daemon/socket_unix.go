@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSocketPath is what the kernel takes, in bytes: sun_path without the final NUL.
+// maxSocketPath is the longest path that the kernel accepts, in bytes: sun_path without the
+// final NUL.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // probeTime bounds the check whether a daemon serves a socket.
@@ -27,18 +28,18 @@ const probeTime = 2 * time.Second
 
 // A Listener accepts clients on a unix socket.
 type Listener struct {
-	path string // "" for a socket that was handed over: it is not ours to look after
+	path string // "" for a socket of a service manager, which we do not look after
 
 	mu      sync.Mutex
 	current *net.UnixListener // guarded by mu
-	socket  os.FileInfo       // guarded by mu: which file is ours
-	lock    *os.File          // guarded by mu: held while the socket is ours
-	crashed int               // guarded by mu: the process in the lock file when the lock was free
+	socket  os.FileInfo       // guarded by mu; our socket's file
+	lock    *os.File          // guarded by mu; the lock that we hold while the socket is ours
+	crashed int               // guarded by mu; the process that a free lock file named
 	closed  bool              // guarded by mu
 }
 
-// Listen makes the socket at path, or takes the one that systemd passes. It never takes the
-// socket of a live daemon, and removes only dead sockets. ErrServed means that a live daemon is
+// Listen makes the socket at path, or takes the one that systemd passes. It removes only dead
+// sockets, and never takes the socket of a live daemon. ErrServed means that a live daemon is
 // there.
 func Listen(path string) (*Listener, error) {
 	if l, err := activated(); l != nil || err != nil {
@@ -55,10 +56,10 @@ func Listen(path string) (*Listener, error) {
 	return l, nil
 }
 
-// Renew makes the lock and the socket anew when their files are not there any more, or
-// not ours: logind removes a directory at the logout, and tidy programs do. It reports
-// whether something was missing. ErrServed says that another daemon has come to serve
-// there; that, and a place that cannot be had, may pass.
+// Renew makes the lock and the socket again when their files are gone, or not ours. logind
+// removes the directory at the logout, and cleaning programs do, too. Renew reports whether a
+// file was missing. ErrServed means that another daemon serves there now. This error may pass,
+// and so may the lack of a usable directory.
 func (l *Listener) Renew() (renewed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +75,7 @@ func (l *Listener) Renew() (renewed bool, err error) {
 	}
 	if !locked {
 		lock, crashed, err := lockFile(l.lockPath())
-		if errors.Is(err, ErrServed) && bound { // somebody who starts, and is about to see that we serve
+		if errors.Is(err, ErrServed) && bound { // a starting daemon, which is about to see that we serve
 			return false, nil
 		}
 		if err != nil {
@@ -90,7 +91,7 @@ func (l *Listener) Renew() (renewed bool, err error) {
 	}
 	socket, file, err := bind(l.path)
 	if err != nil {
-		// A daemon that makes a socket there needs the lock.
+		// Another daemon that makes a socket there needs the lock.
 		_ = l.lock.Close()
 		l.lock = nil
 		return false, err
@@ -98,27 +99,27 @@ func (l *Listener) Renew() (renewed bool, err error) {
 	before := l.current
 	l.current, l.socket = socket, file
 	if before != nil {
-		_ = before.Close() // Accept goes on with the new one
+		_ = before.Close() // Accept goes on with the new socket
 	}
 	return true, nil
 }
 
 func (l *Listener) lockPath() string { return l.path + ".lock" }
 
-// bind makes the socket, in place of one that is dead.
+// bind makes the socket. It replaces a dead one.
 func bind(path string) (*net.UnixListener, os.FileInfo, error) {
 	if err := removeDead(path); err != nil {
 		return nil, nil, err
 	}
-	// From its first instant the socket is the user's own, even in a directory that
-	// somebody opens later.
+	// From its first instant only the user can reach the socket, even if the directory is
+	// opened to others later.
 	before := syscall.Umask(0o177)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	syscall.Umask(before)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make the socket %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // it would remove whatever has the name then
+	l.SetUnlinkOnClose(false) // otherwise Close would remove whatever has the name then
 	file, err := os.Lstat(path)
 	if err != nil {
 		_ = l.Close()
@@ -127,7 +128,7 @@ func bind(path string) (*net.UnixListener, os.FileInfo, error) {
 	return l, file, nil
 }
 
-// statOf returns an open file's; nil when there is none.
+// statOf returns the facts about an open file; nil without a file.
 func statOf(f *os.File) os.FileInfo {
 	if f == nil {
 		return nil
@@ -136,13 +137,13 @@ func statOf(f *os.File) os.FileInfo {
 	return i
 }
 
-// isFile reports whether that file, and no other, has the name.
+// isFile reports whether path names this very file.
 func isFile(path string, file os.FileInfo) bool {
 	now, err := os.Lstat(path)
 	return err == nil && file != nil && os.SameFile(now, file)
 }
 
-// Accept waits for a client, at whatever socket is the current one.
+// Accept waits for a client at the current socket.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		l.mu.Lock()
@@ -168,7 +169,7 @@ func (l *Listener) Addr() net.Addr {
 	return l.current.Addr()
 }
 
-// Close stops listening and, if the socket that is there is ours, removes it.
+// Close stops listening. It removes the socket file if that is ours.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,13 +182,13 @@ func (l *Listener) Close() error {
 	}
 	err := l.current.Close()
 	if l.lock != nil {
-		_ = l.lock.Truncate(0) // whom it names has ended as it should
+		_ = l.lock.Truncate(0) // an empty lock file shows a clean end
 		_ = l.lock.Close()
 	}
 	return err
 }
 
-// Crashed returns the process that served here last and did not end as it should, or 0.
+// Crashed returns the process that served here last, if it crashed, or 0.
 func (l *Listener) Crashed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +216,8 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// lockFile takes the lock that the daemon of a socket holds while it lives. A daemon
-// that ends empties it: named is one that could not.
+// lockFile takes the lock that a daemon holds while it serves a socket. A daemon that ends
+// cleanly empties the file. named is the process that the file names: one that crashed.
 func lockFile(path string) (lock *os.File, named int, err error) {
 	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -268,8 +269,8 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// activated returns the socket that a service manager hands over: systemd.socket(5). It
-// is not ours to remove, and not for our children.
+// activated returns the socket that a service manager passes: systemd.socket(5). We do not
+// remove it, and our child processes do not inherit it.
 func activated() (*Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -314,13 +315,13 @@ func peerOf(conn any) (uid uint32, pid int, err error) {
 	return uid, pid, peerErr
 }
 
-// peerProcess returns the process at the other end; 0 when that is not known.
+// peerProcess returns the process at the other end, or 0 if unknown.
 func peerProcess(conn io.ReadWriteCloser) int {
 	_, pid, _ := peerOf(conn)
 	return pid
 }
 
-// authorize refuses a client that is another user's, whatever the file's mode.
+// authorize refuses clients of other users, whatever the mode of the file is.
 func authorize(conn net.Conn) error {
 	uid, _, err := peerOf(conn)
 	if err != nil {
@@ -332,7 +333,7 @@ func authorize(conn net.Conn) error {
 	return nil
 }
 
-// isTemporary reports whether accepting can go on after err.
+// isTemporary reports whether the listener can go on after err.
 func isTemporary(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
 		if errors.Is(err, e) {

@@ -13,8 +13,8 @@ import (
 // A Listener accepts clients at a named pipe.
 type Listener struct{ net.Listener }
 
-// Listen makes the pipe of that name, which is this user's own. ErrServed says that
-// a daemon has it.
+// Listen makes a pipe of that name for this user alone. ErrServed means that another daemon
+// has the name.
 func Listen(name string) (*Listener, error) {
 	l, err := pipe.Listen(name)
 	if served, ok := errors.AsType[*pipe.ServedError](err); ok {
@@ -29,11 +29,11 @@ func Listen(name string) (*Listener, error) {
 	return &Listener{l}, nil
 }
 
-// authorize has nothing to refuse: the kernel lets only this user's processes on this
-// machine connect to the pipe.
+// authorize refuses nobody: the kernel already admits only this user's processes on this
+// machine.
 func authorize(net.Conn) error { return nil }
 
-// isTemporary reports whether accepting can go on after err.
+// isTemporary reports whether the listener can go on after err.
 func isTemporary(err error) bool {
 	for _, e := range []windows.Errno{
 		windows.ERROR_NO_SYSTEM_RESOURCES, windows.ERROR_NOT_ENOUGH_MEMORY, windows.ERROR_OUTOFMEMORY, windows.ERROR_NOT_ENOUGH_QUOTA,

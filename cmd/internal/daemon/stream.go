@@ -15,15 +15,16 @@ const (
 	// maxWatches bounds the subscriptions of one connection.
 	maxWatches = 64
 
-	// snapshotBytes is about how large one part of a snapshot is, encoded.
+	// snapshotBytes is the approximate size of one part of a snapshot, encoded.
 	snapshotBytes = 2 << 20
 )
 
-// A watch is a subscription: a place in a session's timeline, and, while it is not paused, a
-// goroutine that sends the events after it, each once. The place moves with them.
+// A watch is a subscription to a session's timeline, with the place up to which the client has
+// the events. Unless paused, it has a goroutine that sends each later event once and moves the
+// place.
 type watch struct {
 	id    string
-	made  uint64 // the least is the oldest
+	made  uint64 // the oldest watch has the lowest number
 	entry *entry
 	conn  *rpc.Conn
 
@@ -36,7 +37,7 @@ type watch struct {
 
 func (w *watch) seq() timeline.Seq { return timeline.Seq(w.place.Load()) }
 
-// quickMethods returns those that act in the order of the requests.
+// quickMethods returns the methods that run in the order of their requests.
 func (d *Daemon) quickMethods() map[string]rpc.Handler {
 	return map[string]rpc.Handler{
 		client.MethodSubscribe:   method(d.handleSubscribe),
@@ -80,8 +81,8 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 	return client.Subscribed{Subscription: w.id, Seq: last}, nil
 }
 
-// makeRoomLocked forgets the oldest subscription of a connection that is paused and whose
-// session was closed, if there is one; d.mu is held.
+// makeRoomLocked forgets the oldest paused subscription of a connection whose session was
+// closed, if there is one. The caller holds d.mu.
 func (d *Daemon) makeRoomLocked(l *connState) {
 	var oldest *watch
 	for _, w := range l.watches {
@@ -141,13 +142,13 @@ func (d *Daemon) forgetWatch(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.watches, w.id)
-	if l := d.connections[w.conn]; l != nil { // else the connection has just ended
+	if l := d.connections[w.conn]; l != nil { // otherwise the connection has just ended
 		delete(l.watches, w.id)
 	}
 }
 
-// pause ends the goroutine, and returns when it sends nothing more. That is at once, because a
-// send that waits for room gives up.
+// pause ends the goroutine, and returns when that has sent its last event. It returns at once,
+// because a send that waits for room gives up.
 func (w *watch) pause() {
 	if w.stop == nil {
 		return
@@ -157,8 +158,8 @@ func (w *watch) pause() {
 	w.stop = nil
 }
 
-// start sends the events after the watch's place: everything up to snapshot as one, if that is
-// not 0, and then each event as it comes.
+// start sends the events after the watch's place. It first sends everything up to snapshot as
+// one, unless snapshot is 0, and then each event as it comes.
 func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 	ctx, stop := context.WithCancel(w.conn.Context())
 	stopped := make(chan struct{})
@@ -175,7 +176,7 @@ func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 		}()
 		defer stop()
 		if d.send(ctx, w, snapshot) == nil && ctx.Err() == nil {
-			d.forgetWatch(w) // before it is told: it may subscribe to another then
+			d.forgetWatch(w) // before the client learns it, since it may subscribe again then
 			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.entry.name, Reason: "the session was closed"})
 		}
 	})

@@ -7,15 +7,15 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 )
 
-// A keyboardHold is the right of one connection to write to a session: no other may write
-// then. A keyboard for one turn keeps others from answering the turn's questions. Usually no
-// connection holds it, and turns come one after the other anyway.
+// A keyboardHold gives one connection the sole right to write to a session. A hold for one
+// turn keeps other clients from answering the turn's questions. Usually nobody holds the
+// keyboard, and the turns of all clients run one after the other.
 type keyboardHold struct {
 	entry  *entry
 	conn   *rpc.Conn
 	author string
-	long   bool   // announced
-	turn   uint64 // what it is for, if not long
+	long   bool   // announced to the other clients
+	turn   uint64 // the turn that it is for, unless long
 }
 
 // begun names the connection that began a session's last turn.
@@ -43,8 +43,8 @@ func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
 	}
 }
 
-// keyboardLocked returns the hold on a session's keyboard, or nil; d.mu is held. A hold for a
-// turn ends with the turn.
+// keyboardLocked returns the hold on a session's keyboard, or nil. A hold for one turn ends
+// with that turn. The caller holds d.mu.
 func (d *Daemon) keyboardLocked(e *entry) *keyboardHold {
 	b := d.writers[e.name]
 	if b == nil || b.entry != e || !b.long && b.turn != active(e) {
@@ -56,8 +56,8 @@ func (d *Daemon) keyboardLocked(e *entry) *keyboardHold {
 // active returns the number of the turn that is active, or 0.
 func active(e *entry) uint64 { return e.session.Active() }
 
-// giveLocked gives a session's keyboard to a connection, unless that has just hung up; d.mu is
-// held.
+// giveLocked gives a session's keyboard to a connection, unless the client has just
+// disconnected. The caller holds d.mu.
 func (d *Daemon) giveLocked(b *keyboardHold) {
 	l := d.connections[b.conn]
 	if l == nil {
@@ -72,8 +72,8 @@ func (d *Daemon) giveLocked(b *keyboardHold) {
 	l.keyboards[b] = true
 }
 
-// begin starts a turn for a connection. A keyboard that is taken for it, with the call
-// or before, is in force before anybody can answer what the turn asks.
+// begin starts a turn for a connection. If the client takes the keyboard for this turn, the
+// hold is in force before any client can answer the turn's questions.
 func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard bool, author string, start func() (uint64, error)) (uint64, error) {
 	select {
 	case e.beginning <- struct{}{}:
@@ -105,10 +105,10 @@ func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard b
 	return turn, nil
 }
 
-// mayAnswer returns mayWrite for what the active turn asks.
+// mayAnswer returns an error if a connection may not answer the active turn's questions.
 func (d *Daemon) mayAnswer(ctx context.Context, e *entry, conn *rpc.Conn) error {
 	select {
-	case e.beginning <- struct{}{}: // a turn that begins may bring its keyboard
+	case e.beginning <- struct{}{}: // a turn that begins may bring a keyboard hold
 		defer func() { <-e.beginning }()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -136,9 +136,9 @@ func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterPa
 	return nothing{}, err
 }
 
-// take gives a session's keyboard to a connection, unless somebody else has it: at
-// once for long and for a turn of its own that is active, else for the one that it
-// starts next. It reports whether others are to be told.
+// take gives a session's keyboard to a connection, unless another client holds it. A long hold
+// begins at once, and so does one for an active turn of the connection. Otherwise the hold is
+// for the connection's next turn. take reports whether to tell the other clients.
 func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,7 +148,7 @@ func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce
 	has := d.keyboardLocked(e)
 	turn := active(e)
 	switch {
-	case has != nil && has.long: // it is announced already
+	case has != nil && has.long: // the other clients know it already
 	case p.Long:
 		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: p.Author, long: true})
 		return true, nil
