@@ -11,12 +11,11 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// lastBatches is the last version of the protocol that has several messages in one
-// request.
+// lastBatches is the last version of the protocol that allows several messages in one request.
 const lastBatches = "2025-03-26"
 
-// parts returns the messages of a body that holds several; nil of one that does not, or
-// may not.
+// parts returns the messages of a body that holds several. It returns nil for one message, and
+// where the version does not allow several.
 func parts(body []byte, version string) []json.RawMessage {
 	var all []json.RawMessage
 	if version > lastBatches || !bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) || json.Unmarshal(body, &all) != nil {
@@ -25,16 +24,16 @@ func parts(body []byte, version string) []json.RawMessage {
 	return all
 }
 
-// A shared stream is one response to several messages. Each is served as if it had
-// come alone, and writes its events there.
+// A sharedStream is one response to several messages. The server handles each message as if it
+// had come alone, and writes its events to the stream.
 type sharedStream struct {
 	w http.ResponseWriter
 
 	mu    sync.Mutex
-	begun bool // guarded by mu; the header is written
+	begun bool // guarded by mu; the header was written
 }
 
-// event writes text, which is one event.
+// event writes one event.
 func (s *sharedStream) event(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +45,7 @@ func (s *sharedStream) event(text []byte) (int, error) {
 	return s.w.Write(text)
 }
 
-// end answers when nothing was to be answered.
+// end writes a response when no message had an answer.
 func (s *sharedStream) end() {
 	if !s.begun {
 		s.w.WriteHeader(http.StatusAccepted)
@@ -56,13 +55,13 @@ func (s *sharedStream) end() {
 // A partWriter is the response to one of the messages.
 type partWriter struct {
 	stream  *sharedStream
-	id      json.RawMessage // of the message; nil when it has none
+	id      json.RawMessage // of the message; nil without one
 	header  http.Header
-	failed  int // a status that is an error; 0 when there is none
+	failed  int // the HTTP status, if it is an error; otherwise 0
 	message strings.Builder
 }
 
-// Header implements http.ResponseWriter. The parts have no header of their own.
+// Header implements http.ResponseWriter. These headers are not sent.
 func (p *partWriter) Header() http.Header { return p.header }
 
 // WriteHeader implements http.ResponseWriter.
@@ -90,7 +89,7 @@ func (p *partWriter) FlushError() error {
 // Unwrap implements what http.ResponseController looks for.
 func (p *partWriter) Unwrap() http.ResponseWriter { return p.stream.w }
 
-// end makes an answer of an error that has the status of a response otherwise.
+// end turns an HTTP status that is an error into an answer.
 func (p *partWriter) end() {
 	if p.failed == 0 || p.id == nil {
 		return

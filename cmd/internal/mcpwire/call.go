@@ -5,33 +5,33 @@ import (
 	"sync"
 )
 
-// callHeader carries the number of a call through the SDK to its tool. No client
-// can set it: each transport writes it anew.
+// callHeader carries a call's number through the SDK to its tool. Clients cannot set it,
+// because each transport overwrites it.
 const callHeader = "Turnstone-Call"
 
-// A Call is a call of a tool, from its arrival until it is certain whether the
-// client is given the answer.
+// A Call is a call of a tool. It lasts from its arrival until it is certain whether the client
+// gets the answer.
 type Call struct {
 	token json.RawMessage // for progress; nil when the client did not ask
 
-	// notify writes one message about progress. Its error is not reported: the
-	// answer will meet the same one.
+	// notify writes one message about progress. It reports no error, since the answer will
+	// meet the same one.
 	notify func(progressParams)
 
-	// Arrival is the call's place among those of its client, until the tool knows what
-	// the call is about; nil when it is no call of a tool.
+	// Arrival is the call's place among the calls of its client, until the tool knows the
+	// call's session. It is nil for other requests.
 	Arrival *Place
 
 	mu        sync.Mutex
 	cancelled bool                 // guarded by mu
-	last      uint64               // guarded by mu; the number of the call that had come last when this one was over or cancelled
+	last      uint64               // guarded by mu; the client's newest call when this one was over or cancelled
 	over      bool                 // guarded by mu; Deliver was called
-	delivery  func(delivered bool) // guarded by mu; nil when nobody wants to know
-	late      func(delivered bool) // guarded by mu; delivery, when the answer was not delivered but may be yet
+	delivery  func(delivered bool) // guarded by mu; nil when no tool wants to know
+	late      func(delivered bool) // guarded by mu; delivery, for an answer that the client may still fetch
 }
 
-// Cancel notes that the client has given the call up. From here on nothing is
-// sent for it. It is too late when the answer is being written.
+// Cancel notes that the client has given up the call. From now on the client gets nothing for
+// it. Cancel has no effect once the answer is being written.
 func (c *Call) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *Call) Cancel() {
 	}
 }
 
-// Number returns the call's in the order in which its client made them; 0 when it has none.
+// Number returns the call's number in the order of its client's calls; 0 without one.
 func (c *Call) Number() uint64 {
 	if c.Arrival == nil {
 		return 0
@@ -48,8 +48,8 @@ func (c *Call) Number() uint64 {
 	return c.Arrival.number
 }
 
-// Outlived returns the number of the last call that came before this one was answered or
-// given up, as far as that is known by now.
+// Outlived returns the number of the newest call that came before this one was answered or
+// given up, as far as is known now.
 func (c *Call) Outlived() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,17 +59,17 @@ func (c *Call) Outlived() uint64 {
 	return c.Arrival.latest()
 }
 
-// IsCancelled reports whether the client has given the call up.
+// IsCancelled reports whether the client has given up the call.
 func (c *Call) IsCancelled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cancelled
 }
 
-// OnDelivery has f called when it is certain whether the client is given the
-// answer: right before it is written, or when it is dropped. It is called once more,
-// with true, when the client comes back and gets the answer after all. A tool calls it
-// last: a transport takes everything written before for progress.
+// OnDelivery makes the transport call f when it is certain whether the client gets the answer:
+// just before the answer is written, or when it is dropped. f is called again, with true, if
+// the client comes back and gets the answer after all. A tool calls OnDelivery last, because
+// the transport takes everything written before for progress.
 func (c *Call) OnDelivery(f func(delivered bool)) {
 	c.mu.Lock()
 	if !c.over {
@@ -81,9 +81,9 @@ func (c *Call) OnDelivery(f func(delivered bool)) {
 	f(false)
 }
 
-// Deliver says that the answer is about to be written, if the client has not given
-// the call up, or that it never will be. It returns whether to write it. Only the
-// first Deliver counts.
+// Deliver tells the call that its answer is about to be written, or, if reachable is false,
+// that it never will be. It returns whether to write the answer: not if the client has given
+// up the call. Only the first Deliver counts.
 func (c *Call) Deliver(reachable bool) (write bool) {
 	c.mu.Lock()
 	delivered := reachable && !c.cancelled
@@ -103,7 +103,7 @@ func (c *Call) Deliver(reachable bool) (write bool) {
 	return delivered
 }
 
-// deliverLate says that the client has come back for the answer.
+// deliverLate tells the call that the client has come back for the answer.
 func (c *Call) deliverLate() {
 	c.mu.Lock()
 	f := c.late
@@ -114,8 +114,8 @@ func (c *Call) deliverLate() {
 	}
 }
 
-// deliverIfReady is Deliver for a transport that cannot tell whether it is about to
-// write the answer or progress: once the tool has called OnDelivery, it is the answer.
+// deliverIfReady is Deliver for a transport that cannot tell the answer from progress. Once
+// the tool has called OnDelivery, the next message is the answer.
 func (c *Call) deliverIfReady() {
 	c.mu.Lock()
 	ready := c.delivery != nil
@@ -125,11 +125,11 @@ func (c *Call) deliverIfReady() {
 	}
 }
 
-// WantsProgress reports whether the client has asked to be told how far the call is.
+// WantsProgress reports whether the client has asked for progress.
 func (c *Call) WantsProgress() bool { return c.token != nil }
 
-// Progress tells the client how far the call is. It does nothing when the client
-// did not ask, or has given the call up.
+// Progress sends progress to the client. It does nothing if the client did not ask for it, or
+// has given up the call.
 func (c *Call) Progress(progress float64, text string) {
 	if c.token != nil && !c.IsCancelled() {
 		c.notify(progressParams{Token: c.token, Progress: progress, Message: text})

@@ -11,24 +11,24 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// A client is one MCP session over HTTP. It sees its own sessions and no others.
+// A client is one MCP session over HTTP. It sees only its own sessions.
 type client struct {
 	front *front
 	id    string // of the MCP session
 	tools Tools
 	sdk   *mcp.Server
 
-	arrivals Queue // of its calls
+	arrivals Queue // the queue of its calls
 
-	requests int              // guarded by front.mu; that are being served
-	since    time.Time        // guarded by front.mu; when there were none any more
-	leave    *time.Timer      // guarded by front.mu; runs while there are none, and ends the client
-	numbers  map[string]int64 // guarded by front.mu; of the calls that are not answered, by the keys of their ids
+	requests int              // guarded by front.mu; how many requests are being served
+	since    time.Time        // guarded by front.mu; when the last request ended
+	leave    *time.Timer      // guarded by front.mu; runs between requests, and ends the client
+	numbers  map[string]int64 // guarded by front.mu; open calls by the keys of their ids
 	ended    bool             // guarded by front.mu
 	answered chan struct{}    // closed when the client has ended and no call is left to answer
 }
 
-// admit makes a client for a request, which releases it.
+// admit makes a client for a request. The request releases it later.
 func (f *front) admit() (*client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,8 +48,8 @@ func (f *front) admit() (*client, error) {
 	return c, nil
 }
 
-// makeRoomLocked ends the client that has been gone for longest. It returns false
-// when none is gone.
+// makeRoomLocked ends the client that has been away for longest. It returns false if no client
+// is away.
 func (f *front) makeRoomLocked() bool {
 	var oldest *client
 	for _, c := range f.clients {
@@ -65,8 +65,7 @@ func (f *front) makeRoomLocked() bool {
 	return true
 }
 
-// find returns the client of an MCP session, for a request, which releases it; nil when
-// there is none.
+// find returns the client of an MCP session, or nil. The request releases it later.
 func (f *front) find(id string) *client {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +89,7 @@ func (c *client) release() {
 	}
 }
 
-// initialized is called after the request that began the MCP session.
+// initialized runs after the request that began the MCP session.
 func (c *client) initialized() {
 	for range c.sdk.Sessions() {
 		if c.front.opensAhead(c) {
@@ -101,8 +100,8 @@ func (c *client) initialized() {
 	c.front.end(c) // the SDK has refused it
 }
 
-// opensAhead reports whether a new client's tools are to open ahead. One client with
-// something unused is enough: many come that never call.
+// opensAhead reports whether to open the tools of a new client ahead. Many clients connect and
+// never call, so at most one client has unused tools.
 func (f *front) opensAhead(c *client) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +120,7 @@ func (f *front) endIfGone(c *client) {
 	}
 }
 
-// end ends a client without waiting for that.
+// end ends a client. It does not wait.
 func (f *front) end(c *client) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +138,8 @@ func (f *front) endLocked(c *client) {
 	f.ending.Go(c.close)
 }
 
-// close closes the client's tools, which ends its calls. It waits until those are
-// answered, but not for a connection that takes no answer.
+// close closes the client's tools, which ends its calls. It waits until those are answered,
+// but not for a connection that takes no answer.
 func (c *client) close() {
 	c.tools.Close()
 	timeout := time.NewTimer(lastWrites)
@@ -148,16 +147,16 @@ func (c *client) close() {
 	select {
 	case <-c.answered:
 	case <-timeout.C:
-		for _, call := range c.openCalls() { // somebody may wait to know
+		for _, call := range c.openCalls() { // a tool may wait to learn this
 			call.Deliver(false)
 		}
 	}
 	for session := range c.sdk.Sessions() {
-		_ = session.Close() // of no stream of ours: there is nothing to fail
+		_ = session.Close() // it has no stream of ours, so it cannot fail
 	}
 }
 
-// openCalls returns those that are not answered.
+// openCalls returns the calls without an answer.
 func (c *client) openCalls() []*Call {
 	c.front.mu.Lock()
 	defer c.front.mu.Unlock()
@@ -211,8 +210,8 @@ func (c *client) begin(x *exchange, m *jsonline.Message) (number int64, err erro
 	return number, nil
 }
 
-// cancel marks the call that the client has given up. A cancel that names no open call
-// leaves no trace.
+// cancel marks a call that the client has given up. It ignores a cancel that names no open
+// call.
 func (c *client) cancel(params json.RawMessage) {
 	c.front.mu.Lock()
 	call := c.front.calls[c.numbers[jsonline.CancelledKey(params)]]

@@ -13,22 +13,22 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// An exchange is one HTTP request and the response to it, in front of the SDK. The SDK
-// writes the messages of the request to it. Once the client has cancelled, none of them
-// is passed on.
+// An exchange is one HTTP request and its response, in front of the SDK. The SDK writes its
+// messages to the exchange. Once the client has cancelled, the exchange passes none of them
+// on.
 type exchange struct {
 	http.ResponseWriter
-	sdk      *mcp.Server // what serves the request
-	call     *Call       // whose messages are written here; nil when the request is no call
-	answered func()      // called by the replay when it sees the answer of call
+	sdk      *mcp.Server // the server for the request
+	call     *Call       // the call whose messages are written here; nil for other requests
+	answered func()      // the replay calls it when it sees the answer of call
 	opened   bool        // the replay knows of it
 
-	// alone says that the answer has no way to the client but this one. Otherwise
+	// alone says that the answer can reach the client only through this exchange. Otherwise
 	// the replay knows whether the client gets it.
 	alone bool
 }
 
-// exchangeKey finds the exchange in the context of its request.
+// exchangeKey is the context key of a request's exchange.
 type exchangeKey struct{}
 
 func exchangeOf(ctx context.Context) *exchange {
@@ -36,7 +36,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// Write implements http.ResponseWriter. The SDK writes one message at once.
+// Write implements http.ResponseWriter. The SDK writes each message with one Write.
 func (x *exchange) Write(text []byte) (int, error) {
 	if x.call != nil {
 		if x.alone {
@@ -59,8 +59,8 @@ func (x *exchange) FlushError() error {
 // Unwrap implements what http.ResponseController looks for.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// extendDeadline bounds the next write to a client that may not read. Its error is left
-// out: the write would fail, too.
+// extendDeadline bounds the next write to a client that may not read. It ignores an error,
+// since the write would fail, too.
 func (x *exchange) extendDeadline() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
@@ -72,13 +72,13 @@ func (x *exchange) refuse(id json.RawMessage, code int, text string) {
 	_, _ = x.Write(failure(id, &jsonline.Error{Code: code, Message: text}))
 }
 
-// receive reads the body of a request, in bounded time. When it returns false, it
-// has answered.
+// receive reads the body of a request, in bounded time. If it returns false, it has already
+// written the response.
 func (x *exchange) receive(r *http.Request) (body []byte, ok bool) {
 	control := http.NewResponseController(x.ResponseWriter)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBody))
-	_ = control.SetReadDeadline(time.Time{}) // or it would end the request while it is served
+	_ = control.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request later
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

@@ -23,38 +23,37 @@ const (
 	versionHeader = "MCP-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
 
-	// maxClients bounds the MCP sessions. One more ends the one that has been gone
-	// for longest.
+	// maxClients bounds the MCP sessions. For one more, the client that has been away for
+	// longest ends.
 	maxClients = 32
 
-	// maxCalls bounds the calls of one MCP session that are not answered.
+	// maxCalls bounds the open calls of one MCP session.
 	maxCalls = 64
 )
 
-// A front is the HTTP side of the transport, before the SDK's: it finds out which
-// era a request is of and whose it is, and knows the calls, so that a cancel counts
-// from when it has arrived.
+// A front is the HTTP side of the transport, in front of the SDK. It finds the protocol era
+// and the client of each request. It knows the calls, so a cancel counts from its arrival.
 type front struct {
 	newTools func(Client) Tools
 	idle     time.Duration
 	logger   *slog.Logger
 
-	inSessions http.Handler // of the SDK, for the eras with MCP sessions
-	stateless  http.Handler // of the SDK, for the era without
+	inSessions http.Handler // the SDK's handler, for the eras with MCP sessions
+	stateless  http.Handler // the SDK's handler, for the era without
 
-	shared    Tools // of all calls without an MCP session
+	shared    Tools // for all calls without an MCP session
 	sharedSDK *mcp.Server
 
-	arrivals Queue // of calls that belong to no MCP session
+	arrivals Queue // the queue of calls without an MCP session
 
-	ending sync.WaitGroup // one for each client that is being ended
+	ending sync.WaitGroup // counts the clients that are being ended
 
 	mu      sync.Mutex
 	last    int64              // guarded by mu; the number of the last call
-	calls   map[int64]*Call    // guarded by mu; those that are not answered
+	calls   map[int64]*Call    // guarded by mu; open calls by number
 	made    int                // guarded by mu; how many clients there have been
 	clients map[string]*client // guarded by mu; by the ids of their MCP sessions
-	spare   *client            // guarded by mu; the last whose session was opened ahead; nil when none was
+	spare   *client            // guarded by mu; the last client whose session was opened ahead; nil without one
 	closed  bool               // guarded by mu
 }
 
@@ -70,7 +69,7 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 	f.sharedSDK = f.shared.SDK(nil)
 
 	serving := func(r *http.Request) *mcp.Server { return exchangeOf(r.Context()).sdk }
-	// The gate has checked the host, and receive the size.
+	// The gate has checked the host, and receive has checked the size.
 	f.inSessions = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
 		Logger:                     logger,
 		EventStore:                 newReplay(),
@@ -106,14 +105,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// handOver has a handler of the SDK serve a message.
+// handOver passes a message to a handler of the SDK.
 func (x *exchange) handOver(to http.Handler, r *http.Request, body []byte) {
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	to.ServeHTTP(x, r)
 }
 
-// read returns the message of a body. A body that holds none gives an id at most, and the
+// read returns the message of a body. From a malformed body it takes an id at most, and the
 // SDK refuses it.
 func read(body []byte) *jsonline.Message {
 	m, err := jsonline.Decode(body)
@@ -123,7 +122,7 @@ func read(body []byte) *jsonline.Message {
 	return m
 }
 
-// serveStateless serves a request that stands for itself: when it ends, so does the call.
+// serveStateless serves a request without a session. When the request ends, so does the call.
 func (f *front) serveStateless(x *exchange, r *http.Request, body []byte) {
 	x.alone = true
 	m := read(body)
@@ -142,7 +141,7 @@ func (f *front) serveStateless(x *exchange, r *http.Request, body []byte) {
 	r.Header.Set(callHeader, strconv.FormatInt(number, 10))
 	x.handOver(f.stateless, r, body)
 	gone()
-	x.call.Deliver(false) // if it was not
+	x.call.Deliver(false) // has no effect after an answer
 }
 
 // serveInSession serves a request of a client that has an MCP session, or wants one.
@@ -165,7 +164,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 		x.refuse(m.ID, jsonline.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
 		return
 	default:
-		x.handOver(f.inSessions, r, body) // which can do little for it
+		x.handOver(f.inSessions, r, body) // without a session, the SDK can do little for it
 		return
 	}
 	switch {
@@ -195,7 +194,7 @@ func (f *front) serveInSession(x *exchange, r *http.Request, body []byte) {
 	}
 }
 
-// serveParts serves messages that have come in one request, at the same time.
+// serveParts serves all messages of one request at the same time.
 func (f *front) serveParts(x *exchange, r *http.Request, c *client, several []json.RawMessage) {
 	stream := &sharedStream{w: x}
 	defer stream.end()
@@ -222,8 +221,8 @@ func (f *front) serveOne(x *exchange, r *http.Request, c *client, body []byte) {
 	}
 }
 
-// register notes a message and its call, in the order in which messages come. When it
-// returns false, it has answered.
+// register notes a message and its call, in the order of arrival. If it returns false, it has
+// already written the response.
 func (f *front) register(x *exchange, r *http.Request, c *client, body []byte) bool {
 	x.sdk = c.sdk
 	m := read(body)
@@ -270,7 +269,7 @@ func (f *front) beginLocked(c *Call) (number int64, err error) {
 	return f.last, nil
 }
 
-// finish forgets a call that is answered.
+// finish forgets an answered call.
 func (f *front) finish(number int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -294,7 +293,7 @@ func (f *front) Call(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok
 	return c, !c.IsCancelled()
 }
 
-// closeTools closes the tools of every client, at the same time, and waits for that.
+// closeTools closes the tools of all clients at the same time, and waits.
 func (f *front) closeTools() {
 	f.mu.Lock()
 	f.closed = true

@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// A gate lets only requests pass that bear the token, and that no foreign web page
-// has made a browser send. Nothing of a request but its header is read before.
+// A gate admits only requests with the token. It refuses requests that a foreign web page made
+// a browser send. It reads only the header of a request.
 type gate struct {
-	token [sha256.Size]byte // hashed, so that a comparison does not tell its length
+	token [sha256.Size]byte // hashed, so that comparing does not reveal its length
 	hosts []string
 	next  http.Handler
 }
@@ -35,15 +35,15 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is nothing here: this server answers at "+Path, http.StatusNotFound)
 	case !g.admits(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", challenge(r))
-		w.Header().Set("Connection", "close") // a stranger keeps none open
+		w.Header().Set("Connection", "close") // strangers keep no connection open
 		http.Error(w, "this server wants the header Authorization: Bearer TOKEN; it said when it started which file has the token", http.StatusUnauthorized)
 	default:
 		g.next.ServeHTTP(w, r)
 	}
 }
 
-// knows reports whether a Host header names this server. A name that a stranger's
-// DNS made point here is not among them.
+// knows reports whether a Host header names this server. A stranger's DNS name that points
+// here is refused.
 func (g *gate) knows(host string) bool {
 	name := strings.ToLower((&url.URL{Host: host}).Hostname())
 	return isLoopback(name) || slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, name) })
@@ -53,8 +53,8 @@ func isLoopback(name string) bool {
 	return name == "localhost" || net.ParseIP(name).IsLoopback()
 }
 
-// ownOrigin reports whether a request comes from no page, or from one of this
-// server, which has none.
+// ownOrigin reports whether a request comes from a program, or from this server itself, which
+// has no web pages.
 func ownOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
@@ -70,7 +70,7 @@ func (g *gate) admits(authorization string) bool {
 	return subtle.ConstantTimeCompare(given[:], g.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// challenge returns what a client learns that is not admitted.
+// challenge returns the WWW-Authenticate header for a refused client.
 func challenge(r *http.Request) string {
 	c := `Bearer realm="turnstone"`
 	if r.Header.Get("Authorization") != "" {
@@ -79,7 +79,7 @@ func challenge(r *http.Request) string {
 	return c
 }
 
-// A limited listener has a bounded number of connections open.
+// A limited listener has a bounded number of open connections.
 type limited struct {
 	net.Listener
 	open    chan struct{} // holds one token for each open connection
@@ -106,13 +106,13 @@ func (l *limited) Accept() (net.Conn, error) {
 	return &counted{Conn: conn, done: sync.OnceFunc(func() { <-l.open })}, nil
 }
 
-// Close implements net.Listener. Open connections stay.
+// Close implements net.Listener. Open connections stay open.
 func (l *limited) Close() error {
 	l.closing.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// A counted connection is one of those that a limited listener has open.
+// A counted connection counts toward the limit of its listener.
 type counted struct {
 	net.Conn
 	done func()

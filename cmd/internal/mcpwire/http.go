@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// Path is where ServeHTTP answers.
+	// Path is the URL path that ServeHTTP serves.
 	Path = "/mcp"
 
-	// DefaultIdle is HTTPOptions.Idle when that is 0.
+	// DefaultIdle replaces an HTTPOptions.Idle of 0.
 	DefaultIdle = time.Hour
 
-	// maxConnections bounds the open connections, and with them the requests at
-	// once. Further ones wait in the kernel until one is closed.
+	// maxConnections bounds the open connections, and so the requests at one time. More
+	// connections wait in the kernel.
 	maxConnections = 128
 
 	// maxBody bounds one message of a client, in bytes.
 	maxBody = 4 << 20
 
-	headerTimeout = 10 * time.Second // from the connection to the end of a request's header
-	bodyTimeout   = 30 * time.Second // for its body
+	headerTimeout = 10 * time.Second // for a request's header
+	bodyTimeout   = 30 * time.Second // for a request's body
 	writeTimeout  = 30 * time.Second // for each write to a client that does not read
 	keepAlive     = 2 * time.Minute  // for a connection between two requests
 )
@@ -38,22 +38,21 @@ type HTTPOptions struct {
 	// Token is what every request must bear.
 	Token string
 
-	// Hosts are names by which clients may call the server, besides those of the
-	// loopback interface. A request for any other name is refused, as a browser's
-	// would be that was led here by a forged name.
+	// Hosts are names by which clients may call the server, besides those of the loopback
+	// interface. The server refuses every other name: an attacker may have forged it to make a
+	// browser connect here.
 	Hosts []string
 
-	// Idle is how long a client may be without a connection before it is ended, and
-	// what callers share without a call. 0 means DefaultIdle.
+	// Idle is how long a client stays without a connection before it is ended. Shared sessions
+	// end after the same time without a call. 0 means DefaultIdle.
 	Idle time.Duration
 }
 
-// ServeHTTP serves any number of clients over streamable HTTP until ctx ends, or the
-// listener fails. A client of the versions up to 2025-11-25 has an MCP session, and
-// tools of its own. From StatelessVersion on all calls share the same tools.
-//
-// In the end it closes the tools and waits for that. Calls that this ends are answered.
-// Clients that do not read the answers make it half a second more.
+// ServeHTTP serves any number of clients over streamable HTTP until ctx ends, or the listener
+// fails. A client of the versions up to 2025-11-25 has an MCP session, and tools of its own.
+// From StatelessVersion on, all calls share the same tools. At the end, ServeHTTP closes the
+// tools, answers the calls that this ends, and waits. If clients do not read the answers, it
+// waits half a second more.
 func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTools func(Client) Tools) (err error) {
 	switch {
 	case h.Listener == nil || h.Token == "":
@@ -93,14 +92,14 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 	return err
 }
 
-// logRefusals has requests noted that a handler does not let pass.
+// logRefusals logs requests that a handler refuses.
 func logRefusals(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&refusalLogger{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
 	})
 }
 
-// A refusalLogger is a response whose refusal is noted.
+// A refusalLogger is a response that logs a refusal.
 type refusalLogger struct {
 	http.ResponseWriter
 	log  *slog.Logger

@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// wrongParams says what is wrong with the types of a request's parameters; "" when
-// nothing is. The SDK would answer with the names of its own types.
+// wrongParams says which parameter of a request has a wrong type, or "". The SDK's own message
+// would name its Go types.
 func wrongParams(m *jsonline.Message) string {
 	var p any
 	switch m.Method {

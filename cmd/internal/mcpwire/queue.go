@@ -5,14 +5,14 @@ import "sync"
 // A Queue lets calls pass one at a time, in the order in which they joined it.
 type Queue struct {
 	mu     sync.Mutex
-	joined uint64   // guarded by mu; how many have
-	places []*Place // guarded by mu; the first may pass
+	joined uint64   // guarded by mu; how many calls have joined
+	places []*Place // guarded by mu; the first one may pass
 }
 
-// A Place is a call's in a queue, until it leaves. A nil place is one in no queue.
+// A Place is a call's place in a queue, until it leaves. A nil Place belongs to no queue.
 type Place struct {
 	queue  *Queue
-	number uint64        // from 1, by the order of joining
+	number uint64        // from 1, in the order of joining
 	first  chan struct{} // closed when the call may pass
 }
 

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// maxReplayBytes and maxReplayStreams bound the messages kept for clients that come
-	// back. The oldest goes first; such a client learns that it is gone.
+	// maxReplayBytes and maxReplayStreams bound the messages kept for clients that come back.
+	// The oldest messages go first. A client that asks for them learns that they are gone.
 	maxReplayBytes   = 16 << 20
 	maxReplayStreams = 256
 )
 
-// A replay keeps the messages of calls whose client may have lost its connection,
-// for when it asks for them with Last-Event-ID. It is the SDK's event store, and so
-// the one place that knows of every answer whether a client is there to read it.
+// A replay keeps the messages of calls whose client may have lost its connection. The client
+// fetches them later with Last-Event-ID. The replay is the SDK's event store, so it alone
+// knows whether a client is there to read an answer.
 type replay struct {
 	mu      sync.Mutex
 	streams map[streamKey]*stream // guarded by mu
-	order   []streamKey           // guarded by mu; of those that have or will have messages, oldest first
+	order   []streamKey           // guarded by mu; streams with messages, now or later; oldest first
 	bytes   int                   // guarded by mu
 }
 
 type streamKey struct{ session, stream string }
 
-// A stream has the messages that the server sends for one request of a client.
+// A stream has the server's messages for one request of a client.
 type stream struct {
 	call     *Call  // nil when the request is no call
-	answered func() // called once there is the answer of call
+	answered func() // called once the answer of call is there
 
-	reader   context.Context // of the last request that the messages go to
-	messages [][]byte        // nil is one that is not sent again
+	reader   context.Context // the context of the last request that reads the messages
+	messages [][]byte        // a nil message is not sent again
 	bytes    int
-	complete bool // the answer has come
+	complete bool // the answer is there
 	dropped  bool // messages are no longer kept
 }
 
@@ -50,7 +50,7 @@ func newReplay() *replay { return &replay{streams: make(map[streamKey]*stream)} 
 // Open implements mcp.EventStore. ctx is that of the request.
 func (r *replay) Open(ctx context.Context, session, name string) error {
 	x := exchangeOf(ctx)
-	if name == "" || x == nil { // the stream "" has the messages of no request: there are none
+	if name == "" || x == nil { // the stream "" would have messages without a request, and there are none
 		return nil
 	}
 	r.mu.Lock()
@@ -62,8 +62,8 @@ func (r *replay) Open(ctx context.Context, session, name string) error {
 	return nil
 }
 
-// Append implements mcp.EventStore. The SDK calls it for each message, right before
-// it writes that to the client, if one is there.
+// Append implements mcp.EventStore. The SDK calls it for each message, just before it writes
+// the message to a connected client.
 func (r *replay) Append(_ context.Context, session, name string, message []byte) error {
 	key := streamKey{session, name}
 	r.mu.Lock()
@@ -108,8 +108,7 @@ func (r *replay) boundLocked() {
 	}
 }
 
-// After implements mcp.EventStore. ctx is that of the request of a client that has
-// come back.
+// After implements mcp.EventStore. ctx belongs to the request of a client that has come back.
 func (r *replay) After(ctx context.Context, session, name string, index int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if name == "" {
@@ -128,7 +127,7 @@ func (r *replay) After(ctx context.Context, session, name string, index int) ite
 	}
 }
 
-// resume returns the messages of a stream from an index on. Later ones go to the request
+// resume returns the messages of a stream from an index on. Later messages go to the request
 // of ctx.
 func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte, error) {
 	r.mu.Lock()
@@ -141,7 +140,7 @@ func (r *replay) resume(ctx context.Context, key streamKey, from int) ([][]byte,
 	if x := exchangeOf(ctx); x != nil {
 		x.call = s.call
 	}
-	if s.call != nil && s.complete && from < len(s.messages) { // the last is the answer
+	if s.call != nil && s.complete && from < len(s.messages) { // the last message is the answer
 		s.call.deliverLate()
 	}
 	return slices.Clone(s.messages[from:]), nil
@@ -162,8 +161,8 @@ func (r *replay) SessionClosed(_ context.Context, session string) error {
 	return nil
 }
 
-// isAnswer reports whether a message answers a request: it is no notification, and
-// no question of the server.
+// isAnswer reports whether a message is an answer, and not a notification or a question of the
+// server.
 func isAnswer(message []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(message))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
@@ -174,7 +173,7 @@ func isAnswer(message []byte) bool {
 		switch {
 		case err != nil, name == "method":
 			return false
-		case name == "result", name == "error": // not to be read: it may be large
+		case name == "result", name == "error": // skip the value, which may be large
 			return true
 		}
 		var value json.RawMessage

@@ -10,20 +10,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lastWrites is how long Serve and ServeHTTP wait, once the tools are closed, for
-// clients to read what is being written to them.
+// lastWrites bounds how long Serve and ServeHTTP wait for clients to read their last messages,
+// after the tools are closed.
 const lastWrites = 500 * time.Millisecond
 
-// Serve serves one client, a message a line, until its input ends, which is no error, or
-// ctx does. Then it closes the tools. Nothing but protocol is written to out. A client
-// that does not read makes the end half a second longer, and leaves a write to out that
-// is still blocked.
+// Serve serves one client, with one message on each line. It returns when the input ends,
+// which is no error, or when ctx ends. Then it closes the tools. It writes nothing but
+// protocol to out. If the client does not read, Serve takes half a second longer, and a write
+// to out may stay blocked.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger, newTools func(Client) Tools) error {
 	w := newWire(in, out, logger)
 	tools := newTools(Client{Calls: w})
 
-	// Ending ctx ends the connection, and that the calls: the SDK alone would wait
-	// for them.
+	// The end of ctx must end the connection, and so the calls. The SDK alone would wait for
+	// the calls.
 	connected, err := tools.SDK(nil).Connect(context.WithoutCancel(ctx), w, nil)
 	if err != nil {
 		return fmt.Errorf("mcpwire: %w", err)
@@ -38,8 +38,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger
 	return ctx.Err()
 }
 
-// lastWritten waits until the closed connection is done with its calls and
-// everything is written, for lastWrites at most, and returns what broke it.
+// lastWritten waits, for lastWrites at most, until the closed connection has ended its calls
+// and written everything. It returns the error that broke the connection, if any.
 func (w *wire) lastWritten(connected *mcp.ServerSession) error {
 	done := make(chan error, 1)
 	go func() {

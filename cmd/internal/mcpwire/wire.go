@@ -17,20 +17,19 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonline"
 )
 
-// maxLine bounds one message of the client, in bytes: an input of the largest
-// size, escaped.
+// maxLine bounds one message of the client, in bytes. The largest input fits, even escaped.
 const maxLine = 160 << 20
 
-// maxOpen bounds the requests that are not answered, and maxOpenBytes what they hold:
-// a further one is refused. Reading goes on, or nobody would see a cancel, an answer
-// or the end. So a client that writes and never reads costs no more than this.
+// maxOpen bounds the open requests, and maxOpenBytes bounds their size. The wire refuses any
+// more, but goes on reading: it must see cancels, answers and the end of the input. So these
+// constants bound the cost of a client that writes and never reads.
 const (
 	maxOpen      = 1024
 	maxOpenBytes = 2 * maxLine
 )
 
-// maxAside bounds the lines that wait for a client that does not read, beside the
-// answers to its calls. Further ones are dropped.
+// maxAside bounds the lines, other than answers to calls, that wait for a client that does not
+// read. More lines are dropped.
 const maxAside = 1024
 
 const (
@@ -38,9 +37,9 @@ const (
 	methodCallTool   = "tools/call"
 )
 
-// A wire is the connection to the client, one JSON-RPC message a line. It numbers
-// the client's calls for the SDK, so that ids of any type and size stay apart and
-// come back as they were sent.
+// A wire is the connection to the client, with one JSON-RPC message on each line. It numbers
+// the client's calls for the SDK. So ids of any type and size stay distinct, and the client
+// gets them back as it sent them.
 type wire struct {
 	in    io.Reader
 	out   io.Writer
@@ -48,40 +47,40 @@ type wire struct {
 
 	logger *slog.Logger
 
-	// writing holds one token, taken by whoever writes a line.
+	// writing holds one token. A goroutine takes it to write a line.
 	writing chan struct{}
 
-	arrivals Queue // of calls of tools
+	arrivals Queue // the queue of calls of tools
 
-	pending []jsonrpc.Message // decoded and not read yet; of the reader alone
+	pending []jsonrpc.Message // decoded but not read yet; only the reader uses it
 
 	closing sync.Once
 	closed  chan struct{} // closed by Close
 
-	asides sync.WaitGroup // writeAsides, when it runs
+	asides sync.WaitGroup // counts writeAsides while it runs
 
 	mu      sync.Mutex
 	last    int64               // guarded by mu; the number of the last request
-	open    map[int64]*wireCall // guarded by mu; those that are not answered
+	open    map[int64]*wireCall // guarded by mu; open requests by number
 	size    int                 // guarded by mu; the bytes of their parameters
-	numbers map[string]int64    // guarded by mu; their numbers by the keys of their ids
-	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are any
+	numbers map[string]int64    // guarded by mu; numbers of open requests by the keys of their ids
+	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are lines
 }
 
-// A wireCall is a request of the client that is not answered yet, for a tool or not.
+// A wireCall is an open request of the client, for a tool or not.
 type wireCall struct {
 	Call
 	number int64
 	id     json.RawMessage
 	method string
 	size   int    // of its parameters
-	batch  *batch // the one it came in; nil when it came alone
+	batch  *batch // the batch that it came in; nil without one
 }
 
-// A batch is several messages in one line, which protocol version 2025-03-26 has.
-// It is answered in one line too.
+// A batch is several messages on one line, which protocol version 2025-03-26 allows. Its
+// answers share one line, too.
 type batch struct {
-	open    int      // guarded by wire.mu; calls that are not answered
+	open    int      // guarded by wire.mu; calls without an answer
 	answers [][]byte // guarded by wire.mu
 }
 
@@ -105,11 +104,11 @@ func newWire(in io.Reader, out io.Writer, logger *slog.Logger) *wire {
 
 // Connect implements mcp.Transport.
 func (w *wire) Connect(context.Context) (mcp.Connection, error) {
-	go w.readLines() // ends with the input: see the package comment
+	go w.readLines() // it ends with the input: see the package comment
 	return w, nil
 }
 
-// SessionID implements mcp.Connection: a pair of streams has none.
+// SessionID implements mcp.Connection. A pair of streams has no session.
 func (w *wire) SessionID() string { return "" }
 
 // Close ends Read. It is idempotent and does not wait.
@@ -122,13 +121,13 @@ func (w *wire) readLines() {
 	r := jsonline.NewReader(w.in, maxLine)
 	for {
 		text, err := r.Next()
-		text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))) // some begin with a mark
+		text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))) // some clients begin with a byte order mark
 		if errors.Is(err, io.EOF) && len(text) > 0 {
-			err = nil // the next read says it again
+			err = nil // the next read returns the error again
 		}
 		_, isLong := errors.AsType[*jsonline.TooLongError](err)
 		if isLong {
-			debug.FreeOSMemory() // hundreds of megabytes that are not needed again
+			debug.FreeOSMemory() // hundreds of megabytes that are not needed any more
 		}
 		if len(text) > 0 || err != nil {
 			select {
@@ -143,9 +142,9 @@ func (w *wire) readLines() {
 	}
 }
 
-// Read implements mcp.Connection. Lines that are not for the SDK are answered here,
-// without waiting for the client to read: the end of its input must be seen. That end
-// closes the wire.
+// Read implements mcp.Connection. The wire answers lines that are not for the SDK itself. It
+// does not wait for the client to read these answers, because it must see the end of the
+// input. That end closes the wire.
 func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(w.pending) == 0 {
 		select {
@@ -155,7 +154,7 @@ func (w *wire) Read(ctx context.Context) (jsonrpc.Message, error) {
 			case isLong:
 				w.refuseCall(long.ID, nil, jsonline.CodeInvalidRequest, fmt.Sprintf("a message may have %d MiB", maxLine>>20))
 			case l.err != nil:
-				_ = w.Close() // which never fails
+				_ = w.Close() // it never fails
 				return nil, l.err
 			default:
 				w.accept(l.text)
@@ -182,7 +181,7 @@ func (w *wire) accept(text []byte) {
 		w.refuse(nil, jsonline.CodeInvalidRequest, "a batch is an array of messages, one at least")
 		return
 	}
-	b := &batch{open: 1} // until all of it is in
+	b := &batch{open: 1} // kept open until all its messages are in
 	for _, part := range parts {
 		w.acceptOne(part, b)
 	}
@@ -197,7 +196,7 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 		w.refuse(b, problem.Code, problem.Text)
 		return
 	}
-	if m.Method != "" { // else it may be the answer to a secret, whose length is nobody's business
+	if m.Method != "" { // an answer may be a secret, and even its length stays secret
 		jsonline.Log(w.logger, "line received", text)
 	}
 	wrong := wrongParams(m)
@@ -215,8 +214,8 @@ func (w *wire) acceptOne(text []byte, b *batch) {
 	}
 }
 
-// acceptAnswer passes on the answer to a question of the server. One that is malformed
-// or answers no question is ignored: nobody waits for it.
+// acceptAnswer passes on the answer to a question of the server. It ignores a malformed
+// answer, and one that no question waits for.
 func (w *wire) acceptAnswer(text []byte) {
 	if m, err := jsonrpc.DecodeMessage(text); err == nil {
 		if answer, ok := m.(*jsonrpc.Response); ok {
@@ -265,7 +264,7 @@ func (w *wire) begin(m *jsonline.Message, b *batch) {
 	})
 }
 
-// numberID cannot fail: it has its number from a counter.
+// numberID makes an id from a number. It cannot fail.
 func numberID(n int64) jsonrpc.ID {
 	id, err := jsonrpc.MakeID(float64(n))
 	if err != nil {
@@ -274,8 +273,8 @@ func numberID(n int64) jsonrpc.ID {
 	return id
 }
 
-// cancel marks the call that the client gave up. From here on nothing is sent for it. A
-// cancel that names no open call leaves no trace.
+// cancel marks a call that the client has given up. From now on the client gets nothing for
+// it. It ignores a cancel that names no open call.
 func (w *wire) cancel(params json.RawMessage) {
 	w.mu.Lock()
 	r := w.open[w.numbers[jsonline.CancelledKey(params)]]
@@ -292,7 +291,7 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	answer, ok := m.(*jsonrpc.Response)
 	if !ok {
 		if ctx.Err() != nil {
-			return ctx.Err() // a question of a call that was given up
+			return ctx.Err() // a question of a call that the client gave up
 		}
 		text, err := jsonrpc.EncodeMessage(m)
 		if err != nil {
@@ -312,8 +311,8 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	delete(w.numbers, jsonline.Key(r.id))
 	w.mu.Unlock()
 
-	// A client that has the answer may call again at once. Everything that the answer
-	// changes must have changed before.
+	// A client that gets the answer may call again at once. So everything that goes with the
+	// answer must be done before it is written.
 	var text []byte
 	if r.Deliver(true) {
 		text = encode(r.id, answer)
@@ -327,8 +326,8 @@ func (w *wire) Write(ctx context.Context, m jsonrpc.Message) error {
 	return w.writeLine(text)
 }
 
-// partDone counts one part of a batch as done, with its answer, if there is one.
-// When that was the last, it returns the line with the answers, if there are any.
+// partDone counts one part of a batch as done, with its answer, if any. After the last part,
+// it returns the line with all answers, if any.
 func (w *wire) partDone(b *batch, answer []byte) []byte {
 	w.mu.Lock()
 	if answer != nil {
@@ -344,7 +343,7 @@ func (w *wire) partDone(b *batch, answer []byte) []byte {
 	return append(text, ']')
 }
 
-// refuse answers a line that is not even a call.
+// refuse answers a malformed line.
 func (w *wire) refuse(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
 
 // refuseCall answers a request that is not for the SDK.
@@ -372,7 +371,7 @@ func encode(id json.RawMessage, r *jsonrpc.Response) []byte {
 	return failure(id, e)
 }
 
-// failure returns the line of an answer that is an error; a nil id is one that could not be
+// failure returns the line of an error answer. A nil id stands for an id that could not be
 // read.
 func failure(id json.RawMessage, e *jsonline.Error) []byte {
 	body, err := json.Marshal(e)
@@ -382,8 +381,8 @@ func failure(id json.RawMessage, e *jsonline.Error) []byte {
 	return jsonline.ErrorLine(id, body)
 }
 
-// writeAside has one message written without waiting for that. An error is not
-// reported: when the client is gone, the next read says so.
+// writeAside queues one message to be written, and does not wait. It reports no error: if the
+// client has gone, the next read says so.
 func (w *wire) writeAside(text []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -412,7 +411,7 @@ func (w *wire) writeAsides() {
 	}
 }
 
-// writeLine writes one message. It blocks for as long as the client does not read.
+// writeLine writes one message. It blocks while the client does not read.
 func (w *wire) writeLine(text []byte) error {
 	w.writing <- struct{}{}
 	defer func() { <-w.writing }()

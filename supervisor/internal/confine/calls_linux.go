@@ -1,7 +1,7 @@
 package confine
 
-// The numbers of system calls, by architecture; 0 is none where a call is not there. A
-// test compares them with those of golang.org/x/sys.
+// The numbers of system calls, by architecture. 0 means that an architecture lacks the call. A
+// test compares them with golang.org/x/sys.
 var architectures = map[string]architecture{
 	"amd64": {audit: 0xc000003e, calls: map[string]uint32{
 		"mount":             165,

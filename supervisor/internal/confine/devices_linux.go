@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The devices of the machine that a session has: without state of others, and those
-// that compute.
+// A session gets these devices of the machine: those without other users' data, and those that
+// compute.
 var (
 	deviceNames    = []string{"null", "zero", "full", "random", "urandom", "tty"}
 	deviceMayBe    = []string{"dri", "kfd", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps", "accel", "dxg"}
 	devicePatterns = []string{"nvidia[0-9]*"}
 )
 
-// devices mounts a /dev of its own: terminals and shared memory of the session alone.
+// devices mounts a /dev for the session, with terminals and shared memory of its own.
 func (b *Box) devices() {
 	type device struct {
 		name string
@@ -26,7 +26,7 @@ func (b *Box) devices() {
 	take := func(name, from string) {
 		fd, err := cloneOf(from)
 		b.step("device", from, err)
-		if err == nil { // the machine has just lost the use of its devices
+		if err == nil { // the kernel has just made the machine's devices unusable here
 			b.step("device", from, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV}))
 		}
 		found = append(found, device{name, fd})
@@ -47,7 +47,7 @@ func (b *Box) devices() {
 		}
 	}
 	if name, err := os.Readlink("/proc/self/fd/0"); err == nil && strings.HasPrefix(name, "/dev/pts/") {
-		take("console", name) // the session's terminal, by the name that ttyname looks for
+		take("console", name) // the session's terminal, under the name that ttyname looks for
 	}
 	mount := func(kind, at string, attributes int, options ...[2]string) {
 		if b.failed != nil {
@@ -80,8 +80,8 @@ func (b *Box) devices() {
 	b.step("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 }
 
-// processes mounts a /proc of the session's own processes. Its files about the kernel are
-// read-only, even for root, who could write to them without any capability.
+// processes mounts a /proc with only the session's processes. Its files about the kernel are
+// read-only. Otherwise root could write to them even without capabilities.
 func (b *Box) processes() {
 	b.step("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
 	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported is why no worker can be confined here; nil does not promise that one can.
+// Supported says why no worker can be confined here. nil does not promise success.
 func Supported() error { return supportedFilter() }
 
-// Attributes make a process that is about to be started process 1 of a pid namespace,
-// in a user namespace in which it has these rights and its user's number.
+// Attributes make a new process the first one of a pid namespace. It also gets a user
+// namespace, in which it has these rights and keeps its user's number.
 func Attributes(a *syscall.SysProcAttr) {
 	a.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 	a.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
-		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets of programs that may not be traced
+		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets from programs that may not be traced
 		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories
 	}
 }
@@ -32,12 +32,12 @@ func Attributes(a *syscall.SysProcAttr) {
 type Box struct {
 	plan    *Plan
 	notices []string
-	root    int // the worker's root directory
-	proc    int // its /proc
-	sockets int // asks the kernel about the sockets of its network; -1 in the user's
-	calls   int // where the filter reports what is to be done in the worker's place
+	root    int // the root directory of the worker
+	proc    int // the /proc of the worker
+	sockets int // asks the kernel about the sockets of the session's network; -1 in the user's network
+	calls   int // where the filter reports the calls that we make for the worker
 	clones  []clone
-	failed  *StepError // the first step that did
+	failed  *StepError // the first step that failed
 }
 
 // A clone is a mount that has no place yet.
@@ -46,16 +46,16 @@ type clone struct {
 	fd int
 }
 
-// Notices are what a user of the session is to know.
+// Notices are facts that a user of the session should know.
 func (b *Box) Notices() []string { return b.notices }
 
-// Enter confines the calling thread, which must be locked to its goroutine for good:
-// what it starts is born confined. The order matters: what stays writable is cloned
-// while everything is, the machine is made read-only in one call, and only then do the
-// clones take their places.
+// Enter confines the calling thread and all processes that it starts. The thread must stay
+// locked to its goroutine. The order matters. First Enter clones what stays writable, while
+// the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
+// clones in their places.
 func Enter(p *Plan) (*Box, error) {
 	b := &Box{plan: p, root: -1, proc: -1, sockets: -1, calls: -1}
-	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker shall not look into the stage
+	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
 	b.step("namespaces", "", b.unshare())
 	b.do(b.makeClones)
 	b.step("read-only", "/", setAttributes(unix.AT_FDCWD, "/", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV))
@@ -75,14 +75,14 @@ func Enter(p *Plan) (*Box, error) {
 	return b, nil
 }
 
-// step notes a failure; what follows the first is not meant.
+// step notes a failed step. Only the first failure counts.
 func (b *Box) step(name, path string, err error) {
 	if err != nil && b.failed == nil {
 		b.failed = &StepError{Step: name, Path: path, Err: err}
 	}
 }
 
-// do takes a step of several, unless one before has failed.
+// do takes several steps, unless one before has failed.
 func (b *Box) do(steps func()) {
 	if b.failed == nil {
 		steps()
@@ -116,7 +116,7 @@ func moveTo(fd int, path string) error {
 	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// filesystem makes one that is mounted nowhere.
+// filesystem makes a filesystem that is not mounted yet.
 func filesystem(kind string, attributes int, options ...[2]string) (int, error) {
 	fd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -139,7 +139,7 @@ func filesystem(kind string, attributes int, options ...[2]string) (int, error) 
 	return unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attributes)
 }
 
-// makeClones clones what will be seen in the places.
+// makeClones clones the mounts for all places.
 func (b *Box) makeClones() {
 	state := func(name string, mode fs.FileMode) string {
 		dir := filepath.Join(string(b.plan.State), name)
@@ -153,7 +153,7 @@ func (b *Box) makeClones() {
 	nothing, mask := state("hidden", 0), filepath.Join(string(b.plan.State), "hidden-file")
 	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
 		f.Close()
-	} else if !errors.Is(err, fs.ErrPermission) { // it is there, and nobody may open it
+	} else if !errors.Is(err, fs.ErrPermission) { // it exists, and nobody may open it
 		b.step("state", mask, err)
 	}
 	overlays := b.overlays(state)
@@ -175,7 +175,7 @@ func (b *Box) makeClones() {
 		case layer:
 			above, ok := overlays[string(place.From)]
 			if !ok {
-				continue // a notice has told
+				continue // a notice says so
 			}
 			below, _ := filepath.Rel(string(place.From), path)
 			from = filepath.Join(above, below)
@@ -196,9 +196,9 @@ func b2i(b bool) int {
 	return 0
 }
 
-// overlays mounts one for each directory that layers cover, for as long as they are
-// cloned, and returns where. A filesystem that cannot have one leaves its layers
-// read-only.
+// overlays mounts one overlay for each directory that layers cover, until the layers are
+// cloned. It returns the overlays' paths. If a filesystem cannot have an overlay, its layers
+// stay read-only.
 func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string {
 	mounted := map[string]string{}
 	refused := map[string]bool{}
@@ -225,7 +225,7 @@ func (b *Box) overlays(state func(string, fs.FileMode) string) map[string]string
 	return mounted
 }
 
-// overlayName writes a path as the options of an overlay want it.
+// overlayName escapes a path for the options of an overlay.
 func overlayName(path string) string {
 	var b []byte
 	for i := range len(path) {
@@ -237,8 +237,8 @@ func overlayName(path string) string {
 	return string(b)
 }
 
-// takePlaces mounts the clones. Where a new directory covers the machine's, the places
-// below it are made first.
+// takePlaces mounts the clones. When a new directory covers one of the machine's, it first
+// makes the places below.
 func (b *Box) takePlaces() {
 	for _, c := range b.clones {
 		path := string(c.Path)
@@ -259,13 +259,13 @@ func (b *Box) takePlaces() {
 	}
 	for _, c := range b.clones {
 		if c.Kind == covered && b.failed == nil {
-			// Not what is mounted below it.
+			// Mounts below it keep their flags.
 			b.step("place", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
 }
 
-// ensure makes a mount point for what fd is, if there is none.
+// ensure makes a mount point for fd if there is none.
 func ensure(fd int, path string) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -283,14 +283,14 @@ func ensure(fd int, path string) error {
 	return os.WriteFile(path, nil, 0o600)
 }
 
-// dropRights leaves the thread none, and what it starts no way to any.
+// dropRights removes all rights of the thread. Processes that it starts cannot get them back.
 func dropRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err == unix.EINVAL && c > unix.CAP_WAKE_ALARM { // the kernel knows no more
+		if err == unix.EINVAL && c > unix.CAP_WAKE_ALARM { // the kernel knows no higher capability
 			break
 		}
 		if err != nil {

@@ -9,33 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An architecture is what a filter has to know of one.
+// An architecture has the facts that a filter needs.
 type architecture struct {
-	audit uint32 // how the kernel names it
+	audit uint32 // the kernel's number for it
 	calls map[string]uint32
 }
 
 var (
-	// forbidden are the calls by which a session could change what it sees, or reach
-	// parts of the kernel that it has no need of.
+	// forbidden are calls that could change what a session sees, or reach parts of the kernel
+	// that it does not need.
 	forbidden = []string{
 		"mount", "umount2", "pivot_root", "chroot", "setns", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
 		"bpf", "perf_event_open", "userfaultfd", "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
 		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
 	}
-	// absent are calls that programs can do without. The arguments of clone3 are in memory,
-	// where a filter cannot look; libraries fall back to clone.
+	// absent are calls that programs can do without. clone3 has its arguments in memory, which
+	// a filter cannot read. Libraries fall back to clone.
 	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3"}
 )
 
 const (
 	namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-	newTime    = 0x80 // CLONE_NEWTIME, for unshare; for clone it is part of a signal's number
+	newTime    = 0x80 // CLONE_NEWTIME, for unshare; in clone it is part of a signal's number
 	foreign    = 1 << 30
 )
 
-// supportedFilter is why this architecture has none.
+// supportedFilter says why this architecture has no filter, or nil.
 func supportedFilter() error {
 	if _, ok := architectures[runtime.GOARCH]; !ok {
 		return fmt.Errorf("a sandbox: %w on %s", errors.ErrUnsupported, runtime.GOARCH)
@@ -54,11 +54,11 @@ const (
 	anyBit = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
 	answer = unix.BPF_RET | unix.BPF_K
 
-	number = 0 // of the call, in struct seccomp_data
+	number = 0 // the offset of the call's number in struct seccomp_data
 	audit  = 4
 )
 
-// argument is where the low half of one stands, on little-endian machines.
+// argument returns the offset of an argument's low half, on little-endian machines.
 func argument(i uint32) uint32 { return 16 + 8*i }
 
 func errno(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
@@ -67,13 +67,13 @@ func (p *program) add(code uint16, k uint32, yes, no uint8) {
 	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
 }
 
-// when answers if the test of what is loaded holds.
+// when returns result if the test of the loaded value holds.
 func (p *program) when(test uint16, k, result uint32) {
 	p.add(test, k, 0, 1)
 	p.add(answer, result, 0, 0)
 }
 
-// unless answers if what is loaded is none of the values.
+// unless returns result if the loaded value is none of these.
 func (p *program) unless(result uint32, values ...uint32) {
 	for i, v := range values {
 		p.add(equal, v, uint8(len(values)-i), 0)
@@ -81,7 +81,7 @@ func (p *program) unless(result uint32, values ...uint32) {
 	p.add(answer, result, 0, 0)
 }
 
-// only adds what is asked if what is loaded is this value.
+// only adds the instructions of body for this loaded value.
 func (p *program) only(value uint32, body func(*program)) {
 	var inner program
 	body(&inner)
@@ -89,7 +89,7 @@ func (p *program) only(value uint32, body func(*program)) {
 	*p = append(*p, inner...)
 }
 
-// call adds what is asked of one system call, if there is such a call.
+// call adds the instructions of body for one system call, if the architecture has it.
 func (p *program) call(a architecture, name string, body func(*program)) {
 	if nr, ok := a.calls[name]; ok {
 		p.only(nr, func(p *program) {
@@ -99,8 +99,8 @@ func (p *program) call(a architecture, name string, body func(*program)) {
 	}
 }
 
-// filterFor returns the filter of an architecture. It allows calls that it does not name: mounts and
-// rights decide about files.
+// filterFor returns the filter of an architecture. It allows all calls that it does not name,
+// because mounts and rights protect files.
 func filterFor(a architecture) program {
 	var p program
 	p.add(load, audit, 0, 0)
@@ -124,7 +124,7 @@ func filterFor(a architecture) program {
 		p.add(load, argument(0), 0, 0)
 		p.when(anyBit, namespaces, errno(unix.EPERM))
 	})
-	p.call(a, "ioctl", func(p *program) { // typing into a terminal
+	p.call(a, "ioctl", func(p *program) { // would type into a terminal
 		p.add(load, argument(1), 0, 0)
 		p.when(equal, unix.TIOCSTI, errno(unix.EPERM))
 		p.when(equal, tiocLinux, errno(unix.EPERM))
@@ -142,9 +142,9 @@ func filterFor(a architecture) program {
 
 const tiocLinux = 0x541c
 
-// sockets allows the families of the session's own machine and network. A datagram
-// socket of the first could name its target with each message, in memory, where
-// neither a filter nor a mount has a say: there is none, not even in pairs.
+// sockets allows the socket families of the session's own machine and network. It forbids unix
+// datagram sockets, even in pairs: each message can name its target in memory, where neither a
+// filter nor a mount can check it.
 func sockets(p *program) {
 	p.add(load, argument(0), 0, 0)
 	p.unless(errno(unix.EAFNOSUPPORT), unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
@@ -160,8 +160,8 @@ func sockets(p *program) {
 	})
 }
 
-// installFilter puts the filter on the calling thread and returns where the kernel
-// reports the calls that wait for an answer.
+// installFilter puts the filter on the calling thread. It returns the descriptor on which the
+// kernel reports calls that wait for an answer.
 func installFilter() (int, error) {
 	if err := supportedFilter(); err != nil {
 		return -1, err

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network brings up the loopback of the session's own network, at which its servers
-// listen, and keeps a socket that can ask about the sockets there. Nothing else is in
-// that network, so nothing leads out.
+// network brings up the loopback of the session's own network, for the servers of the session.
+// It keeps a socket that can ask about the sockets there. The network has nothing else, so
+// nothing leads out.
 func (b *Box) network() {
 	if b.plan.Network {
 		return
@@ -23,7 +23,7 @@ func (b *Box) network() {
 	b.sockets = fd
 }
 
-// message is one of netlink.
+// message encodes a netlink message.
 func message(kind, flags uint16, body []byte) []byte {
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(body))
 	binary.NativeEndian.PutUint32(m, uint32(unix.NLMSG_HDRLEN+len(body)))

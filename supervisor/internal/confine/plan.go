@@ -12,11 +12,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Plan is what the stage mounts for a worker.
+// A Plan lists the mounts that the stage makes for a worker.
 type Plan struct {
 	State   Path    // a private directory on disk, for temporary files and layers
-	Places  []Place // parents before children; everything else is read-only
-	Network bool    // the network of the user; else only a loopback of its own
+	Places  []Place // parents before children; all other paths are read-only
+	Network bool    // true for the user's network; otherwise the session has only a loopback
 
 	work []string
 }
@@ -25,23 +25,23 @@ type Plan struct {
 type Place struct {
 	Path Path
 	Kind Kind
-	From Path // of a layer: the directory that its overlay covers, Path or above it
+	From Path // for a layer: the directory that its overlay covers, Path or a parent
 }
 
-// A Kind is what a place shows.
+// A Kind says what a place shows.
 type Kind string
 
 const (
-	writable  Kind = "writable"  // what is there, to be written
-	fixed     Kind = "fixed"     // the same; a mount point, so that it cannot be renamed
-	protected Kind = "protected" // what is there, read-only
+	writable  Kind = "writable"  // the machine's files, writable
+	fixed     Kind = "fixed"     // the same, but nobody can rename it, because it is a mount point
+	protected Kind = "protected" // the machine's files, read-only
 	hidden    Kind = "hidden"    // something that cannot be opened
-	layer     Kind = "layer"     // what is there, written to a copy
+	layer     Kind = "layer"     // the machine's files; writes go to a copy
 	private   Kind = "private"   // an empty directory of the session
-	covered   Kind = "covered"   // an empty directory with nothing but places below it
+	covered   Kind = "covered"   // an empty directory that has only places below it
 )
 
-// A Path need not be UTF-8, which strings in JSON are.
+// A Path may have bytes that are not UTF-8, which JSON strings cannot hold.
 type Path string
 
 func (p Path) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(p)) }
@@ -53,24 +53,24 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// An Origin is what a plan depends on beside the sandbox itself.
+// An Origin has the facts that a plan needs besides the sandbox itself.
 type Origin struct {
-	Home     string   // of the user; "" when there is none
+	Home     string   // the user's home; "" without one
 	Dir      string   // the worker's working directory, absolute
 	Program  string   // the worker's executable
-	State    string   // becomes Plan.State; exists
-	Sessions string   // the directory of all sessions: their state is not for this one
-	Files    []string // directories of this session below Sessions that it uses
+	State    string   // becomes Plan.State; it exists
+	Sessions string   // the directory of all sessions, which this session must not see
+	Files    []string // directories below Sessions that belong to this session
 
-	// Temporary are the directories of which every session has its own; nil means those
-	// that are usual.
+	// Temporary are the directories that each session gets an own version of; nil means the
+	// usual ones.
 	Temporary []string
 }
 
-// maxPlaces bounds the mounts of one plan: each costs some ten microseconds.
+// maxPlaces bounds the mounts of one plan. Each takes some ten microseconds.
 const maxPlaces = 2000
 
-// NewPlan returns the plan, and what a user of the session is to know about it.
+// NewPlan returns the plan, and notices for the user of the session.
 func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
@@ -119,11 +119,11 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}
-	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix
+	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
 	return plan, p.notices, nil
 }
 
-// A planner collects places; the last that is set for a path counts.
+// A planner collects places. For each path the last setting counts.
 type planner struct {
 	home      string
 	temporary []string
@@ -141,7 +141,7 @@ func (p *planner) notice(format string, args ...any) {
 	p.notices = append(p.notices, fmt.Sprintf(format, args...))
 }
 
-// real is the path without symbolic links, "" when there is nothing.
+// real resolves the symbolic links of a path. It returns "" if nothing is there.
 func real(path string) string {
 	if path == "" {
 		return ""
@@ -158,7 +158,7 @@ func inside(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// tooWide says why a directory is never made writable, or "".
+// tooWide says why a directory must never be writable, or "".
 func (p *planner) tooWide(dir string) string {
 	switch {
 	case dir == "/":
@@ -173,7 +173,7 @@ func (p *planner) tooWide(dir string) string {
 	return ""
 }
 
-// workspace is the real path of what the level makes writable, or none.
+// workspace returns the real paths that the sandbox's level makes writable.
 func (p *planner) workspace(s *workers.Sandbox, o Origin) ([]string, error) {
 	if s.Level != workers.Workspace {
 		return nil, nil
@@ -193,7 +193,7 @@ func (p *planner) workspace(s *workers.Sandbox, o Origin) ([]string, error) {
 	return append([]string{found}, p.repositoryOf(found)...), nil
 }
 
-// wanted is the real path of a directory that somebody named to be written.
+// wanted resolves a directory that a user wants to be writable.
 func (p *planner) wanted(dir string) (string, error) {
 	found, err := directory(dir)
 	if err != nil {
@@ -216,13 +216,13 @@ func directory(dir string) (string, error) {
 	return found, nil
 }
 
-// layers sets the directories of which the session writes a copy. Those below the home
-// directory share one overlay, which costs the start one directory instead of many.
+// layers adds the directories of which the session writes a copy. Those below the home
+// directory share one overlay, so the start makes one directory instead of many.
 func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 	dirs := slices.Clone(s.Layered)
 	if p.home != "" {
 		dirs = append(dirs, workers.DefaultLayered(p.home)...)
-		// The packages of a runtime that the user has installed, as pyenv and conda do.
+		// pyenv and conda install a runtime's packages below the home directory.
 		if root := filepath.Dir(filepath.Dir(real(o.Program))); inside(root, p.home) && root != p.home {
 			dirs = append(dirs, root)
 		}
@@ -234,7 +234,7 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 			continue
 		}
 		if slices.ContainsFunc(work, func(w string) bool { return inside(dir, w) }) {
-			continue // it is written itself
+			continue // it is writable itself
 		}
 		if inside(state, dir) {
 			p.notice("%s holds the files of sessions, so it has no layer: it is read-only", dir)
@@ -246,7 +246,7 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 		}
 		p.kinds[dir] = Place{Path: Path(dir), Kind: layer, From: Path(from)}
 	}
-	// A layer in a layer is a part of it.
+	// A layer inside another layer is part of it.
 	for path := range p.kinds {
 		for above := filepath.Dir(path); above != "/" && p.kinds[path].Kind == layer; above = filepath.Dir(above) {
 			if p.kinds[above].Kind == layer {
@@ -256,8 +256,8 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 	}
 }
 
-// show leaves the worker its directory and its runtime where they lie among temporary
-// files, to be read.
+// show lets the worker read its directory and its runtime even if they lie among temporary
+// files.
 func (p *planner) show(o Origin) {
 	dirs := []string{real(o.Dir)}
 	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
@@ -282,7 +282,7 @@ func (p *planner) defaultHidden() []string {
 	return dirs
 }
 
-// hide sets what cannot be opened, where anything of it would be seen.
+// hide adds the paths that nobody may open, where the worker could see them.
 func (p *planner) hide(paths, work []string) error {
 	for _, h := range paths {
 		path := real(h)
@@ -295,11 +295,11 @@ func (p *planner) hide(paths, work []string) error {
 			}
 		}
 		if k := p.above(path); k == private || k == covered {
-			continue // nothing of the machine is there
+			continue // the machine's files do not show there
 		}
 		p.set(path, hidden)
 	}
-	for path := range p.kinds { // below what is hidden nothing is seen
+	for path := range p.kinds { // nothing shows below a hidden path
 		for above := filepath.Dir(path); above != "/" && above != "."; above = filepath.Dir(above) {
 			if p.kinds[above].Kind == hidden {
 				delete(p.kinds, path)
@@ -309,7 +309,7 @@ func (p *planner) hide(paths, work []string) error {
 	return nil
 }
 
-// above is the kind of the nearest place that path lies in, "" when there is none.
+// above returns the kind of the nearest place around path, or "".
 func (p *planner) above(path string) Kind {
 	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
 		if place, ok := p.kinds[d]; ok {
@@ -319,5 +319,5 @@ func (p *planner) above(path string) Kind {
 	return ""
 }
 
-// Writable are the directories that the session writes, but for its own.
+// Writable returns the user's directories that the session can write.
 func (p *Plan) Writable() []string { return p.work }

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// maxSearched bounds the directory entries that are looked at to find repositories.
+// maxSearched bounds the directory entries in the search for repositories.
 const maxSearched = 20_000
 
-// In a directory that can be written, what programs outside run or believe without
-// being asked stays as it is: hooks and settings of repositories, and settings of
-// editors and of clients of models.
+// These files in a writable directory stay as they are, because programs outside the session
+// run or trust them without asking: hooks and settings of repositories, and settings of
+// editors and model clients.
 var (
 	protectedNames = []string{".vscode", ".idea", ".claude", ".codex", ".cursor", ".gemini", ".mcp.json", ".envrc"}
 	protectedInGit = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
 )
 
-// protect sets what must not change in these directories.
+// protect adds the files in these directories that must not change.
 func (p *planner) protect(work []string, entries int) {
 	s := &search{p: p, left: entries}
 	for _, dir := range work {
 		for _, n := range protectedNames {
 			s.keep(filepath.Join(dir, n), dir)
 		}
-		if isGitDir(dir) { // that of a linked work tree
+		if isGitDir(dir) { // the directory of a linked work tree
 			s.gitDir(dir, dir)
 		}
 		s.walk(dir, dir)
@@ -36,8 +36,8 @@ func (p *planner) protect(work []string, entries int) {
 	}
 }
 
-// A search looks for repositories, breadth first, so that its bound cuts off what is
-// deep.
+// A search looks for repositories, breadth first, so that its bound leaves out only deep
+// directories.
 type search struct {
 	p    *planner
 	left int
@@ -79,7 +79,7 @@ func (s *search) repository(dir, base string) {
 	} else if st.IsDir() {
 		s.gitDir(git, base)
 	} else {
-		s.keep(git, base) // a file that leads to the repository
+		s.keep(git, base) // a file that names the repository
 		config = gitDirOf(git)
 	}
 	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config")) {
@@ -89,7 +89,7 @@ func (s *search) repository(dir, base string) {
 	}
 }
 
-// gitDir protects a repository itself, and those of its submodules.
+// gitDir protects a repository's own directory, and those of its submodules.
 func (s *search) gitDir(git, base string) {
 	for _, n := range protectedInGit {
 		s.keep(filepath.Join(git, filepath.FromSlash(n)), base)
@@ -105,7 +105,7 @@ func (s *search) gitDir(git, base string) {
 				case isGitDir(path):
 					s.gitDir(path, base)
 				default:
-					queue = append(queue, path) // a name of a submodule may have slashes
+					queue = append(queue, path) // a submodule's name may contain slashes
 				}
 			}
 		}
@@ -126,8 +126,8 @@ func isGitDir(dir string) bool {
 	return false
 }
 
-// keep protects what is there, and fixes every directory between it and base: were one
-// renamed, another could be put in its place.
+// keep protects a path. It fixes every directory between path and base. Otherwise the session
+// could rename one and put another in its place.
 func (s *search) keep(path, base string) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *search) keep(path, base string) {
 	}
 }
 
-// gitDirOf is where a .git file leads, "" when nowhere.
+// gitDirOf returns the directory that a .git file names, or "".
 func gitDirOf(file string) string {
 	text, err := os.ReadFile(file)
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
@@ -161,9 +161,9 @@ func gitDirOf(file string) string {
 	return real(to)
 }
 
-// repositoryOf is the repository of a linked work tree, which a commit there writes.
-// The repository must name the work tree as its own: a file in the workspace alone,
-// which sessions may have written, widens nothing.
+// repositoryOf returns the repository of a linked work tree. A commit there writes to the
+// repository. The repository must name the work tree as its own: sessions may have written the
+// file in the workspace, so that file alone widens nothing.
 func (p *planner) repositoryOf(work string) []string {
 	file := filepath.Join(work, ".git")
 	if st, err := os.Lstat(file); err != nil || !st.Mode().IsRegular() {
@@ -181,7 +181,7 @@ func (p *planner) repositoryOf(work string) []string {
 	return []string{common}
 }
 
-// userConfigs are the user's own settings of git.
+// userConfigs returns the user's own git settings.
 func (p *planner) userConfigs() []string {
 	if p.home == "" {
 		return nil
@@ -189,8 +189,8 @@ func (p *planner) userConfigs() []string {
 	return []string{filepath.Join(p.home, ".gitconfig"), filepath.Join(p.home, ".config/git/config")}
 }
 
-// hooksPath is core.hooksPath in a file of settings, for a work tree. Included files
-// are not looked at.
+// hooksPath returns core.hooksPath from a settings file, for a work tree. It does not read
+// included files.
 func (s *search) hooksPath(file, work string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

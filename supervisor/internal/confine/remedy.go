@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Remedy is what a person can do about a step that failed, or "".
+// Remedy says what a person can do about a failed step, or "".
 func Remedy(step string) string {
 	const without = "or do without one: the sandbox full"
 	if !slices.Contains([]string{"user namespace", "namespaces", "read-only", "proc", "network", "rights", "filter"}, step) {
@@ -18,7 +18,7 @@ func Remedy(step string) string {
 	}) + ", " + without
 }
 
-// permission is what has to be changed, as far as files of the system tell.
+// permission says which setting to change, as far as the system's files show it.
 func permission(read func(path string) string) string {
 	switch {
 	case read("/proc/sys/user/max_user_namespaces") == "0":

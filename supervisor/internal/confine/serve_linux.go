@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxServed bounds the connects that are under way; more wait, and the session alone
-// waits with them.
+// maxServed bounds the connects under way. When there are more, they wait, and only the
+// session waits with them.
 const maxServed = 64
 
 // A notification is struct seccomp_notif.
@@ -39,28 +39,28 @@ type reply struct {
 	Flags uint32
 }
 
-// The requests on a filter's descriptor.
+// These are the requests for a filter's descriptor.
 const (
 	receiveCall = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
 	answerCall  = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
 	isValid     = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 )
 
-// Serve answers the session's connects until the process ends. They are made in the
-// worker's place, on its socket, with an address that was copied: were the kernel told
-// to go on with the call, a second thread could change what the first was allowed. It
-// must be called on the thread that entered.
+// Serve answers the session's connects until the process ends. It makes each connect itself,
+// on the worker's socket, with a copy of the address. If the kernel went on with the worker's
+// own call, a second thread could change the address after the check. Serve must run on the
+// thread that entered the sandbox.
 func (b *Box) Serve() {
-	asked := make(chan struct{}, 1) // whoever holds it speaks on b.sockets
+	asked := make(chan struct{}, 1) // a goroutine takes it to use b.sockets
 	slots := make(chan struct{}, maxServed)
 	go func() {
 		for {
 			var n notification
 			if err := control(b.calls, receiveCall, unsafe.Pointer(&n)); err != nil {
-				if err == unix.EINTR || err == unix.ENOENT { // whoever called was interrupted
+				if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
 					continue
 				}
-				return // nobody is left who could call
+				return // no caller is left
 			}
 			slots <- struct{}{}
 			go func() {
@@ -91,7 +91,7 @@ func errnoOf(err error) unix.Errno {
 	return unix.EACCES
 }
 
-// connect is connect(2) of a thread of the session.
+// connect does connect(2) for a thread of the session.
 func (b *Box) connect(n *notification, asked chan struct{}) error {
 	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
 		return unix.EINVAL
@@ -105,7 +105,8 @@ func (b *Box) connect(n *notification, asked chan struct{}) error {
 		return err
 	}
 	defer unix.Close(socket)
-	// The thread was still there when both were read, so its number was not another's.
+	// The thread still existed after both were read, so its number did not belong to another
+	// thread.
 	if err := control(b.calls, isValid, unsafe.Pointer(&n.ID)); err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (b *Box) connect(n *notification, asked chan struct{}) error {
 	if err := connectTo(socket, address); err != nil {
 		return err
 	}
-	// In the user's network a name alone does not tell who listens: nobody outside has a
+	// In the user's network, a name does not show who listens. Processes outside have no
 	// number in the session's pid namespace.
 	if c, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || c.Pid == 0 {
 		_ = unix.Shutdown(socket, unix.SHUT_RDWR)
@@ -154,8 +155,8 @@ func connectTo(socket int, address []byte) error {
 	return nil
 }
 
-// listener opens the file of a socket whose server lives in the session. A read-only
-// mount does not keep anybody from connecting.
+// listener opens the file of a socket whose server is in the session. A read-only mount does
+// not prevent connects.
 func (b *Box) listener(pid int, path string, asked chan struct{}) (int, error) {
 	if !strings.HasPrefix(path, "/") {
 		var dir [unix.PathMax]byte
@@ -170,7 +171,7 @@ func (b *Box) listener(pid int, path string, asked chan struct{}) (int, error) {
 		return -1, err
 	}
 	if b.sockets < 0 {
-		return file, nil // who listens is seen behind the connect
+		return file, nil // connect checks later who listens
 	}
 	inside, err := b.isInside(pid, file, asked)
 	if err != nil || !inside {
@@ -185,8 +186,8 @@ func (b *Box) isInside(pid, file int, asked chan struct{}) (bool, error) {
 	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
 		return false, err
 	}
-	// The kernel knows sockets by the device of the filesystem, which for some is not
-	// the one that stat tells.
+	// The kernel knows sockets by the device of the filesystem. For some filesystems, stat
+	// returns another one.
 	device, err := b.deviceOf(pid, st.Mnt_id)
 	if err != nil {
 		return false, err
@@ -196,7 +197,7 @@ func (b *Box) isInside(pid, file int, asked chan struct{}) (bool, error) {
 	return b.boundInside(device, uint32(st.Ino))
 }
 
-// deviceOf is the device of a mount, as a process sees it.
+// deviceOf returns the device of a mount, as a process sees it.
 func (b *Box) deviceOf(pid int, mount uint64) (uint32, error) {
 	fd, err := unix.Openat(b.proc, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -226,7 +227,7 @@ func (b *Box) deviceOf(pid int, mount uint64) (uint32, error) {
 // take returns a copy of a descriptor of a thread.
 func (b *Box) take(tid, fd int) (int, error) {
 	p, err := unix.PidfdOpen(tid, 0)
-	if err != nil { // not the first of its process, which shares its descriptors
+	if err != nil { // tid is not the first thread of its process, but they share descriptors
 		leader, e := b.leader(tid)
 		if e != nil {
 			return -1, err
@@ -239,7 +240,7 @@ func (b *Box) take(tid, fd int) (int, error) {
 	return unix.PidfdGetfd(p, fd, 0)
 }
 
-// leader is the process that a thread belongs to.
+// leader returns the process of a thread.
 func (b *Box) leader(tid int) (int, error) {
 	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -3,7 +3,7 @@ package confine
 // A StepError says which step of a sandbox failed.
 type StepError struct {
 	Step string // "namespaces", "clone", "read-only", "place", …
-	Path string // what the step was about; may be ""
+	Path string // the path of the step; may be ""
 	Err  error
 }
 

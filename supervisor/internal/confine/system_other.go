@@ -9,7 +9,7 @@ import (
 
 func sameFilesystem(a, b string) bool { return false }
 
-// Supported is why no worker can be confined here.
+// Supported says why no worker can be confined here.
 func Supported() error {
 	return fmt.Errorf("a sandbox: %w on this system: choose the sandbox full, which is none", errors.ErrUnsupported)
 }
