@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What the protocol has stands on its page: each method, each kind of error, each
-// type of event, and each field.
+// The protocol's page describes each method, each kind of error, each type of event, and each
+// field.
 func TestPage_HasWhatTheWireHas(t *testing.T) {
 	page, err := os.ReadFile("../docs/daemon.md")
 	if err != nil {

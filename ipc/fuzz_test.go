@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// Whatever is accepted is sent again as an equal message.
+// Each message that is accepted can be sent again, and is the same then.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if b := v.bytes(f); len(b) >= 4 {

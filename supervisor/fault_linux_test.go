@@ -27,7 +27,7 @@ func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
 	spec := fake(&fakeworker.Options{Start: "early"})
 	spec.EarlyInput = "it was kept out"
 	s := open(t, nil, spec)
-	r := settle(t, s)
+	r := waitUntilReady(t, s)
 	if ended := find[timeline.GenerationEnded](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.Wait != nil {
 		t.Errorf("got %+v, wait %v", ended, r.Wait)
 	}
@@ -49,7 +49,7 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(code, "\n", ","), func(t *testing.T) {
 			s := open(t, nil, fake(nil))
-			settle(t, s)
+			waitUntilReady(t, s)
 			_, r := submit(t, s, code)
 			if r.Outcome != "ended" || r.State != session.StateEnded {
 				t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
@@ -68,11 +68,11 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 
 func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	if _, err := s.Submit(t.Context(), "exit 3"); err != nil {
 		t.Fatal(err)
 	}
-	r := settle(t, s)
+	r := waitUntilReady(t, s)
 	if r.State != session.StateEnded || find[timeline.GenerationEnded](t, r.Events).Code != 3 {
 		t.Errorf("got %v, %q", r.State, r.Text())
 	}
@@ -120,7 +120,7 @@ func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
 	for _, code := range []string{"", "sleep", "wait name? ", "readtty", "flood 100000000"} {
 		t.Run(code, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
-			settle(t, s)
+			waitUntilReady(t, s)
 			pid := infoOf(s).PID
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
@@ -147,7 +147,7 @@ func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
 	for _, code := range []string{"", "sleep", "wait name? ", "ignore", "flood 100000000"} {
 		t.Run(code, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
-			settle(t, s)
+			waitUntilReady(t, s)
 			pid := infoOf(s).PID
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
@@ -155,10 +155,10 @@ func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
 				}
 			}
 			if code == "wait name? " {
-				settle(t, s)
+				waitUntilReady(t, s)
 			}
 			if code == "ignore" {
-				deafened(t, pid)
+				waitUntilIgnored(t, pid)
 			}
 			start := time.Now()
 			if err := s.Reset(t.Context()); err != nil {
@@ -180,12 +180,12 @@ func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
 	for code, want := range map[string]string{"": "shutdown", "ignore": "SIGKILL"} {
 		t.Run(want, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
-			settle(t, s)
+			waitUntilReady(t, s)
 			if code != "" {
 				if _, err := s.Submit(t.Context(), code); err != nil {
 					t.Fatal(err)
 				}
-				deafened(t, infoOf(s).PID)
+				waitUntilIgnored(t, infoOf(s).PID)
 			}
 			if err := s.Close(t.Context()); err != nil {
 				t.Fatal(err)
@@ -292,8 +292,8 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-// deafened waits until the process ignores SIGTERM.
-func deafened(t *testing.T, pid int) {
+// waitUntilIgnored waits until the process ignores SIGTERM.
+func waitUntilIgnored(t *testing.T, pid int) {
 	t.Helper()
 	for start := time.Now(); ; <-time.After(time.Millisecond) {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
@@ -355,7 +355,7 @@ func gone(t *testing.T, pids ...int) {
 // stage that does not send holds it back.
 func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	stat := func(pid int) (state string, parent int) {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {

@@ -19,7 +19,7 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 		for _, code := range append(terminalReaders, "sleep", "wait name? ") {
 			t.Run(string(mode)+" "+code, func(t *testing.T) {
 				s := open(t, nil, fake(&fakeworker.Options{Mode: mode}))
-				settle(t, s)
+				waitUntilReady(t, s)
 				turn, err := s.Submit(t.Context(), code+"\nprint not reached")
 				if err != nil {
 					t.Fatal(err)
@@ -42,7 +42,7 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 
 func TestInterrupt_NamesItsTurn(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	if got, _ := s.Interrupt(t.Context(), 0); got != session.InterruptNotRunning {
 		t.Errorf("idle: got %v", got)
 	}
@@ -87,7 +87,7 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 	}
 }
 
-// What a held input waits for is the start-up, and that is what is told.
+// A held input waits for the start-up, so its reply says how long that takes.
 func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
 	turn, err := s.Submit(t.Context(), "print never")
@@ -102,7 +102,8 @@ func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
 	interrupt(t, s, turn)
 }
 
-// Who names no turn wants the session back: the start-up is interrupted with what it holds up.
+// A caller that names no turn wants the session back, so the start-up is interrupted, with the
+// input that it holds up.
 func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
 	if r, err := s.Wait(limited(t), 0, &session.WaitOptions{Poll: true}); err != nil || r.State != session.StateStarting {
@@ -128,7 +129,7 @@ func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
 
 func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "busy")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 // end of a turn ends that turn or does nothing; it never reaches the next one.
 func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	rounds := 300
 	if testing.Short() {
 		rounds = 50
@@ -169,7 +170,7 @@ func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 // answered in between.
 func TestInterrupt_AfterOneThatLedToAWaitGoesFurther(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	turn, r := submit(t, s, "shell (db) ")
 	again := func() {
 		t.Helper()

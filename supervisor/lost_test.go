@@ -89,7 +89,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close(t.Context())
-		settle(t, s)
+		waitUntilReady(t, s)
 		if got := infoOf(s).Lost; got != "" && got != lost[0].OutputPath {
 			t.Errorf("its output is in %q", got)
 		}
@@ -181,7 +181,7 @@ func TestLost_IsBounded(t *testing.T) {
 	}
 }
 
-// What nobody asked to keep is removed, and so is what nothing was run in.
+// A session is removed if nobody asked to keep it, or if it ran nothing.
 func TestLost_NothingIsKeptUnasked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -146,8 +146,8 @@ func interrupt(t *testing.T, s *supervisor.Session, turn uint64) {
 	}
 }
 
-// settle waits until the session is ready.
-func settle(t *testing.T, s *supervisor.Session) session.Reply {
+// waitUntilReady waits until the session is ready.
+func waitUntilReady(t *testing.T, s *supervisor.Session) session.Reply {
 	t.Helper()
 	r, err := s.Wait(limited(t), 0, nil)
 	if err != nil {

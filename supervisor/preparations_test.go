@@ -84,7 +84,7 @@ func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 	})
 }
 
-// Make should give up with its context. What does not holds nobody up for ever.
+// Make should give up with its context. One that does not holds nobody up for ever.
 func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all preparations

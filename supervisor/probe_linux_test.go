@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
 
-// What a turn that was silent for an hour does next is seen: at once when it puts out
-// something, and at the next look when it does not.
+// After a turn was silent for an hour, new output is seen at once. A reader without output is
+// seen at the next look.
 func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		code string        // runs after the silence

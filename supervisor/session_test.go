@@ -63,7 +63,7 @@ func TestSession_ReplySaysWhatWasNotRun(t *testing.T) {
 
 func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "sleep\nprint a\nprint b\nprint c")
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
 
 func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "sleep")
 	if err != nil {
 		t.Fatal(err)
@@ -339,14 +339,14 @@ func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
 
 func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
-	r := settle(t, s)
+	r := waitUntilReady(t, s)
 	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Turn != 0 {
 		t.Fatalf("got %v, %+v", r.State, r.Wait)
 	}
 	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("y\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if r := settle(t, s); r.State != session.StateIdle {
+	if r := waitUntilReady(t, s); r.State != session.StateIdle {
 		t.Errorf("got %v", r.State)
 	}
 }
@@ -357,7 +357,7 @@ func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whatever else is submitted meanwhile is refused, held or run, and each turn ends.
+	// Each input submitted meanwhile is refused, held or run, and each turn ends.
 	second, err := s.Submit(t.Context(), "print second")
 	if err != nil && !errors.Is(err, session.ErrBusy) {
 		t.Fatal(err)
@@ -402,7 +402,7 @@ func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
 
 func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "print first\nsleep")
 	if err != nil {
 		t.Fatal(err)
@@ -442,7 +442,7 @@ func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
 
 func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 	s := open(t, nil, fake(nil))
-	settle(t, s)
+	waitUntilReady(t, s)
 	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}
@@ -462,7 +462,7 @@ func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 
 func TestSession_AWorkerThatListsNoVariablesIsNotAsked(t *testing.T) {
 	s := open(t, nil, fake(&fakeworker.Options{NoQuery: true}))
-	settle(t, s)
+	waitUntilReady(t, s)
 	if _, err := s.Variables(t.Context()); !errors.Is(err, session.ErrUnsupported) {
 		t.Errorf("got %v", err)
 	}

@@ -107,8 +107,8 @@ func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 	}
 }
 
-// What a worker leaves in its private directory goes with it, write-protected or not, and
-// another generation's stays.
+// A worker's private directory goes with the worker, write-protected or not. Another
+// generation's directory stays.
 func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 	for _, name := range []string{"plain", "white space"} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -125,7 +125,7 @@ func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settle(t, s)
+		waitUntilReady(t, s)
 		_, r := submit(t, s, `sh [ "$TMPDIR" = "$FILES" ] && echo own || echo "$TMPDIR"`)
 		if got, want := text(r.Events), map[string]string{"plain": "own\n", "white space": "elsewhere\n"}[name]; got != want {
 			t.Errorf("%s: TMPDIR is %q, want %q", name, got, want)
@@ -135,7 +135,7 @@ func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
 		if err := s.Reset(limited(t)); err != nil {
 			t.Fatal(err)
 		}
-		settle(t, s)
+		waitUntilReady(t, s)
 		if _, err := os.Lstat(first); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %q is left: %v", name, first, err)
 		}

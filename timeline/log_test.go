@@ -285,7 +285,7 @@ func TestLog_FullFilesBeginAnewAndHaveTheNewest(t *testing.T) {
 	if err != nil || len(lines) != n || !strings.HasPrefix(lines[0], "[gap: this file had reached its limit of 66 KB: earlier output") || !strings.HasPrefix(lines[n-1], "0449 x") {
 		t.Errorf("got %.100q to %.100q, %v", lines[0], lines[n-1], err)
 	}
-	// What is named as elided is where it is said to be.
+	// An elision names the place where the elided events really are.
 	for _, e := range l.Window(0, 1000, 1000) {
 		if e.Line == 0 {
 			continue

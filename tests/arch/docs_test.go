@@ -148,8 +148,8 @@ func TestRecords_AreNumberedAndComplete(t *testing.T) {
 	}
 }
 
-// What is tracked is about the program: not about the machine it was written on,
-// nor about unfinished thoughts, which belong in an issue.
+// Tracked files are about the program. They do not name the machine that they were written on,
+// nor hold unfinished thoughts, which belong in an issue.
 func TestTree_TellsNothingOfItsMaking(t *testing.T) {
 	tr := load(t)
 	telling := regexp.MustCompile(`/(?:root|work/[a-z]+|home/[a-z]+)/|\b(?:TODO|FIXME|XXX|HACK)\b|(?i:co-authored-by:|generated (?:by|with) (?:an? )?(?:ai|llm|model)\b|\bas an ai\b)`)

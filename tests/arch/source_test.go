@@ -54,8 +54,8 @@ func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
 	}
 }
 
-// The library does what its options say. What a process was given belongs to the
-// program, which is under cmd.
+// The library does what its options say. Arguments and environment of the process belong to
+// the program, which is under cmd.
 func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 	tr := load(t)
 	c := check(t, exceptions{
@@ -115,8 +115,7 @@ func TestTests_DoNotSleep(t *testing.T) {
 	}
 }
 
-// What decides about a session is tested in fake time and without a process, as long
-// as it has none.
+// The code that decides about a session has no process, so that tests can run it in fake time.
 func TestSource_TheMachineDoesNothingItself(t *testing.T) {
 	tr := load(t)
 	files := map[string]bool{"machine.go": false, "wait.go": false, "state.go": false, "input.go": false}

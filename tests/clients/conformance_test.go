@@ -109,8 +109,8 @@ var fixtureChecks = map[string]string{
 	"sep-2575-server-no-log-without-loglevel":                "wants the tool test_logging_tool",
 }
 
-// The official suite, with what each revision requires of a server. What fails is
-// in the lists, and wants what only the suite's own example has.
+// The official suite runs, with the requirements of each revision. The lists name the tests
+// that fail: they need tools that only the suite's own example server has.
 func TestConformance_OnlyFixturesAreMissing(t *testing.T) {
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
 		t.Run(revision, func(t *testing.T) {

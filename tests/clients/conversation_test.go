@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What an agent's model is told of calls that follow each other.
+// The model of an agent learns the right things about calls that follow each other.
 func TestAgents_HaveAConversation(t *testing.T) {
 	const draw = `
 import matplotlib.pyplot as plt

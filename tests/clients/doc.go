@@ -7,9 +7,8 @@
 //	tests/clients/run -run Esc -v
 //
 // No model is asked: each agent is pointed at a stub on the loopback, which makes
-// the tool calls that a test tells it, and keeps what the agent sends back. What
-// the tests look at is therefore what a model sees. What was found this way is in
-// docs/clients.md.
+// the tool calls that a test orders, and keeps what the agent sends back. So the
+// tests look at exactly what a model would see. docs/clients.md has the findings.
 //
-// Under plain "go test ./..." there is nothing to do: the clients are not there.
+// A plain "go test ./..." skips these tests, because the clients are missing.
 package clients

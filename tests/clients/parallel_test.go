@@ -39,8 +39,8 @@ func TestAgents_CallsOfOneTurnRunInOrder(t *testing.T) {
 	})
 }
 
-// Codex hides the tools of servers behind a search when it knows the model, and Qwen
-// Code always. What we say of them has to be found by it.
+// Codex hides the tools of servers behind a search when it knows the model. Qwen Code always
+// does. The search has to find the words of our tools.
 func TestAgents_FindOurToolsBySearch(t *testing.T) {
 	for _, test := range []struct {
 		agent   agent

@@ -100,7 +100,7 @@ func (c *sdkClient) order(o object) {
 	}
 }
 
-// next waits for an event. What the SDK reports as an error never is one.
+// next waits for an event. An error of the SDK is never one.
 func (c *sdkClient) next(what string, is func(sdkEvent) bool) sdkEvent {
 	c.t.Helper()
 	late := time.After(deadline)

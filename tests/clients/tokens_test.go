@@ -26,7 +26,8 @@ var tasks = []struct {
 	{"1 MB of lines", "for i in range(20000):\n    print(f'line {i:6d} of what nobody reads, in {20000:6d}')", 2700},
 }
 
-// What the same code costs through Codex: our tool, and its own for commands.
+// The same code runs in Codex through our tool and through its own for commands, to compare
+// the costs.
 func TestTokens_OfOurRepliesAgainstCodexsOwnTool(t *testing.T) {
 	var ours, own []call
 	for _, task := range tasks {

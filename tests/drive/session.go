@@ -57,7 +57,7 @@ type REPL struct {
 func Open(t *testing.T, spec workers.Spec) *REPL {
 	t.Helper()
 	r := Launch(t, spec)
-	r.Settle(t)
+	r.WaitUntilReady(t)
 	return r
 }
 
@@ -89,8 +89,8 @@ func LaunchIn(t *testing.T, o *supervisor.Options, spec workers.Spec) *REPL {
 	return &REPL{Session: s}
 }
 
-// Settle waits until the session is ready for input.
-func (r *REPL) Settle(t *testing.T) {
+// WaitUntilReady waits until the session is ready for input.
+func (r *REPL) WaitUntilReady(t *testing.T) {
 	t.Helper()
 	reply, err := r.Wait(Limited(t), 0, nil)
 	if err != nil || reply.State != session.StateIdle {
@@ -105,7 +105,7 @@ func (r *REPL) Restart(t *testing.T) {
 	if err := r.Reset(Limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	r.Settle(t)
+	r.WaitUntilReady(t)
 }
 
 // Run runs code; each wait gets the next of the answers, as a line. The result has

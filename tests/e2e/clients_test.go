@@ -50,7 +50,8 @@ func TestClients_AreSeenAndCanBeDetached(t *testing.T) {
 	}
 }
 
-// What code prints and others are called does nothing to the terminal of who looks on.
+// Neither the output of code nor other users' names can harm the terminal of a user who
+// watches.
 func TestEvents_ChangeNothingAtATerminal(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)

@@ -113,9 +113,9 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 	}
 }
 
-// deafMCP is an MCP server whose client does not read: an answer is stuck in its
+// stuckMCP is an MCP server whose client does not read: an answer is stuck in its
 // standard output. worker is the process of its session.
-func deafMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
+func stuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 	t.Helper()
 	unread, stdout, err := os.Pipe()
 	if err != nil {
@@ -173,7 +173,7 @@ func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHome(t)
-			cmd, in, worker := deafMCP(t, h)
+			cmd, in, worker := stuckMCP(t, h)
 			if err := test.leave(in, cmd.Process); err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
 }
 
 func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
-	cmd, _, worker := deafMCP(t, newHome(t))
+	cmd, _, worker := stuckMCP(t, newHome(t))
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()

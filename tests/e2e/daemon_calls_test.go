@@ -293,7 +293,7 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	}
 }
 
-// What one was shown the other was not, also when it is started anew.
+// Each client sees only events that it has not seen before, even after it was started anew.
 func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)

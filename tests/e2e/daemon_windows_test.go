@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// jobOf puts a process that was started suspended into a job, and resumes it. What is
-// in the job is killed when the returned function is called.
+// jobOf puts a process that was started suspended into a job, and resumes it. The returned
+// function kills all processes in the job.
 func jobOf(t *testing.T, pid int, more uint32) (end func()) {
 	t.Helper()
 	job, err := windows.CreateJobObject(nil, nil)

@@ -119,7 +119,7 @@ func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
 	}
 }
 
-// Who did not ask for a language need not have it.
+// A user who did not ask for a language need not have it.
 func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
 	if _, err := exec.LookPath("R"); err != nil {
 		t.Skip("R is not installed")

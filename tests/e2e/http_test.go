@@ -101,8 +101,8 @@ func (s *webServer) call(t *testing.T, version, input string) (message string, h
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":%s,"session":"work"},"_meta":%s}}`, text, meta), header
 }
 
-// Whatever its clients do, a server that is told to end leaves nothing a second
-// later; one more is for a busy machine. The calls are answered.
+// A server that is told to end leaves nothing behind a second later, whatever its clients do.
+// The test allows one second more for a busy machine. The calls are answered.
 func TestHTTP_LeavesNoProcessWhenItIsToldToEndInACall(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {

@@ -18,12 +18,12 @@ func TestInstall_PackagesAreTheServers(t *testing.T) {
 	if got.status != 0 || !strings.Contains(words, `"mcp" "--lang" "python" "--with" "a" "--with" "b>=1"`) {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "install", "cursor", "--dry-run", "--with", "a"); got.status != 2 || !strings.Contains(got.stderr, "say which with --lang") {
+	if got := h.run(t, "", "install", "cursor", "--dry-run", "--with", "a"); got.status != 2 || !strings.Contains(got.stderr, "name the language of the packages with --lang") {
 		t.Errorf("got %v", got)
 	}
 }
 
-// What is installed must work: the client's entry is started as it stands there.
+// An installed entry must work: the test starts it exactly as the client would.
 func TestInstall_TheEntryStartsAServer(t *testing.T) {
 	h := alone(t)
 	bin := filepath.Join(h.dir, "bin")
@@ -86,7 +86,7 @@ func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 	h := alone(t)
 	h.env = append(h.env, "PATH="+t.TempDir())
 	none := h.run(t, "", "install", "--all")
-	if none.status != 1 || !strings.Contains(none.stderr, "no client was found") || strings.Count(none.stdout, ": not on this machine (looked for ") != 13 {
+	if none.status != 1 || !strings.Contains(none.stderr, "found no client") || strings.Count(none.stdout, ": not on this machine (looked for ") != 13 {
 		t.Errorf("got %v", none)
 	}
 	for dir, text := range map[string]string{".codex": "a = 1\n", ".gemini": "a = 1\n"} {
@@ -120,7 +120,8 @@ func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 	}
 }
 
-// What an installation made is gone with it, or a later --all would believe it.
+// Uninstalling removes all that installing made. Otherwise a later --all would take the rest
+// for a client.
 func TestInstall_AnUninstalledClientIsNotThereAgain(t *testing.T) {
 	h := alone(t)
 	h.env = append(h.env, "PATH="+t.TempDir())

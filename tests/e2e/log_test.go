@@ -103,7 +103,7 @@ func TestLog_AProgramsOutputIsItsOwn(t *testing.T) {
 	if r := h.run(t, "", "--log-level", "info", "-e", "print(1)"); r.stdout != "1\n" || !strings.Contains(r.stderr, `msg="a worker starts"`) || r.status != 0 {
 		t.Errorf("got %v", r)
 	}
-	if r := h.run(t, "", "--log-level", "loud", "-e", "print(1)"); r.status != 2 || !strings.Contains(r.stderr, "want debug, info, warn or error") {
+	if r := h.run(t, "", "--log-level", "loud", "-e", "print(1)"); r.status != 2 || !strings.Contains(r.stderr, "use debug, info, warn or error") {
 		t.Errorf("got %v", r)
 	}
 }

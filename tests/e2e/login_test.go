@@ -13,8 +13,9 @@ import (
 	"github.com/creack/pty"
 )
 
-// What a shell has a program ignore it ignores to the end: nohup takes SIGHUP away,
-// and a shell without job control SIGINT and SIGQUIT from what it runs in the background.
+// A program keeps ignoring the signals that its shell made it ignore. nohup does so with
+// SIGHUP. A shell without job control does so with SIGINT and SIGQUIT for its background
+// programs.
 func TestServe_WhatWasIgnoredAtItsStartStaysSo(t *testing.T) {
 	h := daemonHome(t)
 	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, binary())
@@ -100,7 +101,7 @@ func TestServe_OutlivesItsTerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := daemonHome(t)
 			loseTerminal(t, h, commandLine)
-			// What has reached the daemon by now is in its log before what is asked for here.
+			// The daemon logs earlier events before it answers this request.
 			want(t, h.run(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
 			want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
 			log, err := os.ReadFile(filepath.Join(h.tmp, "log"))

@@ -156,7 +156,7 @@ func TestMCP_KeepsTheSecretsOfItsClientFromTheCode(t *testing.T) {
 	_ = a.cmd.Wait()
 }
 
-// What goes wrong between calls is nobody's reply, and a client keeps standard error.
+// An error between calls belongs in no reply. It goes to standard error, which clients keep.
 func TestMCP_SaysWhatGoesWrongOnStandardError(t *testing.T) {
 	h := newHome(t)
 	var log strings.Builder

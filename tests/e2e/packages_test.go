@@ -217,7 +217,7 @@ func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
 func TestWith_ForAgentsWantsALanguage(t *testing.T) {
 	h := newHome(t)
 	want(t, h.run(t, "", "mcp", "--with", "numpy"),
-		result{"", "repl: --with numpy: packages are of one language; say which with --lang\n", 2})
+		result{"", "repl: --with numpy: name the language of the packages with --lang\n", 2})
 	want(t, h.run(t, "", "mcp", "--lang", "python", "--with", "-x"),
 		result{"", "repl: --with: \"-x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
 }

@@ -39,7 +39,7 @@ func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	h.leavesNothing(t)
 }
 
-// What a project asked for and does not get is one line, and the code runs.
+// The command names a project setting that it cannot use in one line, and runs the code.
 func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
 	h := newHome(t)
 	bin := filepath.Join(h.dir, ".venv", "bin")

@@ -116,7 +116,7 @@ func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestR_NamedRSettlesTheLanguage(t *testing.T) {
+func TestR_NamedRChoosesTheLanguage(t *testing.T) {
 	h := newRHome(t)
 	want(t, h.run(t, "", "--r", rHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
 }

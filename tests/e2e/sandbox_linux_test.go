@@ -60,7 +60,7 @@ func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 		{[]string{"--sandbox", "strict"}, "there is read-only, workspace and full"},
 		{[]string{"--writable", h.dir}, "add --sandbox workspace"},
 		{[]string{"--sandbox", "workspace", "--writable", "there-is-none"}, "not a directory"},
-		{[]string{"--sandbox", "workspace", "--network", "some"}, "want none or full"},
+		{[]string{"--sandbox", "workspace", "--network", "some"}, "use none or full"},
 	} {
 		if got := h.run(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
 			t.Errorf("%v: got %v, want %q", row.args, got, row.want)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What a person typed as a secret stays between them and the code: it is in no
-// reply, file, export or process, also where the code prints it.
+// A secret that a person typed stays between them and the code. No reply, file, export or
+// process shows it, even if the code prints it.
 func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 )
 
-// A person sits at a terminal with repl running in it. What they saw is taken
-// off the screen up to there, so that the next thing they look for is new.
+// A person sits at a terminal with repl running in it. Each search removes the text that they
+// saw from the screen, so the next search finds only new text.
 type person struct {
 	t      *testing.T
 	cmd    *exec.Cmd

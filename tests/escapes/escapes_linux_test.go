@@ -27,7 +27,7 @@ func open(t *testing.T, m *machine, sandbox *workers.Sandbox) *drive.REPL {
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
-	r.Settle(t)
+	r.WaitUntilReady(t)
 	r.Run(t, `
 import json, subprocess, sys
 probes = subprocess.Popen([sys.executable, "probes.py", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,6 @@
 // Package fakeworker is a worker without a language, for tests: a real process
 // on a real terminal that speaks the worker protocol and whose turns are small
-// scripts, one command a line. What it does wrong it does on command.
+// scripts, one command a line. It makes mistakes on command.
 //
 //	func TestMain(m *testing.M) {
 //		if fakeworker.Requested() {
@@ -27,7 +27,7 @@
 //	all PROMPT        asks for all there is and prints it
 //	sleep [DURATION]  waits until interrupted, at most DURATION
 //	busy              the same, but level 1 does not help, once it has said "busy"
-//	deaf              the same, but nothing helps, and nothing is acknowledged
+//	stuck             the same, but nothing ends it, and it acknowledges nothing
 //	ignore            the same, and signals, shutdown and a closed channel do not help either
 //	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"
 //	progress          reports 1, 2 and 3 of 3

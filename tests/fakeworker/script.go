@@ -73,7 +73,7 @@ func commands() map[string]command {
 		"all":      waitAll,
 		"sleep":    sleep,
 		"busy":     busy,
-		"deaf":     deaf,
+		"stuck":    stuck,
 		"ignore":   ignore,
 		"sigint":   sigint,
 		"progress": progress,
@@ -226,9 +226,9 @@ func busy(w *worker, t *turn, _ string) *ipc.RuntimeError {
 	return nil
 }
 
-func deaf(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+func stuck(w *worker, _ *turn, _ string) *ipc.RuntimeError {
 	w.mu.Lock()
-	w.deaf = true
+	w.stuck = true
 	w.mu.Unlock()
 	forever()
 	return nil
@@ -236,7 +236,7 @@ func deaf(w *worker, _ *turn, _ string) *ipc.RuntimeError {
 
 func ignore(w *worker, t *turn, _ string) *ipc.RuntimeError {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
-	return deaf(w, t, "")
+	return stuck(w, t, "")
 }
 
 func sigint(w *worker, _ *turn, owner string) *ipc.RuntimeError {

@@ -38,7 +38,7 @@ type worker struct {
 	asking *wait           // guarded by mu; nil when nothing is asked
 	waits  uint64          // guarded by mu; the last one
 	owner  ipc.SigintOwner // guarded by mu
-	deaf   bool            // guarded by mu; nothing that comes in has an effect
+	stuck  bool            // guarded by mu; nothing that comes in has an effect
 	late   []string        // main goroutine only: to print after idle
 }
 
@@ -238,10 +238,10 @@ func (w *worker) listen() {
 	for {
 		m, err := w.in.Receive()
 		w.mu.Lock()
-		deaf, busy := w.deaf, w.active != nil && w.asking == nil
+		stuck, busy := w.stuck, w.active != nil && w.asking == nil
 		w.mu.Unlock()
 		switch {
-		case err != nil && deaf:
+		case err != nil && stuck:
 			forever()
 		case err != nil && busy:
 			return // whoever closed the channel ends a worker that is busy
@@ -250,7 +250,7 @@ func (w *worker) listen() {
 		case err != nil:
 			w.end(ipc.EndProtocolError, nil)
 			os.Exit(1)
-		case deaf:
+		case stuck:
 			continue
 		}
 		switch m := m.(type) {

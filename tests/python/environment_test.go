@@ -99,7 +99,7 @@ func TestStartUp_WhatItPrintsIsTurnZero(t *testing.T) {
 				if e.Turn != 0 || e.Between {
 					t.Errorf("got %+v, want it in turn 0", e)
 				}
-				r.Settle(t)
+				r.WaitUntilReady(t)
 				clean(t, r)
 			})
 		})
@@ -123,7 +123,7 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 				if _, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
 					t.Fatal(err)
 				}
-				r.Settle(t)
+				r.WaitUntilReady(t)
 				r.Run(t, "name").Wants(t, "'Ada'\n")
 				clean(t, r)
 			})
@@ -141,7 +141,7 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 			if _, err := r.Wait(drive.Limited(t), turn, nil); err != nil {
 				t.Fatal(err)
 			}
-			r.Settle(t)
+			r.WaitUntilReady(t)
 			r.Run(t, "name").Wants(t, "'Ada'\n")
 			clean(t, r)
 		})
@@ -163,7 +163,7 @@ func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
 				r.Until(t, "the error", drive.Prints("the start-up is broken"))
-				r.Settle(t)
+				r.WaitUntilReady(t)
 				clean(t, r)
 			})
 		})

@@ -25,7 +25,7 @@ type surface struct {
 	selects    bool     // it looks at its input while it waits for something else: one wait may be for nothing
 }
 
-// What the runtime reads itself: it drive.Asks.
+// In these cases the runtime itself reads, so it asks.
 func managed() []surface {
 	return []surface{
 		{name: "input", code: "print('got', input('n? '))", answers: []string{"Ada"},
@@ -74,7 +74,7 @@ func managed() []surface {
 	}
 }
 
-// What reads the terminal behind the runtime's back: it is seen there.
+// Code that reads the terminal behind the runtime's back is seen there.
 func terminal(dir string) []surface {
 	return []surface{
 		{name: "os.read", code: "import os; print(os.read(0, 100))", answers: []string{"ab"},
@@ -232,8 +232,8 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 	})
 }
 
-// Whoever prompts and then reads is seen when it reads: the prompt comes first,
-// and its reader is not seen once more while it takes the answer.
+// Code that prompts and then reads is seen when it reads. The prompt comes first, and the
+// reader is not seen again while it takes the answer.
 func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)

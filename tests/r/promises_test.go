@@ -157,7 +157,7 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 	if _, err := s.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")}); err != nil {
 		t.Fatal(err)
 	}
-	s.Settle(t)
+	s.WaitUntilReady(t)
 	s.Run(t, "who").Wants(t, "[1] \"Ada\"\n")
 }
 

@@ -103,7 +103,7 @@ func TestIdle_TakesNoTime(t *testing.T) {
 		}
 		return all.String()
 	}
-	// What is left to do behind a turn takes a busy machine a while.
+	// A busy machine takes a while to finish the work behind a turn.
 	for range 10 {
 		before, woken := ticks(), switches()
 		<-time.After(time.Second)

@@ -140,7 +140,7 @@ func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 			want:   "output of a turn comes before its idle",
 		},
 		"a turn that cannot be interrupted": {
-			change: func(d *conformance.Dialect) { d.Sleep = "deaf" },
+			change: func(d *conformance.Dialect) { d.Sleep = "stuck" },
 			want:   "an interrupt ends a sleep",
 		},
 		"an interrupt that is only pending": {

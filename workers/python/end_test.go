@@ -405,7 +405,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	}
 	start(t, s).Run("1").Wants(t, "1\n")
 
-	// What somebody damaged is not used, and not believed.
+	// The worker does not use damaged files, or believe them.
 	if err := os.WriteFile(found[0], []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 		data, _ = os.ReadFile(found[0])
 		w.Run("1").Wants(t, "1\n")
 	}
-	// What others could write is not used.
+	// The worker does not use files that others could write.
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (p *place) find(named string) (python.Interpreter, []python.Candidate, erro
 	return python.Find(python.FindOptions{Path: named, Dir: p.project, Env: p.env})
 }
 
-// want fails the test unless Find settles on path.
+// want fails the test unless Find chooses path.
 func (p *place) want(named, path string) python.Interpreter {
 	p.t.Helper()
 	got, seen, err := p.find(named)

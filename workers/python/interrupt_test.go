@@ -348,7 +348,7 @@ print('bad', bad)`)
 	})
 }
 
-// What is ignored in a finalizer strikes again when the code goes on that was there before.
+// An interrupt that a finalizer ignored strikes again when the interrupted code goes on.
 func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
@@ -396,7 +396,7 @@ func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
 	})
 }
 
-// What an interrupted await leaves behind says nothing later, and the next await works.
+// An interrupted await leaves nothing that prints later, and the next await works.
 func TestInterrupt_OfAnAwaitLeavesTheLoopWhole(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestStdin_EverySurfaceIsServed(t *testing.T) {
-	// What the turn should look like; waits and input lines in brackets, see script.
+	// The expected turn, with waits and input lines in brackets: see script.
 	cases := []struct {
 		name, code string
 		answers    []string
@@ -93,7 +93,7 @@ func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
 	})
 }
 
-// What reads the terminal itself is not asked for by the worker: it finds what was
+// The worker does not ask for code that reads the terminal itself: such code reads the text
 // typed there.
 func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
 	cases := []struct{ name, code, typed, want string }{

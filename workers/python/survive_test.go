@@ -193,7 +193,8 @@ os.register_at_fork(after_in_child=forked)
 			last, ok := e.(ipc.QueryResult)
 			over = ok && last.ID == 6
 		}
-		// Whoever answers behind the fork's end knows the variable pid, and the fork does not.
+		// The process that answers after the fork's end knows the variable pid, and the fork
+		// does not.
 		if !slices.ContainsFunc(r.Events, func(e any) bool {
 			answer, ok := e.(ipc.QueryResult)
 			return ok && answer.ID == 5 && slices.ContainsFunc(answer.Variables, func(v ipc.Variable) bool { return v.Name == "pid" })

@@ -39,7 +39,7 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 	w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
 	w.Run("mydata <- data.frame(alpha = 1, alphabet = 2, `odd name` = 3, check.names = FALSE); `my var` <- 1; e <- new.env(); e$inner <- list(deep = 1)\n" +
 		"myfunction <- function(first_arg, second_arg) 1; dir.create('sub')")
-	// What a user has masked is no concern of completion.
+	// Completion still works after the user has masked functions that it needs.
 	w.Run("cat <- 1; c <- function(...) stop('masked'); paste0 <- sprintf <- list <- NULL; T <- FALSE")
 	for i, c := range []struct{ text, token, matches string }{
 		{"mydata$al|", "mydata$al", "mydata$alpha mydata$alphabet"},

@@ -48,7 +48,7 @@ func specOf(t testing.TB, s setup) workers.Spec {
 	o := s.options
 	_, err := exec.LookPath("cc")
 	o.CompileShim = err == nil
-	// What steers R is this test's, and nobody's who runs it.
+	// This test alone controls R, and the environment of its user does not.
 	var env []string
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "R_") || strings.HasPrefix(name, "TURNSTONE_") {

@@ -58,7 +58,7 @@ func TestHelp_NoBrowserIsOpened(t *testing.T) {
 	holds(t, w, "RSiteSearch('loess')", "[there is no browser here: http", "//search.r-project.org/")
 }
 
-// What a profile has chosen as R code stands; a program does not.
+// A pager that a profile has chosen as R code stays; a program does not.
 func TestHelp_ChoicesOfAProfile(t *testing.T) {
 	w := start(t, setup{rprofile: `options(browser = function(url) cat("mine:", url, "\n"), editor = function(name, file, title) { cat("edits\n"); name }, pager = function(files, ...) cat("pages\n"))`})
 	holds(t, w, "browseURL('https://a.b')", "mine: https://a.b \n")

@@ -121,7 +121,7 @@ func allBytes() string {
 	return string(b)
 }
 
-// What was printed without a newline shows while the turn still runs.
+// Text without a newline shows while the turn still runs.
 func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
 	w := start(t, setup{})
 	for _, code := range []string{

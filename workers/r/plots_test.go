@@ -171,7 +171,7 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 	}
 }
 
-// What looks at pages runs R code within a turn's output: it must leave no trace.
+// Checking pages runs R code during a turn's output, and must leave no trace.
 func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 	w := start(t, setup{})
 	w.Run("set.seed(1); a <- runif(3); set.seed(1)")

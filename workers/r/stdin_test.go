@@ -94,7 +94,7 @@ func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 	w.Run("'well'").Wants(t, "[1] \"well\"\n")
 }
 
-// Who asks to go back to the top level interrupts nothing.
+// Code that asks to go back to the top level interrupts nothing.
 func TestStdin_LeavingIsNoInterrupt(t *testing.T) {
 	w := start(t, setup{})
 	w.Run("f <- function() browser()")
@@ -271,7 +271,7 @@ func noEcho(t *testing.T) string {
 	return path
 }
 
-// What options(error) starts is not fed with the code behind the error.
+// The function in options(error) does not get the code behind the error as its input.
 func TestStdin_CodeBehindAnErrorAnswersNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

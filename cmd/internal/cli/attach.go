@@ -28,10 +28,10 @@ func attach(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if *watch && *hold {
-			return statusUsage, misuse("--watch and --hold exclude each other")
+			return statusUsage, misuse("use either --watch or --hold, not both")
 		}
 		if *self == "" || !client.IsAuthor(*self) {
-			return statusUsage, misuse("--as %q: want a name of up to %d bytes without control characters and such as nobody sees", *self, client.MaxAuthorBytes)
+			return statusUsage, misuse("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		if *watch {
 			return r.use(func(ctx context.Context, c *client.Client) (int, error) {

@@ -23,7 +23,7 @@ func listClients(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if len(given) > 1 {
-			return statusUsage, misuse("%q is one argument too many for repl clients", given[1])
+			return statusUsage, misuse("repl clients takes one argument at most, not %q", given[1])
 		}
 		session := strings.Join(given, "")
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
@@ -89,7 +89,7 @@ func detachClient(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if len(given) != 1 && *keyboard == "" || len(given) > 0 && *keyboard != "" {
-			return statusUsage, misuse("repl detach wants one CLIENT, as repl clients names it, or --keyboard NAME for whoever has that session's keyboard")
+			return statusUsage, misuse("repl detach needs one CLIENT from the list of repl clients, or --keyboard NAME for the client that has that session's keyboard")
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 			id := strings.Join(given, "")
@@ -106,7 +106,7 @@ func detachClient(f *flag.FlagSet) action {
 					}
 				}
 				if id == "" {
-					return statusFailed, fmt.Errorf("nobody has the keyboard of %s", *keyboard)
+					return statusFailed, fmt.Errorf("no client has the keyboard of %s", *keyboard)
 				}
 			}
 			if err := c.Detach(ctx, client.DetachParams{Client: id, Author: author()}); err != nil {
@@ -128,7 +128,7 @@ func waitFor(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if *limit < 0 {
-			return statusUsage, misuse("--timeout %s: want a time, or 0 for as long as it takes", *limit)
+			return statusUsage, misuse("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.Get(ctx, given[0])

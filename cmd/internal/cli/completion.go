@@ -44,7 +44,7 @@ func completion(f *flag.FlagSet) action {
 		}
 		text, err := completionScripts.ReadFile("completion/" + f.Arg(0))
 		if err != nil {
-			return statusUsage, misuse("completion: there is %s, not %q", strings.Join(shellNames(), ", "), f.Arg(0))
+			return statusUsage, misuse("completion needs one of %s, not %q", strings.Join(shellNames(), ", "), f.Arg(0))
 		}
 		_, err = s.out.Write(text)
 		return statusDone, err

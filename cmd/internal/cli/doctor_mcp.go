@@ -105,7 +105,7 @@ func probeMCP(ctx context.Context, args []string, meta map[string]any, open func
 	_ = conn.Finish() // likewise
 	<-over
 	if e := server.Wait(); err == nil && e != nil {
-		err = fmt.Errorf("the server ended badly: %w", e)
+		err = fmt.Errorf("the server failed at its end: %w", e)
 	}
 	if err != nil {
 		if said := strings.Join(strings.Fields(complaints.String()), " "); said != "" {

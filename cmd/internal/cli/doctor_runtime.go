@@ -206,7 +206,7 @@ func (p patient) question(ctx context.Context) (string, error) {
 // answer answers the wait in reply, and looks for the answer in the output.
 func (p patient) answer(ctx context.Context, reply session.Reply, text string) (string, error) {
 	if reply.Wait == nil {
-		return "", errors.New("no question was seen")
+		return "", errors.New("the question did not appear")
 	}
 	t, err := p.session.Answer(ctx, reply.Wait.ID, session.Input{Data: []byte(text + "\n")})
 	if err != nil {

@@ -26,7 +26,7 @@ func readEnvFile(path string) ([]string, error) {
 		return nil, err
 	}
 	if len(text) > maxEnvFile {
-		return nil, fmt.Errorf("%s is larger than %d MiB, which no file of variables is", path, maxEnvFile>>20)
+		return nil, fmt.Errorf("%s is larger than %d MiB: it does not look like a file of variables", path, maxEnvFile>>20)
 	}
 	var env []string
 	number := 0
@@ -52,9 +52,9 @@ func envLine(line string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch {
 	case !ok:
-		return "", errors.New("it is no NAME=VALUE")
+		return "", errors.New("it is not NAME=VALUE")
 	case !variableName.MatchString(name):
-		return "", fmt.Errorf("%q is no name of a variable", name)
+		return "", fmt.Errorf("%q is not a valid variable name", name)
 	case strings.ContainsRune(value, 0):
 		return "", errors.New("a variable cannot hold a NUL")
 	}
@@ -75,7 +75,7 @@ func envValue(text string) (string, error) {
 		switch c := text[i]; {
 		case c == quote:
 			if rest := strings.TrimSpace(text[i+1:]); rest != "" && rest[0] != '#' {
-				return "", fmt.Errorf("%q stands behind the closing quote", rest)
+				return "", fmt.Errorf("there is %q after the closing quote", rest)
 			}
 			return value.String(), nil
 		case c == '\\' && quote == '"' && i+1 < len(text):
@@ -89,5 +89,5 @@ func envValue(text string) (string, error) {
 			value.WriteByte(c)
 		}
 	}
-	return "", errors.New("its quote is not closed in the line")
+	return "", errors.New("its quote is not closed on the same line")
 }

@@ -22,10 +22,10 @@ func TestReadEnvFile_IsWhatSuchFilesAre(t *testing.T) {
 
 func TestReadEnvFile_SaysTheLineThatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"A=1\nB\n":                            "line 2: it is no NAME=VALUE",
-		"1A=1":                                `line 1: "1A" is no name`,
+		"A=1\nB\n":                            "line 2: it is not NAME=VALUE",
+		"1A=1":                                `line 1: "1A" is not a valid variable name`,
 		"\n\nA='x":                            "line 3: its quote is not closed",
-		`A="x" y`:                             `line 1: "y" stands behind`,
+		`A="x" y`:                             `line 1: there is "y" after`,
 		"A=\x00":                              "line 1: a variable cannot hold a NUL",
 		strings.Repeat("#", maxEnvFile) + "#": "larger than 1 MiB",
 	} {

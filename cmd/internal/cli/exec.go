@@ -36,10 +36,10 @@ func execIn(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if *wait < 0 || *wait > 24*time.Hour {
-			return statusUsage, misuse("--wait %s: want 0 to 24h", *wait)
+			return statusUsage, misuse("--wait %s: use 0 to 24h", *wait)
 		}
 		if *cull < 0 || *cull > 0 && *cull < time.Second {
-			return statusUsage, misuse("--cull-idle %s: want at least 1s, or 0 for what the daemon has", *cull)
+			return statusUsage, misuse("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
 		}
 		c := choice{dir: *dir}
 		if err := c.resolvePaths(); err != nil {
@@ -161,7 +161,7 @@ func inputTo(f *flag.FlagSet) action {
 				return statusFailed, err
 			}
 			if now.Wait == nil {
-				return statusFailed, fmt.Errorf("%s does not wait for input: it is %s", given[0], now.State)
+				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", given[0], now.State)
 			}
 			reply, err := c.Input(ctx, client.InputParams{
 				Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),

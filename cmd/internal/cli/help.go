@@ -34,7 +34,7 @@ func help(f *flag.FlagSet) action {
 		text := ""
 		switch {
 		case *man && *markdown || topic != "" && (*man || *markdown):
-			return statusUsage, misuse("--man, --markdown and a topic exclude each other")
+			return statusUsage, misuse("use only one of --man, --markdown and a topic")
 		case *man:
 			text, err = manual()
 		case *markdown:

@@ -81,17 +81,17 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 		case "project":
 			i.options.Project = true
 		default:
-			return nil, misuse("--scope %s: it is user or project", *scope)
+			return nil, misuse("--scope %s: use user or project", *scope)
 		}
 		if !install.ValidName(i.server.Name) {
-			return nil, misuse("--name %q: clients accept letters, digits, - and _, at most 64", i.server.Name)
+			return nil, misuse("--name %q: use up to 64 letters, digits, - and _", i.server.Name)
 		}
 		if i.places, err = install.Here(); err != nil {
 			return nil, err
 		}
 		for _, client := range i.clients {
 			if i.server.Approve && !client.Approves() && !i.all {
-				return nil, misuse("--approve: %s has no such setting; it asks as you tell it to", client.Title)
+				return nil, misuse("--approve: %s has no such setting; you choose there when it asks", client.Title)
 			}
 		}
 		i.server.Env = env
@@ -127,7 +127,7 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 func (i *installation) choose(names []string) error {
 	if i.all {
 		if len(names) > 0 {
-			return misuse("--all and %s exclude each other", names[0])
+			return misuse("use either --all or %s, not both", names[0])
 		}
 		i.clients = install.Clients()
 		return nil
@@ -144,9 +144,9 @@ func (i *installation) choose(names []string) error {
 		c, ok := install.Named(name)
 		if !ok {
 			if n := nearest(name, known); n != "" {
-				return misuse("unknown client %q; did you mean %s? There are %s", name, n, offer)
+				return misuse("unknown client %q; did you mean %s? The clients are %s", name, n, offer)
 			}
-			return misuse("unknown client %q; there are %s", name, offer)
+			return misuse("unknown client %q; the clients are %s", name, offer)
 		}
 		i.clients = append(i.clients, c)
 	}
@@ -171,7 +171,7 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 		}
 	}
 	if c.init != "" && c.lang == "" {
-		return nil, misuse("--init: a file is of one language; say which with --lang")
+		return nil, misuse("--init: name the language of the file with --lang")
 	}
 	chosen := newFlags("")
 	new(choice).define(chosen)
@@ -234,7 +234,7 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 		}
 	}
 	if seen == 0 {
-		return statusFailed, errors.New("no client was found; name one to configure it all the same")
+		return statusFailed, errors.New("found no client; name one to configure it anyway")
 	}
 	return status, nil
 }

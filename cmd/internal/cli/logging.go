@@ -32,7 +32,7 @@ func levelOf(name string, usual slog.Level) (slog.Level, error) {
 	levels := map[string]slog.Level{"": usual, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[name]
 	if !ok {
-		return 0, misuse("--log-level %s: want debug, info, warn or error", name)
+		return 0, misuse("--log-level %s: use debug, info, warn or error", name)
 	}
 	return level, nil
 }

@@ -67,11 +67,11 @@ func mcp(f *flag.FlagSet) action {
 		case *imageSize == 0:
 			*imageSize = -1
 		case *imageSize < minImageSize:
-			return statusUsage, misuse("--image-size %d: want at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
+			return statusUsage, misuse("--image-size %d: use at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
 		}
 		policy := mcpserver.StdinPolicy(*stdin)
 		if !slices.Contains(mcpserver.StdinPolicies(), policy) {
-			return statusUsage, misuse("--stdin %s: want one of %v", *stdin, mcpserver.StdinPolicies())
+			return statusUsage, misuse("--stdin %s: use one of %v", *stdin, mcpserver.StdinPolicies())
 		}
 		offered := languages()
 		if c.lang != "" {
@@ -92,10 +92,10 @@ func mcp(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if c.init != "" && c.lang == "" {
-			return statusUsage, misuse("--init: a file is of one language; say which with --lang")
+			return statusUsage, misuse("--init: name the language of the file with --lang")
 		}
 		if away.use && (c.init != "" || c.envFile != "") {
-			return statusUsage, misuse("--init and --env-file are for sessions of the server's own, not for those of a daemon")
+			return statusUsage, misuse("--init and --env-file do not work with --daemon: they are for the server's own sessions")
 		}
 		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
 			return statusUsage, err

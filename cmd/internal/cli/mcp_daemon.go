@@ -63,7 +63,7 @@ func (d *daemonChoice) define(f *flag.FlagSet) {
 	f.BoolFunc("daemon", "`auto` sessions are those of repl serve and outlive the client; auto starts it if needed, and it ends after "+hours(daemonIdle)+" without use", func(how string) error {
 		d.use, d.auto = how != "false", how == "auto"
 		if !slices.Contains([]string{"true", "false", "auto"}, how) {
-			return errors.New("want --daemon or --daemon=auto")
+			return errors.New("use --daemon or --daemon=auto")
 		}
 		return nil
 	})
@@ -75,7 +75,7 @@ func (d *daemonChoice) define(f *flag.FlagSet) {
 func (d *daemonChoice) check(web webChoice) error {
 	switch {
 	case d.use && web.address != "":
-		return misuse("--daemon and --http exclude each other")
+		return misuse("use either --daemon or --http, not both")
 	case !d.use && (d.socket != "" || d.name != ""):
 		return misuse("--socket and --name are for --daemon")
 	case d.name != "" && !sessionName.MatchString(d.name):

@@ -47,21 +47,21 @@ func (w *webChoice) check(f *flag.FlagSet) error {
 		f.Visit(func(given *flag.Flag) {
 			switch given.Name {
 			case "token-file", "allow-host", "idle":
-				stray = misuse("--%s says how to serve over HTTP: it needs --http 127.0.0.1:PORT", given.Name)
+				stray = misuse("--%s is for serving over HTTP: add --http 127.0.0.1:PORT", given.Name)
 			}
 		})
 		return stray
 	}
 	host, _, err := net.SplitHostPort(w.address)
 	if err != nil {
-		return misuse("--http wants an address and a port, such as 127.0.0.1:8765, not %q", w.address)
+		return misuse("--http needs an address and a port, such as 127.0.0.1:8765, not %q", w.address)
 	}
 	if w.idle < mcpserver.MinIdle {
 		return misuse("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdle, w.idle)
 	}
 	for _, h := range w.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
-			return misuse("--allow-host wants a host's name without a port, not %q", h)
+			return misuse("--allow-host needs a host name without a port, not %q", h)
 		}
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(w.hosts) == 0 {

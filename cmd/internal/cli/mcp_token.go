@@ -34,7 +34,7 @@ func tokenPath() string {
 func token(path string) (string, error) {
 	dir := filepath.Dir(path)
 	if err := private.MakeDir(dir); err != nil {
-		return "", fmt.Errorf("no place for the token: %w", err)
+		return "", fmt.Errorf("cannot find a place for the token: %w", err)
 	}
 	if err := secret(dir); err != nil {
 		return "", err
@@ -44,7 +44,7 @@ func token(path string) (string, error) {
 		return text, err
 	}
 	if err := makeToken(path); err != nil {
-		return "", fmt.Errorf("the token cannot be kept: %w", err)
+		return "", fmt.Errorf("cannot store the token: %w", err)
 	}
 	return readToken(path)
 }
@@ -86,9 +86,9 @@ func readToken(path string) (string, error) {
 	t := strings.TrimRight(string(text), "\r\n")
 	switch {
 	case len(t) < minToken || len(t) > maxToken:
-		return "", fmt.Errorf("%s must hold a token of %d to %d characters: remove it, and a new one is made", path, minToken, maxToken)
+		return "", fmt.Errorf("%s must hold a token of %d to %d characters: remove it to get a new one", path, minToken, maxToken)
 	case strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", fmt.Errorf("%s must hold one line of printable characters without blanks: remove it, and a new one is made", path)
+		return "", fmt.Errorf("%s must hold one line of printable characters without blanks: remove it to get a new one", path)
 	}
 	return t, nil
 }
@@ -96,7 +96,7 @@ func readToken(path string) (string, error) {
 // secret refuses a file to which others have rights.
 func secret(path string) error {
 	if err := private.Check(path); err != nil {
-		return fmt.Errorf("%w; or name another file to keep the token in with --token-file", err)
+		return fmt.Errorf("%w; or name another file for the token with --token-file", err)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (w wanted) canonical(offered []language) ([]string, error) {
 		return nil, nil
 	}
 	if len(offered) != 1 {
-		return nil, misuse("--with %s: packages are of one language; say which with --lang", w[0])
+		return nil, misuse("--with %s: name the language of the packages with --lang", w[0])
 	}
 	names, err := offered[0].packages.Canonical(w)
 	if err != nil {

@@ -30,10 +30,10 @@ func recoverLost(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if len(words) > 1 {
-			return statusUsage, misuse("%q is one argument too many for repl recover", words[1])
+			return statusUsage, misuse("repl recover takes one argument at most, not %q", words[1])
 		}
 		if !slices.Contains([]string{"script", "notebook", "text"}, *to) {
-			return statusUsage, misuse("--to %s: want script, notebook or text", *to)
+			return statusUsage, misuse("--to %s: use script, notebook or text", *to)
 		}
 		lost, err := supervisor.LostSessions(*dir)
 		if err != nil {
@@ -86,7 +86,7 @@ func writeLost(w io.Writer, l supervisor.LostSession, to string) error {
 	case err == nil:
 		from.Language = lang.export
 	case to != "text":
-		return fmt.Errorf("%s is no language that can be written as a %s: use --to text", l.Worker, to)
+		return fmt.Errorf("a session of %s cannot be written as a %s: use --to text", l.Worker, to)
 	}
 	format := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[to]
 	return export.Write(w, format, from, l.Events())

@@ -139,7 +139,7 @@ func repl(f *flag.FlagSet) action {
 		given := false
 		f.Visit(func(f *flag.Flag) { given = given || f.Name == "e" })
 		if given && f.NArg() > 0 {
-			return statusUsage, misuse("-e and the file %q exclude each other", f.Arg(0))
+			return statusUsage, misuse("use either -e or the file %q, not both", f.Arg(0))
 		}
 		if !given && f.NArg() > 0 {
 			if err := isFile(f.Arg(0)); err != nil {

@@ -59,7 +59,7 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		s.Writable = append(s.Writable, dir)
 	}
 	if s.Network != workers.NetworkNone && s.Network != workers.NetworkFull {
-		return nil, misuse("--network %s: want none or full", c.network)
+		return nil, misuse("--network %s: use none or full", c.network)
 	}
 	return s, nil
 }

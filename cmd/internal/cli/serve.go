@@ -52,11 +52,11 @@ func serve(f *flag.FlagSet) action {
 		}
 		for name, d := range map[string]time.Duration{"idle-exit": o.idleExit, "cull-idle": o.cullIdle} {
 			if d < 0 || d > 0 && d < time.Second {
-				return statusUsage, misuse("--%s %s: want at least 1s, or 0 for never", name, d)
+				return statusUsage, misuse("--%s %s: use at least 1s, or 0 for never", name, d)
 			}
 		}
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
-			return statusUsage, misuse("--max-sessions %d: want 1 to %d", o.maxSessions, daemon.MaxSessions)
+			return statusUsage, misuse("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()

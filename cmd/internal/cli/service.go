@@ -37,7 +37,7 @@ func serviceCommand(f *flag.FlagSet) action {
 			return statusUsage, misuse("service %s takes no argument %q", words[0], words[len(words)-1])
 		}
 		if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
-			return statusUsage, misuse("--idle-exit %s: want at least 1s, or 0 for never", *idleExit)
+			return statusUsage, misuse("--idle-exit %s: use at least 1s, or 0 for never", *idleExit)
 		}
 		o := service.Options{IdleExit: *idleExit, Path: os.Getenv("PATH")}
 		if *socket != "" {
@@ -142,5 +142,5 @@ func printService(s streams, name string, p service.Places, o service.Options) (
 		}
 		return statusDone, nil
 	}
-	return statusUsage, misuse("there is no service manager %q: there is %s", name, strings.Join(names, ", "))
+	return statusUsage, misuse("unknown service manager %q: use %s", name, strings.Join(names, ", "))
 }

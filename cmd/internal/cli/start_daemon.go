@@ -70,7 +70,7 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 		case <-timer.C:
 		}
 	}
-	return none, errors.New("repl serve does not answer within 5 s")
+	return none, errors.New("repl serve did not answer within 5 s")
 }
 
 func infoAt(ctx context.Context, socket string) (client.Info, error) {

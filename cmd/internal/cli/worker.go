@@ -23,7 +23,7 @@ func worker(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if f.Arg(0) != "check" {
-			return statusUsage, misuse("worker has one command: repl worker check COMMAND [ARG ...]")
+			return statusUsage, misuse("use repl worker check COMMAND [ARG ...]")
 		}
 		if err := parse(f, f.Args()[1:]); err != nil {
 			return statusUsage, err

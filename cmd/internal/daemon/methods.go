@@ -177,7 +177,7 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameP
 
 func checkAuthor(name string) error {
 	if !client.IsAuthor(name) {
-		return rpc.InvalidParams("author: use up to %d bytes of text without control characters and such as nobody sees", client.MaxAuthorBytes)
+		return rpc.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func do(t *testing.T, want Outcome, apply func(context.Context, Places, Server, 
 	return r
 }
 
-// What each client reads, as its documentation shows it.
+// These are the files that each client reads, as its documentation shows them.
 func TestInstall_WritesWhatEachClientReads(t *testing.T) {
 	for name, want := range map[string]string{
 		"claude":         `{"mcpServers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"],"alwaysLoad":true}}}`,
@@ -138,7 +138,7 @@ func TestInstall_HandsOnTheVariablesThatAreNamed(t *testing.T) {
 	}
 }
 
-// What a person put there stays.
+// Entries that a person made stay.
 func TestInstall_AVariableIsAddedToThoseThatAreThere(t *testing.T) {
 	p, c := machine(t), client(t, "cursor")
 	write(t, c.file(p), `{"mcpServers": {"turnstone": {"type": "stdio", "command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"], "env": {"MINE": "1"}}}}`, 0o600)
@@ -707,9 +707,9 @@ func FuzzTOML_InstallAndUninstallAreTheIdentity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before string) { identity(t, client(t, "codex"), before) })
 }
 
-// identity: what cannot be edited is refused. What can be keeps its meaning (put
-// and remove prove it), installing twice is installing once, and taking the entry
-// out again leaves the other bytes, and all of them when there is a backup.
+// identity: a file that cannot be edited is refused. A file that can be edited keeps its
+// meaning (put and remove prove it). Installing twice equals installing once. Removing the
+// entry leaves the other bytes, and all of them when there is a backup.
 func identity(t *testing.T, c Client, before string) {
 	p := Places{Home: t.TempDir(), Getenv: func(string) string { return "" }}
 	file := c.file(p)

@@ -30,8 +30,8 @@ func serveNoop() error {
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// What a call costs beyond the SDK is the second less the first; the rest of the
-// third is the turn.
+// The second figure less the first is the cost of a call beyond the SDK. The rest of the third
+// is the turn.
 func BenchmarkStdio_NoopTool(b *testing.B) {
 	benchmarkStdio(b, noopRole, `{"name":"repl","arguments":{"input":"1+1"}}`)
 }
@@ -45,8 +45,9 @@ func BenchmarkStdio_OnePlusOneInPython(b *testing.B) {
 	benchmarkStdio(b, "python", `{"name":"repl","arguments":{"input":"1+1"}}`)
 }
 
-// What a client waits for when it starts: the tools, which need no interpreter, and
-// the first result, which should need little more than BenchmarkStart_Session.
+// A client waits twice when it starts. It waits for the tools, which need no interpreter. Then
+// it waits for the first result, which should need little more time than
+// BenchmarkStart_Session.
 func BenchmarkStart_ToolsList(b *testing.B) {
 	benchmarkStart(b, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 }

@@ -55,7 +55,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 	}
 }
 
-// What a client shows as it came, a model pays for.
+// A model pays for everything that its client shows unchanged.
 func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Cline", "continue-client"} {

@@ -38,7 +38,7 @@ func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
 		c.untilState("running")
 		c.cancel(id)
 		c.untilState("idle") // its code would sleep for ever
-		// What the cancelled call would have said opens the next reply.
+		// The news of the cancelled call opens the next reply.
 		got := c.repl("print 2")
 		wantPart(t, got, "its code interrupted]\nbegun\nInterrupted", "2")
 		if !strings.HasPrefix(got, "[the call before was cancelled after ") {
@@ -188,7 +188,7 @@ func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 			t.Errorf("output %d was told %d times", i, n)
 		}
 	}
-	// What ran and was not interrupted was told.
+	// Code that ran to its end, without an interrupt, was reported.
 	r, err := c.main().Wait(t.Context(), 0, &session.WaitOptions{Poll: true})
 	if err != nil {
 		t.Fatal(err)

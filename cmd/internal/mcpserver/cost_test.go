@@ -7,8 +7,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// What the definitions cost a model, with two languages, is in docs/mcp.md in tokens.
-// Characters stand for them here: who needs more of them counts the tokens anew.
+// docs/mcp.md says how many tokens the definitions of two languages cost a model. This test
+// counts characters instead. If it needs a higher limit, count the tokens again.
 func TestTools_CostNoMoreThanTheyDid(t *testing.T) {
 	t.Parallel()
 	const most = 2850

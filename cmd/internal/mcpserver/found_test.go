@@ -92,8 +92,8 @@ func TestFound_OneSearchFindsEveryTool(t *testing.T) {
 	}
 }
 
-// What a model sees of hidden tools says what they are and when to use them, in no more
-// than some sixty tokens, at four and a half bytes each.
+// When tools are hidden, a model still learns what they are and when to use them. That takes
+// some sixty tokens at most, at four and a half bytes each.
 func TestFound_InstructionsSayWhenToUseTheTools(t *testing.T) {
 	t.Parallel()
 	c := connect(t, &setup{specs: map[string]func(string) workers.Spec{"python": fake(nil), "r": fake(nil)}})

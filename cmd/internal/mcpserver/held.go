@@ -72,9 +72,26 @@ func (v *view) takeOver(c *mcpwire.Call) *owner {
 	return o
 }
 
-// release ends a call's ownership of the turn. fate is "" if the call has succeeded; any other
-// fate refuses the inputs that came before its answer.
-func (v *view) release(o *owner, fate string) {
+// A fate is what became of a call. It follows "an earlier call" in the refusal of an input that
+// was held behind that call.
+type fate string
+
+const (
+	fateDone        fate = "" // the inputs behind the call may run
+	fateFailed      fate = "failed"
+	fateCancelled   fate = "was cancelled"
+	fateNotRun      fate = "was not run"
+	fateWaits       fate = "waits for input"
+	fateAsksUser    fate = "waits for the user"
+	fateError       fate = "ended in an error"
+	fateInterrupted fate = "was interrupted"
+	fateEnded       fate = "ended the session"
+	fateRuns        fate = "still runs"
+)
+
+// release ends a call's ownership of the turn. Every fate but fateDone refuses the inputs that
+// came before the call's answer.
+func (v *view) release(o *owner, became fate) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	defer close(o.over)
@@ -82,12 +99,12 @@ func (v *view) release(o *owner, fate string) {
 		return
 	}
 	v.owner = nil
-	if fate != "" {
+	if became != fateDone {
 		last := o.call.Outlived()
 		if o.spare > 0 {
 			last = min(last, o.spare-1)
 		}
-		v.spoilLocked(last, "an earlier call, which was not answered yet, "+fate)
+		v.spoilLocked(last, "an earlier call, which was not answered yet, "+string(became))
 	}
 	v.nextLocked()
 }
@@ -266,34 +283,34 @@ func (a *sessionCall) releaseTurn() {
 	if a.owner == nil || a.told {
 		return
 	}
-	if a.fate == "" {
-		a.fate = "failed"
+	if a.fate == fateDone {
+		a.fate = fateFailed
 	}
 	a.view.release(a.owner, a.fateNow())
 }
 
-// fateNow returns what became of the call, for those that wait for it.
-func (a *sessionCall) fateNow() string {
+// fateNow returns the call's fate so far.
+func (a *sessionCall) fateNow() fate {
 	if a.call.IsCancelled() {
-		return "was cancelled"
+		return fateCancelled
 	}
 	return a.fate
 }
 
-// fateOf returns what a reply says of its turn; "" when that is done.
-func fateOf(r session.Reply) string {
+// fateOf returns the fate of a call that gets this reply.
+func fateOf(r session.Reply) fate {
 	switch {
 	case r.Wait != nil:
-		return "waits for input"
+		return fateWaits
 	case r.Outcome == timeline.OutcomeOK:
-		return ""
+		return fateDone
 	case r.Outcome == timeline.OutcomeError:
-		return "ended in an error"
+		return fateError
 	case r.Outcome == timeline.OutcomeInterrupted:
-		return "was interrupted"
+		return fateInterrupted
 	case r.Outcome != "", r.State == session.StateEnded:
-		return "ended the session"
+		return fateEnded
 	default:
-		return "still runs"
+		return fateRuns
 	}
 }

@@ -127,8 +127,8 @@ func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
 	}
 }
 
-// Whatever the order in which an answer and a cancel meet, the client is told each
-// output once: with the answer, or by the next reply.
+// An answer and a cancel may meet in any order. The client gets each output once: with the
+// answer, or with the next reply.
 func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {
 	c := serveWeb(t, nil, 0).greet("2025-06-18")
 	c.repl("print 0")

@@ -82,13 +82,13 @@ func self() string {
 
 // A setup is what a test wants of a server; the zero value is one fake language.
 type setup struct {
-	specs map[string]func(string) workers.Spec
-	main  string
-	dir   string
-	sup   supervisor.Options
-	stdin mcpserver.StdinPolicy
-	deaf  bool // the client never reads
-	log   io.Writer
+	specs      map[string]func(string) workers.Spec
+	main       string
+	dir        string
+	sup        supervisor.Options
+	stdin      mcpserver.StdinPolicy
+	neverReads bool // the client never reads
+	log        io.Writer
 
 	prepare func(context.Context, func(workers.Progress)) (workers.Made, error) // what every session needs
 	with    []string
@@ -179,7 +179,7 @@ func connect(t *testing.T, s *setup) *client {
 	outRead, outWrite := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	c := &client{t: t, sup: sup, in: inWrite, ended: make(chan struct{}), stop: stop, changed: make(chan struct{})}
-	if s.deaf {
+	if s.neverReads {
 		t.Cleanup(func() { _ = outRead.Close() }) // after Run
 	} else {
 		go c.read(outRead)

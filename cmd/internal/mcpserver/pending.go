@@ -53,14 +53,14 @@ func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 	return p, ok
 }
 
-// returnQuestion returns the question for w to the client. News are told when the client
-// calls again.
+// returnQuestion returns the question for w to the client, which gets the news when it calls
+// again.
 func (a *sessionCall) returnQuestion(w *session.Wait) (bool, *mcp.CallToolResult) {
 	q, err := a.elicitation(w)
 	if err != nil {
 		return false, failure(err)
 	}
-	a.fate = "waits for the user"
+	a.fate = fateAsksUser
 	handle := a.addPending(&pendingQuestion{view: a.view, wait: w.ID, turn: w.Turn, question: q, notes: a.notes, ran: a.ran})
 	return false, &mcp.CallToolResult{
 		InputRequests: mcp.InputRequestMap{answerKey: q.params},

@@ -113,7 +113,7 @@ type sessionCall struct {
 	unheeded int    // interrupts of the turn that runs, when the last is this call's and had no effect
 
 	owner *owner // of the turn, when it is this call
-	fate  string // of the call, for the calls that are held after it
+	fate  fate   // of the call, for the inputs that are held behind it
 	told  bool   // the reply ends that this call is the owner
 }
 
@@ -322,7 +322,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waiter, r session.Repl
 	a.fullScreen = a.view.isFullScreen()
 	result := a.render(r)
 	if a.fate = fateOf(r); a.refused {
-		a.fate = "was not run"
+		a.fate = fateNotRun
 	}
 	a.told = true
 	over := sync.OnceFunc(func() {

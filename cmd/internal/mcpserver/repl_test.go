@@ -189,7 +189,7 @@ func TestRepl_InterruptIntoAnotherWaitDoesNotTakeTheRestForItsAnswer(t *testing.
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	c.untilState("running")
-	// Whatever the interrupt leads to, code that follows it never answers a wait.
+	// Code that follows the interrupt never answers a wait, whatever the interrupt leads to.
 	got := c.repl("\x03wait b? ")
 	wantPart(t, got, `waiting for input: "b? "`)
 	wantText(t, c.repl("x"), "x")
@@ -382,7 +382,7 @@ func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
 
 func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 	c := greet(t, nil)
-	c.call("repl", map[string]any{"input": "deaf", "timeout_ms": 0})
+	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
 	c.untilState("running")
 	wantPart(t, c.call("repl_interrupt", nil).text(), "[still running ", ": the interrupt had no effect yet. Interrupt again, which is harder to ignore, or repl_reset]")
 	wantPart(t, c.call("repl_reset", nil).text(), "session restarted: reset, state lost")
@@ -391,7 +391,7 @@ func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 
 func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
 	c := greet(t, nil)
-	c.call("repl", map[string]any{"input": "deaf", "timeout_ms": 0})
+	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
 	c.untilState("running")
 	wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupt again, which is harder to ignore, or repl_reset]")
 	got := c.call("repl_interrupt", nil).text()

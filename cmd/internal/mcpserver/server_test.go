@@ -280,7 +280,7 @@ func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
 		"context":                      {"", func(c *client) { c.stop() }, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := connect(t, &setup{deaf: true})
+			c := connect(t, &setup{neverReads: true})
 			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 			c.sendLine(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 			c.sendLine(test.send)

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// What a start-up printed before its end is the best word on why.
+// The last output of a failed start-up explains the failure best.
 func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
 	talks := func(dir string) workers.Spec {
 		spec := fake(nil)(dir)

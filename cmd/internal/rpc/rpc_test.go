@@ -367,8 +367,8 @@ func TestServer_ManyClientsManyCalls(t *testing.T) {
 	}
 }
 
-// Whatever comes, a reader of lines finds the lines of it, a server answers the line
-// behind it, and a call of a client has an end.
+// With any input, a reader finds its lines, a server answers the next line, and a client's
+// call ends.
 func FuzzLines_OfEitherSide(f *testing.F) {
 	for _, text := range []string{
 		`{`, `[]`, `{"type":[]}`, "\xff", "\n\r\n", strings.Repeat("x", 300) + "\n7",

@@ -55,7 +55,7 @@ func TestFiles_OfSystemdSayWhatMustBeSaid(t *testing.T) {
 	}
 }
 
-// What systemd itself says of the files.
+// systemd itself checks the files.
 func TestFiles_SystemdTakesThem(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

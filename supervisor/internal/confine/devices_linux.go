@@ -26,7 +26,7 @@ func (b *Box) devices() {
 	take := func(name, from string) {
 		fd, err := cloneOf(from)
 		b.step("device", from, err)
-		if err == nil { // the kernel has just made the machine's devices unusable here
+		if err == nil { // Enter has made all of the machine nodev, also this clone
 			b.step("device", from, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV}))
 		}
 		found = append(found, device{name, fd})

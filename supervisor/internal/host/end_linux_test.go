@@ -52,7 +52,7 @@ def stages_group():
 def bare():
     os.execve(sys.executable, [sys.executable, "-c", "import os,time; os.setsid(); os.write(%d, b'bare=%%d\\n' %% os.getpid()); time.sleep(1000)" % w], {})
 os.set_inheritable(w, True)
-kinds = dict(child=lambda: None, setsid=os.setsid, nohup=nohup, deaf=ignore_all, grandchild=grandchild,
+kinds = dict(child=lambda: None, setsid=os.setsid, nohup=nohup, ignores=ignore_all, grandchild=grandchild,
     daemon=daemon, orphan=orphan, stopped=stopped, stages_group=stages_group, bare=bare)
 if os.getsid(0) == os.getpid(): del kinds["stages_group"] # there is no stage
 for name, prepare in kinds.items(): relative(name, prepare)

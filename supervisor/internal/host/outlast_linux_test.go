@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What was killed and is about to be gone is none that remains.
+// A process that was killed and is about to go does not count as one that remains.
 func TestOutlast_WaitsForWhatDiesAndNamesTheRest(t *testing.T) {
 	t.Parallel()
 	dies, stays, zombie := exec.Command("sleep", "3600"), exec.Command("sleep", "3600"), exec.Command("true")

@@ -119,7 +119,7 @@ func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
 	}
 }
 
-// What comes over the channel when no signal is under way any more finds them there.
+// Frames that come after the last signal find the processes there.
 func TestSignal_NotUnderWayThenItIsPendingBeforeWhatIsReadNext(t *testing.T) {
 	w := python(t, `
 import os, signal

@@ -281,12 +281,12 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 			t.Parallel()
 			w := python(t, "import os, pty, select, socket, subprocess, threading, time\nos.write(1, b'ready\\n')\n"+script)
 			w.line(t, "ready")
-			settled := time.Now().Add(150 * time.Millisecond) // long enough for a child to get there
-			eventually(t, "settled worker", func() bool {
+			enough := time.Now().Add(150 * time.Millisecond) // long enough for a child to get there
+			eventually(t, "worker that reads nothing", func() bool {
 				if got := w.Readers(); len(got) > 0 {
 					t.Fatalf("got %+v, want none", got)
 				}
-				return time.Now().After(settled)
+				return time.Now().After(enough)
 			})
 		})
 	}
