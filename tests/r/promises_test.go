@@ -172,7 +172,7 @@ type ending struct {
 	clean                   bool
 }
 
-// A mixture of turns with interrupts at any moment, for as long as somebody drive.Asks.
+// A mixture of turns with interrupts at any moment, for as long as somebody asks for it.
 func TestSoak_OfMixedTurns(t *testing.T) {
 	s := open(t, r.Options{})
 	cells := append([]string{
