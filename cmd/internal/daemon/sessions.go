@@ -452,6 +452,7 @@ func (d *Daemon) watchUse(e *entry) {
 // the timer again.
 func (d *Daemon) cullEntry(e *entry) {
 	inUse := d.isUsed(e)
+	i, _ := e.session.Info(context.Background()) // which looks at its processes: not under a lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.entries[e.name] != e || d.draining {
@@ -462,7 +463,7 @@ func (d *Daemon) cullEntry(e *entry) {
 	if inUse {
 		e.used = time.Now()
 	}
-	if i, _ := e.session.Info(context.Background()); i.Since.After(e.used) {
+	if i.Since.After(e.used) {
 		e.used = i.Since // a turn has ended since then
 	}
 	if left := e.cullAfter - time.Since(e.used); left > 0 {
