@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -29,6 +30,12 @@ func (s *Session) loggedInterrupt(turn uint64, author string) func(session.Inter
 		s.o.Logger.Info("an interrupt", "session", s.name, "turn", turn, "by", author, "result", result)
 		return result, err
 	}
+}
+
+// logNoStart logs why there is no worker: the first line, since what a tool said follows.
+func logNoStart(log *slog.Logger, err error) {
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	log.Warn("a worker did not start", "why", why)
 }
 
 // logEnd logs a worker's end. One that was not requested is a warning.

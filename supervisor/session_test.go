@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -115,6 +116,36 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 	spec.Prepare[0].Make = nil
 	if err := spec.Validate(); err == nil {
 		t.Error("a preparation without anything to do")
+	}
+}
+
+// The log must be enough where nobody asks for the session again.
+func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
+	var log strings.Builder
+	sup := newSupervisor(t, &supervisor.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	spec := fake(nil)
+	spec.Prepare = []workers.Preparation{{Key: t.Name(), Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+		return workers.Made{}, errors.New("no compiler\nwhat the tool said")
+	}}}
+	s, err := sup.Open(t.Context(), "unprepared", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prepared(limited(t)); err == nil {
+		t.Fatal("it was prepared")
+	}
+	spec = fake(nil)
+	spec.Path = filepath.Join(t.TempDir(), "missing")
+	if _, err := sup.Open(t.Context(), "missing", spec); err == nil {
+		t.Fatal("it was started")
+	}
+	for _, line := range []string{`msg="a worker did not start" session=unprepared generation=1 why="no compiler"`, `msg="a worker did not start" session=missing generation=1 why=`} {
+		if !strings.Contains(log.String(), line) {
+			t.Errorf("%s is missing", line)
+		}
+	}
+	if strings.Contains(log.String(), "what the tool said") {
+		t.Error("the output of the tool is in the log")
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *Session) startLocked() *startUp {
 // prepare makes all preparations of the spec, and reports whether they succeeded.
 func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 	s.mu.Lock()
-	spec := s.spec
+	spec, generation := s.spec, s.m.generation
 	s.mu.Unlock()
 	var notices []string
 	var done int64 // by the preparations before
@@ -97,6 +97,9 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 			s.tellPreparation(u, p.What, now, done, last)
 		})
 		if err != nil {
+			if ctx.Err() == nil { // else it was given up
+				logNoStart(s.workerLog(generation), err)
+			}
 			s.notPrepared(u, err)
 			return false
 		}
@@ -158,6 +161,9 @@ func (s *Session) startProcess(u *startUp) {
 	spec, generation, size := s.spec, s.m.generation, s.o.Size
 	s.mu.Unlock()
 	w, err := s.startWorker(spec, generation, size)
+	if err != nil {
+		logNoStart(s.workerLog(generation), err)
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	s.release() // before the waiters hear of it: one may close the session at once

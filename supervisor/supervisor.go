@@ -80,7 +80,7 @@ type Options struct {
 	// ShowSecrets, no transcript is kept.
 	Recover string
 
-	// Logger gets warnings about workers that died; at info, starts and ends of workers,
+	// Logger gets warnings about workers that died or did not start; at info, starts and ends of workers,
 	// refusals and interrupts; at debug, every frame and every order to the stage. It never
 	// gets code, output, answers or environments. At debug it is called with locks held, so a
 	// slow Logger slows the sessions. nil logs nothing.
