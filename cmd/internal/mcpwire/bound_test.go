@@ -41,3 +41,27 @@ func TestWire_WhatUnansweredRequestsHoldIsBounded(t *testing.T) {
 	}
 	w.asides.Wait()
 }
+
+// An id may be as long as a line, and comes back in each refusal.
+func TestWire_LongIDsAreBounded(t *testing.T) {
+	reader, writer := io.Pipe() // which nobody reads
+	t.Cleanup(func() { _ = reader.Close() })
+	w := newWire(strings.NewReader(""), writer, slog.New(slog.DiscardHandler))
+	const size = 1 << 20
+	for i := range 2 * maxAsideBytes / size {
+		id := strings.Repeat("x", size) + fmt.Sprint(i)
+		w.accept(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%q,"method":"initialize","params":1}`, id)) // which is refused
+		if i < 3 {
+			w.accept(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%q,"method":"tools/list"}`, id))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := 0
+	for _, line := range w.aside {
+		kept += len(line)
+	}
+	if len(w.open) != 3 || w.size < 3*size || kept < size || kept > maxAsideBytes {
+		t.Errorf("%d requests count as %d bytes, and %d bytes of refusals are kept", len(w.open), w.size, kept)
+	}
+}

@@ -28,9 +28,12 @@ const (
 	maxOpenBytes = 2 * maxLine
 )
 
-// maxAside bounds the lines, other than answers to calls, that wait for a client that does not
-// read. More lines are dropped.
-const maxAside = 1024
+// maxAside and maxAsideBytes bound the lines, other than answers to calls, that wait for a
+// client that does not read. More lines are dropped.
+const (
+	maxAside      = 1024
+	maxAsideBytes = 16 << 20
+)
 
 const (
 	methodInitialize = "initialize"
@@ -62,9 +65,10 @@ type wire struct {
 	mu      sync.Mutex
 	last    int64               // guarded by mu; the number of the last request
 	open    map[int64]*wireCall // guarded by mu; open requests by number
-	size    int                 // guarded by mu; the bytes of their parameters
+	size    int                 // guarded by mu; the bytes of their ids and parameters
 	numbers map[string]int64    // guarded by mu; numbers of open requests by the keys of their ids
 	aside   [][]byte            // guarded by mu; at most maxAside; writeAsides runs while there are lines
+	waiting int                 // guarded by mu; the bytes of aside
 }
 
 // A wireCall is an open request of the client, for a tool or not.
@@ -73,7 +77,7 @@ type wireCall struct {
 	number int64
 	id     json.RawMessage
 	method string
-	size   int    // of its parameters
+	size   int    // of its id and parameters
 	batch  *batch // the batch that it came in; nil without one
 }
 
@@ -230,7 +234,7 @@ func (w *wire) begin(m *jsonline.Message, b *batch) {
 		Call:   Call{token: jsonline.ProgressToken(m.Params), notify: w.notify},
 		id:     m.ID,
 		method: m.Method,
-		size:   len(m.Params),
+		size:   len(m.ID) + len(m.Params),
 		batch:  b,
 	}
 	w.mu.Lock()
@@ -386,9 +390,10 @@ func failure(id json.RawMessage, e *jsonline.Error) []byte {
 func (w *wire) writeAside(text []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.aside) == maxAside {
+	if n := len(w.aside); n == maxAside || n > 0 && w.waiting+len(text) > maxAsideBytes {
 		return
 	}
+	w.waiting += len(text)
 	w.aside = append(w.aside, text)
 	if len(w.aside) == 1 {
 		w.asides.Go(w.writeAsides)
@@ -402,6 +407,7 @@ func (w *wire) writeAsides() {
 		w.mu.Unlock()
 		_ = w.writeLine(text)
 		w.mu.Lock()
+		w.waiting -= len(text)
 		w.aside = w.aside[1:]
 		done := len(w.aside) == 0
 		w.mu.Unlock()
