@@ -120,8 +120,9 @@ func (c *Client) LogTo(l *slog.Logger) {
 	c.conn.LogTo(l)
 }
 
-// OnProgress has f called for each notification of a preparation's progress, one after
-// the other. f runs in the goroutine that reads answers: it must not wait for any.
+// OnProgress makes the client call f for each notification of a preparation's progress, one
+// after the other. f runs in the goroutine that reads answers, so it must not wait for an
+// answer.
 func (c *Client) OnProgress(f func(HostProgress)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,7 +332,7 @@ type Subscription struct {
 
 	mu    sync.Mutex
 	held  []*jsonline.Message // guarded by mu
-	err   error               // guarded by mu: why there is no more
+	err   error               // guarded by mu; why no more will come
 	wake  chan struct{}
 	ahead []timeline.Event // of the goroutine that calls Next
 }

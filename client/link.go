@@ -60,8 +60,8 @@ func (l *Link) OnProgress(f func(HostProgress)) {
 	}
 }
 
-// LogTo has connections noted, and what goes over them as [Client.LogTo] has it. It is
-// called before anything else.
+// LogTo logs connections, and everything that [Client.LogTo] would log. Call it before
+// anything else.
 func (l *Link) LogTo(log *slog.Logger) { l.log = log }
 
 // Client is a connection that is there, as far as one can know.

@@ -10,8 +10,7 @@ import (
 
 const progressLine = `{"jsonrpc":"2.0","method":"root/progress","params":{"progressToken":1,"progress":1}}` + "\n"
 
-// A function that is told of progress may use the client, as long as it waits for no
-// answer.
+// A function that OnProgress calls may use the client, as long as it waits for no answer.
 func TestClient_NoFunctionOfTheUsersIsCalledUnderALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

@@ -208,9 +208,9 @@ func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 // Resize does nothing: the terminal of a daemon's session is not this one's alone.
 func (s *Session) Resize(context.Context, session.Size) error { return nil }
 
-// ReadAs has a reader go on where it stopped: under its name, or under another one if
-// somebody who is there reads under that. It waits for a session that is being
-// prepared. The session that it returns writes in that name, and knows what was read.
+// ReadAs lets a reader go on where it stopped. It reads under its own name, or under another
+// name if a connected client has that one. It waits for a session that is being prepared. The
+// session that it returns writes under the same name. read is how far the reader had read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
 	m, err := use(ctx, s, func(c *Client) (Marked, error) {
 		return c.Mark(ctx, MarkParams{Session: s.name, Reader: reader, Own: true})

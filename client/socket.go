@@ -28,7 +28,7 @@ func Connect(ctx context.Context, socket string) (net.Conn, error) {
 	conn, err := connect(ctx, socket)
 	if err != nil {
 		if reason := errors.Unwrap(err); reason != nil {
-			err = reason // what was dialled is said already
+			err = reason // our message names the socket already
 		}
 		return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 	}

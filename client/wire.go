@@ -98,9 +98,9 @@ type CreateParams struct {
 // MaxAuthorBytes bounds the name of an author.
 const MaxAuthorBytes = 128
 
-// IsAuthor reports whether the daemon takes name as an author's, "" included. It
-// stands before each input, at terminals and in replies to models, so there are no
-// control characters in it, and none that nobody sees or that turn others round.
+// IsAuthor reports whether the daemon accepts name as an author's. "" is one. The name stands
+// before each input, at terminals and in replies to models. So it has no control characters,
+// no invisible ones, and none that reverse the order of others.
 func IsAuthor(name string) bool {
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	return len(name) <= MaxAuthorBytes && utf8.ValidString(name) && !strings.ContainsFunc(name, unseen)
@@ -227,7 +227,7 @@ type Attachment struct {
 // DetachParams end another connection.
 type DetachParams struct {
 	Client string `json:"client"`
-	Author string `json:"author,omitempty"` // who does; it is told
+	Author string `json:"author,omitempty"` // the author who ends it; the other client learns this
 }
 
 // SubscribeParams watch a session from a cursor; 0 is its beginning.
@@ -237,9 +237,8 @@ type SubscribeParams struct {
 	Author  string       `json:"author,omitempty"` // who watches
 }
 
-// A Subscribed names a subscription. A snapshot of everything up to Seq follows. One
-// that is resumed says what is asked for now: who has seen that before may have
-// forgotten.
+// A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed
+// subscription has the current question again, because its client may have forgotten it.
 type Subscribed struct {
 	Subscription string        `json:"subscription"`
 	Seq          timeline.Seq  `json:"seq"`

@@ -42,7 +42,7 @@ func (e *ProtocolError) Error() string {
 // maxOffender bounds ProtocolError.Offender, in bytes before the ellipsis.
 const maxOffender = 200
 
-// printable shows the beginning of b, with \x for what is not printable ASCII.
+// printable shows the beginning of b, with bytes that are not printable ASCII as \x.
 func printable(b []byte) string {
 	const digits = "0123456789abcdef"
 	var text strings.Builder

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// LogTo has each frame noted at debug, before it is sent and when it has arrived: its
-// type, its size, and [Attrs]. It is called before the first Send and Receive. When l is
-// not for debug now, it never will be, and frames cost a comparison more.
+// LogTo logs each frame at debug, before it is sent and after it has arrived: its type, its
+// size, and [Attrs]. Call it before the first Send and Receive. It decides once whether l logs
+// at debug, so that frames cost no more than one comparison.
 func (c *Conn) LogTo(l *slog.Logger) {
 	if l.Enabled(context.Background(), slog.LevelDebug) {
 		c.log = l

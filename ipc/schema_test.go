@@ -134,8 +134,7 @@ func TestSchema_LimitsAreTheConstants(t *testing.T) {
 	}
 }
 
-// Every statement of the schema is tried on the decoder, from both sides: what
-// it allows is accepted and what it excludes is refused.
+// The decoder must accept everything that the schema allows, and refuse everything else.
 func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 	schema := readSchema(t)
 	for kind, message := range schema.Messages {
@@ -303,7 +302,7 @@ func sized(typ string, n int) any {
 	panic("no size: " + typ)
 }
 
-// set puts v at path, or removes what is there when v is nil.
+// set puts v at path, or removes the field if v is nil.
 func set(m map[string]any, path string, v any) {
 	name, rest, nested := strings.Cut(path, ".")
 	switch {

@@ -15,12 +15,12 @@ type Session interface {
 	// Name is the session's name. It does no I/O.
 	Name() string
 
-	// Author is the author of what is written through these methods; it may be "". It
-	// does no I/O.
+	// Author is the author of everything written through these methods. It may be "". It does
+	// no I/O.
 	Author() string
 
-	// As returns the same session for another author, who is recorded with each input,
-	// answer and interrupt through it. It does no I/O.
+	// As returns the same session for another author. Each input, answer and interrupt through
+	// it is recorded under that author. It does no I/O.
 	As(author string) Session
 
 	// Info describes the session now.

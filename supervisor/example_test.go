@@ -107,7 +107,7 @@ func ExampleSession_Interrupt() {
 	// idle
 }
 
-// Events is every event after a cursor, first what was and then what comes.
+// Events yields every event after a cursor: first the old ones, then new ones as they come.
 func ExampleSession_Events() {
 	sup, s := start()
 	defer sup.Close()

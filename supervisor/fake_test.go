@@ -122,7 +122,7 @@ func (p *fakeProcess) ready() {
 	p.say(p.hello(), ipc.Idle{Outcome: ipc.OutcomeOK, Prompt: "> "})
 }
 
-// change changes what is true of the process.
+// change changes the state of the process.
 func (p *fakeProcess) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *fakeProcess) take() []heard {
 	return all
 }
 
-// frames returns what frames of a kind reached the worker, and when.
+// frames returns the frames of a kind that reached the worker, and when they did.
 func frames[M ipc.Message](all []heard) (got []M, at []time.Duration) {
 	for _, h := range all {
 		if m, ok := h.what.(M); ok {

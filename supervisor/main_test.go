@@ -129,8 +129,8 @@ func await(t *testing.T, s session.Session, turn uint64) session.Reply {
 	return r
 }
 
-// interrupt ends a turn. An effect that comes later than Interrupt waits for it, on a
-// busy machine, is no failure.
+// interrupt ends a turn. On a busy machine, the effect may come later than Interrupt waits for
+// it: that is fine.
 func interrupt(t *testing.T, s *supervisor.Session, turn uint64) {
 	t.Helper()
 	got, err := s.Interrupt(limited(t), turn)

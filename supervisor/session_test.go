@@ -33,7 +33,7 @@ func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
 func TestSession_OutputThatLooksLikeAPromptEndsNothing(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	_, r := submit(t, s, "print >>> \nraw >>> \nprint last")
-	got := text(r.Events) // in a pseudo console, what is raw is drawn, and has no place
+	got := text(r.Events) // a pseudo console draws raw text itself, so it has no fixed place
 	if strings.Count(got, ">>>") != 2 || !strings.Contains(got, "last\n") || r.Outcome != "ok" {
 		t.Errorf("got %q, %q, want both prompts and the last line", got, r.Outcome)
 	}
@@ -349,7 +349,7 @@ func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 	}
 }
 
-// Lines of an input that prompts have taken are no code that has run.
+// The reply names lines of an input that answered prompts, because they did not run as code.
 func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
 	s := open(t, nil, fake(nil))
 	_, r := submit(t, s, "took 2 n?\nprint a\ntook 4 1:\ntook 5 2:\ntook 6 3:\nprint b\ntook 7 last?")

@@ -90,7 +90,7 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 	var done int64 // by the preparations before
 	for i, p := range spec.Prepare {
 		if ctx.Err() != nil {
-			return false // it was given up while it waited: nobody wants what it would begin
+			return false // it was given up while it waited, so nobody wants its worker
 		}
 		last := i == len(spec.Prepare)-1
 		made, end, err := s.preparations.join(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
@@ -120,7 +120,7 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 	return true
 }
 
-// maxMessage bounds what is recorded of a message of a preparation, in bytes.
+// maxMessage bounds how much of a preparation's message is recorded, in bytes.
 const maxMessage = 256
 
 // tellPreparation records how far a preparation is. With several of them, the total is

@@ -302,7 +302,7 @@ func (w *worker) await(t *turn, signals <-chan struct{}) {
 	w.s.m.cleared(t, sent)
 }
 
-// fail ends the worker because of what it did.
+// fail ends the worker for a fault.
 func (w *worker) fail(cause error) {
 	w.s.mu.Lock()
 	defer w.s.unlock()
@@ -346,7 +346,7 @@ func (w *worker) watch() {
 	w.fence.flush()
 	report := w.s.ended(w)
 	logEnd(w.log, report)
-	_ = removeTree(w.files) // what is left is tried again when the session is closed
+	_ = removeTree(w.files) // closing the session tries the rest again
 	close(w.done)
 }
 

@@ -13,8 +13,8 @@ type Event struct {
 	Generation uint64 // which worker of the session; 0 before the first
 	Turn       uint64 // the turn it belongs to, or the last one when Between
 	Between    bool   // it arrived while no turn was active
-	// Line is the line of the output file in which it begins, from 1. Readers
-	// fill it in; it is 0 while that is not known and when there is no file.
+	// Line is the line of the output file in which the event begins, from 1. Readers fill it
+	// in. It is 0 while unknown, and without a file.
 	Line int
 	Body Body
 }
@@ -164,7 +164,7 @@ type (
 	Elided struct {
 		From, To  Seq
 		Bytes     int64
-		FirstLine int // lines of the output file, from 1; 0 when there is no file
+		FirstLine int // lines of the output file, from 1; 0 without a file
 		LastLine  int
 	}
 )
@@ -172,7 +172,7 @@ type (
 // Over reports whether nothing has to be made any more.
 func (p Preparation) Over() bool { return p.Total > 0 && p.Done == p.Total }
 
-// Text names what is made, and then what was said last.
+// Text names the thing being made, and then the tool's last message.
 func (p Preparation) Text() string {
 	switch {
 	case p.What == "" && p.Message == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A log is read from a cursor, and rendered for whoever wants text.
+// A program reads a log from a cursor, and renders it as text.
 func ExampleLog() {
 	l, err := timeline.New(nil)
 	if err != nil {

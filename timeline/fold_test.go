@@ -84,7 +84,7 @@ func TestRender_GroupsThatRepeatAreFolded(t *testing.T) {
 	}
 }
 
-// A group that repeats may itself be in what is left out: its lines are counted.
+// A group that repeats may lie in the part that is left out. Its lines still count.
 func TestRender_AFoldedGroupIsCountedWhereItIsLeftOut(t *testing.T) {
 	one := func(n int) (s string) {
 		for i := range n {

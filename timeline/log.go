@@ -76,7 +76,7 @@ type fileState uint8
 const (
 	filesNone fileState = iota // memory only
 	filesOpen                  // every event goes to the files
-	filesFull                  // they have what they have: an event is larger than they may be
+	filesFull                  // the files stay as they are, because an event would exceed their bound
 	filesOff                   // given up: a full or slow disk
 )
 

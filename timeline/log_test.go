@@ -68,8 +68,7 @@ func upTo(t testing.TB, l *timeline.Log, after, last timeline.Seq) []timeline.Ev
 	return nil
 }
 
-// contiguous reports what is wrong unless every event after the cursor is there
-// once, or in a gap.
+// contiguous returns an error unless every event after the cursor is there once, or in a gap.
 func contiguous(events []timeline.Event, after, last timeline.Seq) error {
 	for _, e := range events {
 		first := e.Seq
@@ -145,7 +144,7 @@ func TestLog_OverflowInMemoryDropsOldestAndReportsTheGap(t *testing.T) {
 	}
 	checkContiguous(t, upTo(t, l, 0, events), 0, events)
 
-	// A cursor inside what was lost: the size is known roughly.
+	// A cursor inside the lost part: the size is known roughly.
 	_, gaps = content(l.Since(500))
 	if want := gaps[0].To - 500; gaps[0].From != 501 || gaps[0].Bytes < int64(want)*size || gaps[0].Bytes > int64(want)*size*11/10 {
 		t.Errorf("got %+v, want about %d bytes", gaps[0], want*size)

@@ -86,7 +86,7 @@ const (
 
 // A longLine is a line that is too long to be returned whole. It is read rune by rune.
 type longLine struct {
-	head   []byte        // what has been read of it from the file
+	head   []byte        // the part that was read from the file
 	file   *bufio.Reader // the rest
 	ended  bool          // its newline has been read
 	err    error         // of the file

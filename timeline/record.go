@@ -22,8 +22,8 @@ import (
 //	the fields of the body in the order of bodyFields: numbers as varints,
 //	texts with their length before them
 //
-// There is no version: the file is read only by the process that wrote it, and by
-// ReadFile, whose caller knows the writer.
+// The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
+// knows the writer.
 const (
 	kindText byte = iota + 1
 	kindImage
@@ -117,7 +117,7 @@ func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err
 
 // A codec writes or reads fields: one description serves both directions.
 type codec struct {
-	buf     []byte // writing: what has been written; reading: what has not been read
+	buf     []byte // for writing: bytes written; for reading: bytes left
 	writing bool
 	bad     bool // reading: a field was missing or wrong
 }

@@ -22,8 +22,8 @@ func records(data []byte) (events []Event, previous []int64, rest int64) {
 	return events, previous, left
 }
 
-// FuzzReadRecord reads arbitrary files: it must not panic, must not take more
-// memory than the file has, and what it accepts must survive another round.
+// FuzzReadRecord reads arbitrary files. It must not panic, or take more memory than the file
+// has. A record that it accepts must survive another round.
 func FuzzReadRecord(f *testing.F) {
 	now := time.Unix(1, 2)
 	var all []byte

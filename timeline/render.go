@@ -15,7 +15,7 @@ type RenderOptions struct {
 	MaxChars int
 	// OutputPath is the file that is named where text is elided. "" names none.
 	OutputPath string
-	// Self is the author who reads: what other authors did is labelled.
+	// Self is the author who reads. The actions of other authors get a label.
 	Self string
 	// FoldFrames leaves out the frames of libraries in Python's tracebacks, except the
 	// first of each run and the last of all, and the worker's frames in the stacks of
@@ -616,7 +616,7 @@ func (e *elision) count() int {
 	return e.last - e.first + 1
 }
 
-// text says what is missing and where it is.
+// text says how much is missing and where it is.
 func (e *elision) text(path string) string {
 	what := ByteCount(e.bytes)
 	if n := e.count(); n > 0 {

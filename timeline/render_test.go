@@ -211,8 +211,8 @@ func TestRender_StaysWithinItsBudgetAndShowsTheEnd(t *testing.T) {
 	}
 }
 
-// A progress bar of which the middle is left out is what a terminal shows: its last
-// drawing. A line that is not redrawn says what is missing.
+// A progress bar without its middle shows its last drawing, as a terminal would. A line that
+// was not redrawn says how much is missing.
 func TestRender_ADrawingThatWasLeftOutIsNotMissed(t *testing.T) {
 	const all = "100%|##########| this is all of it"
 	bar := func(n int) string {

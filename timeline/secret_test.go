@@ -77,7 +77,7 @@ func TestHide_PiecesMakeNoDifference(t *testing.T) {
 		for rest := text; len(rest) > 0; {
 			n := 1 + r.IntN(min(7, len(rest)))
 			cut.Append(timeline.Event{Body: timeline.Text{Data: bytes.Clone(rest[:n])}})
-			if r.IntN(4) == 0 { // others may say something at any moment
+			if r.IntN(4) == 0 { // other output may come at any moment
 				cut.Append(timeline.Event{Body: timeline.Notice{Message: "n"}})
 			}
 			rest = rest[n:]

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// elided finds the Elided of a window, and what is before and after it.
+// elided returns the Elided of a window, and the events before and after it.
 func elided(t testing.TB, events []timeline.Event) (e timeline.Elided, head, tail []timeline.Event) {
 	t.Helper()
 	for i, ev := range events {

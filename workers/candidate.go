@@ -7,5 +7,5 @@ type Candidate struct {
 	Version string // of the runtime, read from the files around Path; "" when unknown
 	Taken   bool   // the search ended here
 	Note    string // why it was passed over; "" when Taken
-	Asked   bool   // the user asked for it, so the user is told if it was passed over
+	Asked   bool   // the user asked for it, and learns if it is passed over
 }

@@ -14,10 +14,10 @@ type Sandbox struct {
 	// Level is how much may be written.
 	Level Level
 
-	// Workspace is the directory that Level Workspace lets the session write,
-	// absolute; "" means Spec.Dir. The root, the home directory, what is above it and
-	// the directory for temporary files are never made writable: the session begins
-	// with a notice, and only reads.
+	// Workspace is the absolute path of the directory that a session of level Workspace may
+	// write; "" means Spec.Dir. The root, the home directory, their parents and the directory
+	// for temporary files never become writable: such a session only reads, and begins with a
+	// notice.
 	Workspace string
 
 	// Writable are more directories that may be written, absolute.

@@ -19,7 +19,7 @@ const maxName = 256
 func Default() string {
 	user, err := self()
 	if err != nil {
-		return prefix + "turnstone" // Listen and Dial say what is wrong
+		return prefix + "turnstone" // Listen and Dial report the error
 	}
 	return prefix + "turnstone-" + user.String()
 }

@@ -35,7 +35,7 @@ func (w *workshop) make(ctx context.Context, report func(workers.Progress)) (wor
 	}
 }
 
-// runPreparing runs what is promised of a session that is being prepared.
+// runPreparing tests the promises about a session that is being prepared.
 func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
 	for _, promise := range []struct {
 		name string

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// banned are words that hid what they named, each with clearer ones. The words that
-// remain are in docs/architecture.md.
+// banned are words that hid their meaning, each with clearer ones. The words that remain are
+// in docs/architecture.md.
 var banned = map[string]string{
 	"settle":  "check, sync or wait",
 	"settled": "over or ready",

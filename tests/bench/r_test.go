@@ -69,7 +69,7 @@ func BenchmarkRTurn(b *testing.B) {
 	b.ReportMetric(float64(median(turns))/float64(median(echoes)), "x-echo")
 }
 
-// BenchmarkRPrint is a million numbers, 16 MB, against R that prints them into a
+// BenchmarkRPrint prints a million numbers, 16 MB, and compares with R that prints them into a
 // pipe. The target is 1.5.
 func BenchmarkRPrint(b *testing.B) {
 	s := sessionOfR(b)

@@ -33,8 +33,7 @@ const prompt = "go"
 
 var agents = []agent{claude, codex, geminiCLI}
 
-// parallel are those, and others that are tried for what they do with several calls
-// of one turn alone.
+// parallel are these agents, and others that only try several calls in one turn.
 var parallel = append([]agent{openCode, qwenCode}, agents...)
 
 var claude = agent{

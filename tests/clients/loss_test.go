@@ -10,8 +10,8 @@ import (
 // slow is code that prints and does not end.
 const slow = "import time\nprint('so far', flush=True)\nopen('started', 'w').close()\ntime.sleep(600)"
 
-// A client that has waited long enough cancels the call: the model is told of the
-// output with the next one, and the session goes on.
+// A client that has waited long enough cancels the call. Its model gets the output with the
+// next call, and the session goes on.
 func TestAgents_TimeOut(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {

@@ -69,7 +69,7 @@ type model struct {
 	steps    []call // still to make
 	asked    int    // requests that offered our tools
 	latest   request
-	requests []string // as they came, for a person who looks why a test failed
+	requests []string // unchanged, for a person who looks why a test failed
 }
 
 // newModel serves a model on the loopback until the test ends.
@@ -410,7 +410,7 @@ const bridge = "tool_call"
 func (b bridged) read(path string, body []byte) (r request, ok bool, err error) {
 	r, ok, err = b.dialect.read(path, body)
 	if r.tools[bridge] != nil {
-		r.tools[qwenCode.tool("repl")] = nil // it is to be had
+		r.tools[qwenCode.tool("repl")] = nil // it can be called
 	}
 	return r, ok, err
 }
@@ -440,7 +440,7 @@ func parts(content json.RawMessage) []part {
 		return []part{{Type: "text", Text: text}}
 	}
 	var blocks []part
-	_ = json.Unmarshal(content, &blocks) // what is neither has no blocks
+	_ = json.Unmarshal(content, &blocks) // a message of neither kind has no blocks
 	return blocks
 }
 

@@ -20,7 +20,7 @@ type sdkClient struct {
 	calls  int
 }
 
-// An sdkEvent is what it says.
+// An sdkEvent is one message of the SDK client.
 type sdkEvent struct {
 	Connected      *string
 	Progress       *int

@@ -17,11 +17,11 @@ func TestSecret_IsTypedByTheUserAndTheModelNeverSeesIt(t *testing.T) {
 		args  []string
 		ready string
 		form  string // shown when the user is asked
-		want  string // in what the model is told
+		want  string // among the texts that the model gets
 	}{
 		{claude, nil, "auto mode on", "Type something", "7"},
 		{codex, []string{"-c", "approval_policy='on-request'"}, "stub default", "enter to submit", "7"},
-		{codex, nil, "stub default", "", "the question was declined"}, // for a user who is never to be asked
+		{codex, nil, "stub default", "", "the question was declined"}, // for a user whom nobody may ask
 		{geminiCLI, nil, "Type your message", "", "this client cannot ask"},
 	} {
 		t.Run(test.agent.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A Result is what was seen of a turn.
+// A Result is the visible part of a turn.
 type Result struct {
 	Events  []timeline.Event
 	Outcome string // "" when it did not end in time

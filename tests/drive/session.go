@@ -131,15 +131,14 @@ func (r *REPL) Finish(t *testing.T, turn uint64, answers ...string) Result {
 	return r.follow(t, turn, answers, false)
 }
 
-// Ended is Finish for a turn that something else ends, whatever it waits for when
-// there are no more answers.
+// Ended is Finish for a turn that something else ends while it waits for input.
 func (r *REPL) Ended(t *testing.T, turn uint64, answers ...string) Result {
 	t.Helper()
 	return r.follow(t, turn, answers, true)
 }
 
-// follow reads events until the turn has ended. Without wait, a wait for which
-// there is no answer is the end as well.
+// follow reads events until the turn has ended. Without wait, a wait without an answer is the
+// end, too.
 func (r *REPL) follow(t *testing.T, turn uint64, answers []string, wait bool) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)

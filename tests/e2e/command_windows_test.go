@@ -46,7 +46,7 @@ func newRHome(t *testing.T) home {
 		t.Skipf("R is not installed: scripts/wine --r brings it (%v)", err)
 	}
 	h := newHome(t)
-	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // the first: Wine does not look at the code page that R asks for
+	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // the first variable, because Wine ignores the code page that R asks for
 	return h
 }
 

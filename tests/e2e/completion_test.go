@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// completes has a shell complete a line, with the functions that the shell has for
-// that, and returns what it offers.
+// completes lets a shell complete a line, with the shell's own functions, and returns the
+// offers.
 func (h home) completes(t *testing.T, shell, script string) []string {
 	t.Helper()
 	path, err := exec.LookPath(shell)

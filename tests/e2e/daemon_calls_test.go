@@ -138,7 +138,7 @@ func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
 			if r := h.run(t, "", "list"); r.status != 3 {
 				t.Errorf("afterwards: %v", r)
 			}
-			h.serve(t) // the socket that is left is no hindrance
+			h.serve(t) // the old socket does not get in the way
 			// After a kill the transcript of the lost session may have been kept, and is named.
 			if r := h.run(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSession("main")) {
 				t.Errorf("in a new daemon: %v", r)
@@ -162,7 +162,7 @@ func (h home) caller(t *testing.T, args ...string) *caller {
 	return speak(t, h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...), func() {})
 }
 
-// speak starts the server that cmd is. started is called before a word is said.
+// speak starts the server cmd. It calls started before it sends anything.
 func speak(t *testing.T, cmd *exec.Cmd, started func()) *caller {
 	t.Helper()
 	a := &caller{t: t, cmd: cmd}

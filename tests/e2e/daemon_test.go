@@ -78,11 +78,11 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
 		result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
 	p.sees("who? ")                 // as output
-	p.draws("\x1b[6G\x1b[J\x1b[0K") // the prompt behind it is taken away, and it is to be answered
+	p.draws("\x1b[6G\x1b[J\x1b[0K") // the prompt behind it is removed, and a new one waits for an answer
 	p.types("ada\r")
 	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == session.StateIdle })
 	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})
-	p.types("x = ") // what is being typed stays
+	p.types("x = ") // half-typed text stays
 	p.sees("x = ")
 	want(t, h.run(t, "", "exec", "main", "-e", "y = input('and' + '? ')"),
 		result{"and? ", "repl: waiting for input: \"and? \" (answer with repl input main)\n", 5})

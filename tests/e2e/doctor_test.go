@@ -96,7 +96,7 @@ func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
 	}
 }
 
-// A loader that fails writes names with a 2 in them, and says what is missing.
+// A loader that fails prints names with a 2 in them, and names the missing library.
 func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
 	h := alone(t)
 	path := t.TempDir()
@@ -187,7 +187,7 @@ func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// A project is other people's: looking at it must not run what is in it.
+// A project may be a stranger's, so looking at it must not run any of it.
 func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 	h := alone(t)
 	evil := filepath.Join(h.dir, "repl")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// repl events NAME --follow | head -1: there may be no next event for long.
+// repl events NAME --follow | head -1 must end, even if no next event comes for long.
 func TestDaemon_EventsEndWithWhoeverReadsThem(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// A webServer is repl mcp --http, for somebody who reads what it says.
+// A webServer is repl mcp --http, with its output as text.
 type webServer struct {
 	cmd   *exec.Cmd
 	url   string

@@ -145,7 +145,7 @@ func TestInstall_APathOfThisMachineInAProjectsFileIsSaid(t *testing.T) {
 	}
 }
 
-// A binary of go run is gone when the command is over.
+// go run removes its binary when the command ends.
 func TestInstall_RefusesABinaryThatDoesNotStay(t *testing.T) {
 	h := alone(t)
 	dir := filepath.Join(h.dir, "go-build1", "b001", "exe")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// At debug there is every call, frame and order, and nothing of what was said: neither
-// code nor output, no answer, no value of an environment, no token.
+// At debug the log has every call, frame and order. It never has code, output, answers, values
+// of the environment or tokens.
 func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
 	t.Parallel()
 	h := daemonHome(t)

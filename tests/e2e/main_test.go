@@ -92,7 +92,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// gone waits until a process is no more.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })

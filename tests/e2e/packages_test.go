@@ -91,7 +91,7 @@ func TestWith_CtrlCGivesUp(t *testing.T) {
 	h.leavesNothing(t)
 }
 
-// A slowTool is an uv that does nothing before it is told to.
+// A slowTool is a uv that does nothing until the test tells it to.
 type slowTool struct {
 	dir string
 }
@@ -124,7 +124,7 @@ echo "answer = 42" > "$2/tiny.py"
 // say lets a run of the tool go on.
 func (s *slowTool) say(t *testing.T, word string) {
 	t.Helper()
-	fifo, err := os.OpenFile(filepath.Join(s.dir, "word"), os.O_WRONLY, 0) // waits for who reads
+	fifo, err := os.OpenFile(filepath.Join(s.dir, "word"), os.O_WRONLY, 0) // waits for a reader
 	if err != nil {
 		t.Fatal(err)
 	}

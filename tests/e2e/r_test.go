@@ -84,7 +84,7 @@ func rHome(t *testing.T) string {
 	return got.stdout
 }
 
-// Each is one line that names what was given.
+// Each message is one line that names the given value.
 func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
 	h := newRHome(t)
 	old := h.file(t, "old/bin/R", "#!/bin/sh\nR_HOME_DIR="+h.dir+"/old\n")

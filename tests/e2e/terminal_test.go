@@ -98,7 +98,7 @@ func (h home) startProgram(t *testing.T, cmd *exec.Cmd) *person {
 // move the cursor and change colours, and a blank that is taken back at once.
 var drawing = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]| \x08`)
 
-// sees waits until text is shown, and returns what was shown before it.
+// sees waits until text is shown, and returns the text before it.
 func (p *person) sees(text string) (before string) {
 	p.t.Helper()
 	return p.watch(text, nil)
@@ -297,7 +297,7 @@ func TestTerminal_CtrlCWithTheCompletionsOpenDropsTheInput(t *testing.T) {
 	p.sees("\r\n'still here'\r\n")
 }
 
-// Ctrl-Z while code runs is for the shell, at once: it is no key for a later line.
+// Ctrl-Z while code runs goes to the shell at once. It does not become a key of a later line.
 func TestTerminal_CtrlZWhileCodeRunsGivesTheTerminalToTheShell(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // secret is in everything that a session must not see.
 const secret = "a-secret-that-nobody-may-see"
 
-// A machine is what is outside of a session: a home directory with a project, and
-// servers and a process that wait to be reached.
+// A machine is everything outside of a session: a home directory with a project, servers, and
+// a process that waits to be reached.
 type machine struct {
 	base, home, work, outside, named, sessions string
 
@@ -103,7 +103,7 @@ func (m *machine) repositories(t *testing.T) {
 	write(t, filepath.Join(m.work, "sub/.git"), "gitdir: ../.git/modules/sub\n")
 }
 
-// servers listen where a session must not get, and note who comes.
+// servers listen where a session must not get, and note each visitor.
 func (m *machine) servers(t *testing.T) {
 	abstract := filepath.Base(m.base) + strconv.Itoa(os.Getpid())
 	note := func(where string) { m.reached.CompareAndSwap(nil, &where) }
@@ -247,8 +247,8 @@ func readText(path string) string {
 	return string(b)
 }
 
-// mayChange reports whether a session may write a path: the project, but for what others
-// run or believe.
+// mayChange reports whether a session may write a path. It may write the project, except for
+// files that other programs run or trust.
 func (m *machine) mayChange(path string) bool {
 	rest, ok := strings.CutPrefix(path, m.work+"/")
 	if !ok {

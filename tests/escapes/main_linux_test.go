@@ -43,7 +43,7 @@ func try() int {
 	return 0
 }
 
-// nobody is a user that has nothing: root is asked to become it.
+// nobody is a user without any files; root becomes this user for the test.
 const nobody = 61_234
 
 func TestMain(m *testing.M) {

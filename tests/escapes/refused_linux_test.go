@@ -37,8 +37,8 @@ func TestTrySandbox_StartsOneAndSaysWhatHolds(t *testing.T) {
 	}
 }
 
-// Where there are no user namespaces a session is refused, in one sentence with the
-// remedy, and nothing runs without a sandbox instead.
+// Without user namespaces, one sentence refuses a session and names the remedy. Nothing runs
+// without a sandbox instead.
 func TestSandbox_IsRefusedWhereThereAreNoUserNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

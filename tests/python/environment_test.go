@@ -34,7 +34,7 @@ func TestEnvironment_IsTheUsersAndShowsNothingOfOurs(t *testing.T) {
 		r := open(t, o)
 		r.Run(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
 			Wants(t, "dumb through yes False\n")
-		// REPL_TAG stays: it is how the processes of a session are told from others.
+		// REPL_TAG stays, because it marks the processes of a session.
 		r.Run(t, "print([k for k in os.environ if k.startswith('REPL')])").Wants(t, "['REPL_TAG']\n")
 		r.Run(t, "os.system('env | grep ^REPL | grep -v ^REPL_TAG='); None").Wants(t, "")
 		r.Run(t, "import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; print(getenv(b'REPL_IPC'))").Wants(t, "None\n")

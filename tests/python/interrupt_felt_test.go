@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A kind of code that an interrupt must end at any time, by itself.
+// A kind of code that an interrupt must end at any time, without help.
 type kind struct {
 	name, code string
 	within     time.Duration // of the turn's start, the interrupt comes
@@ -102,8 +102,8 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 	})
 }
 
-// The signal of an interrupt that user code has blocked is there when its turn is over,
-// and is nobody's in the next one, which may do what it likes with signals: its own count.
+// User code may block the signal of an interrupt. The signal arrives by the end of its turn,
+// and never in the next turn, which counts only its own signals.
 func TestInterrupt_BlockedSignalEndsWithItsTurn(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		t.Parallel()

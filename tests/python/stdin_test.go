@@ -308,7 +308,7 @@ func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 	r.Finish(t, next).Wants(t, `[line "in time"]in time`+"\n")
 }
 
-// A child gets line by line what it could share with the runtime.
+// A child gets its input line by line, since it could share it with the runtime.
 func TestInput_ManyLinesReachAChild(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// killed is how the end of a worker that was killed is told.
+// killed is the report about a worker that was killed.
 const killed = "killed by SIGKILL"
 
 var systemEnv []string

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// killed is how the end of a worker that was killed is told: as Windows and Go do it.
+// killed is the report about a worker that was killed, in the words of Windows and Go.
 const killed = "exit status 1"
 
 // Wine does not look at the code page that R asks for.

@@ -35,8 +35,8 @@ type Options struct {
 	// reaches it. 0 means 10 s.
 	Timeout time.Duration
 
-	// Logger gets each check and, at debug, every frame: its fields and sizes, never
-	// what it says. nil: nobody wants to know.
+	// Logger gets each check and, at debug, every frame: its fields and sizes, never its
+	// contents. nil logs nothing.
 	Logger *slog.Logger
 }
 

@@ -110,8 +110,7 @@ func TestRun_NoDialectThenWhatNeedsOneIsSkippedAndTheRestHolds(t *testing.T) {
 	}
 }
 
-// The suite is only worth something if it finds what is wrong. Each dialect or
-// start makes the fake worker break one promise.
+// The suite must find faults. Each dialect or start makes the fake worker break one promise.
 func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 	type fault struct {
 		options fakeworker.Options

@@ -62,7 +62,7 @@ type link struct {
 	toWorker   io.WriteCloser // also used for deliberately odd frames
 	pipes      []uint64       // the inode numbers of the channel's two pipes; 0 is unknown
 	interrupt  func(group bool) error
-	kill       func() // the worker, and what is left of its children
+	kill       func() // the worker, and the rest of its children
 }
 
 // start starts the worker on a terminal and in a session of its own.

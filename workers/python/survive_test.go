@@ -84,7 +84,7 @@ func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 				t.Parallel()
 				w := start(t, s)
 				w.Run("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
-				for range 2 { // what is let go of at the first is there again for the second
+				for range 2 { // memory freed by the first is there again for the second
 					w.Run("a = []")
 					if r := w.Run(fill); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.Out(), "MemoryError") {
 						t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
@@ -233,8 +233,8 @@ func TestAwait_ATaskWithoutAnAwaitIsAnErrorThatSaysWhatIsMissing(t *testing.T) {
 	})
 }
 
-// An interrupt that comes with the start of its turn, behind one that is too late for the
-// turn before, is its own.
+// An interrupt may come with the start of its turn, behind a late one for the turn before. It
+// belongs to its own turn.
 func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)

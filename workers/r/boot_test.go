@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// Whichever variable .Renviron leaves alone leads to boot.R, every profile runs
-// once and in R's order, and afterwards all variables are what they would be.
+// .Renviron may set any of the variables that lead to boot.R. In each case every profile runs
+// once and in R's order, and afterwards all variables have their usual values.
 func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -119,7 +119,7 @@ func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
 	}
 }
 
-// An R before 4.0 is told from its own words: files around a wrapper need not tell.
+// An R before 4.0 shows its version itself. Files around a wrapper may not.
 func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
 	spec := specOf(t, setup{})
 	boot := strings.Replace(string(spec.Files["boot.R"]), "local({\n", "local({\n  R.version <- list(major = '3', minor = '6.3')\n", 1)

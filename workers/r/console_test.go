@@ -120,7 +120,7 @@ func TestTurn_KeepsGoingBehindAnErrorWhenAskedTo(t *testing.T) {
 	}
 }
 
-// The end of the turn is the end of R's input, for what is not complete.
+// At the end of the turn, incomplete code meets the end of R's input.
 func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 	w := start(t, setup{})
 	for _, code := range []string{"1 +", "f(", "{\n1", "function(x)", "'text", "if (TRUE) {\n1\n", "x <- c(1,\n2,\n", "r\"(raw", "a %in%", "\n\n1 +\n\n"} {

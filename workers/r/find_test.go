@@ -131,7 +131,7 @@ func TestFind_NamedIsTakenAndNothingElse(t *testing.T) {
 		"opt/R/4.3.1/bin/R":   {old, "4.3.1"},
 		"~/opt/R/4.3.1":       {old, "4.3.1"},
 		l.versions + "/4.2.2": {l.versions + "/4.2.2/bin/R", "4.2.2"},
-		"./built":             {built, "4.3.1"}, // what it starts counts, not where it is
+		"./built":             {built, "4.3.1"}, // the program that it starts counts, not its own place
 		l.home + "/R.framework/Versions/4.4-arm64": {framework, "4.4.1"},
 		"R":       {onPath, "4.2.2"},
 		"R-devel": {devel, "4.6.0"},
@@ -174,8 +174,7 @@ func TestFind_RefusalsSayWhatToDo(t *testing.T) {
 	l.refuse("", "R_HOME", "R 3.6.3", "4.0")
 }
 
-// A front end that is no script, or whose R keeps its files elsewhere, is left to
-// R itself to judge.
+// A front end may be no script, or its R may keep files elsewhere. Then R itself has to tell.
 func TestFind_UnknownVersionIsNoObjection(t *testing.T) {
 	l := newLand(t)
 	wrapper := l.file(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")

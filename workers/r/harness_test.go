@@ -38,8 +38,8 @@ func start(t testing.TB, s setup) *worker {
 	return rawworker.Start(t, specOf(t, s), s.Setup)
 }
 
-// specOf returns the worker with the shim as the source in the tree has it, where there
-// is a compiler.
+// specOf returns the worker. Where there is a compiler, it builds the shim from the source in
+// the tree.
 func specOf(t testing.TB, s setup) workers.Spec {
 	t.Helper()
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {

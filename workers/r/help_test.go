@@ -149,7 +149,8 @@ func TestCode_IsNowhereToBeSeen(t *testing.T) {
 	w.Run("utils::View(1)").Wants(t, "1\n num 1\n")
 }
 
-// R without its default packages works, and what is loaded later is replaced then.
+// R works without its default packages. A package that is loaded later gets its functions
+// replaced then.
 func TestCode_WorksWithoutDefaultPackages(t *testing.T) {
 	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
 	w.Run("search()").Wants(t, "[1] \".GlobalEnv\"   \"Autoloads\"    \"package:base\"\n")

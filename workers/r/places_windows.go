@@ -21,8 +21,7 @@ const (
 // oldest is the oldest R whose character set is UTF-8.
 var oldest = discovery.Version{4, 2}
 
-// consoleArgs make R interactive in any environment, and let it read only what it is
-// given.
+// consoleArgs make R interactive in any environment, and make it read only its given input.
 var consoleArgs = []string{"--ess"}
 
 // frontEnds are the paths of Rterm below R's home and in a conda environment. The last two

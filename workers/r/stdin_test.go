@@ -238,7 +238,7 @@ func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
 	w.Run("x").Wants(t, "[1] \"kept\"\n")
 }
 
-// Without echo R passes an empty prompt, whoever asks.
+// Without echo, R passes an empty prompt for every question.
 func TestStdin_EchoOffChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]setup{"by the code": {}, "by the profile": {rprofile: "options(echo = FALSE)"}, "by the command": {options: r.Options{Path: noEcho(t)}}} {
@@ -260,7 +260,7 @@ func TestStdin_EchoOffChangesNothing(t *testing.T) {
 	}
 }
 
-// noEcho returns an R that is told to print no echo.
+// noEcho returns an R that prints no echo.
 func noEcho(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "R")
@@ -286,7 +286,7 @@ func TestStdin_CodeBehindAnErrorAnswersNothing(t *testing.T) {
 	}
 }
 
-// An end of the code's own making is no interrupt.
+// Code that ends its turn itself is not an interrupt.
 func TestStdin_WhoGoesBackWithoutAMessageFails(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

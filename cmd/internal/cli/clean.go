@@ -89,7 +89,7 @@ func (c *cleaner) rune(out []byte, r rune) []byte {
 			}
 			return out
 		}
-		c.in = inText // the sequence is broken off
+		c.in = inText // the sequence was cut short
 	case c.in == inString:
 		if r == '\a' || r == 0x9c || r == '\n' {
 			c.in = inText

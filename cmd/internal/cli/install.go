@@ -239,7 +239,7 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 	return status, nil
 }
 
-// print says what was done with one client.
+// print reports the changes for one client.
 func (i *installation) print(out io.Writer, r install.Report) {
 	words := map[install.Outcome][2]string{
 		install.Added:   {"added %q to %s", "would add %q to %s"},

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// maxLogBytes bounds a log file; what was before is kept once, in a file next to it.
+// maxLogBytes bounds a log file. One older file is kept next to it.
 const maxLogBytes = 1 << 20
 
 // daemonLogName is the log of a daemon, in stateDir.
 const daemonLogName = "serve.log"
 
-// A logFile is where a program says what it has to say, its last words included. Several
-// may share one: what each writes is whole.
+// A logFile is the log of a program, including its last words. Several programs may share one
+// file: each writes whole lines.
 type logFile struct {
 	path string
 

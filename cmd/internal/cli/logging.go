@@ -15,7 +15,7 @@ const (
 	logLevelVariable = "REPL_LOG_LEVEL"
 )
 
-// logChoice is where a command notes what it does, and how much of it.
+// logChoice says where a command logs, and how much.
 type logChoice struct{ file, level string }
 
 // define adds the flags that make the choice.
@@ -27,7 +27,7 @@ func (c *logChoice) defineAs(f *flag.FlagSet, without string) {
 	f.StringVar(&c.level, "log-level", os.Getenv(logLevelVariable), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelVariable))
 }
 
-// levelOf is a level by its name; "" is usual.
+// levelOf returns the level of that name. usual replaces "".
 func levelOf(name string, usual slog.Level) (slog.Level, error) {
 	levels := map[string]slog.Level{"": usual, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[name]

@@ -26,8 +26,8 @@ func (w *wanted) Set(name string) error {
 	return nil
 }
 
-// packageLimit is a little longer than packages take at most: the tool itself says
-// best what it did not finish.
+// packageLimit is a little longer than packages may take. So the tool itself can say best what
+// it did not finish.
 const packageLimit = packages.DefaultLimit + time.Minute
 
 // needing returns the spec for sessions that have these packages, whose names are
@@ -93,7 +93,7 @@ func (w wanted) canonical(offered []language) ([]string, error) {
 // packages.
 func create(ctx context.Context, s streams, c *client.Client, p client.CreateParams) error {
 	now, err := c.Create(ctx, p)
-	if err == nil { // who has used one of that name before must not think that it is that
+	if err == nil { // a user of an older session with this name must learn that this is another one
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
 		if now.Notice != "" {
 			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)

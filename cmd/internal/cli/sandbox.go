@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A confinement is what a user says about the sandbox of a session.
+// A confinement has the user's options for the sandbox of a session.
 type confinement struct {
 	level, network string
 	writable       directories
@@ -36,7 +36,7 @@ func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.network, "network", string(workers.NetworkNone), "`NETWORK` of a session with a sandbox: none but its own loopback, or full")
 }
 
-// sandbox checks what was said; nil is none.
+// sandbox checks the options. It returns nil without a sandbox.
 func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	level, err := workers.ParseLevel(c.level)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	return s, nil
 }
 
-// asked writes a sandbox into what is asked of a daemon.
+// asked writes a sandbox into a request to a daemon.
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network = string(s.Level), s.Writable, string(s.Network)

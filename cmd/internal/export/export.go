@@ -101,7 +101,7 @@ type turn struct {
 
 	ended   *timeline.TurnEnded // nil while it runs
 	answers []timeline.InputLine
-	events  []timeline.Event // what it showed
+	events  []timeline.Event // its output
 	kept    int64            // bytes in events
 	dropped int64            // bytes that were too much
 }

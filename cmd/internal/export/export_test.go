@@ -17,7 +17,7 @@ var session = export.Session{Name: "main", Runtime: "3.11.7", Language: export.L
 	Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python",
 }}
 
-// turn returns the events of one, with what it shows between.
+// turn returns the events of one turn, with its output between them.
 func turn(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Event {
 	all := []timeline.Event{{Turn: n, Body: timeline.TurnStarted{Input: []byte(input), Bytes: len(input), Author: "ada"}}}
 	for _, b := range shown {

@@ -325,8 +325,8 @@ func openCodeServers(tree map[string]any) []string {
 	return []string{"mcp"}
 }
 
-// Found reports what shows that the client is installed; "" when nothing does. looked lists
-// what it looked for.
+// Found names the sign that the client is installed; "" without one. looked lists the places
+// that it checked.
 func (c Client) Found(p Places) (by string, looked []string) {
 	for _, name := range c.programs {
 		looked = append(looked, name)
@@ -378,8 +378,8 @@ func (c Client) target(p Places, project bool) (string, error) {
 	return filepath.Join(p.Project, c.project), nil
 }
 
-// Look returns the file of a client and the entries in it that start this program, or one of
-// its name. A missing file is no error.
+// Look returns the file of a client, and its entries that start this program or have its name.
+// A missing file is no error.
 func (c Client) Look(p Places, project bool) (file string, entries []Entry, err error) {
 	file, err = c.target(p, project)
 	if err != nil {

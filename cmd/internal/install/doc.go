@@ -1,5 +1,5 @@
 // Package install adds this program to the configuration of MCP clients, removes it, and
-// reports what is there.
+// reports existing entries.
 //
 //	c, _ := install.Named("cursor")
 //	report, err := c.Install(ctx, install.Here(), server, install.Options{})

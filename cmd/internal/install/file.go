@@ -57,7 +57,7 @@ func readFile(path string) (snapshot, error) {
 	return s, err
 }
 
-// errChanged is the error of a replace that came too late.
+// errChanged reports that another program changed the file at the same time.
 var errChanged = errors.New("another program changes it at this moment: try again")
 
 // replace replaces the file that was read by text, completely or not at all. A change by

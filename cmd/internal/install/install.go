@@ -21,7 +21,7 @@ type Options struct {
 	DryRun  bool // find out, and change nothing
 }
 
-// A Report says what was done, or would be done.
+// A Report describes the changes that were made, or would be made.
 type Report struct {
 	Client Client
 	Done   Outcome
@@ -53,8 +53,8 @@ func ValidName(name string) bool { return validName.MatchString(name) }
 // tries bounds how often a file is read again because another program has changed it.
 const tries = 10
 
-// Install makes a client start a server. In an existing entry it updates only what is
-// started; the other settings belong to the person. It refuses an entry of the same name
+// Install makes a client start a server. In an existing entry it changes only the started
+// program; other settings belong to the user. It refuses to change an entry of the same name
 // that starts something else.
 func (c Client) Install(ctx context.Context, p Places, s Server, o Options) (Report, error) {
 	return c.apply(ctx, p, s, o, (*change).install)

@@ -365,7 +365,7 @@ func TestInstall_FollowsASymbolicLinkAndKeepsIt(t *testing.T) {
 
 func TestInstall_RefusesWhatIsNoFile(t *testing.T) {
 	p, c := machine(t), client(t, "cursor")
-	if err := os.MkdirAll(c.file(p), 0o755); err != nil { // a directory stands for whatever is no file
+	if err := os.MkdirAll(c.file(p), 0o755); err != nil { // a directory instead of a file
 		t.Fatal(err)
 	}
 	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
@@ -500,7 +500,7 @@ func symlink(t *testing.T, to, link string) {
 type fake struct {
 	File  string // the configuration that it writes
 	Calls string // a file that has a line for each call
-	Fails string // what it says before it fails; "" when it does not
+	Fails string // its message before it fails; "" if it succeeds
 	Idle  bool   // it does nothing, and says so to nobody
 }
 

@@ -29,8 +29,8 @@ type setting struct {
 	key   string
 	value any
 
-	// fixed settings say what is started. The others are only written to a new entry;
-	// then they belong to the person.
+	// fixed settings define the program that starts. All others are written to a new entry
+	// only, and belong to the user from then on.
 	fixed bool
 }
 

@@ -45,7 +45,7 @@ func (tomlText) decoded(value any) any {
 	return value
 }
 
-// A tomlTable is one [header] and what is below it, up to the next.
+// A tomlTable is one [header] and the lines up to the next one.
 type tomlTable struct {
 	keys       []string
 	begin, end int // of its lines, without the blank lines and comments after them

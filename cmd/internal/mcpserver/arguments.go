@@ -77,7 +77,7 @@ func decode[T any](r *request, arguments json.RawMessage) (args T, err error) {
 	}
 }
 
-// unknownNames returns the arguments that a tool does not have, but for those of hosts.
+// unknownNames returns the arguments that the tool does not have, except those of hosts.
 func unknownNames[T any](arguments json.RawMessage) (names []string) {
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(arguments, &given) // decode has reported an error already

@@ -28,7 +28,7 @@ type questionKind uint8
 
 const (
 	noQuestion   questionKind = iota
-	formQuestion              // the client asks, and has the answer
+	formQuestion              // the client asks, and returns the answer
 	pageQuestion              // the client sends the user to a page of ours
 )
 
@@ -40,7 +40,7 @@ func (r *request) questionKind(w *session.Wait) questionKind {
 		return noQuestion
 	}
 	page := can.Elicitation.URL != nil
-	form := can.Elicitation.Form != nil || !page // one that names no mode is of a time when there was one
+	form := can.Elicitation.Form != nil || !page // a client that names no mode predates modes, and has forms
 	if form && !(page && w.Secret && askpage.BrowserHere()) {
 		return formQuestion
 	}
@@ -80,7 +80,7 @@ func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.W
 	return a.askPerson(ctx, wait, w, beat, q)
 }
 
-// askPerson has a person asked, or waits for a person who answers on a page, and applies the
+// askPerson asks a person, or waits for a person who answers on a page, and applies the
 // answer. Its results are those of resolveWait.
 func (a *sessionCall) askPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat, q *personQuestion) (bool, *mcp.CallToolResult) {
 	defer q.remove()
@@ -114,13 +114,13 @@ var (
 // A personQuestion is a question for a person.
 type personQuestion struct {
 	params  *mcp.ElicitParams
-	allowed bool      // the user has agreed to answer on a page, or answers by hand
-	until   time.Time // the end of the wait for that; zero means personTime from now
+	allowed bool      // the user has agreed to answer on a page, or answers elsewhere
+	until   time.Time // when to stop waiting; zero means personTime from now
 	remove  func()    // closes the page, if there is one
 }
 
-// putQuestion has the client ask its user, and waits for the answer or the end of w, at most
-// for personTime. An answer on a page ends w.
+// putQuestion asks the user through the client. It waits for the answer or the end of w, for
+// personTime at most. An answer on a page ends w.
 func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, beat *heartbeat, q *personQuestion) (*mcp.ElicitResult, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // withdraws the question
@@ -169,20 +169,20 @@ func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, beat *he
 	}
 }
 
-// onPage reports whether the user goes on to answer on a page.
+// onPage reports whether the user has chosen to answer on a page.
 func onPage(q *personQuestion, r *mcp.ElicitResult) bool {
 	return q.params.Mode == "url" && r.Action == "accept" && r.Content == nil
 }
 
 // untilOver returns when a wait is over, or ctx.
 func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
-	for e := range a.session.Events(ctx, wait) { // the last one has no body
+	for e := range a.session.Events(ctx, wait) { // the stream ends with an event without a body
 		switch b := e.Body.(type) {
 		case timeline.WaitEnded:
 			if b.Wait == wait {
 				return
 			}
-		case timeline.Gap: // its end may be missing
+		case timeline.Gap: // the end of the wait may be in the gap
 			if now := a.session.info(ctx).Wait; now == nil || now.ID != wait {
 				return
 			}
@@ -201,7 +201,7 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer
 		}
 		return a.answerWait(ctx, w, a.user(), fromUser(text))
 	}
-	if answer.Action == "decline" { // by the user, or by a client that does not ask
+	if answer.Action == "decline" { // a user declined, or a client that does not ask
 		a.note("the question was declined")
 	} else {
 		a.note("the question was dismissed")

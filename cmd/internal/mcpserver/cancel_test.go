@@ -55,7 +55,7 @@ func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
 		c.untilState("running")
 		c.cancel(id)
-		got := c.repl("print next") // no wait for the interrupt
+		got := c.repl("print next") // it does not wait for the interrupt
 		if strings.Contains(got, "NOT run") {
 			t.Fatalf("got %q", got)
 		}
@@ -161,8 +161,8 @@ func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
 	}
 }
 
-// Each race between an answer and its cancel ends in one of two ways, and no
-// output is told twice or lost.
+// Each race between an answer and its cancel ends in one of two ways. No output is lost, or
+// reported twice.
 func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 	c := greet(t, nil)
 	var told strings.Builder

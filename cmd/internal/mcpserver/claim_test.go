@@ -17,7 +17,7 @@ func claims() (v *view, arrivals *mcpwire.Queue, held []*holding) {
 	return v, arrivals, held
 }
 
-// refusals returns what was decided of each: "held", "runs" or why not.
+// refusals returns the decision about each input: "held", "runs" or the reason of a refusal.
 func refusals(held []*holding) (all [4]string) {
 	for i, h := range held {
 		select {

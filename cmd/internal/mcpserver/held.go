@@ -28,7 +28,7 @@ type owner struct {
 type holding struct {
 	*owner
 	decided chan struct{}
-	refusal string // once decided; "" when the input is to be submitted
+	refusal string // set with the decision; "" means that the input may be submitted
 }
 
 // claim makes a call the owner, or holds it. An input that a client sends before it has the

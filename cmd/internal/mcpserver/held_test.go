@@ -217,7 +217,8 @@ func TestHeld_WhatComesBehindAnInterruptRuns(t *testing.T) {
 	}
 }
 
-// Once the client was told that the earlier call is not answered, it is told so at once.
+// Once the client knows that the earlier call has no answer yet, it gets later refusals at
+// once.
 func TestHeld_NoMoreWhenOneWasHeldInVain(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)

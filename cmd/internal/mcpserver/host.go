@@ -27,16 +27,16 @@ type Opened struct {
 	// OutputPath is the rendered transcript; "" when there is none.
 	OutputPath func() string
 
-	// Leave ends the use of the session. It closes a session of the server's own.
+	// Leave ends this client's use of the session. It closes a session of the server's own.
 	Leave func(context.Context) error
 
 	// ByHand is the command with which a person can take part in the session and answer
 	// questions that the model must not; "" when there is none.
 	ByHand string
 
-	Now   session.Info // as it was when it was opened
-	Made  bool         // by this Open
-	Lacks []string     // what was to be prepared for it, when it is there already without
+	Now   session.Info // its state at the time of opening
+	Made  bool         // this Open made it
+	Lacks []string     // preparations that an existing session lacks
 	Read  timeline.Seq // how far the client had read when it left the session; 0 for a new client
 
 	// Mark stores that the client knows everything up to seq, for its next visit. Answers

@@ -103,12 +103,12 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 		return nil, "", why
 	}
 	size := picture.Bounds().Size()
-	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // of its bytes: interfaces refuse another's
+	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // named after its bytes, because APIs refuse a wrong name
 	var err error
 	if side > 0 && max(size.X, size.Y) > side {
 		picture, how = smaller(picture, side), "smaller"
 	}
-	if how != "" || format == "gif" { // of which models see one frame, the one that was read
+	if how != "" || format == "gif" { // models see only one frame of a GIF: the one that was read
 		if format != "jpeg" {
 			format = "png"
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The log has what was asked for and how it ended, and nothing of what was said.
+// The log has each request and how it ended. It has no arguments or results.
 func TestLog_HasRequestsAndRefusalsAndNoContent(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))

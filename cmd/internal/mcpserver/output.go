@@ -220,7 +220,7 @@ func goesOn(number, next, all int) string {
 	return fmt.Sprintf(`%d more characters: lines "%d:%d"`, all-next+1, number, next)
 }
 
-// A listed is numbered lines as text, within the bounds.
+// A listed is the text of numbered lines, within the bounds.
 type listed struct {
 	text  string
 	count int // of the lines, one at least

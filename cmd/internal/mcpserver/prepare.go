@@ -12,8 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A PrepareError is why what a session needs could not be made, with the last words
-// of what failed.
+// A PrepareError says why preparation failed, with the last output of the failed tool.
 type PrepareError struct{ Err error }
 
 func (e *PrepareError) Error() string { return e.Err.Error() }
@@ -23,11 +22,11 @@ func (e *PrepareError) Unwrap() error { return e.Err }
 // prepared counts for no other limit.
 const maxOpening = 64
 
-// A preparation is how far it is what a session needs before it can be opened.
+// A preparation is the progress of a session that cannot be opened yet.
 type preparation struct {
 	mu    sync.Mutex
-	line  string    // guarded by mu; the last that was said; "" when nothing is prepared
-	since time.Time // guarded by mu; when the first was
+	line  string    // guarded by mu; the last message; "" when nothing is prepared
+	since time.Time // guarded by mu; when the first message came
 }
 
 func (p *preparation) report(line string) {
@@ -46,7 +45,7 @@ func (p *preparation) isUnderWay() bool {
 	return p.line != ""
 }
 
-// text says how far it is, for a view that is not open.
+// text describes the progress, for a view that is not open.
 func (p *preparation) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,9 +66,9 @@ func (s *sessions) prepared(ctx context.Context, v *view, opened *supervisor.Ses
 	return calledBy(v.name, err)
 }
 
-// opened waits until the session of a view is open, or for the deadline, and tells
-// the client how far that is. Without a session there is a result, which is nil when
-// ctx ended. later is what the model is to do if it is not open by then.
+// opened waits until the session of a view is open, or until the deadline. Meanwhile it tells
+// the client about the progress. Without a session it returns a result, which is nil when ctx
+// ended. later says what the model should do if the session is not open by then.
 func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.Time, later string) (*Opened, *mcp.CallToolResult) {
 	for {
 		session, ok, err := v.open(ctx, r.beat.next(deadline))

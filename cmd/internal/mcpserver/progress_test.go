@@ -224,7 +224,7 @@ func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 	if ahead.Err() == nil {
 		t.Error("what nobody wants any more goes on")
 	}
-	c.cancel(id)                 // it is the session that wants it, not the call
+	c.cancel(id)                 // the session wants the preparation, not the call
 	c.call("repl_sessions", nil) // answered behind the cancel
 	if elsewhere.Err() != nil {
 		t.Error("it ended with a call")

@@ -56,7 +56,7 @@ type Options struct {
 	// Author is the author of the client's turns; "" means "mcp".
 	Author string
 
-	// Logger gets facts that no caller is told; it may be nil.
+	// Logger gets facts that no caller learns; it may be nil.
 	Logger *slog.Logger
 
 	// Version is the program's, for the client's display; "" means "dev".

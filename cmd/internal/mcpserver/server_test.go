@@ -92,7 +92,7 @@ func listTools(c *client) map[string]listedTool {
 	return tools
 }
 
-// The list is sent to a model on every request: what it costs is a promise too.
+// A model gets the list with every request, so its cost is a promise, too.
 func TestServer_ToolsAreSmallAndHonest(t *testing.T) {
 	c := greet(t, nil)
 	tools := listTools(c)
@@ -188,8 +188,8 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 	wantText(t, c.repl("print 2"), "2")
 }
 
-// Hosts add arguments of their own to the tools of every server, and models make some
-// up: what is needed is there all the same.
+// Hosts add arguments of their own to every tool, and models make some up. The call works if
+// the needed ones are there.
 func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
 	c := greet(t, nil)
 	call := func(tool string, args map[string]any) string { return c.call(tool, args).text() }
@@ -201,7 +201,7 @@ func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
 	wantPart(t, call("repl_output", map[string]any{"wait_for_previous": false}), "nothing new")
 }
 
-// Services for models refuse all tools for one whose properties are not said.
+// Some services for models refuse all tools if one of them has no properties.
 func TestServer_EverySchemaSaysItsProperties(t *testing.T) {
 	c := greet(t, nil)
 	var r struct {

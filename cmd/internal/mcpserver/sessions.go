@@ -35,7 +35,7 @@ type sessions struct {
 	author     string
 	host       Host // where the sessions are; nil: they are our own
 	specs      map[string]func(dir string) workers.Spec
-	with       []string // what it makes, for the model
+	with       []string // packages that every spec prepares, as told to the model
 	dir        string   // where sessions work, whatever the client says; may be ""
 	here       string   // the directory of this process
 	languages  []string // sorted
@@ -81,7 +81,7 @@ func newSessions(o *Options, c mcpwire.Client) *sessions {
 		s.main = s.languages[0]
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.here, _ = os.Getwd() // "" is no directory that a client names
+	s.here, _ = os.Getwd() // clients never name the directory ""
 	return s
 }
 

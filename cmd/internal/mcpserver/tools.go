@@ -12,8 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxResultChars is the size of results that clients are told to let through, if they would keep
-// large ones from the model. Text is bounded well below it; pictures are not text.
+// maxResultChars is the size up to which clients should let results through, if they would
+// otherwise keep large ones from the model. Text stays well below it; pictures do not count as
+// text.
 const maxResultChars = 100_000
 
 // A handler answers a call of one tool. It returns nil when ctx ended, because then no answer is
@@ -51,7 +52,7 @@ func (s *server) addTools(to *mcp.Server) {
 					return result, nil
 				}
 			}
-			return nil, errors.New("the call was given up") // and nobody is told
+			return nil, errors.New("the call was given up") // the SDK tells nobody
 		})
 	}
 

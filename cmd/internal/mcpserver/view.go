@@ -16,7 +16,7 @@ import (
 // A view is one session as its caller knows it.
 type view struct {
 	name string
-	lang string // guarded by sessions.mu once a host has opened it; "" when that is to find out
+	lang string // guarded by sessions.mu once a host has opened it; "" until the host says
 	dir  string // where it works, as chosen for it; may be ""
 	used bool   // guarded by sessions.mu; a call has named it
 
@@ -32,12 +32,12 @@ type view struct {
 
 	pictures gallery // of a session that is open
 
-	// reporting holds one token. A call takes it before it makes a reply of the news, and
-	// gives it back when it is certain whether the client gets that reply. So nothing is
-	// told twice, and news that were not delivered are in the next reply.
+	// reporting holds one token. A call takes it before it makes a reply with the news. It
+	// gives the token back when it is certain whether the client gets that reply. So the
+	// client gets no news twice, and news of a lost reply come with the next one.
 	reporting chan struct{}
 
-	// personAsked holds one token, taken by the call that has a person asked.
+	// personAsked holds one token. The call that asks a person has it.
 	personAsked chan struct{}
 
 	// lane is the queue of calls about the session that have not begun.
@@ -64,7 +64,7 @@ type view struct {
 	spoiledBy string // guarded by mu; why
 }
 
-// firstEvent is the start of a session's first worker, which is no news.
+// firstEvent is the start of a session's first worker. It is not news.
 const firstEvent = 1
 
 // newView returns a view that is guarded by the lock of its caller's sessions.

@@ -32,7 +32,7 @@ type web struct {
 	runErr error         // of RunHTTP, once ended
 }
 
-// serveWeb starts a server that ends what is idle for so long; 0 is the default.
+// serveWeb starts a server that ends sessions after this idle time; 0 is the default.
 func serveWeb(t *testing.T, s *setup, idle time.Duration) *web {
 	t.Helper()
 	if s == nil {
@@ -239,7 +239,7 @@ func (a *asked) change(f func()) {
 	a.changed = make(chan struct{})
 }
 
-// read takes in events, or what is not a stream of them as one.
+// read reads events. If the body is no event stream, it returns the body as one event.
 func (a *asked) read(body io.Reader) error {
 	lines := bufio.NewReader(body)
 	for {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A client that writes requests and reads no answers is refused further ones, while
-// what it says beside is still heard.
+// The server refuses more requests of a client that writes and reads no answers. It still
+// hears the client's other messages.
 func TestWire_UnansweredRequestsAreBounded(t *testing.T) {
 	reader, writer := io.Pipe()
 	t.Cleanup(func() { _ = reader.Close() })

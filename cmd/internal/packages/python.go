@@ -90,7 +90,7 @@ func installPython(ctx context.Context, r *Request, f finding, lib string, repor
 	} else {
 		args = append(args, "--progress-bar", "off")
 	}
-	// Users' settings for their own environments conflict with --target.
+	// A user's pip settings for other environments conflict with --target.
 	env := []string{"PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore"}
 	_, err := r.run(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
 	return err

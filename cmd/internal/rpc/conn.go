@@ -221,7 +221,7 @@ func (c *Conn) answer(id json.RawMessage, result any, err error) {
 	c.fail(id, e)
 }
 
-// fail answers with an error; nil is the id of what has none that could be read.
+// fail answers with an error. A nil id stands for an id that could not be read.
 func (c *Conn) fail(id json.RawMessage, e *Error) {
 	if err := c.Fail(id, e); err != nil { // its data cannot be encoded
 		_ = c.Fail(id, Errorf(CodeFailed, KindInternal, "%v", err))

@@ -20,7 +20,7 @@ func (c *Conn) logCall(r *Request, begun time.Time, err error) {
 	c.Logger.Debug("call", "method", r.Method, "ms", time.Since(begun).Milliseconds(), "failed", err != nil, "kind", kind)
 }
 
-// refuse answers what is no call that can be made.
+// refuse answers a message that is not a valid call.
 func (c *Conn) refuse(id json.RawMessage, e *Error) {
 	c.Logger.Info("refused", "kind", e.Kind, "code", e.Code)
 	c.fail(id, e)

@@ -25,17 +25,15 @@ type Server struct {
 	// they must not wait for anything.
 	Quick map[string]Handler
 
-	// Control answers a line of the control plane, which must not take long: it
-	// queues what it is asked for. kind is the line's type. nil answers that there
-	// is no control plane.
+	// Control answers a control line. kind is the line's type. It must not take long, so it
+	// only queues commands. nil answers that there is no control plane.
 	Control func(kind string, line json.RawMessage) ControlReply
 
-	// Opened is told of each connection before its first line is read, and returns what
-	// is called behind its last, while calls of it may still be under way. nil: nobody
-	// wants to know.
+	// Opened is called for each connection before its first line is read. The function that it
+	// returns is called after the last line, perhaps while calls still run. nil calls nothing.
 	Opened func(c *Conn) (over func())
 
-	// Logger gets what no caller is told; nil means none.
+	// Logger gets facts that no caller learns; nil logs nothing.
 	Logger *slog.Logger
 
 	// StallLimit is how long a client may leave a write waiting before its
@@ -71,10 +69,9 @@ func (s *Server) Activity() Activity {
 	return a
 }
 
-// Serve serves one client until the stream ends or ctx does, and closes the
-// stream. When the client ends its side, calls under way are cancelled. When ctx
-// ends, reading ends, and what is queued is still written, for StallLimit at most.
-// A client that vanishes is no error.
+// Serve serves one client until the stream or ctx ends, and then closes the stream. When the
+// client ends its side, calls under way are cancelled. When ctx ends, Serve stops reading, and
+// still writes queued lines, for StallLimit at most. A client that vanishes is no error.
 func (s *Server) Serve(ctx context.Context, stream io.ReadWriteCloser) error {
 	s.connections.Add(1)
 	defer s.connections.Add(-1)

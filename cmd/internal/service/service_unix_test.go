@@ -111,7 +111,7 @@ func TestFiles_OfLaunchdAreXMLAndDoNotKeepItAlive(t *testing.T) {
 	}
 }
 
-// fakeManager makes a systemctl that writes down what it is told.
+// fakeManager makes a systemctl that records its arguments.
 func fakeManager(t *testing.T, script string) (told func() string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -95,7 +95,7 @@ func TestGraphics_BrokenPictureShowsNothing(t *testing.T) {
 // The encoding is read back by the rules of the format.
 func TestGraphics_SixelsAreThePicture(t *testing.T) {
 	red, white := color.RGBA{255, 0, 0, 255}, color.RGBA{255, 255, 255, 255}
-	p := image.NewRGBA(image.Rect(0, 0, 9, 8)) // two bands, the second one not full
+	p := image.NewRGBA(image.Rect(0, 0, 9, 8)) // two bands; the second one is not full
 	for y := range 8 {
 		for x := range 9 {
 			if (x+y)%3 == 0 || y == 7 {

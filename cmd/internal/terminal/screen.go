@@ -30,7 +30,7 @@ type screen struct {
 	width  func() int   // columns of the terminal
 
 	mu      sync.Mutex
-	line    []byte // guarded by mu: what was written since the cursor was in the first column
+	line    []byte // guarded by mu; text written since the cursor was in the first column
 	output  []byte // guarded by mu: the part of line that is not the line editor's
 	keepRow bool   // guarded by mu: the next line end is not written
 }

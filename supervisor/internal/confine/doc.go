@@ -13,7 +13,7 @@
 //	               Serve: connects in the worker's place, to what is inside
 //	worker         sees the machine read-only but for its places
 //
-// Each step that fails ends the start under its name ([StepError]). Nothing is
-// weakened to make a start succeed; what is narrower than was asked for (a directory
-// that cannot have a layer is read-only) is a notice.
+// Each step that fails ends the start under its name ([StepError]). Enter weakens nothing to
+// make a start succeed. A notice names each place that is narrower than the user asked for,
+// such as a read-only directory that cannot have a layer.
 package confine

@@ -33,9 +33,8 @@ func StartSteps(c *Command) int { return len(newStaged().steps(c)) }
 // ErrInjected is what a step of StartFailing fails of.
 var ErrInjected = errors.New("injected")
 
-// StartFailing goes through a start up to step n, which fails behind what it does,
-// and returns the name of that step, the process id of the stage if there was one,
-// and what the start returns.
+// StartFailing runs a start whose step n fails after its work. It returns the name of that
+// step, the process id of the stage if there was one, and the result of the start.
 func StartFailing(c *Command, n int) (name string, stage int, err error) {
 	s, steps := stepsUpTo(c, n, func() error { return ErrInjected })
 	err = s.begin(steps)
@@ -100,7 +99,7 @@ func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 	return l
 }
 
-// LimitsFor is what a job is told.
+// LimitsFor returns the limits for a job.
 func LimitsFor(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(memory) }
 
 // PipeHandle is the supervisor's end of a pipe of a worker's stage.

@@ -147,7 +147,7 @@ func TestChannel_ClosedBeforeTheEndThenTheEndTouchesNobodyElses(t *testing.T) {
 	if err := w.Channel().Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The number of what was closed is likely to be one of these now.
+	// By now, new handles have probably reused the closed numbers.
 	var events [64]windows.Handle
 	for i := range events {
 		var err error

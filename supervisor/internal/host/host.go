@@ -76,8 +76,8 @@ func Start(c *Command) (*Process, error) {
 // channelName is the variable that gives a worker its channel and nonce.
 const channelName = "REPL_IPC"
 
-// stageCalled records that main called StageMain. It is the only package variable:
-// there is no other way to know.
+// stageCalled records that main called StageMain. It is the only package variable: nothing
+// else can tell.
 var stageCalled atomic.Bool
 
 // StageMain makes the stage available. It must be the first line of main (and

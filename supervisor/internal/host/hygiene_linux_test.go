@@ -34,7 +34,7 @@ func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
 	defer syscall.Close(leak)
 
 	w := startProgram(t, "cat")
-	awaitReader(t, w) // its loader has closed what it opened itself
+	awaitReader(t, w) // the loader has closed its own files
 	dir := fmt.Sprintf("/proc/%d/fd", w.PID())
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -218,7 +218,7 @@ func TestProcess_ManyStartsAndEndsThenNothingIsLeft(t *testing.T) {
 			}
 		}
 	}
-	cycle(&host.Command{Path: script}) // what is made once is made
+	cycle(&host.Command{Path: script}) // everything that is made only once exists now
 	fds, goroutines, children := inventory(t)
 	for range 100 {
 		cycle(&host.Command{Path: script, Args: []string{"-c", "sleep 1000 & sleep 1000"}})

@@ -79,7 +79,7 @@ func newJob(memory int64) (_ *job, err error) {
 // lets none leave, and bounds the bytes that they commit unless memory is 0.
 func jobLimits(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	// A crash ends a process at once: there is no person to answer a dialog.
+	// A crash ends a process at once, because nobody could answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 	if memory > 0 {
 		l.BasicLimitInformation.LimitFlags |= windows.JOB_OBJECT_LIMIT_JOB_MEMORY
@@ -232,7 +232,7 @@ func (j *job) memory(but int) int64 {
 	return sum
 }
 
-// close ends what is left of the job, and listen. It is called once.
+// close ends the rest of the job, and listen. It is called once.
 func (j *job) close() {
 	j.mu.Lock()
 	if j.handle != 0 {

@@ -257,8 +257,8 @@ func orphan([]string) {
 	fmt.Printf("orphan=%d\n", cmd.Process.Pid)
 }
 
-// supervise starts the role given by its arguments, shows what it says, and
-// obeys standard input: end of file ends this program without Close.
+// supervise starts the role given by its arguments, shows its output, and obeys standard
+// input: at the end of file this program ends without Close.
 func supervise(args []string) {
 	p, err := host.Start(roleCommand(args[0], args[1:]...))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // prepareSandbox makes the stage that is about to be started one that can confine.
 func prepareSandbox(a *syscall.SysProcAttr) { confine.Attributes(a) }
 
-// confine confines this thread, if the plan has a sandbox. The directory is entered
-// once more: what was entered before is that of the machine.
+// confine confines this thread, if the plan has a sandbox. Then it enters the directory again,
+// because the old one is the machine's and not the sandbox's.
 func (s *stage) confine(plan *plan) {
 	if plan.Sandbox == nil {
 		return

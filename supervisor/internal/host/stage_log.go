@@ -32,7 +32,7 @@ func (l stageLog) order(o order) {
 	}
 }
 
-// report notes a report, with what it has.
+// report logs a report with its fields.
 func (l stageLog) report(r report) {
 	if l.Logger == nil {
 		return

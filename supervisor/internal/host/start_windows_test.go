@@ -108,7 +108,7 @@ func TestStart_JobEndsWithItsLastHandleAndNothingBreaksAway(t *testing.T) {
 	const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 	for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
 		limits := host.LimitsFor(memory)
-		if !underWine() { // which does not say what it was told
+		if !underWine() { // it does not show its arguments
 			c := roleCommand("forever")
 			c.MemoryLimit = memory
 			limits = host.JobLimits(startCommand(t, c).Process)

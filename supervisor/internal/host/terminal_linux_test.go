@@ -53,8 +53,8 @@ func answer(t testing.TB, w worker, steps ...step) (secrets []bool) {
 	return secrets
 }
 
-// How real programs read a terminal: what they get, and that nothing of it is
-// echoed by the terminal.
+// Real programs read a terminal in different ways. Each gets its input, and the terminal
+// echoes none of it.
 func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
 	const py, sh = "python3", "bash"
 	line := step{text: "hello\n"}
@@ -293,7 +293,7 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 }
 
 func TestReaders_InputIsQueuedThenNoneWaits(t *testing.T) {
-	// The reader is stopped, so that what it is offered stays there.
+	// The reader is stopped, so its input stays in the terminal.
 	w := startProgram(t, "bash", "-c", "cat; :")
 	r := awaitReader(t, w)
 	syscall.Kill(r.PID, syscall.SIGSTOP)
