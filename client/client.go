@@ -337,7 +337,7 @@ type Subscription struct {
 	ahead []timeline.Event // of the goroutine that calls Next
 }
 
-// Subscribe watches a session from a cursor, 0 being its beginning.
+// Subscribe watches a session from a cursor; 0 is its beginning.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
 	var r Subscribed
 	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {

@@ -18,8 +18,8 @@ var retries = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750
 // stuckTime is after how long a daemon that does not answer counts as stuck.
 const stuckTime = 4 * time.Second
 
-// A Link is the way to a daemon. It connects when it is needed, and again when the
-// connection was lost. It is safe for concurrent use.
+// A Link connects to a daemon when a caller needs it. It connects again after the connection
+// was lost. It is safe for concurrent use.
 type Link struct {
 	socket string
 	start  func(ctx context.Context) error // starts a daemon; nil: nobody does
@@ -75,7 +75,7 @@ func (l *Link) Client(ctx context.Context) (*Client, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if c := l.current(); c != nil { // somebody was faster
+	if c := l.current(); c != nil { // another goroutine was faster
 		return c, nil
 	}
 	begun := time.Now()
@@ -121,7 +121,7 @@ func absent(ctx context.Context, err error, begun time.Time) bool {
 	return session.KindOf(err) == KindUnreachable && ctx.Err() == nil && time.Since(begun) < stuckTime
 }
 
-// current is the connection, unless it is known to be lost.
+// current returns the connection, unless it is known to be lost.
 func (l *Link) current() *Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -148,7 +148,7 @@ func (s *Session) Reset(ctx context.Context) error {
 	return err
 }
 
-// Close is session.Session's: it ends the session for everybody.
+// Close implements session.Session. It ends the session for all clients.
 func (s *Session) Close(ctx context.Context) error {
 	_, err := use(ctx, s, func(c *Client) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
 	return err
@@ -185,7 +185,7 @@ func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Ou
 	})
 }
 
-// Complete is session.Session's.
+// Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
 	return use(ctx, s, func(c *Client) (session.Completion, error) {
 		return c.Complete(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})

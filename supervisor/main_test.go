@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // stands still, so that a test can kill it.
 const hostRole = "SUPERVISOR_TEST_HOST"
 
-// recoverRole is such a program's Options.Recover.
+// recoverRole makes the test program set Options.Recover.
 const recoverRole = "SUPERVISOR_TEST_RECOVER"
 
 func playHost(dir string) {

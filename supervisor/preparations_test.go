@@ -84,7 +84,7 @@ func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
 	})
 }
 
-// Make should give up with its context. One that does not holds nobody up for ever.
+// Make should return when its context ends. If it does not, the waiters still get away.
 func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all preparations

@@ -75,7 +75,7 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 	s.mu.Lock()
 	if s.m.phase == phaseIdle {
 		proc := s.worker.proc
-		if signals := proc.SignalsSent(); signals != nil { // of the turn before: not for the query
+		if signals := proc.SignalsSent(); signals != nil { // these belong to the turn before, not to the query
 			s.mu.Unlock()
 			select {
 			case <-signals:

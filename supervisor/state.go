@@ -12,7 +12,7 @@ type phase uint8
 const (
 	phasePreparing phase = iota // what a worker needs is being made
 	phaseLaunching              // its process is being started
-	phaseStarting               // there is one, and the start-up is active
+	phaseStarting               // there is a worker, and the start-up is active
 	phaseIdle
 	phaseSending // a turn is active that waits for the signals of the one before
 	phaseRunning

@@ -50,7 +50,7 @@ type worker struct {
 	done        chan struct{}  // closed when the session knows that the worker ended
 
 	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
-	slow   atomic.Bool  // terminal readers are looked for seldom
+	slow   atomic.Bool  // look for terminal readers less often
 
 	// The rest is guarded by s.mu.
 	input    []session.Input // for the terminal, the first is being fed

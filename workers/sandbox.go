@@ -23,8 +23,8 @@ type Sandbox struct {
 	// Writable are more directories that may be written, absolute.
 	Writable []string
 
-	// Hidden are files and directories that can neither be read nor written, absolute,
-	// beside those of DefaultHidden.
+	// Hidden are absolute paths of files and directories that the session can neither read nor
+	// write, besides those of DefaultHidden.
 	Hidden []string
 
 	// Layered are directories of which the session has a copy of its own, made as it
@@ -70,7 +70,7 @@ const (
 // Confines reports whether there is anything to enforce.
 func (s *Sandbox) Confines() bool { return s != nil && s.Level != Full }
 
-// String is what s allows, in a few words.
+// String describes the rights in a few words.
 func (s *Sandbox) String() string {
 	if !s.Confines() {
 		return string(Full)

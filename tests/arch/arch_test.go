@@ -1,9 +1,6 @@
-// Package arch holds the rules that the tree keeps about itself: who may import
-// whom, what source may not do, and that the documents tell the truth about the
-// files and tests they name.
-//
-// Every rule that has exceptions lists them, each with its reason, and an
-// exception that is no longer needed fails as well.
+// Package arch holds the tree's rules about itself: its imports, its source, and documents
+// that must tell the truth about files and tests. A rule with exceptions lists them, each with
+// its reason. An exception that is no longer needed fails, too.
 package arch
 
 import (

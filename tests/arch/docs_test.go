@@ -92,7 +92,7 @@ func TestDocuments_ProgramsInReadmeCompile(t *testing.T) {
 		if err := os.WriteFile(source, program[1], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// The overlay puts it into the module, where it may import what others do.
+		// The overlay puts the file into the module, so that it may import internal packages.
 		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
 			filepath.Join(tr.root, "tests", "arch", "readme", "main.go"): source,
 		}})

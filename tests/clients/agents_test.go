@@ -132,7 +132,7 @@ var geminiCLI = agent{
 			"GEMINI_SANDBOX=false", "GEMINI_CLI_TRUST_WORKSPACE=true",
 		}
 		argv := node(t, installed(t, "@google/gemini-cli/bundle/gemini.js"), "--approval-mode", "yolo",
-			"--model", "gemini-2.5-pro") // by itself it would first ask another model which one to ask
+			"--model", "gemini-2.5-pro") // otherwise it would first ask another model which one to use
 		variables = append(variables, "PATH="+filepath.Dir(argv[0])+":/usr/bin:/bin")
 		return p.command(append(argv, "-p", prompt), variables...), p.command(argv, variables...)
 	},

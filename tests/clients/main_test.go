@@ -86,9 +86,9 @@ type place struct {
 	shared        []string // what the server is to have, also if the client hands on nothing
 }
 
-// newPlace makes a place. At the end of the test nothing may run in it. A client
-// that kills its server leaves a session's directory; the next server must remove it,
-// but for what it keeps of a lost session.
+// newPlace makes a place. At the end of the test nothing may run in it. A client that kills
+// its server leaves a session's directory. The next server must remove it, except for the
+// parts of a lost session.
 func newPlace(t testing.TB) place {
 	t.Helper()
 	p := place{home: t.TempDir(), project: t.TempDir()}

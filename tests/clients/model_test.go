@@ -28,7 +28,7 @@ type call struct {
 // run is a call of the tool repl.
 func run(input string) call { return call{tool: "repl", arguments: map[string]any{"input": input}} }
 
-// together are calls that the model makes in one turn.
+// together returns calls that the model makes in one turn.
 func together(calls ...call) []call {
 	for i := range calls {
 		calls[i].joined = i > 0

@@ -127,8 +127,8 @@ func (s *terminal) types(keys string) {
 // faster, and a return in it for the start of a line.
 const keyPause = 100 * time.Millisecond
 
-// says gives the agent a prompt, until it has asked the model with our tools at
-// hand: it may ask before it has them.
+// says types a prompt until the agent asks the model with our tools. An agent may ask before
+// it has them.
 func (s *terminal) says(m *model, prompt string) {
 	s.t.Helper()
 	before := m.askings()

@@ -18,7 +18,7 @@ type Result struct {
 	End     *timeline.GenerationEnded
 }
 
-// Text is what some streams got, or all without an argument.
+// Text returns the text of some streams. Without an argument it returns the text of all.
 func (res Result) Text(of ...timeline.Stream) string {
 	var b strings.Builder
 	for _, e := range res.Events {

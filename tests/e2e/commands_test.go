@@ -194,7 +194,7 @@ func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	eventually(t, "it ends", func() bool { // it would linger for half a second after one
+	eventually(t, "it ends", func() bool { // after an answer it would live on for half a second
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:

@@ -33,7 +33,7 @@ func TestDaemonPage_ItsExamplesAreTrue(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(deadline / 3)) // below the daemon's own
+			_ = conn.SetDeadline(time.Now().Add(deadline / 3)) // shorter than the daemon's own deadline
 			lines := bufio.NewScanner(conn)
 			lines.Buffer(nil, 1<<20)
 			for example := range strings.Lines(block[1]) {

@@ -63,7 +63,7 @@ func loseTerminal(t *testing.T, h home, commandLine string) {
 		t.Fatal(err)
 	}
 	drained := make(chan struct{})
-	go func() { // or the shell would wait for its reader
+	go func() { // otherwise the shell would wait for its reader
 		defer close(drained)
 		_, _ = tty.WriteTo(nowhere{})
 	}()

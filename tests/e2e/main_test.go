@@ -31,7 +31,7 @@ func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A result is what a command left: what a script would see.
+// A result is the end of a command as a script would see it.
 type result struct {
 	stdout, stderr string
 	status         int

@@ -153,7 +153,7 @@ func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
 			}
 			a := newAgent(t, h, args...)
 			a.send("import tiny; print(tiny.answer)")
-			wantParts(t, a.until("tiny: Resolved 1 package"), `"progressToken":"token"`, "notifications/progress") // perhaps not the first
+			wantParts(t, a.until("tiny: Resolved 1 package"), `"progressToken":"token"`, "notifications/progress") // this line may not be the first
 			tool.say(t, "wrong")
 			wantParts(t, a.answer(), "tiny cannot be prepared: uv failed (exit status 1)\nResolved 1 package\nerror: no version of tiny is right\n[",
 				"nothing was run. The next call tries again")

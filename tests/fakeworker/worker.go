@@ -189,7 +189,7 @@ func (w *worker) greet(start string) (status int, ended bool) {
 	return 0, false
 }
 
-// startScript is what the start-up runs.
+// startScript returns the script of the start-up.
 func startScript(start string) string {
 	switch start {
 	case "print":

@@ -39,7 +39,7 @@ func register(t *testing.T, version, value, data string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for n := len(parts); n > 1; n-- { // what is not empty stays
+		for n := len(parts); n > 1; n-- { // a directory that is not empty stays
 			registry.DeleteKey(registry.CURRENT_USER, strings.Join(parts[:n], `\`))
 		}
 	})

@@ -59,7 +59,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			if c.name == "cached" {
 				w := start(b, setup{options: python.Options{CacheDir: c.dir}})
-				for range 20 { // it is written when the worker rests
+				for range 20 { // the worker writes its cache while it rests
 					w.Run("1")
 				}
 			}

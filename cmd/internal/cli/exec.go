@@ -58,7 +58,7 @@ func execIn(f *flag.FlagSet) action {
 		}
 		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
-			if sandbox != nil { // before anything runs in a session that is less confined
+			if sandbox != nil { // before any code runs in a session with a weaker sandbox
 				if now, err := conn.Get(ctx, given[0]); err == nil {
 					if err := mustHold(sandbox, now); err != nil {
 						return statusFailed, err

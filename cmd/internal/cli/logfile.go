@@ -77,7 +77,8 @@ func (l *logFile) makeRoom(n int64) error {
 	return l.open(how)
 }
 
-// defaultLog returns the path of the log of a daemon, unless another is given; "" when there is no place.
+// defaultLog returns the path of a daemon's log unless the user gave another, or "" if the
+// user has no directory for it.
 func defaultLog() string {
 	dir := stateDir()
 	if dir == "" {

@@ -76,8 +76,8 @@ func textHandler(to io.Writer, level slog.Level) slog.Handler {
 	return slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})
 }
 
-// newLogger returns a log that says on each line who writes: several programs may share
-// a file.
+// newLogger returns a log with the program's name on each line, because several programs may
+// share a file.
 func newLogger(to ...slog.Handler) *slog.Logger {
 	return slog.New(slog.NewMultiHandler(to...)).With("pid", os.Getpid())
 }

@@ -52,7 +52,7 @@ func (c choice) executable(l language) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
 }
 
-// checkExecutable refuses a runtime that was named for another language than the only one.
+// checkExecutable refuses --python or --R for a language that the command line excludes.
 func (c choice) checkExecutable(only language) error {
 	for _, other := range languages() {
 		if name := c.executable(other); name != "" && other.name != only.name {
@@ -274,7 +274,8 @@ func prepare(s streams, session *supervisor.Session) (int, error) {
 	return statusDone, nil
 }
 
-// historyPath returns the file of a language's history; "" when there is no place.
+// historyPath returns the file of a language's history, or "" if the user has no directory for
+// it.
 func historyPath(lang string) string {
 	dir := stateDir()
 	if dir == "" {

@@ -71,7 +71,7 @@ func asked(s *workers.Sandbox, p *client.CreateParams) {
 	}
 }
 
-// sandboxOf is the sandbox that a client of the daemon asks for.
+// sandboxOf returns the sandbox that a client of the daemon asks for.
 func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if p.Sandbox == "" {
 		return nil

@@ -335,7 +335,7 @@ func calls(b *testing.B, c *client.Client, name string) {
 	}
 }
 
-// One client's calls are in no other's way.
+// The calls of one client do not slow those of another.
 func BenchmarkTenClientsOverOne(b *testing.B) {
 	r := start(b, nil)
 	var clients []*client.Client

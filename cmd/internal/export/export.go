@@ -139,7 +139,7 @@ func (t *turn) title() string {
 	return text
 }
 
-// asked returns the lines of input that a turn has read.
+// asked returns the lines of input that the turn has read.
 func (t *turn) asked() (lines []string) {
 	for _, a := range t.answers {
 		given := strconv.Quote(a.Text)

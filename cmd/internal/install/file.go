@@ -94,7 +94,7 @@ func (p Places) tidy(file string) {
 				return
 			}
 		}
-		if os.Remove(dir) != nil { // something is in it
+		if os.Remove(dir) != nil { // the directory is not empty
 			return
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 // A question is what the server asks the client's user, in either era.
 type question struct {
-	ID      json.RawMessage // of elicitation/create
+	ID      json.RawMessage // the id of elicitation/create
 	State   string          // of an input_required result
 	Mode    string          `json:"mode"`
 	Message string          `json:"message"`

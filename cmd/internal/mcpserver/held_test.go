@@ -133,7 +133,7 @@ func TestHeld_NoLongerThanTheirOwnTimeout(t *testing.T) {
 	c := greet(t, nil)
 	c.repl("print begun")
 	ids := c.sendAll(code("sleep"), burst{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
-	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call ") // is not answered, or has not begun
+	wantPart(t, c.resultOf(ids[1]).text(), "your input was NOT run: an earlier call ") // it is not answered yet, or has not begun
 	c.call("repl_interrupt", nil)
 	wantPart(t, c.resultOf(ids[0]).text(), "interrupted after ")
 }

@@ -43,8 +43,8 @@ const (
 	maxGallery = 256 << 20
 )
 
-// shownImages are the kinds of pictures that models can see, and how their files
-// are called.
+// shownImages are the kinds of pictures that models can see, with the extensions of their
+// files.
 var shownImages = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 }

@@ -226,7 +226,7 @@ func (a *sessionCall) state(r session.Reply) (state, advice string) {
 	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || tells[timeline.TurnEnded](r)):
 		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.elsewhere(r), ""
 	case r.Outcome != "":
-		// The turn is over, and its text says how, if it is here.
+		// The turn is over. Its text shows how, if this reply has it.
 		if where := a.elsewhere(r); where != "" {
 			return doneText(r) + where, ""
 		}

@@ -105,15 +105,11 @@ func Run(ctx context.Context, opts *Options) error {
 // call takes.
 const MinIdle = maxTimeout + 5*time.Minute
 
-// RunHTTP serves any number of clients over streamable HTTP until ctx ends, or the
-// listener fails. In and Out of opts are not used.
-//
-// A client of the versions up to 2025-11-25 has an MCP session, and the sessions
-// that it opens are its own. From 2026-07-28 on a call stands for itself: all such
-// calls share their sessions, and must name them.
-//
-// In the end it closes the sessions that it opened, even busy ones, and waits for that: about
-// supervisor.Options.StopGrace.
+// RunHTTP serves any number of clients over streamable HTTP until ctx ends, or the listener
+// fails. It ignores In and Out of opts. A client of the versions up to 2025-11-25 has an MCP
+// session, and its sessions are its own. From 2026-07-28 on, each call stands alone. All such
+// calls share their sessions, and must name them. At the end, RunHTTP closes the sessions that
+// it opened, even busy ones, and waits: about supervisor.Options.StopGrace.
 func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
 	o, err := opts.complete()
 	switch {

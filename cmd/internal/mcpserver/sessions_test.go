@@ -48,7 +48,7 @@ func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
 		t.Errorf("got session %v", r.Meta["turnstone/session"])
 	}
 	wantPart(t, c.call("repl", map[string]any{"input": "1", "session": "mock", "lang": "fake"}).text(), `session "mock" runs mock`)
-	wantText(t, c.repl("print 2"), "2") // there is only one to mean
+	wantText(t, c.repl("print 2"), "2") // the call can only mean the one session
 	wantPart(t, c.call("repl_output", nil).text(), "nothing new")
 	c.call("repl", map[string]any{"input": "print 1", "lang": "fake"})
 	wantPart(t, c.call("repl_output", nil).text(), "which session? there is fake and mock")

@@ -26,7 +26,7 @@ func (p StdinPolicy) ofModel(w *session.Wait) bool {
 	return p == StdinModel || p == StdinAuto && !w.Secret
 }
 
-// taught returns what the description of repl says about reads.
+// taught returns the sentence about reads in the description of repl.
 func (p StdinPolicy) taught() string {
 	const wait = "When the code asks for input (a prompt, a debugger, a program that reads the terminal), "
 	const answer = wait + `the reply ends with [waiting for input: …]: the next call's input is the answer, "\n" an empty one.`

@@ -17,5 +17,5 @@ func untrusted(info fs.FileInfo) string {
 	return ""
 }
 
-// venvPython is the interpreter of a virtual environment, within it.
+// venvPython is the path of the interpreter inside a virtual environment.
 const venvPython = `Scripts\python.exe`

@@ -184,7 +184,7 @@ func (c *Conn) call(r *Request, handler Handler) {
 		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
 	}
 	c.mu.Lock()
-	delete(c.calls, jsonline.Key(r.id)) // before the answer: its id may be used again then
+	delete(c.calls, jsonline.Key(r.id)) // before the answer, because its id may be used again then
 	c.mu.Unlock()
 	r.finish(result, err)
 	c.logCall(r, begun, err)

@@ -56,7 +56,7 @@ type editor struct {
 	coding  bool         // guarded by mu: the first line of code is being edited
 
 	// The rest belongs to the goroutine that edits.
-	config     *readline.Config // of the line that is being edited
+	config     *readline.Config // the settings of the line that is being edited
 	more       bool             // the line ended inside a paste
 	literalTab bool             // the next Tab is text
 	typed      bool             // the line is not empty

@@ -110,7 +110,7 @@ func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 			syscall.Kill(parentOf(t, w.PID()), syscall.SIGKILL)
 		},
 		"the stage is stopped, then kill": func(t *testing.T, w worker) {
-			// A stopped stage is given its time.
+			// Kill gives a stopped stage some time.
 			syscall.Kill(parentOf(t, w.PID()), syscall.SIGSTOP)
 			w.Kill()
 		},

@@ -63,7 +63,7 @@ func stepsUpTo(c *Command, n int, then func() error) (*staged, []step) {
 	return s, steps
 }
 
-// StartHanging is what a start says of a stage that hangs in a step.
+// StartHanging returns the error of a start whose stage hangs in a step.
 func StartHanging(step, path string) (err error) {
 	s := newStaged()
 	defer s.release()

@@ -22,7 +22,7 @@ func TestOutlast_WaitsForWhatDiesAndNamesTheRest(t *testing.T) {
 	}
 	left := make(chan []int)
 	go func() { left <- awaitGone([]int{dies.Process.Pid, zombie.Process.Pid}, time.Hour) }()
-	if err := dies.Process.Kill(); err != nil { // it is a zombie afterwards, too
+	if err := dies.Process.Kill(); err != nil { // afterwards it is still a zombie
 		t.Fatal(err)
 	}
 	if got := <-left; len(got) > 0 {

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// FoldEnv says whether the names of environment variables are compared
-// without case.
+// FoldEnv says whether names of environment variables ignore case.
 const FoldEnv = false
 
 // Causes of a failed start.

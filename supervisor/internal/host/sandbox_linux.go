@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// prepareSandbox makes the stage that is about to be started one that can confine.
+// prepareSandbox gives a stage that is about to start the rights to confine.
 func prepareSandbox(a *syscall.SysProcAttr) { confine.Attributes(a) }
 
 // confine confines this thread, if the plan has a sandbox. Then it enters the directory again,

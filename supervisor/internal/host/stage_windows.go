@@ -227,8 +227,8 @@ func (s *stage) mark(n uint64) {
 	}
 }
 
-// wakeWorker interrupts the worker alone and reports whether it waited for that. An
-// event that is still set was not waited for, and is taken back.
+// wakeWorker interrupts the worker alone. It reports whether the worker waited for its event.
+// If the event is still set, the worker did not, and wakeWorker resets it.
 func (s *stage) wakeWorker() bool {
 	if windows.SetEvent(s.wake) != nil {
 		return false

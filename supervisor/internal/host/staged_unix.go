@@ -228,7 +228,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 			exited = true
 			ended(*r.Exit)
 		case whatEmpty:
-			if empty = true; !s.confined { // else the kernel lets nothing outlive the stage
+			if empty = true; !s.confined { // otherwise the kernel lets nothing outlive the stage
 				remains = r.Remains
 			}
 		}

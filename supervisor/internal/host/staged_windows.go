@@ -60,7 +60,7 @@ func newStaged() *staged {
 	return &staged{nonce: randomName(), restored: make(chan struct{}, 1)}
 }
 
-// begin does the steps in order, and undoes all of them when one fails.
+// begin does the steps in order. If one fails, it undoes all of them.
 func (s *staged) begin(steps []step) error {
 	for _, step := range steps {
 		if err := step.do(); err != nil {

@@ -215,7 +215,7 @@ func TestResize_ProgramInFrontThenItIsTold(t *testing.T) {
 	w.line(t, "11 22")
 }
 
-// orphan reads once it has been adopted: a look in that moment may miss it.
+// orphan reads only after its adoption, because a look at that moment may miss it.
 const orphan = `
 import os, time
 if os.fork() == 0:
