@@ -33,8 +33,8 @@ type Link struct {
 	on     func(HostProgress) // guarded by mu
 }
 
-// NewLink makes a Link for the daemon at a socket. start is called when none is
-// there; nil means that this is an error.
+// NewLink makes a Link for the daemon at a socket. It calls start when there is no daemon.
+// Without start, that is an error.
 func NewLink(socket string, start func(ctx context.Context) error) *Link {
 	return &Link{socket: socket, start: start, dialling: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
 }

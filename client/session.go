@@ -15,7 +15,7 @@ const (
 	// shortCall bounds ending a subscription whose reader has gone.
 	shortCall = 5 * time.Second
 
-	// longPoll is how long one call waits at most; a longer wait is several calls.
+	// longPoll bounds the wait of one call. A longer wait takes several calls.
 	longPoll = time.Hour
 
 	// leastPoll is the least time between two of them, whatever the daemon does.

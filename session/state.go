@@ -52,7 +52,7 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown state %q", text)
 }
 
-// provisional is the state that a name and a mark in JSON stand for.
+// provisional returns the state for a name and a mark in JSON.
 func (s State) provisional(marked bool) State {
 	if marked && s == StateStarting {
 		return StatePreparing

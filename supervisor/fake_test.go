@@ -227,7 +227,7 @@ func (p *fakeProcess) Readers() []host.Reader {
 
 func (p *fakeProcess) NoOtherReader() bool { return true }
 
-// submit starts a turn that is expected to be taken.
+// submit starts a turn, which must be accepted.
 func submit(t *testing.T, s *Session, code string) uint64 {
 	t.Helper()
 	turn, err := s.Submit(t.Context(), code)

@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// queryTime bounds the time for a query before it is interrupted, and the time after that
-// before the query is given up.
+// queryTime is how long a query may take before it is interrupted, and then how long the
+// interrupt may take before the query is given up.
 const queryTime = 200 * time.Millisecond
 
 // Complete implements session.Session.

@@ -123,8 +123,8 @@ func (s *Session) prepare(ctx context.Context, u *startUp) bool {
 // maxMessage bounds how much of a preparation's message is recorded, in bytes.
 const maxMessage = 256
 
-// tellPreparation records how far a preparation is. With several of them, the total is
-// known only during the last one.
+// tellPreparation records the progress of a preparation. With several preparations, the total
+// is known only during the last one.
 func (s *Session) tellPreparation(u *startUp, what string, now workers.Progress, before int64, last bool) {
 	p := timeline.Preparation{
 		What: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessage)], ""), Done: before + now.Done,

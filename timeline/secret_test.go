@@ -135,7 +135,7 @@ func TestHide_WhatMayBeginASecretIsShownToWhoLooks(t *testing.T) {
 }
 
 func TestHide_EverythingThatAnEventSays(t *testing.T) {
-	const secret = "S3CRETpw-0f-15b" // longer than what stands for it
+	const secret = "S3CRETpw-0f-15b" // longer than its replacement
 	dir := t.TempDir()
 	l := newLog(t, &timeline.Options{Dir: dir})
 	if err := l.Hide(secret); err != nil {

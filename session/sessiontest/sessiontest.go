@@ -354,7 +354,7 @@ func events(t *testing.T, s session.Session) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for e, err := range s.Events(ctx, next-1) { // nothing more comes: the context ends it
+	for e, err := range s.Events(ctx, next-1) { // no more events come, so only the context ends this
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("got %+v, %v", e, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The Inspector's statuses.
+// These are the exit statuses of the Inspector.
 const (
 	inspectorPassed    = 0
 	inspectorToolError = 5

@@ -95,7 +95,7 @@ func TestLog_OfADaemonIsKept(t *testing.T) {
 	}
 }
 
-// Where a person has the terminal, a log goes to a file or nowhere.
+// While a person uses the terminal, a log goes to a file or nowhere.
 func TestLog_AProgramsOutputIsItsOwn(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -40,7 +40,8 @@ func typeInterrupt(pid int) error {
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0)
 }
 
-// binary is the built command: where these tests run, there may be no Go to build it with.
+// binary returns the path of the built command. The machine that runs these tests may have no
+// Go to build it.
 func binary() string {
 	path := os.Getenv("TURNSTONE_TEST_REPL")
 	if path == "" {

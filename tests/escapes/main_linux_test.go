@@ -86,7 +86,8 @@ func runWithoutRights() (code int, err error) {
 	if err := copyFile("/proc/self/exe", program); err != nil {
 		return 1, err
 	}
-	// The log of what a test has read is for the cache, which cannot know a kernel.
+	// This flag makes Go log the files that a test reads, for its test cache. The cache cannot
+	// know a kernel.
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return strings.HasPrefix(a, "-test.testlogfile") })
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.SysProcAttr = base, attributes

@@ -459,7 +459,7 @@ func (w *worker) write(b []byte) {
 
 func (w *worker) marker(body string) string { return "\x1b_" + w.nonce + ";" + body + "\x1b\\" }
 
-// withMark is m with a mark, if m has one.
+// withMark returns m with this mark, if messages of its type have one.
 func withMark(m ipc.Message, mark uint64) ipc.Message {
 	switch m := m.(type) {
 	case ipc.Output:

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// The signal of a frame that is late strikes while the worker answers that frame.
+// The signal of a late frame strikes while the worker answers that frame.
 func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
 	w := start(t, setup{})
 	w.Run("1")

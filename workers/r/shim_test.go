@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// manifest reads prebuilt/MANIFEST: what a line says by its first word.
+// manifest reads prebuilt/MANIFEST: the rest of each line, by its first word.
 func manifest(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("prebuilt/MANIFEST")

@@ -80,7 +80,7 @@ func showPage(s streams, c command) (int, error) {
 	return statusDone, err
 }
 
-// pageText returns a page: written text, with lists and figures from the code.
+// pageText returns a page of help: its text, with lists and figures from the code.
 func pageText(page string) (string, error) {
 	if page == pageCommands {
 		return commandsPage(), nil
@@ -231,7 +231,7 @@ func manual() (string, error) {
 	return b.String(), nil
 }
 
-// roff escapes a text so that nothing in it is a request or an escape of roff.
+// roff escapes a text, so that roff takes nothing in it for a request or an escape.
 func roff(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

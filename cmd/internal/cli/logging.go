@@ -21,7 +21,7 @@ type logChoice struct{ file, level string }
 // define adds the flags that make the choice.
 func (c *logChoice) define(f *flag.FlagSet) { c.defineAs(f, "default "+logVariable) }
 
-// defineAs is define; without says where the log is otherwise.
+// defineAs is define, with a text that says where the log goes without the flags.
 func (c *logChoice) defineAs(f *flag.FlagSet, without string) {
 	f.StringVar(&c.file, "log", os.Getenv(logVariable), fmt.Sprintf("`FILE` log to this file, never code, output or secrets; %d MiB, plus the file before; %s", maxLogBytes>>20, without))
 	f.StringVar(&c.level, "log-level", os.Getenv(logLevelVariable), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelVariable))

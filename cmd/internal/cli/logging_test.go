@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// logDir returns a directory for logs. Windows removes it only once the test has ended:
-// the runtime keeps a log open for a crash.
+// logDir returns a directory for logs. On Windows it is removed only after the test, because
+// the Go runtime keeps a log open for its own crash.
 func logDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "logs-")

@@ -195,7 +195,7 @@ func repl(f *flag.FlagSet) action {
 
 }
 
-// isFile returns an error for a word that is neither a command nor a file.
+// isFile returns an error if a word is neither a command nor a file.
 func isFile(name string) error {
 	info, err := os.Stat(name)
 	switch {

@@ -128,7 +128,7 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
 		t.Fatal(err)
 	}
-	kept := r.dial() // between two rounds nothing else keeps the daemon from its idle exit
+	kept := r.dial() // between two rounds only this connection keeps the daemon alive
 	if _, err := kept.Subscribe(t.Context(), client.SubscribeParams{Session: "kept"}); err != nil {
 		t.Fatal(err)
 	}

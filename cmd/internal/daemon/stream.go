@@ -30,7 +30,7 @@ type watch struct {
 
 	place atomic.Uint64 // a timeline.Seq: everything up to it was sent
 
-	// The rest belongs to the goroutine that runs the connection's stream methods.
+	// Only the goroutine of the connection's stream methods uses these fields.
 	stop    context.CancelFunc // nil while paused
 	stopped chan struct{}      // closed when the goroutine has ended
 }

@@ -22,7 +22,7 @@ type Client struct {
 	format   editor
 	servers  func(tree map[string]any) []string // the keys of the table of servers
 	settings func(Server) []setting
-	own      func(*change) []step // its own command, where that is the better way
+	own      func(*change) []step // its own command, where that works better
 	state    bool                 // it often writes its file itself
 	approves string               // the setting that lets tools run unasked; "" when it has none
 	reload   string               // how to make it read the file again
@@ -34,7 +34,7 @@ type Client struct {
 	// env is the setting that passes variables of its environment on; nil when there is
 	// none.
 	env  *handover
-	unit float64 // of its setting "timeout", in seconds; 0 means milliseconds
+	unit float64 // the unit of its setting "timeout", in seconds; 0 means milliseconds
 }
 
 // A Server describes the server that a client must start.
@@ -427,8 +427,8 @@ func entryOf(name string, settings map[string]any) Entry {
 	return e
 }
 
-// ours reports whether an entry starts this program, by its arguments and the program's name,
-// which stays when it moves.
+// ours reports whether an entry starts this program. It compares arguments and the name of the
+// program file, which survives a move.
 func (e Entry) ours(command string) bool {
 	if len(e.Args) == 0 || e.Args[0] != "mcp" {
 		return false

@@ -14,8 +14,8 @@ import (
 // maxHeld bounds the inputs that are held for one session: a further one is refused.
 const maxHeld = 16
 
-// An owner is the call that has a session's turn: from before its input is submitted until it
-// is certain whether the client gets the answer.
+// An owner is the call that owns a session's turn. Its ownership begins before its input is
+// submitted, and ends when it is certain whether the client gets the answer.
 type owner struct {
 	call  *mcpwire.Call
 	begun chan struct{} // closed when the input is submitted, or was refused

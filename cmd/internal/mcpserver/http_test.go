@@ -97,7 +97,7 @@ func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 
 func TestHTTP_CancelInterruptsAndNothingIsWrittenAfterIt(t *testing.T) {
 	webEras(t, func(t *testing.T, c *caller) {
-		c.repl("print 1") // a slow start would have progress to report
+		c.repl("print 1") // a slow start would cause progress
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, map[string]any{"progressToken": 1})
 		c.untilBegun()
 		c.cancel(a)

@@ -68,8 +68,8 @@ func (a *sessionCall) returnQuestion(w *session.Wait) (bool, *mcp.CallToolResult
 	}
 }
 
-// resumeCall goes on with a call that the client makes again with a person's answer.
-// Its arguments have been used already.
+// resumeCall goes on with a call that the client repeats with a person's answer. It ignores
+// the arguments, which the first call has used.
 func (s *server) resumeCall(ctx context.Context, r *request, deadline time.Time) *mcp.CallToolResult {
 	r.letNextPass() // its session is known
 	p, ok := s.takePending(r.sdk.Params.RequestState)

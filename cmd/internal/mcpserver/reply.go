@@ -100,7 +100,7 @@ func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
 		for _, p := range rendering.Parts {
 			size += len(p.Text)
 		}
-		// Characters have up to four bytes: at a quarter, nothing is left to do.
+		// A character has up to four bytes, so a quarter of the bound always fits.
 		if most.bytes == 0 || size <= most.bytes-rest || o.MaxChars < most.bytes/4 {
 			return rendering
 		}

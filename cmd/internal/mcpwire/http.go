@@ -35,7 +35,7 @@ type HTTPOptions struct {
 	// Listener takes the connections. ServeHTTP closes it.
 	Listener net.Listener
 
-	// Token is what every request must bear.
+	// Token is the token that every request must carry.
 	Token string
 
 	// Hosts are names by which clients may call the server, besides those of the loopback

@@ -19,7 +19,7 @@ type entry struct {
 	who   string // a SID; "" when the kind keeps it elsewhere
 }
 
-// The kinds of entries that take rights away; all others give some.
+// These kinds of entries take rights away. All other kinds grant some.
 var denials = []uint8{1, 6, 10, 12}
 
 // inheritOnly entries are for what will be made in the directory.

@@ -135,8 +135,8 @@ func (r *Request) Progress(progress, total float64, message string) error {
 	return r.Conn.Notify("notifications/progress", p)
 }
 
-// Commit makes later cancels of the request have no effect, and reports whether one
-// came before. A handler calls it before it leaves what the cancel would have undone.
+// Commit makes later cancels of the request have no effect, and reports whether one came
+// before. A handler calls it before it does something that a cancel would have undone.
 func (r *Request) Commit() (cancelled bool) {
 	r.Conn.mu.Lock()
 	defer r.Conn.mu.Unlock()

@@ -181,7 +181,7 @@ func (k *keyboard) press(c byte) {
 		k.interrupt()
 	case c == ctrlZ && !editing && k.suspend != nil:
 		k.suspend()
-	case c == ctrlC: // gives up the whole line, and not only a list that is open
+	case c == ctrlC: // drops the whole line, even while a list is open
 		k.add(string([]byte{ctrlG, ctrlC}))
 	default:
 		k.add(string([]byte{c}))

@@ -63,7 +63,7 @@ func TestScreen_KnowsAPromptThatIsShown(t *testing.T) {
 	}
 }
 
-// A prompt that is taken away behind a question leaves the question to be answered.
+// A prompt that is removed behind a question leaves the question on the screen.
 func TestScreen_ALineThatEndsInItsRowLeavesTheOutput(t *testing.T) {
 	var shown strings.Builder
 	s := &screen{out: &shown, width: func() int { return 80 }}

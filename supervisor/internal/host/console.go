@@ -14,9 +14,8 @@ var prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H)|\x1b\]0;
 // draws, and shown again.
 var toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
 
-// A noiseFilter removes the sequences that a pseudo console writes on its own. It does
-// so only where nothing else was written at once: among other text, they may be a
-// program's own.
+// A noiseFilter removes the sequences that a pseudo console writes by itself. It removes them
+// only from writes without other text, because next to text they may be a program's own.
 type noiseFilter struct{ begun bool }
 
 // text returns b, or nothing.

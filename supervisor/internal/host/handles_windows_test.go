@@ -26,7 +26,7 @@ func keepsHandles(t *testing.T, cycle func(t *testing.T)) {
 	// A thread of the runtime, which has handles, too, may come at any time and
 	// stays: only what grows with every batch is lost.
 	const cycles, batches = 8, 4
-	const lost = cycles * 3 / 4 // one of each cycle, and what happens to end meanwhile
+	const lost = cycles * 3 / 4 // most cycles; some handles may close meanwhile by chance
 	for range 2 {
 		cycle(t)
 	}

@@ -45,9 +45,9 @@ func oomKills(file string) (n int, ok bool) {
 	return 0, false
 }
 
-// oomFiles returns the files that may hold the counter, likelier ones first: in the
-// group's own directory, then at the top of the mount, which is the own directory of a
-// container without a cgroup namespace.
+// oomFiles returns the files that may hold the counter, likelier ones first: the file in the
+// group's own directory, then the one at the top of the mount. In a container without a cgroup
+// namespace, the latter is the container's own.
 func oomFiles(groups, mounts string) []string {
 	var files []string
 	for line := range strings.Lines(mounts) {

@@ -32,8 +32,8 @@ func (s *stage) confine(plan *plan) {
 	s.notices = bytesOf(box.Notices())
 }
 
-// seenFromOutside is the number by which the supervisor knows the worker. This thread
-// sees those of its namespace; another sees the machine's.
+// seenFromOutside returns the worker's pid as the supervisor sees it. This thread sees the
+// pids of its namespace; another thread sees the machine's.
 func (s *stage) seenFromOutside(worker int) int {
 	if !s.boxed {
 		return worker

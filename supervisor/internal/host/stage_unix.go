@@ -70,7 +70,7 @@ func runStage() {
 	}
 	s.resume.Stop()
 
-	// 1. Nothing but 0, 1 and 2 survives into the worker by accident.
+	// 1. The worker inherits no descriptors but 0, 1 and 2.
 	s.must("descriptors", "", closeOnExec())
 
 	// 2. Signals: the stage survives signals that are meant for the worker, and the

@@ -27,9 +27,9 @@ type process struct {
 	zombie                      bool
 }
 
-// scan visits the tree as the process table shows it: all processes that are in its
-// session or carry its tag, and all descendants of these and of root; but neither root
-// nor zombies. It is used where no stage adopts orphans.
+// scan visits the tree as the process table shows it: all processes in its session or with its
+// tag, and all descendants of these and of root. It visits neither root nor zombies. It serves
+// systems on which no stage adopts orphans.
 func (t tree) scan(visit func(pid, group int)) {
 	table := processTable()
 	in := map[int]bool{t.root: true}
