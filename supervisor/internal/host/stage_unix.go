@@ -70,7 +70,7 @@ func runStage() {
 	}
 	s.resume.Stop()
 
-	// 1. The worker inherits no descriptors but 0, 1 and 2.
+	// 1. The worker inherits 0, 1 and 2, and only those other descriptors that it must have.
 	s.must("descriptors", "", closeOnExec())
 
 	// 2. Signals: the stage survives signals that are meant for the worker, and the
