@@ -83,7 +83,7 @@ func (l lines) Write(b []byte) (int, error) {
 // It would go on where nobody could reach it.
 func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	t.Parallel()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: 4 * time.Second}) // time for the cancel
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: 8 * time.Second}) // time for the cancel
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 }
 
 func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
-	r := start(t, func(o *daemon.Options) { o.IdleExit = 50 * time.Millisecond })
+	r := start(t, func(o *daemon.Options) { o.IdleExit = time.Second })
 	c := r.dial()
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
 		t.Fatal(err)

@@ -96,6 +96,13 @@ func (p *peer) until(id string) (all []line) {
 	}
 }
 
+// untilToldOf waits for a frame for a token: its session has joined the work then.
+func (p *peer) untilToldOf(token string) {
+	p.t.Helper()
+	for l := p.next(); !l.isFrame() || string(l.Params.Token) != token; l = p.next() {
+	}
+}
+
 // frames are those among lines that are for a token, which keep all promises.
 func frames(t testing.TB, lines []line, token string) (all []line) {
 	t.Helper()
@@ -207,14 +214,16 @@ func TestPrepare_ATokenIsForOneSessionAtATime(t *testing.T) {
 	r, w := preparing(t)
 	p := r.peer()
 	p.request("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":5}`)
-	lines := p.until("1")
+	p.until("1")
+	p.untilToldOf("5")
 	p.request("2", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":5}`)
-	lines = append(lines, p.until("2")...)
+	lines := p.until("2")
 	if answer := lines[len(lines)-1]; answer.Error == nil || !strings.Contains(answer.Error.Message, "progressToken 5") {
 		t.Errorf("the second: %s", answer.raw)
 	}
 	p.request("3", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"5"}`)
 	p.until("3") // is another token
+	p.untilToldOf(`"5"`)
 	w.result <- nil
 	for over := false; !over; {
 		l := p.next()
