@@ -3,6 +3,7 @@ package supervisor
 import (
 	"io"
 	"net"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,7 +68,7 @@ func inBubble(t *testing.T, o *Options, spec workers.Spec, test func(*testing.T,
 				t.Error(err)
 			}
 		}()
-		spec.Name, spec.Path = "fake", "/fake"
+		spec.Name, spec.Path = "fake", filepath.Join(o.Dir, "fake")
 		s, err := sup.Open(t.Context(), "main", spec)
 		if err != nil {
 			t.Fatal(err)
