@@ -102,6 +102,7 @@ func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
 			t.Errorf("%v: the first reply is %q", args, got)
 		}
 	}
+	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
 func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
