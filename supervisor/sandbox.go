@@ -46,8 +46,9 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 	home := variable(o.Env, "HOME")
 	policy := *sandbox
 	policy.Layered = slices.Clone(policy.Layered)
-	for _, name := range slices.Sorted(maps.Keys(workers.HomeVariables())) {
-		dir := filepath.Join(home, workers.HomeVariables()[name])
+	variables := workers.HomeVariables()
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		dir := filepath.Join(home, variables[name])
 		if set := variable(o.Env, name); set != "" {
 			policy.Layered = append(policy.Layered, filepath.Clean(set))
 		} else if _, err := os.Stat(dir); home == "" || errors.Is(err, fs.ErrNotExist) {

@@ -166,8 +166,8 @@ func isSecretVariable(name string) bool {
 	return false
 }
 
-// HomeVariables are the variables that lead tools to directories below a home
-// directory, which they would make were they not there, by the directory.
+// HomeVariables returns the variables that name the directories of tools, each with the
+// directory below the home directory that a tool uses, and makes, when it is not set.
 func HomeVariables() map[string]string {
 	return map[string]string{
 		"XDG_CACHE_HOME":  ".cache",
