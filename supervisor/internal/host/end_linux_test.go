@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -111,7 +112,10 @@ func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 		},
 		"the stage is stopped, then kill": func(t *testing.T, w worker) {
 			// Kill gives a stopped stage some time.
-			syscall.Kill(parentOf(t, w.PID()), syscall.SIGSTOP)
+			stage := parentOf(t, w.PID())
+			syscall.Kill(stage, syscall.SIGSTOP)
+			// Until all its threads stand still it may yet obey the kill.
+			eventually(t, "stop of the stage", func() bool { return stopped(t, stage) })
 			w.Kill()
 		},
 	} {
@@ -140,14 +144,36 @@ func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
 	}
 }
 
-func parentOf(t *testing.T, pid int) int {
+// stopped tells whether a signal has stopped every thread of a process.
+func stopped(t *testing.T, pid int) bool {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("got %v, %v, want the threads of process %d", threads, err, pid)
+	}
+	for _, thread := range threads {
+		if stat(t, thread)[0] != "T" {
+			return false
+		}
+	}
+	return true
+}
+
+// stat reads what Linux says of a process or thread, from its state on:
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+func stat(t *testing.T, dir string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(b), ") ")
-	parent, err := strconv.Atoi(strings.Fields(rest)[1])
+	return strings.Fields(rest)
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	parent, err := strconv.Atoi(stat(t, fmt.Sprintf("/proc/%d", pid))[1])
 	if err != nil {
 		t.Fatal(err)
 	}
