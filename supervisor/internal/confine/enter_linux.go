@@ -116,6 +116,33 @@ func moveTo(fd int, path string) error {
 	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
+// as calls do with a path of a plan. The path has no symbolic links. Another session that
+// writes the same workspace may have put one there since, which leads to something else.
+func as(path string, do func(fd int) error) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd)
+}
+
+// cloneOfPlace clones the mount at a path of a plan.
+func cloneOfPlace(path string) (clone int, err error) {
+	err = as(path, func(fd int) (err error) {
+		clone, err = unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+		return err
+	})
+	return clone, err
+}
+
+// moveToPlace mounts a clone at a path of a plan.
+func moveToPlace(fd int, path string) error {
+	return as(path, func(at int) error {
+		return unix.MoveMount(fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	})
+}
+
 // filesystem makes a filesystem that is not mounted yet.
 func filesystem(kind string, attributes int, options ...[2]string) (int, error) {
 	fd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
@@ -180,7 +207,7 @@ func (b *Box) makeClones() {
 			below, _ := filepath.Rel(string(place.From), path)
 			from = filepath.Join(above, below)
 		}
-		fd, err := cloneOf(from)
+		fd, err := cloneOfPlace(from)
 		b.step("clone", path, err)
 		b.clones = append(b.clones, clone{place, fd})
 	}
@@ -254,7 +281,7 @@ func (b *Box) takePlaces() {
 		}
 		b.step("place", path, setAttributes(c.fd, "", set))
 		b.step("place", path, ensure(c.fd, path))
-		b.step("place", path, moveTo(c.fd, path))
+		b.step("place", path, moveToPlace(c.fd, path))
 		unix.Close(c.fd)
 	}
 	for _, c := range b.clones {

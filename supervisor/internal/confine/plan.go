@@ -115,7 +115,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
-	plan := &Plan{State: Path(o.State), Network: s.Network == workers.NetworkFull, work: work}
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, work: work}
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}

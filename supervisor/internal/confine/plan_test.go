@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/workers"
@@ -149,7 +150,10 @@ func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 	repository(w.work + "/.git/modules/b/c")
 	repository(w.work + "/.git/modules/a/modules/inner")
 	touch(t, w.work+"/a/.git", "gitdir: ../.git/modules/a\n")
-	touch(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n")
+	touch(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n[include]\npath = ../.gitconfig\n")
+	touch(t, w.work+"/.gitconfig", "[includeIf \"gitdir:x\"]\n\tpath = "+w.work+"/settings/more\n")
+	touch(t, w.work+"/settings/more", "[include]\npath = more\n[core]\nhooksPath=\"settings/hooks\"\n") // includes itself
+	touch(t, w.work+"/settings/hooks/pre-push", "")
 	touch(t, w.work+"/.husky/_/pre-commit", "")
 	touch(t, w.work+"/.vscode/tasks.json", "")
 	touch(t, w.work+"/vendor/deep/lib/.envrc", "")
@@ -157,7 +161,7 @@ func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 	for _, path := range []string{
 		".git/config", ".git/hooks", ".git/info/attributes", "vendor/deep/lib/.git/hooks", "vendor/deep/lib/.git/config", "vendor/deep/lib/.envrc",
 		"bare.git/hooks", "bare.git/config", ".git/modules/a/hooks", ".git/modules/b/c/hooks", ".git/modules/b/c/config", ".git/modules/a/modules/inner/hooks",
-		"a/.git", ".husky/_", ".vscode",
+		"a/.git", ".husky/_", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
 	} {
 		if got := kinds[w.work+"/"+path]; got != protected {
 			t.Errorf("%s: got %q, want it protected", path, got)
@@ -222,5 +226,30 @@ func TestPlan_TravelsAsJSONWithAnyName(t *testing.T) {
 	}
 	if err != nil || got.State != sent.State || len(got.Places) != 1 || got.Places[0] != sent.Places[0] || !got.Network {
 		t.Errorf("got %+v, %v, want %+v", got, err, sent)
+	}
+}
+
+// A session may make whatever it likes in its workspace. The next one is planned all the same.
+func TestNewPlan_SettingsThatNeverEndAreNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, dir := range []string{"pipe/.git", "link/.git", "as-file"} {
+		mkdir(t, filepath.Join(w.work, dir))
+	}
+	touch(t, w.work+"/many/.git/config", strings.Repeat("[include]\npath = config\npath = ../../pipe/.git/config\n", 10_000))
+	for _, err := range []error{
+		syscall.Mkfifo(w.work+"/pipe/.git/config", 0o600),
+		syscall.Mkfifo(w.work+"/as-file/.git", 0o600),
+		os.Symlink("/dev/zero", w.work+"/link/.git/config"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	kinds, _ := w.plan(t, workspace())
+	for _, path := range []string{"pipe/.git/config", "as-file/.git", "many/.git/config"} {
+		if got := kinds[filepath.Join(w.work, path)]; got != protected {
+			t.Errorf("%s is %q, want it protected", path, got)
+		}
 	}
 }

@@ -1,15 +1,19 @@
 package confine
 
 import (
-	"bufio"
-	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
-// maxSearched bounds the directory entries in the search for repositories.
-const maxSearched = 20_000
+const (
+	// maxSearched bounds the directory entries in the search for repositories.
+	maxSearched = 20_000
+	// maxSettings bounds the bytes of one settings file.
+	maxSettings = 1 << 20
+)
 
 // These files in a writable directory stay as they are, because programs outside the session
 // run or trust them without asking: hooks and settings of repositories, and settings of
@@ -83,8 +87,10 @@ func (s *search) repository(dir, base string) {
 		config = gitDirOf(git)
 	}
 	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config")) {
-		if hooks := s.hooksPath(file, dir); hooks != "" && inside(hooks, base) && hooks != base {
-			s.keep(hooks, base)
+		for path := range s.named(file, dir) {
+			if inside(path, base) && path != base {
+				s.keep(path, base)
+			}
 		}
 	}
 }
@@ -150,9 +156,8 @@ func (s *search) keep(path, base string) {
 
 // gitDirOf returns the directory that a .git file names, or "".
 func gitDirOf(file string) string {
-	text, err := os.ReadFile(file)
-	to, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
-	if err != nil || !ok || len(text) > 1<<16 {
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(settingsOf(file))), "gitdir: ")
+	if !ok {
 		return ""
 	}
 	if !filepath.IsAbs(to) {
@@ -173,9 +178,9 @@ func (p *planner) repositoryOf(work string) []string {
 	if git == "" || inside(git, work) || filepath.Base(filepath.Dir(git)) != "worktrees" {
 		return nil
 	}
-	back, err := os.ReadFile(filepath.Join(git, "gitdir"))
+	back := settingsOf(filepath.Join(git, "gitdir"))
 	common := filepath.Dir(filepath.Dir(git))
-	if err != nil || real(strings.TrimSpace(string(back))) != file || !isGitDir(common) || p.tooWide(common) != "" {
+	if real(strings.TrimSpace(string(back))) != file || !isGitDir(common) || p.tooWide(common) != "" {
 		return nil
 	}
 	return []string{common}
@@ -189,31 +194,60 @@ func (p *planner) userConfigs() []string {
 	return []string{filepath.Join(p.home, ".gitconfig"), filepath.Join(p.home, ".config/git/config")}
 }
 
-// hooksPath returns core.hooksPath from a settings file, for a work tree. It does not read
-// included files.
-func (s *search) hooksPath(file, work string) string {
-	text, err := os.ReadFile(file)
+// named returns the paths that a settings file gives to git, for a work tree: the directory
+// of hooks, and other settings files, whose paths it adds.
+func (s *search) named(file, work string) map[string]bool {
+	paths := map[string]bool{}
+	for queue := []string{file}; len(queue) > 0 && len(paths) < maxPlaces; queue = queue[1:] {
+		section := ""
+		for line := range strings.Lines(string(settingsOf(queue[0]))) {
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "[") {
+				section = strings.ToLower(strings.Trim(line, "[] \t"))
+				continue
+			}
+			key, value, _ := strings.Cut(line, "=")
+			key, value = strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"`)
+			switch {
+			case value == "":
+			case section == "core" && key == "hookspath":
+				paths[s.absolute(value, work)] = true
+			case strings.HasPrefix(section, "include") && key == "path":
+				if included := s.absolute(value, filepath.Dir(queue[0])); !paths[included] {
+					paths[included] = true
+					queue = append(queue, included)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// settingsOf reads a file that a session may have made: it may be anything, such as a pipe in
+// which nothing ever comes. nil stands for all that is no settings file.
+func settingsOf(path string) []byte {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return ""
+		return nil
 	}
-	section, path := "", ""
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
-		if strings.HasPrefix(line, "[") {
-			section = strings.ToLower(strings.Trim(line, "[] \t"))
-			continue
-		}
-		if key, value, ok := strings.Cut(line, "="); ok && section == "core" && strings.EqualFold(strings.TrimSpace(key), "hooksPath") {
-			path = strings.Trim(strings.TrimSpace(value), `"`)
-		}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil
 	}
-	switch {
-	case path == "":
-		return ""
-	case strings.HasPrefix(path, "~/"):
-		path = filepath.Join(s.p.home, path[2:])
-	case !filepath.IsAbs(path):
-		path = filepath.Join(work, path)
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err != nil || len(text) > maxSettings {
+		return nil
+	}
+	return text
+}
+
+// absolute resolves a path of a settings file.
+func (s *search) absolute(path, dir string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(s.p.home, rest)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
 	}
 	return filepath.Clean(path)
 }
