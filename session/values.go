@@ -61,7 +61,7 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A Wait says that the active turn asks for standard input.
+// A Wait says that the active turn asks for standard input, or for a permission.
 type Wait struct {
 	ID       timeline.Seq      `json:"id"`
 	Turn     uint64            `json:"turn"`
@@ -70,6 +70,29 @@ type Wait struct {
 	Secret   bool              `json:"secret,omitempty"`   // the answer must not be shown or logged
 	Terminal bool              `json:"terminal,omitempty"` // a program reads the terminal; the runtime did not ask
 	Reader   string            `json:"reader,omitempty"`   // Terminal: that program's name
+
+	Permission *Permission `json:"permission,omitempty"` // set when Kind is timeline.WaitPermission
+}
+
+// A Denial is what the sandbox refuses to code.
+type Denial = timeline.Denied
+
+// A Permission is asked for a call of a program that the sandbox refuses, and that is held until
+// a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a
+// session. A call that begins again after an interrupt asks under its former ID.
+type Permission struct {
+	ID uint64 `json:"id"`
+	Denial
+	// Grant would let the call go on.
+	Grant Grant `json:"grant"`
+}
+
+// A Grant is a right that a person gives to a session with a sandbox. One of Write and Host is
+// set.
+type Grant struct {
+	Write  string `json:"write,omitempty"`  // the absolute, real path of a directory
+	Host   string `json:"host,omitempty"`   // "example.org", "*.example.org", "example.org:5432"
+	Always bool   `json:"always,omitempty"` // later sessions of the workspace have it, too
 }
 
 // Input answers a wait.

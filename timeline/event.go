@@ -1,6 +1,10 @@
 package timeline
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Seq numbers the events of one Log: from 1, without holes, never repeated.
 // As a cursor it means "everything up to and including this one is known".
@@ -49,6 +53,9 @@ const (
 	WaitSecret   WaitKind = "secret"   // a line that must not be shown or logged
 	WaitContinue WaitKind = "continue" // more code: what came so far is incomplete
 	WaitDebugger WaitKind = "debugger" // a command for a debugger
+	// WaitPermission waits for a person's decision about what code may touch. No input
+	// answers it.
+	WaitPermission WaitKind = "permission"
 )
 
 type (
@@ -85,13 +92,15 @@ type (
 		Elapsed time.Duration
 	}
 
-	// Wait says that something asks for standard input. Its event's Seq is the
-	// wait's public id.
+	// Wait says that something asks for standard input, or for a permission. Its
+	// event's Seq is the wait's public id.
 	Wait struct {
-		Prompt   string
-		Kind     WaitKind
-		Terminal bool   // seen at the terminal, not asked by the runtime
-		Reader   string // Terminal: the reading program
+		Prompt     string
+		Kind       WaitKind
+		Terminal   bool   // seen at the terminal, not asked by the runtime
+		Reader     string // Terminal: the reading program
+		Permission uint64 // WaitPermission: the number of the permission
+		Asks       Denied // WaitPermission: what is refused without it
 	}
 
 	// WaitEnded says that the wait with this id is over.
@@ -132,6 +141,23 @@ type (
 	// Notice is a sentence from the supervisor to the readers of the session.
 	Notice struct {
 		Message string
+	}
+
+	// Denied says what the sandbox refused to code. One of Path and Host is set.
+	Denied struct {
+		Op   string `json:"op"`             // "write", "create", "read" or "connect"
+		Path string `json:"path,omitempty"` // the file
+		Host string `json:"host,omitempty"` // "name:port"
+		By   string `json:"by,omitempty"`   // the program's name, if it was a child
+	}
+
+	// Granted says that a person has given the session a right. One of Write and Host
+	// is set.
+	Granted struct {
+		Write  string // a directory that it may write from now on
+		Host   string // a pattern of hosts that it may reach
+		Always bool   // for later sessions of the workspace, too
+		Author string // who gave it; "" when unknown
 	}
 
 	// GenerationStarted says that a worker is starting.
@@ -183,6 +209,46 @@ func (p Preparation) Text() string {
 	return p.What + ": " + p.Message
 }
 
+// String says what was refused: "write /etc/hosts (by touch)".
+func (d Denied) String() string {
+	s := d.Op + " " + unmistakable(d.Path+d.Host)
+	if d.By != "" {
+		s += " (by " + unmistakable(d.By) + ")"
+	}
+	return s
+}
+
+// unmistakable quotes a name that could pass for something else: one with spaces, or with
+// characters that are not seen.
+func unmistakable(name string) string {
+	if quoted := strconv.Quote(name); strings.ContainsRune(name, ' ') || quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
+
+// String says what was given: "write /data, always".
+func (g Granted) String() string {
+	s := "write " + unmistakable(g.Write)
+	if g.Host != "" {
+		s = "connect " + unmistakable(g.Host)
+	}
+	if g.Always {
+		s += ", always"
+	}
+	return s
+}
+
+func (d Denied) text() string { return "the sandbox refused: " + d.String() }
+
+func (g Granted) text() string {
+	who := g.Author
+	if who == "" {
+		who = "a person"
+	}
+	return who + " allowed: " + g.String()
+}
+
 // MaxInputBytes bounds TurnStarted.Input.
 const MaxInputBytes = 64 << 10
 
@@ -197,6 +263,8 @@ func (Interrupt) isBody()         {}
 func (Progress) isBody()          {}
 func (Preparation) isBody()       {}
 func (Notice) isBody()            {}
+func (Denied) isBody()            {}
+func (Granted) isBody()           {}
 func (GenerationStarted) isBody() {}
 func (GenerationEnded) isBody()   {}
 func (Gap) isBody()               {}

@@ -110,7 +110,11 @@ func payloadBytes(body Body) int64 {
 	case TurnEnded:
 		n = len(b.Outcome) + len(b.Name) + len(b.Message) + len(b.Prompt)
 	case Wait:
-		n = len(b.Prompt) + len(b.Kind) + len(b.Reader)
+		n = len(b.Prompt) + len(b.Kind) + len(b.Reader) + b.Asks.bytes()
+	case Denied:
+		n = b.bytes()
+	case Granted:
+		n = len(b.Write) + len(b.Host) + len(b.Author)
 	case InputLine:
 		n = len(b.Prompt) + len(b.Text) + len(b.Author)
 	case Interrupt:
@@ -128,6 +132,8 @@ func payloadBytes(body Body) int64 {
 	}
 	return int64(n)
 }
+
+func (d Denied) bytes() int { return len(d.Op) + len(d.Path) + len(d.Host) + len(d.By) }
 
 // memoryBytes returns the memory that an event uses.
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }

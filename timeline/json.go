@@ -36,6 +36,14 @@ type wireEvent struct {
 	Reader   string   `json:"reader,omitempty"`
 	Wait     Seq      `json:"wait,omitempty"`
 
+	Permission uint64 `json:"permission,omitempty"`
+	Op         string `json:"op,omitempty"`
+	Path       string `json:"path,omitempty"`
+	Host       string `json:"host,omitempty"`
+	By         string `json:"by,omitempty"`
+	Write      string `json:"write,omitempty"`
+	Always     bool   `json:"always,omitempty"`
+
 	Outcome   Outcome `json:"outcome,omitempty"`
 	Name      string  `json:"name,omitempty"`
 	Message   string  `json:"message,omitempty"`
@@ -75,6 +83,8 @@ const (
 	typeProgress          = "progress"
 	typePreparation       = "preparation"
 	typeNotice            = "notice"
+	typeDenied            = "denied"
+	typeGranted           = "granted"
 	typeGenerationStarted = "generation_started"
 	typeGenerationEnded   = "generation_ended"
 	typeGap               = "gap"    // lost events
@@ -123,6 +133,7 @@ func (e Event) wire() wireEvent {
 		w.Type, w.Outcome, w.Name, w.Message, w.Prompt, w.ElapsedMS = typeTurnEnded, b.Outcome, b.Name, b.Message, b.Prompt, b.Elapsed.Milliseconds()
 	case Wait:
 		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeWait, b.Prompt, b.Kind, b.Terminal, b.Reader
+		w.Permission, w.Op, w.Path, w.Host, w.By = b.Permission, b.Asks.Op, b.Asks.Path, b.Asks.Host, b.Asks.By
 	case WaitEnded:
 		w.Type, w.Wait = typeWaitEnded, b.Wait
 	case Interrupt:
@@ -133,6 +144,10 @@ func (e Event) wire() wireEvent {
 		w.Type, w.What, w.Progress, w.Total, w.Message = typePreparation, b.What, float64(b.Done), float64(b.Total), b.Message
 	case Notice:
 		w.Type, w.Message = typeNotice, b.Message
+	case Denied:
+		w.Type, w.Op, w.Path, w.Host, w.By = typeDenied, b.Op, b.Path, b.Host, b.By
+	case Granted:
+		w.Type, w.Write, w.Host, w.Always, w.Author = typeGranted, b.Write, b.Host, b.Always, b.Author
 	case GenerationStarted:
 		w.Type, w.Worker = typeGenerationStarted, b.Worker
 	case GenerationEnded:
@@ -167,7 +182,7 @@ func (w wireEvent) event() Event {
 	case typeTurnEnded:
 		e.Body = TurnEnded{Outcome: w.Outcome, Name: w.Name, Message: w.Message, Prompt: w.Prompt, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
 	case typeWait:
-		e.Body = Wait{Prompt: w.Prompt, Kind: w.Kind, Terminal: w.Terminal, Reader: w.Reader}
+		e.Body = Wait{Prompt: w.Prompt, Kind: w.Kind, Terminal: w.Terminal, Reader: w.Reader, Permission: w.Permission, Asks: w.denied()}
 	case typeWaitEnded:
 		e.Body = WaitEnded{Wait: w.Wait}
 	case typeInterrupt:
@@ -176,6 +191,10 @@ func (w wireEvent) event() Event {
 		e.Body = Progress{Progress: w.Progress, Total: w.Total, Message: w.Message}
 	case typePreparation:
 		e.Body = Preparation{What: w.What, Done: int64(w.Progress), Total: int64(w.Total), Message: w.Message}
+	case typeDenied:
+		e.Body = w.denied()
+	case typeGranted:
+		e.Body = Granted{Write: w.Write, Host: w.Host, Always: w.Always, Author: w.Author}
 	case typeGenerationStarted:
 		e.Body = GenerationStarted{Worker: w.Worker}
 	case typeGenerationEnded:
@@ -189,3 +208,5 @@ func (w wireEvent) event() Event {
 	}
 	return e
 }
+
+func (w wireEvent) denied() Denied { return Denied{Op: w.Op, Path: w.Path, Host: w.Host, By: w.By} }

@@ -27,13 +27,17 @@ func (p *page) print(e Event) {
 		p.label(imageLabel(&b))
 	case Notice:
 		p.label(b.Message)
+	case Denied:
+		p.label(b.text())
+	case Granted:
+		p.label(b.text())
 	case GenerationEnded:
 		p.endTurn()
 		p.label(deathReport("session ended", b))
 	case Gap:
 		p.label(gapLabel(b))
 	case Wait:
-		p.asked = true
+		p.asked = b.Kind != WaitPermission // no input ends that one
 	case InputLine:
 		p.enter(b.Prompt)
 	case TurnEnded:

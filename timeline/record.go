@@ -38,6 +38,8 @@ const (
 	kindGenerationStarted
 	kindGenerationEnded
 	kindPreparation
+	kindDenied
+	kindGranted
 )
 
 func kindOf(b Body) byte {
@@ -68,6 +70,10 @@ func kindOf(b Body) byte {
 		return kindGenerationEnded
 	case Preparation:
 		return kindPreparation
+	case Denied:
+		return kindDenied
+	case Granted:
+		return kindGranted
 	}
 	return 0
 }
@@ -177,6 +183,8 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string((*string)(&b.Kind))
 		c.bool(&b.Terminal)
 		c.string(&b.Reader)
+		c.uint(&b.Permission)
+		c.denied(&b.Asks)
 		return b
 	case kindWaitEnded:
 		b, _ := body.(WaitEnded)
@@ -228,9 +236,27 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.int64(&b.Done)
 		c.int64(&b.Total)
 		return b
+	case kindDenied:
+		b, _ := body.(Denied)
+		c.denied(&b)
+		return b
+	case kindGranted:
+		b, _ := body.(Granted)
+		c.string(&b.Write)
+		c.string(&b.Host)
+		c.bool(&b.Always)
+		c.string(&b.Author)
+		return b
 	}
 	c.bad = true
 	return nil
+}
+
+func (c *codec) denied(v *Denied) {
+	c.string(&v.Op)
+	c.string(&v.Path)
+	c.string(&v.Host)
+	c.string(&v.By)
 }
 
 func (c *codec) byte(v *byte) {

@@ -175,6 +175,10 @@ func (r *renderer) add(i int, e Event) {
 		r.closeTurn()
 	case Notice:
 		r.label(b.Message, e.Line)
+	case Denied:
+		r.label(b.text(), e.Line)
+	case Granted:
+		r.label(b.text(), e.Line)
 	case Interrupt:
 		if b.Author != "" && b.Author != r.opts.Self {
 			r.label("interrupted by "+b.Author, 0)

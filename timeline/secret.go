@@ -251,8 +251,10 @@ func (s *secrets) hideIn(body Body) Body {
 		b.Name, b.Message, b.Prompt = s.hide(b.Name), s.hide(b.Message), s.hide(b.Prompt)
 		return b
 	case Wait:
-		b.Prompt = s.hide(b.Prompt)
+		b.Prompt, b.Asks = s.hide(b.Prompt), s.hideDenied(b.Asks)
 		return b
+	case Denied:
+		return s.hideDenied(b)
 	case InputLine:
 		b.Prompt, b.Text = s.hide(b.Prompt), s.hide(b.Text)
 		return b
@@ -270,6 +272,11 @@ func (s *secrets) hideIn(body Body) Body {
 		return b
 	}
 	return body
+}
+
+func (s *secrets) hideDenied(d Denied) Denied {
+	d.Path, d.Host, d.By = s.hide(d.Path), s.hide(d.Host), s.hide(d.By)
+	return d
 }
 
 // A veil hides secrets in text that comes in pieces. It holds back an end that may begin
@@ -350,7 +357,7 @@ func (v *veil) peek() []byte {
 // hook adds at any moment may come in the middle of one write of the runtime.
 func endsText(body Body) bool {
 	switch body.(type) {
-	case Interrupt, Notice, Progress, WaitEnded:
+	case Interrupt, Notice, Progress, WaitEnded, Denied, Granted:
 		return false
 	}
 	return true

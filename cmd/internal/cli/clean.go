@@ -147,8 +147,13 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 	case timeline.Notice:
 		b.Message = plainText(b.Message)
 		e.Body = b
+	case timeline.Denied:
+		e.Body = plainDenied(b)
+	case timeline.Granted:
+		b.Write, b.Host, b.Author = plainLine(b.Write), plainLine(b.Host), plainLine(b.Author)
+		e.Body = b
 	case timeline.Wait:
-		b.Prompt = plainText(b.Prompt)
+		b.Prompt, b.Asks = plainText(b.Prompt), plainDenied(b.Asks)
 		e.Body = b
 	case timeline.TurnEnded:
 		b.Prompt = plainText(b.Prompt)
@@ -161,4 +166,10 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 		e.Body = b
 	}
 	return e
+}
+
+// plainDenied returns what was refused with clean texts.
+func plainDenied(d timeline.Denied) timeline.Denied {
+	d.Path, d.Host, d.By = plainLine(d.Path), plainLine(d.Host), plainLine(d.By)
+	return d
 }

@@ -71,8 +71,16 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(b.Data))
 	case timeline.Notice:
 		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
+	case timeline.Denied:
+		_, err = fmt.Fprintf(w, "[the sandbox refused: %s]\n", b)
+	case timeline.Granted:
+		_, err = fmt.Fprintf(w, "[allowed: %s]\n", b)
 	case timeline.Wait:
-		_, err = fmt.Fprintf(w, "[waiting for input: %q]\n", b.Prompt)
+		if b.Kind == timeline.WaitPermission {
+			_, err = fmt.Fprintf(w, "[waiting for a permission: %s]\n", b.Asks)
+		} else {
+			_, err = fmt.Fprintf(w, "[waiting for input: %q]\n", b.Prompt)
+		}
 	case timeline.Gap:
 		_, err = fmt.Fprintf(w, "[%d bytes are lost here]\n", b.Bytes)
 	case timeline.GenerationEnded:

@@ -440,7 +440,11 @@ func rawSize(e timeline.Event) int {
 	case timeline.TurnEnded:
 		return len(b.Message) + len(b.Prompt) + rest
 	case timeline.Wait:
-		return len(b.Prompt) + rest
+		return len(b.Prompt) + len(b.Asks.Path) + len(b.Asks.Host) + rest
+	case timeline.Denied:
+		return len(b.Path) + len(b.Host) + rest
+	case timeline.Granted:
+		return len(b.Write) + len(b.Host) + rest
 	}
 	return dataSize(e)*4/3 + rest
 }

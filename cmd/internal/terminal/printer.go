@@ -71,6 +71,10 @@ func (p *printer) show(e timeline.Event) {
 		p.asked(0)
 	case timeline.Notice:
 		p.note(b.Message)
+	case timeline.Denied:
+		p.note("the sandbox refused: " + b.String())
+	case timeline.Granted:
+		p.note("allowed: " + b.String())
 	case timeline.Gap:
 		p.note(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
 	case timeline.GenerationEnded:
