@@ -131,7 +131,7 @@ func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
 	for _, name := range []string{
 		"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
 		"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
-		"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "datagram_socket", "datagram_by_a_pair", "socket_seqpacket",
+		"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "datagram_socket", "datagram_by_a_pair", "datagram_by_a_raw_socket", "datagram_by_a_raw_pair", "socket_seqpacket",
 		"socket_race", "loopback_tcp", "sysv_memory", "posix_memory", "user_namespace_by_unshare",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -629,6 +629,20 @@ def datagram_socket(): return to(ws("datagram.sock"), kind=socket.SOCK_DGRAM)
 
 
 @escape
+def datagram_by_a_raw_socket():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_RAW)
+    s.sendto(b"escaped", ws("datagram.sock"))
+    return "sent"
+
+
+@escape
+def datagram_by_a_raw_pair():
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)
+    a.sendto(b"escaped", ws("datagram.sock"))
+    return "sent"
+
+
+@escape
 def datagram_by_a_pair():
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     a.sendto(b"escaped", ws("datagram.sock"))

@@ -133,7 +133,7 @@ func filterFor(a architecture) program {
 	p.call(a, "socketpair", func(p *program) {
 		p.add(load, argument(1), 0, 0)
 		p.add(and, 0xf, 0, 0)
-		p.when(equal, unix.SOCK_DGRAM, errno(unix.EPERM))
+		p.unless(errno(unix.EPERM), unix.SOCK_STREAM, unix.SOCK_SEQPACKET)
 	})
 	p.call(a, "connect", func(p *program) { p.add(answer, unix.SECCOMP_RET_USER_NOTIF, 0, 0) })
 	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
@@ -144,14 +144,15 @@ const tiocLinux = 0x541c
 
 // sockets allows the socket families of the session's own machine and network. It forbids unix
 // datagram sockets, even in pairs: each message can name its target in memory, where neither a
-// filter nor a mount can check it.
+// filter nor a mount can check it. The kernel makes one from SOCK_RAW, too:
+// https://github.com/torvalds/linux/blob/v6.18/net/unix/af_unix.c (unix_create)
 func sockets(p *program) {
 	p.add(load, argument(0), 0, 0)
 	p.unless(errno(unix.EAFNOSUPPORT), unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	p.only(unix.AF_UNIX, func(p *program) {
 		p.add(load, argument(1), 0, 0)
 		p.add(and, 0xf, 0, 0)
-		p.when(equal, unix.SOCK_DGRAM, errno(unix.EPERM))
+		p.unless(errno(unix.EPERM), unix.SOCK_STREAM, unix.SOCK_SEQPACKET)
 		p.add(load, argument(0), 0, 0)
 	})
 	p.only(unix.AF_NETLINK, func(p *program) {

@@ -120,6 +120,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, allow},
 			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET}, allow},
 			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK}, eperm},
+			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_RAW}, eperm},
 			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow},
 			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errno(unix.EPROTONOSUPPORT)},
 			{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW}, errno(unix.EAFNOSUPPORT)},
@@ -127,6 +128,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, errno(unix.EAFNOSUPPORT)},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allow},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, eperm},
+			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_RAW}, eperm},
 			{"connect", nil, unix.SECCOMP_RET_USER_NOTIF},
 		} {
 			nr, ok := a.calls[row.call]
