@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,10 +33,11 @@ func Attributes(a *syscall.SysProcAttr) {
 type Box struct {
 	plan    *Plan
 	notices []string
-	root    int // the root directory of the worker
-	proc    int // the /proc of the worker
-	sockets int // asks the kernel about the sockets of the session's network; -1 in the user's network
-	calls   int // where the filter reports the calls that we make for the worker
+	root    int        // the root directory of the worker
+	proc    int        // the /proc of the worker
+	sockets int        // asks the kernel about the sockets of the session's network
+	asking  sync.Mutex // guards sockets
+	calls   int        // where the filter reports the calls that we make for the worker
 	clones  []clone
 	failed  *StepError // the first step that failed
 }

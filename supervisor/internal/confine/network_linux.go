@@ -6,10 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network brings up the loopback of the session's own network, for the servers of the session.
-// It keeps a socket that can ask about the sockets there. The network has nothing else, so
-// nothing leads out.
+// network keeps a socket that can ask about the sockets of the session's network. If that is
+// its own, network brings up the loopback, for the servers of the session. Nothing else is
+// there, so nothing leads out.
 func (b *Box) network() {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	b.step("network", "", err)
+	b.sockets = fd
 	if b.plan.Network {
 		return
 	}
@@ -18,9 +21,6 @@ func (b *Box) network() {
 	binary.NativeEndian.PutUint32(up[8:], unix.IFF_UP)
 	binary.NativeEndian.PutUint32(up[12:], unix.IFF_UP)
 	b.step("network", "", request(unix.NETLINK_ROUTE, message(unix.RTM_NEWLINK, unix.NLM_F_ACK, up)))
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	b.step("network", "", err)
-	b.sockets = fd
 }
 
 // message encodes a netlink message.
@@ -53,54 +53,4 @@ func request(protocol int, m []byte) error {
 		}
 	}
 	return nil
-}
-
-// boundInside reports whether a socket of the session's network is bound to a file.
-func (b *Box) boundInside(device, inode uint32) (bool, error) {
-	const (
-		byFamily     = 20 // SOCK_DIAG_BY_FAMILY
-		showFile     = 2  // UDIAG_SHOW_VFS
-		attributeVFS = 1  // UNIX_DIAG_VFS
-		sizeofAnswer = 16 // struct unix_diag_msg
-	)
-	q := make([]byte, 24) // struct unix_diag_req
-	q[0] = unix.AF_UNIX
-	binary.NativeEndian.PutUint32(q[4:], ^uint32(0)) // in any state
-	binary.NativeEndian.PutUint32(q[12:], showFile)
-	if err := unix.Sendto(b.sockets, message(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return false, err
-	}
-	buf := make([]byte, 1<<16)
-	found := false
-	for {
-		n, _, err := unix.Recvfrom(b.sockets, buf, 0)
-		if err != nil {
-			return false, err
-		}
-		for rest := buf[:n]; len(rest) >= unix.NLMSG_HDRLEN; {
-			size := int(binary.NativeEndian.Uint32(rest))
-			if size < unix.NLMSG_HDRLEN || size > len(rest) {
-				return false, unix.EBADMSG
-			}
-			switch binary.NativeEndian.Uint16(rest[4:]) {
-			case unix.NLMSG_DONE:
-				return found, nil
-			case unix.NLMSG_ERROR:
-				return false, unix.EBADMSG
-			}
-			attributes := rest[min(unix.NLMSG_HDRLEN+sizeofAnswer, size):size]
-			for len(attributes) >= 4 {
-				l := int(binary.NativeEndian.Uint16(attributes))
-				if l < 4 || l > len(attributes) {
-					break
-				}
-				if binary.NativeEndian.Uint16(attributes[2:]) == attributeVFS && l >= 12 &&
-					binary.NativeEndian.Uint32(attributes[4:]) == inode && binary.NativeEndian.Uint32(attributes[8:]) == device {
-					found = true
-				}
-				attributes = attributes[min((l+3)&^3, len(attributes)):]
-			}
-			rest = rest[min((size+3)&^3, len(rest)):]
-		}
-	}
 }

@@ -51,7 +51,6 @@ const (
 // own call, a second thread could change the address after the check. Serve must run on the
 // thread that entered the sandbox.
 func (b *Box) Serve() {
-	asked := make(chan struct{}, 1) // a goroutine takes it to use b.sockets
 	slots := make(chan struct{}, maxServed)
 	go func() {
 		for {
@@ -65,7 +64,7 @@ func (b *Box) Serve() {
 			slots <- struct{}{}
 			go func() {
 				r := reply{ID: n.ID}
-				if err := b.connect(&n, asked); err != nil {
+				if err := b.connect(&n); err != nil {
 					r.Error = -int32(errnoOf(err))
 				}
 				_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
@@ -92,7 +91,7 @@ func errnoOf(err error) unix.Errno {
 }
 
 // connect does connect(2) for a thread of the session.
-func (b *Box) connect(n *notification, asked chan struct{}) error {
+func (b *Box) connect(n *notification) error {
 	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
 		return unix.EINVAL
 	}
@@ -117,19 +116,23 @@ func (b *Box) connect(n *notification, asked chan struct{}) error {
 	if domain != unix.AF_UNIX || len(address) < 2 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
 		return connectTo(socket, address)
 	}
-	if len(address) > 2 && address[2] != 0 {
-		file, err := b.listener(int(n.PID), string(cutAtNul(address[2:])), asked)
+	switch {
+	case len(address) > 2 && address[2] != 0:
+		file, err := b.listener(int(n.PID), string(cutAtNul(address[2:])))
 		if err != nil {
 			return err
 		}
 		defer unix.Close(file)
 		address = append(address[:2], "/proc/self/fd/"+strconv.Itoa(file)+"\x00"...)
+	case b.plan.Network: // where a name does not show who listens
+		if ours, err := b.ours(listener{abstract: string(address[2:])}); err != nil || !ours {
+			return unix.ECONNREFUSED
+		}
 	}
 	if err := connectTo(socket, address); err != nil {
 		return err
 	}
-	// In the user's network, a name does not show who listens. Processes outside have no
-	// number in the session's pid namespace.
+	// Processes outside have no number in the session's pid namespace.
 	if c, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || c.Pid == 0 {
 		_ = unix.Shutdown(socket, unix.SHUT_RDWR)
 		return unix.EACCES
@@ -157,7 +160,7 @@ func connectTo(socket int, address []byte) error {
 
 // listener opens the file of a socket whose server is in the session. A read-only mount does
 // not prevent connects.
-func (b *Box) listener(pid int, path string, asked chan struct{}) (int, error) {
+func (b *Box) listener(pid int, path string) (int, error) {
 	if !strings.HasPrefix(path, "/") {
 		var dir [unix.PathMax]byte
 		n, err := unix.Readlinkat(b.proc, strconv.Itoa(pid)+"/cwd", dir[:])
@@ -170,10 +173,7 @@ func (b *Box) listener(pid int, path string, asked chan struct{}) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if b.sockets < 0 {
-		return file, nil // connect checks later who listens
-	}
-	inside, err := b.isInside(pid, file, asked)
+	inside, err := b.isInside(pid, file)
 	if err != nil || !inside {
 		unix.Close(file)
 		return -1, unix.EACCES
@@ -181,7 +181,7 @@ func (b *Box) listener(pid int, path string, asked chan struct{}) (int, error) {
 	return file, nil
 }
 
-func (b *Box) isInside(pid, file int, asked chan struct{}) (bool, error) {
+func (b *Box) isInside(pid, file int) (bool, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
 		return false, err
@@ -192,9 +192,7 @@ func (b *Box) isInside(pid, file int, asked chan struct{}) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	asked <- struct{}{}
-	defer func() { <-asked }()
-	return b.boundInside(device, uint32(st.Ino))
+	return b.ours(listener{device: device, file: uint32(st.Ino)})
 }
 
 // deviceOf returns the device of a mount, as a process sees it.
