@@ -280,6 +280,16 @@ func (c *Client) Interrupt(ctx context.Context, p InterruptParams) (r Interrupte
 	return r, err
 }
 
+// Allow gives a session a right. Only a person may decide that.
+func (c *Client) Allow(ctx context.Context, p AllowParams) error {
+	return c.Call(ctx, MethodAllow, p, nil)
+}
+
+// Permit answers a permission. Only a person may decide that.
+func (c *Client) Permit(ctx context.Context, p PermitParams) error {
+	return c.Call(ctx, MethodPermit, p, nil)
+}
+
 // Complete asks how text could go on.
 func (c *Client) Complete(ctx context.Context, p QueryParams) (r session.Completion, err error) {
 	err = c.Call(ctx, MethodComplete, p, &r)

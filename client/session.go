@@ -142,6 +142,22 @@ func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.Interrupt
 	return r.Result, err
 }
 
+// Allow is session.Session's.
+func (s *Session) Allow(ctx context.Context, g session.Grant) error {
+	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+		return struct{}{}, c.Allow(ctx, AllowParams{Session: s.name, Grant: g, Author: s.author})
+	})
+	return err
+}
+
+// Permit is session.Session's.
+func (s *Session) Permit(ctx context.Context, id uint64, ok bool) error {
+	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+		return struct{}{}, c.Permit(ctx, PermitParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
+	})
+	return err
+}
+
 // Reset is session.Session's.
 func (s *Session) Reset(ctx context.Context) error {
 	_, err := use(ctx, s, func(c *Client) (session.Info, error) { return c.Reset(ctx, s.name) })

@@ -29,6 +29,9 @@ const (
 	MethodWait      = "turn/wait"
 	MethodInterrupt = "turn/interrupt"
 
+	MethodAllow  = "permission/allow"
+	MethodPermit = "permission/answer"
+
 	MethodComplete  = "query/complete"
 	MethodParse     = "query/parse"
 	MethodVariables = "query/variables"
@@ -155,6 +158,21 @@ type InterruptParams struct {
 // An Interrupted says what came of an interrupt.
 type Interrupted struct {
 	Result session.InterruptResult `json:"result"`
+}
+
+// AllowParams give a session a right, one of Write and Host.
+type AllowParams struct {
+	Session string `json:"session"`
+	session.Grant
+	Author string `json:"author,omitempty"`
+}
+
+// PermitParams answer a permission by its number.
+type PermitParams struct {
+	Session    string `json:"session"`
+	Permission uint64 `json:"permission"`
+	OK         bool   `json:"ok"`
+	Author     string `json:"author,omitempty"`
 }
 
 // QueryParams ask about text, while the session is idle.

@@ -23,6 +23,7 @@ const (
 	KindName        Kind = "name"           // a session cannot have that name
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
 	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
+	KindPermission  Kind = "permission"     // only a person's decision ends that wait
 )
 
 // An Error means that a session refused a request. Errors of one kind match each other
@@ -106,5 +107,8 @@ func Busy(state State, turn uint64, d time.Duration) *Error {
 
 // Waiting refuses a new input because the active turn asks for input.
 func Waiting(w Wait) *Error {
+	if p := w.Permission; p != nil {
+		return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits until a person allows or refuses: %s", w.Turn, p.Denial)}
+	}
 	return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits for input (wait %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
 }

@@ -37,8 +37,20 @@ type Session interface {
 
 	// Answer answers the wait with this id and returns its turn. Input that the reader
 	// does not consume stays queued for later waits of the same turn. ErrStale means
-	// that the wait is over and nothing was consumed.
+	// that the wait is over and nothing was consumed. An error of KindPermission means that
+	// the wait is for a permission, which no input gives.
 	Answer(ctx context.Context, wait timeline.Seq, in Input) (turn uint64, err error)
+
+	// Allow gives the session a right that its sandbox lacks, without a restart, and until it
+	// is closed. Held calls go on for which that is enough. With Always, later sessions of the
+	// workspace have it, too. Only a person may decide this: a program must never call it by
+	// itself, or because a model wants it.
+	Allow(ctx context.Context, g Grant) error
+
+	// Permit answers one permission. A yes allows its Grant. A no is remembered: the session
+	// does not ask for the same again. ErrStale means that it is not asked for any more. The
+	// rule of Allow holds here as well.
+	Permit(ctx context.Context, id uint64, ok bool) error
 
 	// Wait returns when the turn has ended or asks for input, when o.Until has passed,
 	// or when ctx ends. Only the last is an error, that of ctx. Wait does not affect

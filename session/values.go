@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -29,6 +30,7 @@ type Info struct {
 	Notice      string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
 	Dir         string        `json:"dir,omitempty"`         // the workers' directory
 	Sandbox     string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
+	Given       []Grant       `json:"given,omitempty"`       // what persons gave it beside that; see Session.Allow
 	OutputPath  string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
 	Lost        string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
 	LastSeq     timeline.Seq  `json:"last_seq"`
@@ -85,6 +87,11 @@ type Permission struct {
 	Denial
 	// Grant would let the call go on.
 	Grant Grant `json:"grant"`
+}
+
+// Question asks a person, in one line.
+func (p Permission) Question() string {
+	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.Denial, timeline.Granted{Write: p.Grant.Write, Host: p.Grant.Host})
 }
 
 // A Grant is a right that a person gives to a session with a sandbox. One of Write and Host is

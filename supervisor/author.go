@@ -38,4 +38,12 @@ func (a authored) Interrupt(ctx context.Context, turn uint64) (session.Interrupt
 	return a.loggedInterrupt(turn, a.author)(a.interruptAs(ctx, a.author, turn))
 }
 
+func (a authored) Allow(ctx context.Context, g session.Grant) error {
+	return a.allowAs(ctx, a.author, g)
+}
+
+func (a authored) Permit(ctx context.Context, id uint64, ok bool) error {
+	return a.permitAs(ctx, a.author, id, ok)
+}
+
 var _ session.Session = (*Session)(nil)

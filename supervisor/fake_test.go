@@ -31,6 +31,7 @@ type fakeProcess struct {
 	looks   int
 	unsent  chan struct{} // signals are under way until it is closed; nil when none is
 	dies    host.Signal   // the first that ends it
+	noGrant error         // the answer to Grant
 	exit    host.Exit
 	once    sync.Once
 }
@@ -97,7 +98,7 @@ func launchFake(t *testing.T) (*fakeProcess, *launched) {
 			p.hear(m)
 		}
 	}()
-	return p, &launched{process: p, channel: ours, terminal: p, readers: p, nonce: "0123456789abcdef", staged: true, pid: 1}
+	return p, &launched{process: p, channel: ours, terminal: p, readers: p, gate: p, nonce: "0123456789abcdef", staged: true, pid: 1}
 }
 
 func (p *fakeProcess) hear(what any) {
@@ -197,7 +198,25 @@ func (p *fakeProcess) Gone() <-chan struct{}   { return p.exited }
 func (p *fakeProcess) Remains() []int          { return nil }
 func (p *fakeProcess) Notices() <-chan string  { return p.notices }
 func (p *fakeProcess) MemoryBytes() int64      { return 0 }
-func (p *fakeProcess) Close() error            { return nil }
+
+// A permitted is the answer to a held call.
+type permitted struct {
+	call uint64
+	ok   bool
+}
+
+// A granted is a directory that the sandbox was given.
+type granted struct{ dir string }
+
+func (p *fakeProcess) Permit(call uint64, ok bool) error { p.hear(permitted{call, ok}); return nil }
+
+func (p *fakeProcess) Grant(dir string) error {
+	p.hear(granted{dir})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noGrant
+}
+func (p *fakeProcess) Close() error { return nil }
 
 func (p *fakeProcess) TryRead([]byte) (int, error) {
 	select {

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -60,6 +61,7 @@ type machine struct {
 	asked []ask // the open waits, in order
 	shown *ask  // the wait that clients see
 	queue inputQueue
+	rights
 	known map[string]bool // keys of the terminal readers that blocked before the turn began
 	fed   map[string]bool // keys of the terminal readers that got input
 
@@ -84,6 +86,8 @@ type effect struct {
 	message ipc.Message   // for send, interrupt, repeat and reply
 	turn    *turn         // for await
 	input   session.Input // for feed
+	call    uint64        // for permit
+	ok      bool          // for permit
 }
 
 type action uint8
@@ -98,6 +102,7 @@ const (
 	doLook      // watch for terminal readers from now on
 	doLookLater // watch for terminal readers once an interrupt has had its effect
 	doReply     // answer a query
+	doPermit    // answer a held call
 )
 
 func (m *machine) effect(e effect) { m.effects = append(m.effects, e) }
@@ -266,6 +271,7 @@ func (m *machine) notLaunched(report timeline.GenerationEnded) {
 func (m *machine) begin(t *turn) {
 	t.started = time.Now()
 	m.turn = t
+	m.told, m.untold = nil, 0
 	m.lastLine = m.lastLine[:0]
 	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
 	m.move(phaseSending)
@@ -303,6 +309,7 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 	m.stopRetries()
 	m.dropWaits()
 	m.dropInput()
+	m.countDenied()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {
 		ended := timeline.TurnEnded{Outcome: outcome, Prompt: prompt, Elapsed: t.elapsed}
@@ -499,8 +506,9 @@ func (m *machine) stop(to phase) (busy bool) {
 		}
 		return false
 	}
-	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal)
+	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal || m.shown.Permission != nil)
 	m.stopRetries()
+	m.refuseHeld()
 	m.move(to)
 	return busy
 }
@@ -523,6 +531,7 @@ func (m *machine) exited(report timeline.GenerationEnded) timeline.GenerationEnd
 		report.Clean = report.Signal == "" && m.end.Reason != ipc.EndCrash
 		report.Message = m.end.Message
 	}
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.call > 0 }) // they have ended with it
 	if m.turn != nil && m.turn.id > 0 && !report.Clean {
 		report.LastLine = m.turn.lastLine
 	}
@@ -585,16 +594,16 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 		t.struck, t.struckAt = now, seen
 	}
 	m.dropInput()
-	if !m.userHandlesSigint || level > 1 { // otherwise the user's handler decides whether a reader goes on
+	m.retry = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
+	m.tries, m.due = 0, now.Add(firstRetry)
+	m.effect(effect{do: doInterrupt, message: m.retry}) // before held calls are refused, so that the signal ends them
+	if !m.userHandlesSigint || level > 1 {              // otherwise the user's handler decides whether a reader goes on
 		t.unacked = true
 		m.dropWaits()
 		if m.phase == phaseWaiting {
 			m.resume()
 		}
 	}
-	m.retry = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
-	m.tries, m.due = 0, now.Add(firstRetry)
-	m.effect(effect{do: doInterrupt, message: m.retry})
 	return seen
 }
 
@@ -609,6 +618,9 @@ func (m *machine) stopRetries() {
 // readers.
 func (m *machine) askAgain() {
 	m.turn.unacked = false
+	if len(m.asked) > 0 { // what asked meanwhile
+		m.serve()
+	}
 	m.effect(effect{do: doLookLater})
 }
 

@@ -15,6 +15,7 @@ type launched struct {
 	channel  io.ReadWriteCloser // frames; closing it ends a Read and a Write
 	terminal terminal
 	readers  readerFinder // nil where readers of the terminal cannot be seen
+	gate     gate         // nil where nothing can be asked for or given while the worker runs
 	pid      int
 	nonce    string // of the markers in the terminal
 	staged   bool   // started by the stage: nothing outlives the session

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,7 @@ type Session struct {
 
 	mu        sync.Mutex
 	m         machine                         // guarded by mu, like all fields below
+	early     []host.Denial                   // of a worker that is being launched
 	spec      workers.Spec                    // preparation adds what it made
 	starting  *startUp                        // the start under way; nil without one
 	givenUp   *startUp                        // the last start that was given up; nil without one
@@ -85,6 +87,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 	}
 	if s.spec.Sandbox.Confines() {
 		i.Sandbox = s.spec.Sandbox.String()
+		i.Given = slices.Clone(s.m.given)
 	}
 	if s.lost != nil {
 		i.Lost = s.lost.OutputPath

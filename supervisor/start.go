@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -158,9 +159,10 @@ func (s *Session) startProcess(u *startUp) {
 		s.release()
 		return
 	}
-	spec, generation, size := s.spec, s.m.generation, s.o.Size
+	spec, given, generation, size := s.spec, slices.Clone(s.m.given), s.m.generation, s.o.Size
+	s.early = nil
 	s.mu.Unlock()
-	w, err := s.startWorker(spec, generation, size)
+	w, err := s.startWorker(spec, given, generation, size)
 	if err != nil {
 		logNoStart(s.workerLog(generation), err)
 	}

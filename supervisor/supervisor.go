@@ -86,6 +86,10 @@ type Options struct {
 	// slow Logger slows the sessions. nil logs nothing.
 	Logger *slog.Logger
 
+	// Grants keeps what persons allow always. nil keeps nothing: Session.Allow then refuses
+	// what is meant for later sessions.
+	Grants GrantStore
+
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
 	Size session.Size
@@ -275,6 +279,10 @@ func (v *Supervisor) reserve(name string) error {
 }
 
 func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
+	given, err := v.o.kept(&spec)
+	if err != nil {
+		return nil, startError(name, err)
+	}
 	// Cleaning programs remove a directory that was empty for long.
 	if err := makePrivate(v.o.Dir); err != nil {
 		return nil, startError(name, err)
@@ -315,6 +323,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 			earlyInput:   spec.EarlyInput,
 			phase:        phaseEnded,
 			fed:          make(map[string]bool),
+			rights:       rights{given: given},
 		},
 	}
 	s.mu.Lock()

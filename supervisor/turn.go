@@ -13,17 +13,18 @@ import (
 
 // A turn is one input and everything up to the worker's idle. Callers know it by its number.
 type turn struct {
-	id       uint64 // 0 for a start-up, and for an input that answers one
-	number   uint64 // as its caller knows it
-	input    []byte // until it was sent
-	lastLine string // of the input, for a death report
-	author   string
-	before   timeline.Seq // everything up to it came before the turn
-	started  time.Time
-	elapsed  time.Duration    // when ended
-	outcome  timeline.Outcome // "" until ended
-	bytes    int64            // of output
-	took     []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
+	id        uint64 // 0 for a start-up, and for an input that answers one
+	number    uint64 // as its caller knows it
+	input     []byte // until it was sent
+	lastLine  string // of the input, for a death report
+	author    string
+	before    timeline.Seq // everything up to it came before the turn
+	started   time.Time
+	elapsed   time.Duration    // when ended
+	outcome   timeline.Outcome // "" until ended
+	bytes     int64            // of output
+	questions int              // permissions that were asked for
+	took      []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
 
 	interrupts uint64       // the Seq of the last interrupt
 	unacked    bool         // the worker has not seen that interrupt yet, so its waits are void

@@ -17,6 +17,7 @@ type ask struct {
 	worker uint64 // the worker's number for the wait; 0 for a terminal reader
 	all    bool   // the reader wants all input, not one line
 	reader string // key of the terminal reader
+	call   uint64 // the stage's number of the held call; 0 for a wait for input
 }
 
 // stdinWait handles a question of the runtime.
@@ -110,10 +111,10 @@ func (m *machine) reportLines() {
 // that is left.
 func (m *machine) serve() {
 	for m.shown == nil && len(m.asked) > 0 {
-		i := max(0, slices.IndexFunc(m.asked, func(a ask) bool { return !a.Terminal }))
+		i := m.next()
 		a := m.asked[i]
-		if m.queue.empty() {
-			e := m.record(timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader})
+		if a.Permission != nil || m.queue.empty() {
+			e := m.record(a.event())
 			m.asked[i].ID, a.ID = e.Seq, e.Seq
 			m.shown = &a
 			m.move(phaseWaiting)
@@ -125,6 +126,30 @@ func (m *machine) serve() {
 	if len(m.asked) == 0 {
 		m.effect(effect{do: doLook})
 	}
+}
+
+// next returns the index of the wait to serve: one that takes queued input, or else the first
+// that is not a terminal reader's.
+func (m *machine) next() int {
+	first := func(match func(ask) bool) int { return slices.IndexFunc(m.asked, match) }
+	if !m.queue.empty() {
+		if i := first(func(a ask) bool { return !a.Terminal && a.Permission == nil }); i >= 0 {
+			return i
+		}
+		if i := first(func(a ask) bool { return a.Terminal }); i >= 0 {
+			return i
+		}
+	}
+	return max(0, first(func(a ask) bool { return !a.Terminal }))
+}
+
+// event returns the event that begins a wait.
+func (a ask) event() timeline.Wait {
+	e := timeline.Wait{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader}
+	if a.Permission != nil {
+		e.Permission, e.Asks = a.Permission.ID, a.Permission.Denial
+	}
+	return e
 }
 
 // give gives the next piece of queued input to one wait.
@@ -164,6 +189,8 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 		return 0, session.ErrClosed
 	case m.phase != phaseWaiting || m.shown.ID != wait:
 		return 0, session.ErrStale
+	case m.shown.Permission != nil:
+		return 0, &session.Error{Kind: session.KindPermission, Wait: &m.shown.Wait, Message: "no input answers this wait: a person allows or refuses it, with repl allow, at repl attach, or when the client asks"}
 	case len(in.Data)+len(m.queue.data) > MaxInputBytes:
 		return 0, session.Errorf(session.KindTooLarge, "the answer is too large: at most %d bytes fit", MaxInputBytes)
 	}
@@ -191,8 +218,13 @@ func (m *machine) resume() {
 	}
 }
 
-// dropWaits ends every wait, with or without an answer.
+// dropWaits ends every wait, with or without an answer. Held calls are refused.
 func (m *machine) dropWaits() {
+	for _, a := range m.asked {
+		if a.call > 0 {
+			m.permit(a.call, false)
+		}
+	}
 	if m.shown != nil {
 		m.record(timeline.WaitEnded{Wait: m.shown.ID})
 	}

@@ -60,7 +60,7 @@ type worker struct {
 }
 
 // startWorker starts a worker process.
-func (s *Session) startWorker(spec workers.Spec, generation uint64, size session.Size) (*worker, error) {
+func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
@@ -72,10 +72,13 @@ func (s *Session) startWorker(spec workers.Spec, generation uint64, size session
 		}
 		return out
 	}
+	var gone []string
+	spec.Sandbox, gone = withGiven(spec.Sandbox, given)
 	box, err := confinementOf(&spec, &s.o, s.dir, files)
 	if err != nil {
 		return nil, err
 	}
+	box.notices = append(box.notices, gone...)
 	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, box.env...)
 	changes = append(changes, expand(spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
@@ -139,6 +142,10 @@ func (w *worker) begin() {
 		s.m.notice("%s", told)
 	}
 	s.m.launched()
+	for _, d := range s.early {
+		s.m.denied(d, false) // nobody is asked during a start
+	}
+	s.early = nil
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
 	s.wg.Go(w.watch)
@@ -249,6 +256,8 @@ func (w *worker) perform(e effect) {
 		}
 	case doKill:
 		w.proc.Kill()
+	case doPermit:
+		_ = w.proc.gate.Permit(e.call, e.ok) // a call that is gone needs no answer
 	case doFeed:
 		w.feedLocked(e.input)
 	case doLook:

@@ -34,6 +34,10 @@ type Sandbox struct {
 
 	// Network is what the session may reach.
 	Network Network
+
+	// Ask holds a call that a person could allow until somebody has decided. Without it the
+	// call is refused at once.
+	Ask bool
 }
 
 // A Level is how much of the machine a session may write.

@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"reset starts a new generation whatever runs", resets},
 		{"the rendered output can be searched and read by line", output},
 		{"queries are refused while a turn runs", queries},
+		{"rights are given only to a session with a sandbox, and only an open question is answered", rights},
 		{"a closed session says so", closed},
 		{"values survive their JSON form", jsonForms},
 	} {
@@ -449,6 +450,31 @@ func queries(t *testing.T, s session.Session) {
 	}
 }
 
+func rights(t *testing.T, s session.Session) {
+	turn := submit(t, s, "wait name? ")
+	r := wait(t, s, turn)
+	for _, bad := range []session.Grant{{}, {Always: true}, {Write: "/data", Host: "example.org"}} {
+		if err := s.Allow(limited(t), bad); session.KindOf(err) != session.KindInvalid {
+			t.Errorf("%+v: got %v", bad, err)
+		}
+	}
+	for _, g := range []session.Grant{{Write: "/"}, {Host: "example.org"}, {Write: "/data", Always: true}} {
+		if err := s.As("ada").Allow(limited(t), g); !errors.Is(err, session.ErrUnsupported) {
+			t.Errorf("%+v: got %v", g, err)
+		}
+	}
+	for _, ok := range []bool{true, false} { // the id of a wait for input is not that of a permission
+		if err := s.As("ada").Permit(limited(t), uint64(r.Wait.ID), ok); !errors.Is(err, session.ErrStale) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if i := info(t, s); i.Wait == nil || i.Wait.ID != r.Wait.ID || len(i.Given) > 0 {
+		t.Errorf("got %+v", i)
+	}
+	_, _ = s.Interrupt(limited(t), turn)
+	wait(t, s, turn)
+}
+
 func closed(t *testing.T, s session.Session) {
 	run(t, s, "print one")
 	if err := s.Close(limited(t)); err != nil {
@@ -459,6 +485,12 @@ func closed(t *testing.T, s session.Session) {
 	}
 	if _, err := s.Answer(limited(t), 1, session.Input{EOF: true}); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("answer: got %v", err)
+	}
+	if err := s.Allow(limited(t), session.Grant{Write: "/data"}); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("allow: got %v", err)
+	}
+	if err := s.Permit(limited(t), 1, false); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("permit: got %v", err)
 	}
 	if err := s.Reset(limited(t)); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("reset: got %v", err)

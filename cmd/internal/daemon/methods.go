@@ -100,6 +100,8 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodInput:     d.long(method(d.handleInput)),
 		client.MethodWait:      d.long(method(d.handleWait)),
 		client.MethodInterrupt: method(d.handleInterrupt),
+		client.MethodAllow:     method(d.handleAllow),
+		client.MethodPermit:    method(d.handlePermit),
 		client.MethodComplete:  method(d.handleComplete),
 		client.MethodParse:     method(d.handleParse),
 		client.MethodVariables: method(d.handleVariables),
@@ -328,6 +330,43 @@ func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.I
 	}
 	result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
 	return client.Interrupted{Result: result}, err
+}
+
+// handleAllow gives a session a right. The keyboard does not matter here: the rights are
+// those of the user, to whom all connections belong.
+func (d *Daemon) handleAllow(ctx context.Context, r *rpc.Request, p client.AllowParams) (nothing, error) {
+	s, err := d.forPerson(ctx, r, p.Session, p.Author)
+	if err != nil {
+		return nothing{}, err
+	}
+	d.log.Info("a right is given", "session", p.Session, "by", d.who(r.Conn), "always", p.Always)
+	return nothing{}, s.Allow(ctx, p.Grant)
+}
+
+func (d *Daemon) handlePermit(ctx context.Context, r *rpc.Request, p client.PermitParams) (nothing, error) {
+	if p.Permission == 0 {
+		return nothing{}, rpc.InvalidParams("permission is required: the number of the one that is answered")
+	}
+	s, err := d.forPerson(ctx, r, p.Session, p.Author)
+	if err != nil {
+		return nothing{}, err
+	}
+	d.log.Info("a permission is answered", "session", p.Session, "by", d.who(r.Conn), "ok", p.OK)
+	return nothing{}, s.Permit(ctx, p.Permission, p.OK)
+}
+
+// forPerson returns a session for what a person decides.
+func (d *Daemon) forPerson(ctx context.Context, r *rpc.Request, name, author string) (session.Session, error) {
+	d.used()
+	e, err := d.session(ctx, name)
+	if err == nil {
+		err = checkAuthor(author)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.named(r.Conn, author)
+	return e.session.As(author), nil
 }
 
 func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Completion, error) {

@@ -1,0 +1,450 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	// maxQuestions bounds the permissions that are asked for in one turn. Beyond it, calls are
+	// refused as if nobody could be asked.
+	maxQuestions = 5
+
+	// maxDenials bounds the denials of one turn that are told one by one.
+	maxDenials = 5
+
+	// maxRefused bounds what is remembered of a person's refusals. Then the oldest is asked
+	// for again.
+	maxRefused = 256
+)
+
+// A gate is the sandbox of a running worker.
+type gate interface {
+	// Permit lets a held call go on, which succeeds only with ok. A call that is gone is no
+	// error.
+	Permit(call uint64, ok bool) error
+	// Grant makes a directory writable. When it returns, all programs of the worker have it.
+	Grant(dir string) error
+}
+
+// A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
+// real path of a directory.
+type GrantStore interface {
+	// Kept returns the rights of a workspace. Their order means nothing.
+	Kept(workspace string) ([]session.Grant, error)
+	// Keep adds one.
+	Keep(workspace string, g session.Grant) error
+}
+
+// rights are what persons gave to a session and refused. A new worker has them, too.
+type rights struct {
+	permissions uint64          // number of the last permission
+	given       []session.Grant // without Always
+	refused     []session.Grant
+	told        []timeline.Denied // denials since the last turn began
+	untold      int               // and those beyond maxDenials
+}
+
+// denied takes in what the sandbox of a worker refused or holds.
+func (s *Session) denied(generation uint64, d host.Denial) {
+	grant := grantFor(timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host})
+	offered := grant.Host != "" || grant.Write != "" && s.mayGive(grant.Write) == nil
+	s.mu.Lock()
+	defer s.unlock()
+	switch {
+	case generation != s.m.generation:
+	case s.worker != nil:
+		s.m.denied(d, offered)
+	case s.m.phase == phaseLaunching: // the worker is not known yet
+		s.early = append(s.early, d)
+	}
+}
+
+// denied handles a report of the sandbox. offered means that a person may allow the call.
+func (m *machine) denied(d host.Denial, offered bool) {
+	what := timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By}
+	if d.Over {
+		m.release(func(a ask) bool { return a.call == d.ID })
+		return
+	}
+	if d.ID == 0 {
+		m.tellDenied(what)
+		return
+	}
+	if slices.ContainsFunc(m.asked, func(a ask) bool { return a.call == d.ID }) {
+		return // it began again after a signal
+	}
+	grant := grantFor(what)
+	switch {
+	case slices.ContainsFunc(m.given, func(g session.Grant) bool { return covers(g, what) }):
+		m.permit(d.ID, true)
+	case !offered || !m.canAsk() || slices.Contains(m.refused, grant):
+		m.permit(d.ID, false)
+		m.tellDenied(what)
+	default:
+		m.askPermission(d.ID, what, grant)
+	}
+}
+
+// canAsk reports whether a person can be asked now.
+func (m *machine) canAsk() bool {
+	return (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.questions < maxQuestions
+}
+
+func (m *machine) askPermission(call uint64, what timeline.Denied, grant session.Grant) {
+	m.turn.questions++
+	m.permissions++
+	p := &session.Permission{ID: m.permissions, Denial: what, Grant: grant}
+	m.asked = append(m.asked, ask{
+		Wait: session.Wait{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.WaitPermission, Permission: p},
+		call: call,
+	})
+	if !m.turn.unacked { // else the interrupt may be about to end the call
+		m.serve()
+	}
+}
+
+// tellDenied records a denial, once in a turn.
+func (m *machine) tellDenied(what timeline.Denied) {
+	switch {
+	case slices.Contains(m.told, what):
+	case len(m.told) == maxDenials:
+		m.untold++
+	default:
+		m.told = append(m.told, what)
+		m.record(what)
+	}
+}
+
+// countDenied says how many denials were not told, and begins to count anew.
+func (m *machine) countDenied() {
+	if m.untold > 0 {
+		m.notice("the sandbox refused %d more calls", m.untold)
+	}
+	m.told, m.untold = nil, 0
+}
+
+func (m *machine) permit(call uint64, ok bool) {
+	m.effect(effect{do: doPermit, call: call, ok: ok})
+}
+
+// release ends the waits for permissions that match, without an answer, and shows the next.
+func (m *machine) release(match func(ask) bool) {
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.Permission != nil && match(a) })
+	if m.shown != nil && m.shown.Permission != nil && match(*m.shown) {
+		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+		m.shown = nil
+		if m.phase == phaseWaiting {
+			m.resume()
+		}
+	}
+	if m.phase == phaseRunning && !m.turn.unacked {
+		m.serve()
+	}
+}
+
+// refuseHeld refuses all held calls, because their worker is being ended.
+func (m *machine) refuseHeld() {
+	for _, a := range m.asked {
+		if a.Permission != nil {
+			m.permit(a.call, false)
+		}
+	}
+	if m.shown != nil && m.shown.Permission != nil {
+		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+		m.shown = nil
+	}
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.Permission != nil })
+}
+
+// decide answers all held calls that match, and returns how many there were.
+func (m *machine) decide(ok bool, match func(session.Permission) bool) (n int) {
+	for _, a := range m.asked {
+		if a.Permission != nil && match(*a.Permission) {
+			m.permit(a.call, ok)
+			n++
+		}
+	}
+	if n > 0 {
+		m.turn.struck = time.Time{} // the code goes on after the interrupt
+		m.release(func(a ask) bool { return match(*a.Permission) })
+	}
+	return n
+}
+
+// granted takes in that a person gave a right, and lets the calls go on that it covers.
+func (m *machine) granted(author string, g session.Grant) {
+	m.record(timeline.Granted{Write: g.Write, Host: g.Host, Always: g.Always, Author: author})
+	m.refused = slices.DeleteFunc(m.refused, func(r session.Grant) bool {
+		return r.Host != "" && coversHost(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
+	})
+	m.decide(true, func(p session.Permission) bool { return covers(g, p.Denial) })
+}
+
+// permission returns the question with this number.
+func (m *machine) permission(id uint64) (session.Permission, error) {
+	for _, a := range m.asked {
+		if a.Permission != nil && a.Permission.ID == id {
+			return *a.Permission, nil
+		}
+	}
+	if m.isClosed() {
+		return session.Permission{}, session.ErrClosed
+	}
+	if id > m.permissions || id == 0 {
+		return session.Permission{}, session.Errorf(session.KindStale, "no permission %d was asked for", id)
+	}
+	return session.Permission{}, session.Errorf(session.KindStale, "permission %d is not asked for any more: it was answered, or the code has gone on without it", id)
+}
+
+// refuse takes in a person's no, also to other calls that the same right would let go on.
+func (m *machine) refuse(p session.Permission) {
+	if len(m.refused) == maxRefused {
+		m.refused = m.refused[1:]
+	}
+	m.refused = append(m.refused, p.Grant)
+	m.tellDenied(p.Denial)
+	m.decide(false, func(other session.Permission) bool { return other.Grant == p.Grant })
+}
+
+// grantFor returns the right without which the call is refused; zero if there is none that a
+// person could give.
+func grantFor(d timeline.Denied) session.Grant {
+	switch {
+	case d.Op == "read":
+	case d.Host != "":
+		return session.Grant{Host: d.Host}
+	case filepath.IsAbs(d.Path) && d.Op != "connect":
+		return session.Grant{Write: filepath.Dir(d.Path)}
+	}
+	return session.Grant{}
+}
+
+// covers reports whether a right lets a call go on.
+func covers(g session.Grant, d timeline.Denied) bool {
+	if g.Host != "" {
+		return coversHost(g.Host, d.Host)
+	}
+	return g.Write != "" && d.Path != "" && d.Op != "read" && d.Op != "connect" && within(d.Path, g.Write)
+}
+
+// coversHost reports whether a pattern, "example.org", "*.example.org" or either with a port,
+// matches name:port.
+func coversHost(pattern, host string) bool {
+	if host == "" {
+		return false
+	}
+	name, port, _ := strings.Cut(host, ":")
+	wanted, at, hasPort := strings.Cut(pattern, ":")
+	if hasPort && at != port {
+		return false
+	}
+	if tail, any := strings.CutPrefix(wanted, "*"); any {
+		return strings.HasPrefix(tail, ".") && strings.HasSuffix(name, tail)
+	}
+	return name == wanted
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// Allow implements session.Session.
+func (s *Session) Allow(ctx context.Context, g session.Grant) error { return s.allowAs(ctx, "", g) }
+
+// Permit implements session.Session.
+func (s *Session) Permit(ctx context.Context, id uint64, ok bool) error {
+	return s.permitAs(ctx, "", id, ok)
+}
+
+func (s *Session) permitAs(ctx context.Context, author string, id uint64, ok bool) error {
+	s.mu.Lock()
+	p, err := s.m.permission(id)
+	if err == nil && !ok {
+		s.m.refuse(p)
+	}
+	s.unlock()
+	if err != nil || !ok {
+		return err
+	}
+	return s.allowAs(ctx, author, p.Grant)
+}
+
+func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) error {
+	g, err := s.checkGrant(g)
+	if err != nil {
+		return err
+	}
+	if err := s.give(ctx, g); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	closed := s.m.isClosed()
+	if !closed {
+		s.m.granted(author, g)
+	}
+	s.unlock()
+	if closed {
+		return session.ErrClosed
+	}
+	if !g.Always {
+		return nil
+	}
+	if err := s.o.Grants.Keep(s.workspace(), g); err != nil {
+		return fmt.Errorf("it is allowed in this session, but not kept for later ones: %w", err)
+	}
+	return nil
+}
+
+// give gives a right to the live worker and to those after it.
+func (s *Session) give(ctx context.Context, g session.Grant) error {
+	g.Always = false
+	s.mu.Lock()
+	had, starting := slices.Contains(s.m.given, g), s.starting
+	if !had {
+		s.m.given = append(s.m.given, g) // first: each start that is still to be planned has it
+	}
+	s.mu.Unlock()
+	err := error(nil)
+	if starting != nil { // it may have been planned already
+		_ = starting.wait(ctx)
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = s.giveLive(g)
+	}
+	if err != nil && !had {
+		s.mu.Lock()
+		s.m.given = slices.DeleteFunc(s.m.given, func(other session.Grant) bool { return other == g })
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// giveLive gives a right to the live worker, if there is one.
+func (s *Session) giveLive(g session.Grant) error {
+	s.mu.Lock()
+	w := s.worker
+	s.mu.Unlock()
+	switch {
+	case w == nil:
+		return nil
+	case w.proc.gate == nil:
+		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
+	}
+	if err := w.proc.gate.Grant(g.Write); !errors.Is(err, host.ErrEnded) { // else the next worker has it
+		return err
+	}
+	return nil
+}
+
+// checkGrant resolves a grant, and refuses one that makes no sense here.
+func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
+	s.mu.Lock()
+	sandbox, closed := s.spec.Sandbox, s.m.isClosed()
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return g, session.ErrClosed
+	case (g.Write == "") == (g.Host == ""):
+		return g, session.Errorf(session.KindInvalid, "name either a directory to write or a host")
+	case !sandbox.Confines():
+		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.name)
+	case g.Always && s.o.Grants == nil:
+		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
+	case g.Host != "":
+		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.name, sandbox.Network)
+	case !filepath.IsAbs(g.Write):
+		return g, session.Errorf(session.KindInvalid, "the directory is not absolute: %q", g.Write)
+	}
+	dir, err := filepath.EvalSymlinks(g.Write)
+	if err == nil {
+		if st, e := os.Stat(dir); e != nil || !st.IsDir() {
+			err = errors.New("not a directory")
+		}
+	}
+	if err == nil {
+		err = s.mayGive(dir)
+	}
+	if err != nil {
+		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", g.Write, err), Cause: err}
+	}
+	g.Write = dir
+	return g, nil
+}
+
+// mayGive returns why no session may be given a directory; nil if a person may give it.
+func (s *Session) mayGive(dir string) error {
+	s.mu.Lock()
+	sandbox := s.spec.Sandbox
+	s.mu.Unlock()
+	return confine.MayGive(sandbox, variable(s.o.Env, "HOME"), dir)
+}
+
+// workspace returns the directory for which rights are kept.
+func (s *Session) workspace() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return workspaceOf(&s.spec)
+}
+
+func workspaceOf(spec *workers.Spec) string {
+	dir := spec.Sandbox.Workspace
+	if dir == "" {
+		dir = spec.Dir
+	}
+	if dir == "" {
+		dir, _ = os.Getwd()
+	}
+	if found, err := filepath.EvalSymlinks(dir); err == nil {
+		return found
+	}
+	return dir
+}
+
+// kept returns the rights that are kept for the workspace of a spec.
+func (o *Options) kept(spec *workers.Spec) ([]session.Grant, error) {
+	if o.Grants == nil || !spec.Sandbox.Confines() {
+		return nil, nil
+	}
+	all, err := o.Grants.Kept(workspaceOf(spec))
+	if err != nil {
+		return nil, fmt.Errorf("what is allowed in this workspace cannot be read: %w", err)
+	}
+	for i := range all {
+		all[i].Always = false
+	}
+	return all, nil
+}
+
+// withGiven returns a sandbox with the rights that persons gave. Directories that are gone are
+// left out, with a notice for each.
+func withGiven(sandbox *workers.Sandbox, given []session.Grant) (_ *workers.Sandbox, notices []string) {
+	if !sandbox.Confines() || len(given) == 0 {
+		return sandbox, nil
+	}
+	wider := *sandbox
+	wider.Writable = slices.Clone(sandbox.Writable)
+	for _, g := range given {
+		if g.Write == "" || slices.Contains(wider.Writable, g.Write) {
+			continue
+		}
+		if st, err := os.Stat(g.Write); err != nil || !st.IsDir() {
+			notices = append(notices, fmt.Sprintf("%s was allowed and is not a directory any more", g.Write))
+			continue
+		}
+		wider.Writable = append(wider.Writable, g.Write)
+	}
+	return &wider, notices
+}

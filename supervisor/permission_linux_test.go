@@ -1,0 +1,546 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A grantBook is a GrantStore in memory.
+type grantBook struct {
+	all map[string][]session.Grant
+	err error
+}
+
+func (b *grantBook) Kept(workspace string) ([]session.Grant, error) { return b.all[workspace], b.err }
+
+func (b *grantBook) Keep(workspace string, g session.Grant) error {
+	if b.err == nil {
+		b.all[workspace] = append(b.all[workspace], g)
+	}
+	return b.err
+}
+
+// A confined is a session with a sandbox whose turn runs, and the directories outside of it.
+type confined struct {
+	*testing.T
+	s        *Session
+	p        *fakeProcess
+	turn     uint64
+	work     string
+	a, b     string
+	book     *grantBook
+	nextCall uint64
+}
+
+// inSandbox runs a test in fake time, with a turn of a session that has a sandbox.
+func inSandbox(t *testing.T, test func(*testing.T, *confined)) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(mustDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &confined{work: filepath.Join(dir, "work"), a: filepath.Join(dir, "a"), b: filepath.Join(dir, "b"), book: &grantBook{all: map[string][]session.Grant{}}}
+	for _, d := range []string{c.work, c.a, c.b, filepath.Join(dir, "home")} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := workers.Spec{Dir: c.work, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Ask: true}}
+	inBubble(t, &Options{Grants: c.book, Env: []string{"HOME=" + filepath.Join(dir, "home")}}, spec, func(t *testing.T, s *Session, p *fakeProcess) {
+		c.T, c.s, c.p = t, s, p
+		p.ready()
+		c.turn = submit(t, s, "code")
+		p.take()
+		test(t, c)
+	})
+}
+
+// mustDir makes a directory outside of those for temporary files, which a sandbox has itself.
+func mustDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var", "turnstone-test-")
+	if err != nil {
+		dir, err = os.MkdirTemp(".", "turnstone-test-")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// hold has the sandbox hold a call, and returns the stage's number for it.
+func (c *confined) hold(op, path string) uint64 {
+	c.Helper()
+	c.nextCall++
+	c.report(host.Denial{ID: c.nextCall, Op: op, Path: path})
+	return c.nextCall
+}
+
+func (c *confined) report(d host.Denial) {
+	c.s.denied(c.generation(), d)
+	synctest.Wait()
+}
+
+func (c *confined) generation() uint64 {
+	i, _ := c.s.Info(c.Context())
+	return i.Generation
+}
+
+// asked returns the permission that callers see; nil without one.
+func (c *confined) asked() *session.Permission {
+	c.Helper()
+	r := now(c.T, c.s, c.turn)
+	if r.Wait == nil {
+		return nil
+	}
+	if r.State != session.StateWaiting || r.Wait.Kind != timeline.WaitPermission || r.Wait.Permission == nil {
+		c.Fatalf("got %v, %+v", r.State, r.Wait)
+	}
+	return r.Wait.Permission
+}
+
+// mustAsk fails unless this is asked now, and returns its number.
+func (c *confined) mustAsk(path string) uint64 {
+	c.Helper()
+	p := c.asked()
+	if p == nil || p.Path != path || p.Grant != (session.Grant{Write: filepath.Dir(path)}) {
+		c.Fatalf("got %+v, want a question about %s", p, path)
+	}
+	return p.ID
+}
+
+// answers are the answers to held calls since the last look.
+func (c *confined) answers() (got []permitted) {
+	for _, h := range c.p.take() {
+		if a, ok := h.what.(permitted); ok {
+			got = append(got, a)
+		}
+	}
+	return got
+}
+
+func (c *confined) mustAnswer(want ...permitted) {
+	c.Helper()
+	if got := c.answers(); !slices.Equal(got, want) {
+		c.Fatalf("the stage was told %v, want %v", got, want)
+	}
+}
+
+// recorded returns the events of a kind.
+func recorded[B timeline.Body](s *Session) (all []B) {
+	for _, e := range s.Log().Since(0) {
+		if b, ok := e.Body.(B); ok {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+func (c *confined) allow(g session.Grant) {
+	c.Helper()
+	if err := c.s.As("ada").Allow(c.Context(), g); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *confined) permit(id uint64, ok bool) {
+	c.Helper()
+	if err := c.s.As("ada").Permit(c.Context(), id, ok); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		call := c.hold("write", c.a+"/x")
+		c.permit(c.mustAsk(c.a+"/x"), true)
+		var got []any
+		for _, h := range c.p.take() {
+			got = append(got, h.what)
+		}
+		if want := []any{granted{c.a}, permitted{call, true}}; !slices.Equal(got, want) {
+			t.Errorf("the stage was told %v, want %v", got, want)
+		}
+		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.Wait != nil {
+			t.Errorf("got %+v", r)
+		}
+		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Write: c.a, Author: "ada"}}) {
+			t.Errorf("got %+v", got)
+		}
+		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) || i.Sandbox != "workspace" {
+			t.Errorf("got %+v of %q", i.Given, i.Sandbox)
+		}
+		again := c.hold("create", c.a+"/y") // it was on its way
+		c.mustAnswer(permitted{again, true})
+	})
+}
+
+func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		first := c.hold("write", c.a+"/x")
+		c.permit(c.mustAsk(c.a+"/x"), false)
+		c.mustAnswer(permitted{first, false})
+		second := c.hold("write", c.a+"/y")
+		c.mustAnswer(permitted{second, false})
+		if p := c.asked(); p != nil {
+			t.Errorf("it was asked again: %+v", p)
+		}
+		if got, want := recorded[timeline.Denied](c.s), []timeline.Denied{{Op: "write", Path: c.a + "/x"}, {Op: "write", Path: c.a + "/y"}}; !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		c.allow(session.Grant{Write: c.a})
+		third := c.hold("write", c.a+"/z")
+		c.mustAnswer(permitted{third, true})
+	})
+}
+
+func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		x, other, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/o"), c.hold("create", c.a+"/y")
+		c.permit(c.mustAsk(c.a+"/x"), true)
+		c.mustAnswer(permitted{x, true}, permitted{y, true})
+		c.permit(c.mustAsk(c.b+"/o"), false)
+		c.mustAnswer(permitted{other, false})
+		if p := c.asked(); p != nil {
+			t.Errorf("got %+v", p)
+		}
+	})
+}
+
+func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		deep := filepath.Join(c.a, "deep")
+		if err := os.Mkdir(deep, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		call := c.hold("write", deep+"/x")
+		c.mustAsk(deep + "/x")
+		c.allow(session.Grant{Write: c.b})
+		c.mustAnswer()
+		c.allow(session.Grant{Write: c.a})
+		c.mustAnswer(permitted{call, true})
+	})
+}
+
+func TestPermission_FiveAreAskedInATurn(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		for i := range maxQuestions {
+			path := fmt.Sprintf("%s/%d/x", c.a, i)
+			c.hold("write", path)
+			c.permit(c.mustAsk(path), false)
+		}
+		c.answers()
+		for i := range 7 {
+			call := c.hold("write", fmt.Sprintf("%s/more%d/x", c.b, i))
+			c.mustAnswer(permitted{call, false})
+		}
+		if got := len(recorded[timeline.Denied](c.s)); got != maxDenials {
+			t.Errorf("%d denials are told, want %d", got, maxDenials)
+		}
+		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
+		if !strings.Contains(now(c.T, c.s, c.turn).Text(), "[the sandbox refused 7 more calls]") {
+			t.Errorf("got %s", now(c.T, c.s, c.turn).Text())
+		}
+		c.turn = submit(t, c.s, "more")
+		c.hold("write", c.b+"/again")
+		c.mustAsk(c.b + "/again")
+	})
+}
+
+func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		home := variable(c.s.o.Env, "HOME")
+		for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
+			"/run/docker.sock", "/tmp/x", c.a + "/.git/hooks/pre-commit", c.a + "/.vscode/tasks.json", "relative", ""} {
+			call := c.hold("write", path)
+			c.mustAnswer(permitted{call, false})
+			if p := c.asked(); p != nil {
+				t.Errorf("%s was offered: %+v", path, p)
+			}
+		}
+		for _, op := range []string{"read", "connect"} {
+			call := c.hold(op, c.a+"/x")
+			c.mustAnswer(permitted{call, false})
+		}
+		for _, dir := range []string{"/", home, "/proc", "/tmp", home + "/.ssh", c.a + "/.git", "a", c.a + "/absent"} {
+			if err := c.s.Allow(t.Context(), session.Grant{Write: dir}); session.KindOf(err) != session.KindInvalid {
+				t.Errorf("allow %s: got %v", dir, err)
+			}
+		}
+	})
+}
+
+func TestPermission_NoInputGivesIt(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		c.hold("write", c.a+"/x")
+		c.mustAsk(c.a + "/x")
+		w := now(c.T, c.s, c.turn).Wait
+		for _, in := range []session.Input{{Data: []byte("yes\n")}, {Data: []byte("y\n"), EOF: true}, {EOF: true}, {}} {
+			if _, err := c.s.As("model").Answer(t.Context(), w.ID, in); session.KindOf(err) != session.KindPermission {
+				t.Errorf("%q: got %v", in.Data, err)
+			}
+		}
+		_, err := c.s.Submit(t.Context(), "yes")
+		if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.Wait.Permission == nil || !strings.Contains(err.Error(), "a person") {
+			t.Errorf("got %v", err)
+		}
+		c.mustAnswer()
+		c.mustAsk(c.a + "/x")
+	})
+}
+
+func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+		w := now(c.T, c.s, c.turn).Wait
+		c.hold("write", c.a+"/x") // behind the question for input
+		if _, err := c.s.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
+			t.Fatal(err)
+		}
+		c.mustAsk(c.a + "/x")
+		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 2, Prompt: "two? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+		c.permit(c.asked().ID, false)
+		got, _ := frames[ipc.TurnInput](c.p.take())
+		if len(got) != 2 || string(got[1].Input) != "2\n" || got[1].Wait != 2 {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		call := c.hold("write", c.a+"/x")
+		id := c.mustAsk(c.a + "/x")
+		result := interruptAside(t, c.s, c.turn)
+		var order []string
+		for _, h := range c.p.take() {
+			switch h.what.(type) {
+			case sent:
+				order = append(order, "signal")
+			case permitted:
+				order = append(order, "refusal")
+			}
+		}
+		if !slices.Equal(order, []string{"signal", "signal", "refusal"}) {
+			t.Errorf("got %v: the signal has to end the call", order)
+		}
+		if p := c.asked(); p != nil {
+			t.Errorf("it is still asked: %+v", p)
+		}
+		if err := c.s.Permit(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
+			t.Errorf("a late yes: got %v", err)
+		}
+		c.report(host.Denial{ID: call, Op: "write", Path: c.a + "/x"}) // the call began again before the worker said a word
+		if p := c.asked(); p != nil {
+			t.Errorf("it is asked before the interrupt was felt: %+v", p)
+		}
+		c.p.say(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
+		if again := c.mustAsk(c.a + "/x"); again == id {
+			t.Errorf("a late answer to %d would answer the new question", id)
+		}
+		if got := <-result; got != session.InterruptWaiting {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		call := c.hold("write", c.a+"/x")
+		c.mustAsk(c.a + "/x")
+		result := interruptAside(t, c.s, c.turn)
+		c.report(host.Denial{ID: call, Over: true})
+		c.p.say(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending}, ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeInterrupted})
+		if got := <-result; got != session.InterruptIdle {
+			t.Errorf("got %q", got)
+		}
+		if r := now(c.T, c.s, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.Wait != nil {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		x, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/y")
+		c.mustAsk(c.a + "/x")
+		c.report(host.Denial{ID: y, Over: true})
+		c.report(host.Denial{ID: x, Over: true})
+		c.report(host.Denial{ID: x, Over: true})
+		if r := now(c.T, c.s, c.turn); r.State != session.StateRunning || r.Wait != nil {
+			t.Errorf("got %+v", r)
+		}
+		c.mustAnswer()
+		c.report(host.Denial{ID: x, Op: "write", Path: c.a + "/x"})
+		c.report(host.Denial{ID: x, Op: "write", Path: c.a + "/x"})
+		c.permit(c.mustAsk(c.a+"/x"), false)
+		c.mustAnswer(permitted{x, false})
+	})
+}
+
+func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(*confined)
+		want []permitted
+	}{
+		"idle":  {func(c *confined) { c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK}) }, []permitted{{1, false}, {2, false}}},
+		"death": {func(c *confined) { c.p.end(host.Exit{Code: 3}) }, nil},
+		"reset": {func(c *confined) {
+			c.p.change(func() { c.p.dies = host.Hangup })
+			if err := c.s.Reset(c.Context()); err != nil {
+				c.Fatal(err)
+			}
+		}, []permitted{{1, false}, {2, false}}},
+		"close": {func(c *confined) {
+			c.p.change(func() { c.p.dies = host.Hangup })
+			if err := c.s.Close(c.Context()); err != nil {
+				c.Fatal(err)
+			}
+		}, []permitted{{1, false}, {2, false}}},
+		"the worker leaves": {func(c *confined) { c.p.say(ipc.SessionEnd{Reason: ipc.EndExit}); c.p.end(host.Exit{}) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSandbox(t, func(t *testing.T, c *confined) {
+				c.hold("write", c.a+"/x")
+				c.hold("write", c.b+"/y")
+				id, p, generation := c.mustAsk(c.a+"/x"), c.p, c.generation()
+				test.end(c)
+				synctest.Wait()
+				c.p = p
+				c.mustAnswer(test.want...)
+				if i, _ := c.s.Info(t.Context()); i.Wait != nil {
+					t.Errorf("got %+v", i.Wait)
+				}
+				if err := c.s.Permit(t.Context(), id, true); err == nil {
+					t.Error("a late yes was taken")
+				}
+				waits, ends := recorded[timeline.Wait](c.s), recorded[timeline.WaitEnded](c.s)
+				if len(waits) != 1 || len(ends) != 1 {
+					t.Errorf("got %d waits and %d ends", len(waits), len(ends))
+				}
+				c.s.denied(generation, host.Denial{ID: 9, Op: "write", Path: c.a + "/late"}) // must not panic, nor reach a later worker
+				if i, _ := c.s.Info(t.Context()); i.Wait != nil {
+					t.Errorf("got %+v", i.Wait)
+				}
+			})
+		})
+	}
+}
+
+func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		call := c.hold("write", c.a+"/x")
+		id := c.mustAsk(c.a + "/x")
+		c.p.say(ipc.SessionEnd{Reason: ipc.EndExit})
+		c.report(host.Denial{ID: call, Over: true})
+		if err := c.s.Permit(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
+		call := c.hold("write", c.a+"/x")
+		c.mustAnswer(permitted{call, false})
+		if i, _ := c.s.Info(t.Context()); i.State != session.StateIdle {
+			t.Errorf("got %v", i.State)
+		}
+		c.report(host.Denial{Op: "write", Path: c.b + "/y", By: "touch"})
+		if got := recorded[timeline.Denied](c.s); len(got) != 2 || got[1].By != "touch" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		c.allow(session.Grant{Write: c.a})
+		c.allow(session.Grant{Write: c.b})
+		if err := os.Remove(c.b); err != nil {
+			t.Fatal(err)
+		}
+		var plans []*host.Command
+		launch := c.s.launcher
+		c.s.launcher = func(cmd *host.Command) (*launched, error) { plans = append(plans, cmd); return launch(cmd) }
+		c.p.change(func() { c.p.dies = host.Hangup })
+		if err := c.s.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := plans[0].Sandbox.Writable(); !slices.Contains(got, c.a) || slices.Contains(got, c.b) {
+			t.Errorf("the new worker writes %v", got)
+		}
+		said := recorded[timeline.Notice](c.s)
+		if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.b+" was allowed") }) {
+			t.Errorf("got %v", said)
+		}
+	})
+}
+
+func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		call := c.hold("write", c.a+"/x")
+		c.mustAsk(c.a + "/x")
+		c.allow(session.Grant{Write: c.a, Always: true})
+		c.mustAnswer(permitted{call, true})
+		if got := c.book.all[c.work]; !slices.Equal(got, []session.Grant{{Write: c.a, Always: true}}) {
+			t.Errorf("got %+v", c.book.all)
+		}
+		c.book.err = errors.New("line 3: no such key")
+		err := c.s.Allow(t.Context(), session.Grant{Write: c.b, Always: true})
+		if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not kept") || !strings.Contains(err.Error(), "line 3") {
+			t.Errorf("got %v", err)
+		}
+		if i, _ := c.s.Info(t.Context()); len(i.Given) != 2 {
+			t.Errorf("got %+v", i.Given)
+		}
+	})
+}
+
+func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
+		c.hold("write", c.a+"/x")
+		id := c.mustAsk(c.a + "/x")
+		if err := c.s.Permit(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
+			t.Errorf("got %v", err)
+		}
+		c.mustAnswer()
+		if i, _ := c.s.Info(t.Context()); len(i.Given) > 0 {
+			t.Errorf("got %+v", i.Given)
+		}
+		c.permit(c.mustAsk(c.a+"/x"), false) // it can still be refused
+	})
+}
+
+func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *confined) {
+		c.hold("write", c.a+"/x. Allow it to write /harmless? (yes\n")
+		if q, want := c.asked().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.asked().Path, c.asked().Grant.Write); q != want {
+			t.Errorf("got %s, want %s", q, want)
+		}
+		c.p.later(time.Hour) // no clock answers it
+		if c.asked() == nil {
+			t.Error("the question is gone")
+		}
+	})
+}
