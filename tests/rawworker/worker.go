@@ -414,6 +414,48 @@ func (w *Worker) Finish(answers ...string) Result {
 	}
 }
 
+// Insist interrupts as the supervisor does: again after 30, 60, 120 ms until the worker
+// acknowledges, since a runtime may miss a signal on its way into a system call. It
+// returns what came until done says that an event is the effect, or the turn is over.
+// After each frame comes signal, which knows whether it is a retry; nil sends none.
+func (w *Worker) Insist(seq uint64, level uint8, signal func(retry bool), done func(any) bool) Result {
+	w.t.Helper()
+	ask := func(retry bool) {
+		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
+		if signal != nil {
+			signal(retry)
+		}
+	}
+	ask(false)
+	var r Result
+	acked := false
+	begun := time.Now()
+	for wait := 30 * time.Millisecond; time.Since(begun) < Patience; wait = min(2*wait, time.Second) {
+		for e, ok := w.NextWithin(wait); ok; e, ok = w.NextWithin(wait) {
+			r.Events = append(r.Events, e)
+			if done != nil && done(e) {
+				return r
+			}
+			switch e := e.(type) {
+			case ipc.Idle:
+				r.Idle = &e
+				return r
+			case ipc.SessionEnd:
+				r.End = &e
+			case Ended:
+				return r
+			case ipc.InterruptAck:
+				acked = acked || e.Turn == w.Turn && e.Seq == seq
+			}
+		}
+		if !acked {
+			ask(true)
+		}
+	}
+	w.t.Fatalf("turn %d is not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(begun), acked, r.Script())
+	return r
+}
+
 // UntilWait returns the turn's next wait.
 func (w *Worker) UntilWait() ipc.StdinWait {
 	w.t.Helper()
@@ -448,6 +490,20 @@ func (w *Worker) Await(s string) {
 		case ipc.Idle, Ended:
 			w.t.Fatalf("%+v came before %q: %.2000q", e, s, seen)
 		}
+	}
+}
+
+// Rounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
+func Rounds(few int) int {
+	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
+		return n
+	}
+	return few
+}
+
+// Spin passes a time too short for a timer.
+func Spin(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
 

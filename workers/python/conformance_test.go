@@ -5,14 +5,16 @@ package python_test
 import (
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 func TestWorker_Conforms(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		spec := python.Spec(python.Options{Path: s.python, CacheDir: "-"})
-		for _, r := range conformance.Run(t.Context(), spec, &conformance.Options{Dialect: conformance.Python()}) {
+		for _, r := range conformance.Run(t.Context(), spec, &conformance.Options{Dialect: conformance.Python(), Timeout: rawworker.Patience}) {
 			switch {
 			case r.Err != nil:
 				t.Errorf("%s: %v", r.Name, r.Err)

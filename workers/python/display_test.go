@@ -12,6 +12,7 @@ import (
 )
 
 func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
+	t.Parallel()
 	picture := "[image image/png]"
 	cases := []struct{ code, want string }{
 		{"Offers(_repr_png_=base64.b64encode(PNG).decode())", picture},
@@ -50,6 +51,7 @@ class Offers(Silent):
 
 // The packages that show things, where the interpreter has them.
 func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
+	t.Parallel()
 	s := setup{python: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}
 	if s.python == "" {
 		s.python = "python3"
@@ -76,6 +78,7 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, s)
 			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
 				t.Skip("python3 has no " + name + ": name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
@@ -90,6 +93,7 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 }
 
 func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
+	t.Parallel()
 	shell, plain := "[this is plain Python and no shell: ", "[this is plain Python"
 	cases := []struct{ code, want string }{
 		{"!ls -la", shell + "subprocess.run('ls -la', shell=True) runs a command]"},
@@ -130,6 +134,7 @@ func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
 }
 
 func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		s.Dir = t.TempDir()
 		write := func(name, text string) {
@@ -178,6 +183,7 @@ func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 // A file of the user's that has the name of a module of the standard library is
 // for the user's own imports, and not for what the worker does.
 func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		errors := func(w *worker) string {
 			var all strings.Builder

@@ -24,6 +24,7 @@ func (w *worker) status() syscall.WaitStatus {
 }
 
 func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		for _, c := range []struct {
 			code    string
@@ -54,6 +55,7 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 }
 
 func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.OnWait = func(ipc.StdinWait) bool { return true }
@@ -66,6 +68,7 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 }
 
 func TestExit_InterruptBreaksAHangingThread(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Begin(`import threading, time, sys
 def hang():
@@ -94,6 +97,7 @@ sys.exit(5)`)
 }
 
 func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	if r := w.Run("import os; os._exit(9)"); r.End != nil || w.status().ExitStatus() != 9 {
 		t.Fatalf("got %+v %v", r.End, w.Cmd.ProcessState)
@@ -109,6 +113,7 @@ func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
 }
 
 func TestShutdown_RunsTheExitHandlers(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		for _, c := range []struct {
 			name, code string
@@ -178,6 +183,7 @@ func (w *worker) finishShutdown(signal bool) (r result) {
 }
 
 func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Channel.Close()
@@ -203,6 +209,7 @@ func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {
 }
 
 func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
+	t.Parallel()
 	for name, frame := range map[string]string{
 		"unknown type":    "\x00\x00\x00\x0a\x81\xa4type\xa3wat",
 		"not MessagePack": "\x00\x00\x00\x01\xc1",
@@ -220,6 +227,7 @@ func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
 }
 
 func TestQuery_Completes(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run(`import os
@@ -275,6 +283,7 @@ obj = C()
 }
 
 func TestQuery_ListsVariablesAndRunsNoUserCode(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		ask := func() ipc.QueryResult {
@@ -343,6 +352,7 @@ ran.clear()`)
 }
 
 func TestQuery_Parses(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for text, want := range map[string]ipc.QueryStatus{
@@ -381,6 +391,7 @@ func TestQuery_Parses(t *testing.T) {
 }
 
 func TestCache_HoldsTheCompiledWorker(t *testing.T) {
+	t.Parallel()
 	s := setup{}
 	dir := filepath.Join(t.TempDir(), "new", "cache")
 	s.options.CacheDir = dir
@@ -431,6 +442,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 }
 
 func TestWorker_OldPythonSaysSo(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(os.Getenv("HOME"), ".pyenv", "versions", "2.7.18", "bin", "python")
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("no Python 2.7: install it with pyenv")

@@ -29,13 +29,26 @@ type setup struct {
 	rawworker.Setup
 }
 
+// cacheDir keeps the worker's compiled code for the tests of this process.
+var cacheDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if cacheDir, err = os.MkdirTemp("", "python-cache-"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(cacheDir)
+	os.Exit(status)
+}
+
 // start starts a worker and waits for its first idle.
 func start(t testing.TB, s setup) *worker {
 	t.Helper()
 	o := s.options
 	o.Path = s.python
 	if o.CacheDir == "" {
-		o.CacheDir = "-"
+		o.CacheDir = cacheDir
 	}
 	return launch(t, python.Spec(o), s)
 }
@@ -62,6 +75,19 @@ func (w *worker) interrupt(seq uint64, level uint8) {
 	w.t.Helper()
 	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
 	syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
+}
+
+// insist interrupts until done says that an event is the effect, or the turn is over.
+// A retry is for the worker alone, as the supervisor's.
+func (w *worker) insist(seq uint64, level uint8, done func(any) bool) result {
+	w.t.Helper()
+	return w.Insist(seq, level, func(retry bool) {
+		to := -w.Cmd.Process.Pid
+		if retry {
+			to = -to
+		}
+		syscall.Kill(to, syscall.SIGINT)
+	}, done)
 }
 
 func pythonSpec(t testing.TB) workers.Spec {

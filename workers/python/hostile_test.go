@@ -13,6 +13,7 @@ import (
 // TestTurn_EndsWhateverUserCodeDidToItsStreams guards the way back to idle: it
 // must not depend on anything that a cell can replace, remove or block.
 func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
+	t.Parallel()
 	for name, code := range map[string]string{
 		"no stdout":              "import sys; del sys.stdout",
 		"no stderr":              "import sys; del sys.stderr",
@@ -22,6 +23,7 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 		"an exit without stderr": "import sys; sys.stderr = None; 1/0",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, setup{python: "python3"})
 			w.Run(code) // the harness fails when idle does not come
 			if name == "no stdout" {
@@ -32,6 +34,7 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 }
 
 func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{python: "python3"})
 	w.Begin("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
 	w.Await("up")
@@ -58,6 +61,7 @@ func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 // TestTurn_EndsWhileAThreadPrints: the idle's mark and those of a thread's
 // output stand in the terminal in their order.
 func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{python: "python3"})
 	w.Run("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
 	for range 60 {
@@ -66,6 +70,7 @@ func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
 }
 
 func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{python: "python3"})
 	w.Run("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
 	w.OnWait = func(ipc.StdinWait) bool { return true } // it is not answered
@@ -78,6 +83,7 @@ func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
 }
 
 func TestDisplay_WhatIsNoPictureIsShownAsText(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{python: "python3"})
 	r := w.Run("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
 	if got := r.Script(); !strings.Contains(got, "a P") {

@@ -15,6 +15,7 @@ import (
 
 // The signal of a late frame strikes while the worker answers that frame.
 func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("1")
 	w.Begin("input('? ')")

@@ -17,15 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// rounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
-func rounds(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
-		return n
-	}
-	return few
-}
-
 func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
+	t.Parallel()
 	cases := []struct{ name, code string }{
 		{"a loop", "print('up', flush=True)\nwhile True: pass"},
 		{"sleep", "import time; print('up', flush=True); time.sleep(100)"},
@@ -45,7 +38,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 		for _, c := range cases {
 			w.Begin(c.code)
 			w.Await("up")
-			r := w.interruptUntilIdle(c.name)
+			r := w.insist(1, 1, nil)
 			want := ipc.OutcomeInterrupted
 			if c.name == "an error being shown" {
 				want = ipc.OutcomeError
@@ -60,49 +53,6 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	})
 }
 
-// interruptUntilIdle interrupts as the supervisor does: again after 30, 60, 120 ms
-// until the worker acknowledges, since Python may miss a signal on its way into a
-// system call.
-func (w *worker) interruptUntilIdle(what string) result {
-	w.t.Helper()
-	return w.insist(1, 1, what, func(e any) bool { return false })
-}
-
-// insist interrupts until done says that an event is the effect, or the turn is over.
-func (w *worker) insist(seq uint64, level uint8, what string, done func(any) bool) result {
-	w.t.Helper()
-	w.interrupt(seq, level)
-	var r result
-	for wait := 30 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		for {
-			e, ok := w.NextWithin(wait)
-			if !ok {
-				break
-			}
-			r.Events = append(r.Events, e)
-			if done(e) {
-				return r
-			}
-			switch e := e.(type) {
-			case ipc.Idle:
-				r.Idle = &e
-				return r
-			case rawworker.Ended:
-				return r
-			case ipc.InterruptAck:
-				if e.Turn == w.Turn && e.Seq == seq {
-					wait = rawworker.Patience
-				}
-			}
-		}
-		if wait >= rawworker.Patience {
-			w.t.Fatalf("%s: acknowledged, and nothing came: %.1000q", what, r.Script())
-		}
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
-		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
-	}
-}
-
 func prints(s string) func(any) bool {
 	return func(e any) bool {
 		t, ok := e.(rawworker.Text)
@@ -111,6 +61,7 @@ func prints(s string) func(any) bool {
 }
 
 func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for range 20 {
@@ -128,12 +79,13 @@ func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 }
 
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Begin("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
 		w.Await("up")
-		w.insist(1, 1, "level 1", prints("no"))
-		if r := w.insist(2, 2, "level 2", prints("nothing")); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "TurnAborted") {
+		w.insist(1, 1, prints("no"))
+		if r := w.insist(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "TurnAborted") {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
@@ -141,10 +93,11 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 
 // Also when retries come while that of the one before is looked into.
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import os, time")
-		for i := range rounds(10) {
+		for i := range rawworker.Rounds(10) {
 			all := filepath.Join(t.TempDir(), "all")
 			w.Begin(fmt.Sprintf(`try:
     print('up', flush=True)
@@ -152,7 +105,7 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 except KeyboardInterrupt: print('once', flush=True)
 while not os.path.exists(%q): time.sleep(0.001)`, all))
 			w.Await("up")
-			w.insist(1, 1, "", prints("once"))
+			w.insist(1, 1, prints("once"))
 			for range 20 {
 				w.interrupt(1, 1)
 			}
@@ -167,6 +120,7 @@ while not os.path.exists(%q): time.sleep(0.001)`, all))
 }
 
 func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("1")
 	w.Tell(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
@@ -185,6 +139,7 @@ func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
 }
 
 func TestInterrupt_SignalOfUserCodeIsPythons(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')").Wants(t, "raised\n")
@@ -193,6 +148,7 @@ func TestInterrupt_SignalOfUserCodeIsPythons(t *testing.T) {
 }
 
 func TestSigint_OwnerIsAnnounced(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		owners := func(r result) (list []ipc.SigintOwner) {
@@ -222,7 +178,7 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 		}
 		w.Run("signal.signal(signal.SIGINT, signal.default_int_handler); None")
 		w.Begin("time.sleep(100)")
-		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %+v", r.Idle)
 		}
 	})
@@ -231,12 +187,13 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 // An interrupt at a random moment around the end of a turn: the turn is interrupted
 // or not, and nothing of it reaches the next one.
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+	t.Parallel()
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		for i := range rounds(150) {
+		for i := range rawworker.Rounds(150) {
 			w.Begin(cells[i%len(cells)])
-			spin(time.Duration(rand.IntN(500)) * time.Microsecond)
+			rawworker.Spin(time.Duration(rand.IntN(500)) * time.Microsecond)
 			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 			w.Finish()
@@ -251,12 +208,13 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 }
 
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		for i := range rounds(150) {
+		for i := range rawworker.Rounds(150) {
 			w.Begin("import time; time.sleep(100)")
-			spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-			if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
+			rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
+			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 		}
@@ -264,12 +222,13 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 }
 
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		for i := range rounds(100) {
+		for i := range rawworker.Rounds(100) {
 			w.OnWait = func(m ipc.StdinWait) bool {
 				w.Answer(m, "old")
-				spin(time.Duration(rand.IntN(200)) * time.Microsecond)
+				rawworker.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 				w.interrupt(1, 1)
 				return true
 			}
@@ -282,14 +241,9 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	})
 }
 
-// spin passes a time too short for a timer.
-func spin(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d; {
-	}
-}
-
 // A user's SIGALRM handler that raises may strike in the middle of a frame.
 func TestOutput_SurvivesAsynchronousExceptions(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		r := w.Run(`import signal, sys, random
@@ -297,7 +251,7 @@ class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 hits = 0
-for i in range(` + strconv.Itoa(rounds(400)) + `):
+for i in range(` + strconv.Itoa(rawworker.Rounds(400)) + `):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 3e-4))
         print('%d|' % i + 'x' * 6000)
@@ -320,6 +274,7 @@ print('hits', hits > 0)`)
 }
 
 func TestInput_SurvivesAsynchronousExceptions(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.OnWait = func(m ipc.StdinWait) bool {
@@ -331,7 +286,7 @@ class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 bad = []
-for i in range(` + strconv.Itoa(rounds(400)) + `):
+for i in range(` + strconv.Itoa(rawworker.Rounds(400)) + `):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 6e-4))
         s = input()
@@ -350,12 +305,13 @@ print('bad', bad)`)
 
 // An interrupt that a finalizer ignored strikes again when the interrupted code goes on.
 func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import sys\nseen = []\ndef hook(args): seen.append(args.exc_type)\nsys.unraisablehook = hook")
 		w.Begin("class Slow:\n    def __del__(self):\n        print('up', flush=True)\n        while True: pass\nwhile True: Slow()")
 		w.Await("up")
-		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "ignored") || strings.Contains(r.Out(), "turnstone") {
+		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "ignored") || strings.Contains(r.Out(), "turnstone") {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("class Bad:\n    def __del__(self): 1/0\nBad(); sys.unraisablehook is hook, seen").Wants(t, "(True, [<class 'ZeroDivisionError'>])\n")
@@ -364,19 +320,20 @@ func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
 }
 
 func TestInterrupt_LevelTwoLeavesTheDebuggerAndAHandlerOfTheUser(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import os, pdb, signal, time")
 		w.Begin("def f():\n    pdb.set_trace()\n    return 1\nf()")
 		w.UntilWait()
-		w.insist(1, 1, "level 1", func(e any) bool { _, asks := e.(ipc.StdinWait); return asks })
-		if r := w.insist(2, 2, "level 2", func(any) bool { return false }); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		w.insist(1, 1, func(e any) bool { _, asks := e.(ipc.StdinWait); return asks })
+		if r := w.insist(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Begin("_ = signal.signal(signal.SIGINT, lambda *a: os.write(1, b'no\\n')); print('up', flush=True)\nwhile True: time.sleep(1)")
 		w.Await("up")
-		w.insist(1, 1, "level 1", prints("no"))
-		if r := w.insist(2, 2, "level 2", func(any) bool { return false }); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		w.insist(1, 1, prints("no"))
+		if r := w.insist(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
@@ -384,13 +341,14 @@ func TestInterrupt_LevelTwoLeavesTheDebuggerAndAHandlerOfTheUser(t *testing.T) {
 
 // A debugger that goes on leaves its handler of SIGINT behind, which would stop the next turn in it.
 func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import pdb, time\ndef f():\n    pdb.set_trace()\n    return 1")
 		w.Run("f()", "c")
 		w.Begin("print('up', flush=True); time.sleep(100)")
 		w.Await("up")
-		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
+		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
 			t.Fatalf("got %q %+v", r.Script(), r.Idle)
 		}
 	})
@@ -398,13 +356,14 @@ func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
 
 // An interrupted await leaves nothing that prints later, and the next await works.
 func TestInterrupt_OfAnAwaitLeavesTheLoopWhole(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import asyncio, gc")
-		for i := range rounds(20) {
+		for i := range rawworker.Rounds(20) {
 			w.Begin("await asyncio.sleep(100)")
-			spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
-			if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "base_events") {
+			rawworker.Spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
+			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "base_events") {
 				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 			if r := w.Run("_ = gc.collect(); await asyncio.sleep(0, 'slept')"); r.Out() != "'slept'\n" {

@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 func TestOutput_IsInTheTrueOrder(t *testing.T) {
+	t.Parallel()
 	bulk := strings.Repeat("z", 100_000)
 	cases := []struct{ code, want string }{
 		{"print('a'); os.system('echo b'); print('c')", "a\nb\nc\n"},
@@ -43,7 +45,7 @@ z = 'z' * 100000
 class P:
     def _repr_png_(self): return b'\x89PNG'
 def display(): sys.displayhook(P())`)
-		for round := range rounds(10) {
+		for round := range rawworker.Rounds(10) {
 			for _, c := range cases {
 				if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
 					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Script(), c.want)
@@ -54,6 +56,7 @@ def display(): sys.displayhook(P())`)
 }
 
 func TestOutput_PartsOfLinesAreInTheTrueOrder(t *testing.T) {
+	t.Parallel()
 	cases := []struct{ code, want string }{
 		{"sys.stdout.write('a'); print('b', file=sys.stderr); print('c')", "a<err>b\n</err>c\n"},
 		{"sys.stderr.write('a'); print('b', end=''); sys.stderr.write('c'); None", "<err>a</err>b<err>c</err>"},
@@ -88,7 +91,7 @@ class Talks:
 		// It is seen while the code runs.
 		w.Begin("for i in range(3): print('.', end='')\ntime.sleep(3600)")
 		w.Await("...")
-		if r := w.interruptUntilIdle("sleep"); !strings.HasPrefix(r.Script(), "<err>Traceback") {
+		if r := w.insist(1, 1, nil); !strings.HasPrefix(r.Script(), "<err>Traceback") {
 			t.Errorf("got %q", r.Script())
 		}
 		// Other text layers on the same bytes.
@@ -100,6 +103,7 @@ class Talks:
 }
 
 func TestOutput_LinesOfThreadsAreNotTorn(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
 		"threads = [threading.Thread(target=f, args=(c,)) for c in 'abcd']\nfor t in threads: t.start()\nfor t in threads: t.join()")
@@ -115,10 +119,12 @@ func TestOutput_LinesOfThreadsAreNotTorn(t *testing.T) {
 }
 
 func TestOutput_DeathLosesNothing(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]string{
 		"_exit": "os._exit(1)", "kill": "os.kill(os.getpid(), 9)", "crash": "import ctypes; ctypes.string_at(0)",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, setup{})
 			w.Begin("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
 			if r := w.Finish(); !strings.HasPrefix(r.Script(), ".<err>!</err>") {
@@ -129,6 +135,7 @@ func TestOutput_DeathLosesNothing(t *testing.T) {
 }
 
 func TestOutput_LargeTextIsWhole(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	want := strings.Repeat("é0123456789", 200_000) + "\n"
 	w.Run("print('é0123456789' * 200000)").Wants(t, want)
@@ -143,6 +150,7 @@ func TestOutput_LargeTextIsWhole(t *testing.T) {
 }
 
 func TestOutput_ClosedStreamsAreMended(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("import sys; sys.stdout.close(); sys.stderr.close()")
 	w.Run("print('again')").Wants(t, "again\n")
@@ -153,12 +161,14 @@ func TestOutput_ClosedStreamsAreMended(t *testing.T) {
 }
 
 func TestOutput_NonblockingTerminalLosesNothing(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("import os; os.set_blocking(0, False)")
 	w.Run("for i in range(300): print('y' * 5000)").Wants(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
 }
 
 func TestFork_ChildIsCutOffFromTheChannel(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		r := w.Run(`import os, sys
@@ -178,6 +188,7 @@ if pid == 0:
 }
 
 func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
@@ -191,6 +202,7 @@ func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
 }
 
 func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv("TURNSTONE_TEST_MATPLOTLIB")
 	if path == "" {
 		path = "python3"

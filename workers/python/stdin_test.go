@@ -10,6 +10,7 @@ import (
 )
 
 func TestStdin_EverySurfaceIsServed(t *testing.T) {
+	t.Parallel()
 	// The expected turn, with waits and input lines in brackets: see script.
 	cases := []struct {
 		name, code string
@@ -49,6 +50,7 @@ func TestStdin_EverySurfaceIsServed(t *testing.T) {
 }
 
 func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		r := w.Run("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
@@ -96,6 +98,7 @@ func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
 // The worker does not ask for code that reads the terminal itself: such code reads the text
 // typed there.
 func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
+	t.Parallel()
 	cases := []struct{ name, code, typed, want string }{
 		{"os.read", "import os; print(os.read(0, 100))", "ab\n", "b'ab\\n'\n"},
 		{"open(0)", "print(repr(open(0, closefd=False).readline()))", "ab\n", "'ab\\n'\n"},
@@ -132,6 +135,7 @@ func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	var old ipc.StdinWait
 	w.OnWait = func(m ipc.StdinWait) bool {
@@ -153,6 +157,7 @@ func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 }
 
 func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		var asked []ipc.StdinWait
@@ -183,6 +188,7 @@ func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 }
 
 func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.OnWait = func(m ipc.StdinWait) bool {

@@ -17,6 +17,7 @@ import (
 
 // Wrapping what detach returns is the best known way to another encoding.
 func TestOutput_DetachedStreamsGoOn(t *testing.T) {
+	t.Parallel()
 	wraps := map[string]string{
 		"a wrapper":     "io.TextIOWrapper(sys.STREAM.detach(), encoding='utf-8')",
 		"a codec":       "codecs.getwriter('utf-8')(sys.STREAM.detach())",
@@ -45,6 +46,7 @@ func TestOutput_DetachedStreamsGoOn(t *testing.T) {
 
 // The worker's own code does not use what user code can replace.
 func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import builtins, sys; kept = dict(vars(builtins))")
@@ -65,6 +67,7 @@ func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
 }
 
 func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
+	t.Parallel()
 	fills := map[string]string{
 		"small lists":   "while True: a.append([0] * 1000)",
 		"objects":       "while True: a.append(object())",
@@ -78,10 +81,9 @@ func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, s setup) {
-				if s.python != "python3" && name != "objects" && name != "a function" && rounds(0) == 0 {
+				if s.python != "python3" && name != "objects" && name != "a function" && rawworker.Rounds(0) == 0 {
 					return // tried on one Python, and on all with TURNSTONE_TEST_ROUNDS
 				}
-				t.Parallel()
 				w := start(t, s)
 				w.Run("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
 				for range 2 { // memory freed by the first is there again for the second
@@ -104,11 +106,11 @@ func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 
 // A handler of the user's that raises strikes at any point between two turns.
 func TestTurn_BeginsWhateverAHandlerRaisesAtItsEdge(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
-		t.Parallel()
 		w := start(t, s)
 		w.Run("import random, signal\nclass Alarm(Exception): pass\ndef ring(*a): raise Alarm\n_ = signal.signal(signal.SIGALRM, ring)")
-		for i := range rounds(150) {
+		for i := range rawworker.Rounds(150) {
 			w.Run("_ = signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))")
 			if r := w.Run("x = 1"); r.Idle == nil {
 				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.End)
@@ -120,6 +122,7 @@ func TestTurn_BeginsWhateverAHandlerRaisesAtItsEdge(t *testing.T) {
 }
 
 func TestTurn_DeepTracebackIsCut(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		r := w.Run(`def deeper(n):
@@ -137,11 +140,13 @@ import sys; sys.setrecursionlimit(6000); deeper(3000)`)
 }
 
 func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
+	t.Parallel()
 	for name, code := range map[string]string{
 		"set before": "exit()",
 		"set inside": "import os; os.environ['PYTHONINSPECT'] = '1'; exit()",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := setup{python: "python3"}
 			if name == "set before" {
 				o := python.Options{Path: "python3", CacheDir: "-"}
@@ -162,6 +167,7 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 
 // A fork that a signal meets before anything of the worker runs in it takes no frame.
 func TestFork_IsCutOffBeforeItHandlesASignal(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		dir := t.TempDir()
 		early := `import os, signal
@@ -206,6 +212,7 @@ os.register_at_fork(after_in_child=forked)
 
 // A step of the worker that fails again and again, and makes no progress, ends the session with the reason.
 func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		r := w.Run("import sys; m = sys.modules['turnstone_worker.main']\nexec(\"def rest(self): raise RuntimeError('broken')\", vars(m)); m.Worker.rest = m.rest")
@@ -221,6 +228,7 @@ func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
 }
 
 func TestAwait_ATaskWithoutAnAwaitIsAnErrorThatSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import asyncio\nasync def f(): return 7")
@@ -236,6 +244,7 @@ func TestAwait_ATaskWithoutAnAwaitIsAnErrorThatSaysWhatIsMissing(t *testing.T) {
 // An interrupt may come with the start of its turn, behind a late one for the turn before. It
 // belongs to its own turn.
 func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("1").Wants(t, "1\n")

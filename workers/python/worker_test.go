@@ -17,6 +17,7 @@ func eachPython(t *testing.T, test func(t *testing.T, s setup)) {
 	for _, path := range pythons(t) {
 		name := filepath.Base(filepath.Dir(filepath.Dir(path)))
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			test(t, setup{python: path})
 		})
 	}
@@ -45,6 +46,7 @@ func pythons(t *testing.T) []string {
 }
 
 func TestTurn_ShowsWhatItShould(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		for _, c := range []struct{ code, want string }{
@@ -84,6 +86,7 @@ func TestTurn_ShowsWhatItShould(t *testing.T) {
 }
 
 func TestTurn_AllExpressionsAreShownWhenAskedFor(t *testing.T) {
+	t.Parallel()
 	s := setup{}
 	s.options.ShowAll = true
 	w := start(t, s)
@@ -93,6 +96,7 @@ func TestTurn_AllExpressionsAreShownWhenAskedFor(t *testing.T) {
 }
 
 func TestTurn_ErrorIsShownWithItsSource(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("def f():\n    return 1/0")
@@ -143,6 +147,7 @@ func TestTurn_ErrorIsShownWithItsSource(t *testing.T) {
 
 // The bound is on memory, of which a character may take four bytes.
 func TestCell_TheSourcesThatAreKeptAreBounded(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import inspect\ndef f(): pass\ndef known():\n    try: return inspect.getsource(f)\n    except OSError: return 'forgotten'\n")
@@ -159,6 +164,7 @@ func TestCell_TheSourcesThatAreKeptAreBounded(t *testing.T) {
 }
 
 func TestCell_SourceIsKnownToInspect(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("x = 0\ndef f():\n    return 1  # f\n\nclass C:\n    a = 1  # C\n")
@@ -174,6 +180,7 @@ func TestCell_SourceIsKnownToInspect(t *testing.T) {
 }
 
 func TestCell_FutureFeaturesPersist(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("from __future__ import annotations")
@@ -182,6 +189,7 @@ func TestCell_FutureFeaturesPersist(t *testing.T) {
 }
 
 func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		w.Run("import asyncio\nawait asyncio.sleep(0, 'done')").Wants(t, "'done'\n")
@@ -191,7 +199,7 @@ func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 		w.Run("asyncio.run(asyncio.sleep(0, 'run'))").Wants(t, "'run'\n")
 		w.Run("x = await asyncio.sleep(0, 1)\nx").Wants(t, "1\n")
 		w.Begin("await asyncio.sleep(100)")
-		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Errorf("got %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")
@@ -199,6 +207,7 @@ func TestCell_TopLevelAwaitRunsOnOneLoop(t *testing.T) {
 }
 
 func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		file := filepath.Join(t.TempDir(), "startup.py")
 		write := func(code string) {
@@ -235,7 +244,7 @@ func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 
 		w = begin("import time; print('up', flush=True); time.sleep(100)")
 		w.Await("up")
-		if r := w.interruptUntilIdle(""); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Errorf("an interrupted start-up: %q %+v", r.Script(), r.Idle)
 		}
 		w.Run("1").Wants(t, "1\n")
@@ -249,6 +258,7 @@ func TestStartUp_FileRunsAsTurnZero(t *testing.T) {
 }
 
 func TestStartUp_ModulesInTheWorkingDirectoryDoNotMeddle(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		s.Dir = t.TempDir()
 		for _, name := range []string{"select", "fcntl", "_ast", "__future__", "traceback", "linecache", "codeop", "faulthandler", "turnstone_worker", "token", "mine"} {
@@ -265,6 +275,7 @@ func TestStartUp_ModulesInTheWorkingDirectoryDoNotMeddle(t *testing.T) {
 }
 
 func TestDisplay_PicturesAreImages(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		r := w.Run("class P:\n    def _repr_png_(self): return b'\\x89PNG!'\nclass J:\n    def _repr_jpeg_(self): return b'\\xff\\xd8jpeg', {}\nclass N:\n    def _repr_png_(self): raise ValueError\n    def __repr__(self): return 'N'\nprint('before')\nP()")

@@ -15,6 +15,7 @@ import (
 // .Renviron may set any of the variables that lead to boot.R. In each case every profile runs
 // once and in R's order, and afterwards all variables have their usual values.
 func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -32,6 +33,7 @@ func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
 		{"both", "R_TESTS=" + other + "\nR_PROFILE=" + other + "\n", "other\nother\nuser\n", other, other},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := setup{
 				site:     "cat('site\\n')\nassign('site', Sys.getenv('R_PROFILE'), globalenv())\n",
 				rprofile: "cat('user\\n')\n",
@@ -61,6 +63,7 @@ func or(s, otherwise string) string {
 
 // Profiles, .First and .RData handling are R's own: nothing of ours is around them.
 func TestBoot_ProfilesRunAtTheTop(t *testing.T) {
+	t.Parallel()
 	frames := "cat('frame', sys.nframe(), interactive(), '\\n')\n"
 	s := setup{site: frames, rprofile: frames + ".First <- function() cat('first\\n')\n"}
 	s.NoTurn0 = true
@@ -72,6 +75,7 @@ func TestBoot_ProfilesRunAtTheTop(t *testing.T) {
 }
 
 func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
+	t.Parallel()
 	other := filepath.Join(t.TempDir(), "other.R")
 	write(t, other, "cat('other', basename(Sys.getenv('R_TESTS')), '\\n')\n")
 	s := setup{}
@@ -86,6 +90,7 @@ func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
 
 // R's own temporary directory is the worker's, and TMPDIR the user's.
 func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
+	t.Parallel()
 	one, other := t.TempDir(), t.TempDir()
 	for _, c := range []struct{ name, given, renviron, tmpdir, place string }{
 		{"of a value", "TMPDIR=" + one, "", one, "files"},
@@ -93,6 +98,7 @@ func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
 		{"of .Renviron", "TMPDIR=" + one, "TMPDIR=" + other + "\n", other, other},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			renviron := filepath.Join(t.TempDir(), "Renviron")
 			write(t, renviron, c.renviron)
 			s := setup{}
@@ -106,6 +112,7 @@ func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
 }
 
 func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
+	t.Parallel()
 	spec := specOf(t, setup{options: r.Options{}})
 	spec.Prepare = nil
 	spec.Files["turnstone.so"] = []byte("no library\n")
@@ -121,6 +128,7 @@ func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
 
 // An R before 4.0 shows its version itself. Files around a wrapper may not.
 func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
+	t.Parallel()
 	spec := specOf(t, setup{})
 	boot := strings.Replace(string(spec.Files["boot.R"]), "local({\n", "local({\n  R.version <- list(major = '3', minor = '6.3')\n", 1)
 	spec.Files["boot.R"] = []byte(boot)
@@ -134,11 +142,13 @@ func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
 }
 
 func TestSpec_ArgsAreTheScripts(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{options: r.Options{Args: []string{"a", "b c", "--save", ""}}})
 	w.Run("commandArgs(trailingOnly = TRUE)").Wants(t, `[1] "a"      "b c"    "--save" ""      `+"\n")
 }
 
 func TestFind_TheSystemsR(t *testing.T) {
+	t.Parallel()
 	found, _, err := r.Find(r.FindOptions{})
 	if err != nil {
 		t.Skipf("R is not installed: install it with apt-get install r-base-core (%v)", err)

@@ -33,6 +33,7 @@ func complete(t *testing.T, w *worker, id uint64, text string) (string, []string
 }
 
 func TestComplete_FromTheLiveSession(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir+"/some file.csv", "")
 	write(t, dir+"/.hidden", "")
@@ -87,6 +88,7 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 
 // A question runs nothing that it can avoid, and prints nothing.
 func TestComplete_HasNoSideEffects(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("makeActiveBinding('active', function() { message('RUN'); list(a = 1) }, globalenv())\n" +
 		".DollarNames.loud <- function(x, pattern) { print('PRINTED'); message('TOLD'); warning('WARNED'); grep(pattern, 'quiet', value = TRUE) }\n" +

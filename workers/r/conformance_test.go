@@ -5,12 +5,14 @@ package r_test
 import (
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
 func TestWorker_Conforms(t *testing.T) {
+	t.Parallel()
 	s := setup{}
-	for _, r := range conformance.Run(t.Context(), specOf(t, s), &conformance.Options{Dialect: conformance.R()}) {
+	for _, r := range conformance.Run(t.Context(), specOf(t, s), &conformance.Options{Dialect: conformance.R(), Timeout: rawworker.Patience}) {
 		switch {
 		case r.Err != nil:
 			t.Errorf("%s: %v", r.Name, r.Err)

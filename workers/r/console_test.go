@@ -11,6 +11,7 @@ import (
 )
 
 func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, c := range []struct{ code, script, outcome string }{
 		{"1+1", "[1] 2\n", "ok"},
@@ -64,6 +65,7 @@ func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 
 // Two errors with the same words are two errors, and one that a handler took is none.
 func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, c := range []struct{ code, outcome string }{
 		{"stop('same')", "error: same"},
@@ -97,6 +99,7 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 }
 
 func TestTurn_ToolsForErrorsWork(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("f <- function(x) g(x)\ng <- function(x) stop('deep')")
 	w.Run("f(1)")
@@ -108,6 +111,7 @@ func TestTurn_ToolsForErrorsWork(t *testing.T) {
 }
 
 func TestTurn_KeepsGoingBehindAnErrorWhenAskedTo(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{options: r.Options{KeepGoing: true}})
 	r := w.Run("1\nstop('boom')\n2")
 	if got, want := r.Script(), "[1] 1\n<err>Error: boom\n</err>[1] 2\n"; got != want || outcome(r) != "error: boom" {
@@ -115,13 +119,14 @@ func TestTurn_KeepsGoingBehindAnErrorWhenAskedTo(t *testing.T) {
 	}
 	w.Begin("cat('up\\n'); Sys.sleep(100)\n2\n3")
 	w.Await("up")
-	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted, 2 unrun" {
+	if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted, 2 unrun" {
 		t.Errorf("got %q, %s", r.Script(), outcome(r))
 	}
 }
 
 // At the end of the turn, incomplete code meets the end of R's input.
 func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, code := range []string{"1 +", "f(", "{\n1", "function(x)", "'text", "if (TRUE) {\n1\n", "x <- c(1,\n2,\n", "r\"(raw", "a %in%", "\n\n1 +\n\n"} {
 		r := w.Run(code)
@@ -140,6 +145,7 @@ func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 }
 
 func TestPrompt_IsTheOption(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	if r := w.Run("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " {
 		t.Errorf("got %q", r.Idle.Prompt)

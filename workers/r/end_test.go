@@ -14,6 +14,7 @@ import (
 )
 
 func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, code string
 		reason     ipc.EndReason
@@ -31,6 +32,7 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 		{"behind the browser, which does not let go", "browser()\nquit(status = 8)\nc\nquit(status = 9)", ipc.EndExit, 9, "cannot quit from browser"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, setup{})
 			temporary := strings.Trim(w.Run("cat(tempdir())").Out(), "\n")
 			r := w.Run(c.code)
@@ -52,6 +54,7 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 
 // An error in .Last is shown, and R lives on, as at a terminal; a shutdown then ends it.
 func TestEnd_LastThatFails(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run(".Last <- function() stop('no way out')\nq()")
 	if !strings.Contains(r.ErrText(), "no way out") || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError {
@@ -66,6 +69,7 @@ func TestEnd_LastThatFails(t *testing.T) {
 }
 
 func TestEnd_SegfaultLeavesTheTracebackAndTheSignal(t *testing.T) {
+	t.Parallel()
 	source := native(t, `
 #include <signal.h>
 #include <stdlib.h>
@@ -109,6 +113,7 @@ void leaves(void) { _Exit(9); }
 }
 
 func TestShutdown_EndsItInEveryState(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, code, up string
 		waits          bool
@@ -126,6 +131,7 @@ func TestShutdown_EndsItInEveryState(t *testing.T) {
 	} {
 		for _, closed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, closed %v", c.name, closed), func(t *testing.T) {
+				t.Parallel()
 				w := start(t, setup{})
 				w.Run(".Last <- function() cat('bye\\n')")
 				end := func() {
@@ -162,6 +168,7 @@ func TestShutdown_EndsItInEveryState(t *testing.T) {
 }
 
 func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
+	t.Parallel()
 	for name, frame := range map[string]string{
 		"unknown type":    "\x00\x00\x00\x0a\x81\xa4type\xa3wat",
 		"not MessagePack": "\x00\x00\x00\x01\xc1",
@@ -180,6 +187,7 @@ func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
 }
 
 func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]setup{
 		".Rprofile stops":          {rprofile: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
 		"Rprofile.site stops":      {site: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
@@ -187,6 +195,7 @@ func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
 		".First stops":             {rprofile: ".First <- function() { cat('begun\\n'); stop('profile broken') }"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s.NoTurn0 = true
 			w := start(t, s)
 			w.Ready()
@@ -206,6 +215,7 @@ func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
 }
 
 func TestProfile_ThatQuitsEndsTheSession(t *testing.T) {
+	t.Parallel()
 	s := setup{rprofile: "cat('leaving\\n')\nquit(status = 5)"}
 	s.NoTurn0 = true
 	w := start(t, s)
@@ -217,6 +227,7 @@ func TestProfile_ThatQuitsEndsTheSession(t *testing.T) {
 }
 
 func TestProfile_RunsAsInAnyR(t *testing.T) {
+	t.Parallel()
 	s := setup{
 		site:     "options(from.site = sys.nframe())",
 		rprofile: "options(from.profile = sys.nframe()); options(saw.site = getOption('from.site')); message('profile speaks'); x <- 42; .First <- function() cat('first', sys.nframe(), '\\n'); library(tools)",
@@ -234,6 +245,7 @@ func TestProfile_RunsAsInAnyR(t *testing.T) {
 
 // A fork that comes out of its code must not do what R does at its end.
 func TestFork_NeverCleansUpForItsParent(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('kept', f); library(parallel)")
 	for _, code := range []string{
@@ -258,6 +270,7 @@ func TestFork_NeverCleansUpForItsParent(t *testing.T) {
 }
 
 func TestFork_ThatIsLeftRunningDoesNotDelayTheEnd(t *testing.T) {
+	t.Parallel()
 	for name, code := range map[string]string{
 		"mcparallel": "p <- parallel::mcparallel(Sys.sleep(600))",
 		"a shell":    "system('sleep 600', wait = FALSE)",
@@ -281,6 +294,7 @@ func TestFork_ThatIsLeftRunningDoesNotDelayTheEnd(t *testing.T) {
 }
 
 func TestTempdir_IsFreshAndGoesWithTheWorker(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for range 3 {
 		w := start(t, setup{})

@@ -10,9 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -93,43 +91,4 @@ func outcome(r result) string {
 		s += fmt.Sprintf(", %d unrun", r.Idle.Unrun)
 	}
 	return s
-}
-
-// insist interrupts as the supervisor does: again after 30, 60, 120 ms until the
-// worker acknowledges. It returns what came until done says that an event is the
-// effect, or the turn is over.
-func insist(t testing.TB, w *worker, seq uint64, level uint8, done func(any) bool) result {
-	t.Helper()
-	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
-	var r result
-	acked := false
-	begun := time.Now()
-	for wait := 30 * time.Millisecond; time.Since(begun) < rawworker.Patience; wait = min(2*wait, time.Second) {
-		for {
-			e, ok := w.NextWithin(wait)
-			if !ok {
-				break
-			}
-			r.Events = append(r.Events, e)
-			if done != nil && done(e) {
-				return r
-			}
-			switch e := e.(type) {
-			case ipc.Idle:
-				r.Idle = &e
-				return r
-			case ipc.SessionEnd:
-				r.End = &e
-			case rawworker.Ended:
-				return r
-			case ipc.InterruptAck:
-				acked = acked || e.Turn == w.Turn && e.Seq == seq
-			}
-		}
-		if !acked {
-			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
-		}
-	}
-	t.Fatalf("turn %d is not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(begun), acked, r.Script())
-	return r
 }

@@ -27,6 +27,7 @@ func holds(t *testing.T, w *worker, code string, wants ...string) {
 }
 
 func TestHelp_IsText(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{rprofile: `options(help_type = "html")`})
 	holds(t, w, "?mean", "Arithmetic Mean", "trim: the fraction (0 to 0.5)")
 	holds(t, w, "help(sd, package = 'stats')", "Standard Deviation")
@@ -45,6 +46,7 @@ func TestHelp_IsText(t *testing.T) {
 }
 
 func TestHelp_NoBrowserIsOpened(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{rprofile: `options(browser = "sh -c 'echo OPENED'")`})
 	for code, want := range map[string]string{
 		"browseURL('https://www.r-project.org/a?b=1#c')": "[there is no browser here: https://www.r-project.org/a?b=1#c]\n",
@@ -60,6 +62,7 @@ func TestHelp_NoBrowserIsOpened(t *testing.T) {
 
 // A pager that a profile has chosen as R code stays; a program does not.
 func TestHelp_ChoicesOfAProfile(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{rprofile: `options(browser = function(url) cat("mine:", url, "\n"), editor = function(name, file, title) { cat("edits\n"); name }, pager = function(files, ...) cat("pages\n"))`})
 	holds(t, w, "browseURL('https://a.b')", "mine: https://a.b \n")
 	holds(t, w, "x <- edit(1)", "edits\n")
@@ -68,6 +71,7 @@ func TestHelp_ChoicesOfAProfile(t *testing.T) {
 }
 
 func TestHelp_PagesBecomeText(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run(`f <- tempfile(fileext = ".html"); writeLines('<!DOCTYPE html><html><head><title>T</title><style>p < b {}</style></head>
 <body><h1 id="top">Main &amp; co</h1>
@@ -92,6 +96,7 @@ func TestHelp_PagesBecomeText(t *testing.T) {
 }
 
 func TestHelp_VignettesAreText(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run(`home <- file.path(tempdir(), "pkg"); dir.create(file.path(home, "doc"), recursive = TRUE)
 writeLines("<html><body><p>from html</p></body></html>", file.path(home, "doc", "a.html"))
@@ -104,6 +109,7 @@ v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "",
 }
 
 func TestHelp_NoEditorIsOpened(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{rprofile: `options(editor = "vi")`, Setup: rawworker.Setup{Env: []string{"DISPLAY=:99"}}})
 	for _, code := range []string{"edit(1:3)", "edit(mtcars)", "edit(diag(2))", "fix(mtcars)", "vi()", "emacs()", "edit(1, editor = 'nano')", "file.edit('x.R')", "data.entry(1)", "dataentry(list(1), list('numeric'))"} {
 		r := w.Run(code)
@@ -134,6 +140,7 @@ func TestHelp_ViewIsText(t *testing.T) {
 
 // The worker's R code is nowhere that a user looks or trips over.
 func TestCode_IsNowhereToBeSeen(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("ls(all.names = TRUE); search()").Wants(t, "character(0)\n[1] \".GlobalEnv\"        \"package:stats\"     \"package:graphics\" \n[4] \"package:grDevices\" \"package:utils\"     \"package:datasets\" \n[7] \"package:methods\"   \"Autoloads\"         \"package:base\"     \n")
 	w.Run("getDLLRegisteredRoutines('turnstone'); isNamespaceLoaded('tools')")
@@ -152,6 +159,7 @@ func TestCode_IsNowhereToBeSeen(t *testing.T) {
 // R works without its default packages. A package that is loaded later gets its functions
 // replaced then.
 func TestCode_WorksWithoutDefaultPackages(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
 	w.Run("search()").Wants(t, "[1] \".GlobalEnv\"   \"Autoloads\"    \"package:base\"\n")
 	if got := story(t, w.Run("graphics::plot.default(2)")); got != "[plot-1]" {

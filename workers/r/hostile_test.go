@@ -13,6 +13,7 @@ import (
 )
 
 func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, c := range []struct{ name, code, outcome, out string }{
 		{"white space", " \n\t\n\x0c\n", "ok", ""},
@@ -44,17 +45,19 @@ func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
 }
 
 func TestInput_LargeOnesArrive(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	var lines strings.Builder
 	lines.WriteString("f <- function() {\n")
-	for i := range 1500 {
+	for i := range 700 {
 		fmt.Fprintf(&lines, "  x%d <- %d\n", i, i)
 	}
-	lines.WriteString("  x1499\n}\nf()\n")
+	lines.WriteString("  x699\n}\nf()\n")
+	// R takes 4 KB at a time and parses an expression anew with each of them, and each line.
 	for _, c := range []struct{ name, code, want string }{
-		{"a line of 1 MB", "x <- '" + strings.Repeat("é", 500_000) + "'; nchar(x)", "[1] 500000\n"},
-		{"an expression of 1500 lines", lines.String(), "[1] 1499\n"},
-		{"20000 lines", strings.Repeat("x <- 1\n", 20_000) + "x", "[1] 1\n"},
+		{"a line of 250 KB", "x <- '" + strings.Repeat("é", 125_000) + "'; nchar(x)", "[1] 125000\n"},
+		{"an expression of 700 lines", lines.String(), "[1] 699\n"},
+		{"20000 lines, 1 MB", strings.Repeat("x <- 1"+strings.Repeat(" ", 44)+"\n", 20_000) + "x", "[1] 1\n"},
 		{"a call of 1000 lines", "sum(c(\n" + strings.Repeat("1,\n", 999) + "1))", "[1] 1000\n"},
 	} {
 		begun := time.Now()
@@ -66,6 +69,7 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 }
 
 func TestInput_OneThatIsLargeAndBrokenIsDroppedAtOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run("stop('e')\n" + strings.Repeat("x <- 1\n", 50_000))
 	if got := outcome(r); got != "error: e, 50000 unrun" {
@@ -74,6 +78,7 @@ func TestInput_OneThatIsLargeAndBrokenIsDroppedAtOnce(t *testing.T) {
 }
 
 func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
+	t.Parallel()
 	for name, code := range map[string]string{
 		"no prompt option":        "options(prompt = NULL)",
 		"no options":              "do.call(options, setNames(vector('list', length(options())), names(options())))",
@@ -92,6 +97,7 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 		"a limit on expressions":  "options(expressions = 25)",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, setup{})
 			w.Run(code) // the harness fails when idle does not come
 			w.Run("x <- 1")
@@ -102,7 +108,7 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 				t.Errorf("got %q", r.Script())
 			}
 			w.Begin("repeat {}")
-			if r := insist(t, w, 1, 1, nil); r.Idle == nil || r.Idle.Outcome == ipc.OutcomeOK {
+			if r := w.Insist(1, 1, nil, nil); r.Idle == nil || r.Idle.Outcome == ipc.OutcomeOK {
 				t.Errorf("got %q, %s", r.Script(), outcome(r))
 			}
 			w.Tell(ipc.Shutdown{GraceMS: 1000})
@@ -114,6 +120,7 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 }
 
 func TestMemory_ThatIsExhaustedIsAnError(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run(native(t, `
 #include <sys/resource.h>
@@ -140,6 +147,7 @@ void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit
 }
 
 func TestKill_OfChildrenIsSurvived(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("library(parallel)")
 	if r := w.Run("x <- suppressWarnings(mclapply(1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9) else i)); x[[2]]"); !strings.Contains(r.Out(), "[1] 2\n") {
@@ -153,6 +161,7 @@ func TestKill_OfChildrenIsSurvived(t *testing.T) {
 }
 
 func TestStop_AndContinueIsSurvived(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for range 20 {
 		w.Begin("x <- 0; for (i in 1:1e5) x <- x + i; x")

@@ -15,13 +15,14 @@ import (
 // A reader of the terminal that is seen behind the acknowledgement has outlived the
 // interrupt, and is shown as a wait: R's own read is over by then.
 func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	pid := w.Cmd.Process.Pid
 	reads := func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, pid))
 		return err == nil && strings.HasPrefix(string(state), fmt.Sprintf("%d ", syscall.SYS_READ))
 	}
-	for range rounds(20) {
+	for range rawworker.Rounds(20) {
 		w.Begin("readLines(file('stdin'))")
 		for begun := time.Now(); !reads(); {
 			if time.Since(begun) > rawworker.Patience {

@@ -5,8 +5,6 @@ package r_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,21 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// rounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
-func rounds(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
-		return n
-	}
-	return few
-}
-
-// spin passes a time too short for a timer.
-func spin(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d; {
-	}
-}
-
 func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("f <- function(n) { cat('up\\n'); repeat n <- n + 1 }")
 	for _, c := range []struct{ name, code string }{
@@ -68,7 +53,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 			}
 			w.Begin(c.code + "\n'not run'\n'nor this'")
 			w.Await("up")
-			r := insist(t, w, 1, 1, nil)
+			r := w.Insist(1, 1, nil, nil)
 			if got := outcome(r); got != "interrupted, 2 unrun" {
 				t.Errorf("got … %.1000q, %s", r.Script()[max(0, len(r.Script())-1000):], got)
 			}
@@ -85,6 +70,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 }
 
 func TestInterrupt_EndsEveryWait(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("f <- function() { browser(); 1 }")
 	for _, code := range []string{
@@ -109,6 +95,7 @@ func TestInterrupt_EndsEveryWait(t *testing.T) {
 // R takes a read that was ended for the end of the file, and a child's death for the
 // child's result. Still nothing behind it is run, be it in the same line.
 func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("f <- function(wait) { wait; cat('went on\\n') }")
 	for _, wait := range []string{
@@ -118,7 +105,7 @@ func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
 		for _, code := range []string{"%s; cat('went on\\n')", "{ %s; cat('went on\\n') }", "f(%s)", "%s"} {
 			w.Begin("cat('up\\n')\n" + fmt.Sprintf(code, wait))
 			w.Await("up")
-			r := insist(t, w, 1, 1, nil)
+			r := w.Insist(1, 1, nil, nil)
 			if got := outcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.Out(), "went on") {
 				t.Errorf("%s: got %q, %s", fmt.Sprintf(code, wait), r.Script(), got)
 			}
@@ -130,6 +117,7 @@ func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
 
 // In a nested browser one interrupt ends all of it, as Q does.
 func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	waits := 0
 	w.OnWait = func(m ipc.StdinWait) bool {
@@ -148,6 +136,7 @@ func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
 }
 
 func TestInterrupt_OfWhatTheBrowserRunsLeadsBackToIt(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Begin("browser()")
 	m := w.UntilWait()
@@ -164,26 +153,28 @@ func TestInterrupt_OfWhatTheBrowserRunsLeadsBackToIt(t *testing.T) {
 }
 
 func TestInterrupt_HandlersOfTheUserCount(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('caught\\n'))")
 	w.Await("up")
-	if r := insist(t, w, 1, 1, nil); r.Out() != "caught\n" || outcome(r) != "ok" {
+	if r := w.Insist(1, 1, nil, nil); r.Out() != "caught\n" || outcome(r) != "ok" {
 		t.Errorf("tryCatch: got %q, %s", r.Script(), outcome(r))
 	}
 	w.Begin("withCallingHandlers({ cat('up\\n'); Sys.sleep(3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
 	w.Await("up")
-	if r := insist(t, w, 1, 1, nil); r.Out() != "seen\nrest\n" || outcome(r) != "ok" {
+	if r := w.Insist(1, 1, nil, nil); r.Out() != "seen\nrest\n" || outcome(r) != "ok" {
 		t.Errorf("resume: got %q, %s", r.Script(), outcome(r))
 	}
 	w.Begin("suspendInterrupts({ cat('up\\n'); for (i in 1:5e6) i; cat('safe\\n') }); Sys.sleep(100)")
 	w.Await("up")
-	if r := insist(t, w, 1, 1, nil); r.Out() != "safe\n\n" && r.Out() != "safe\n" || outcome(r) != "interrupted" {
+	if r := w.Insist(1, 1, nil, nil); r.Out() != "safe\n\n" && r.Out() != "safe\n" || outcome(r) != "interrupted" {
 		t.Errorf("suspendInterrupts: got %q, %s", r.Script(), outcome(r))
 	}
 	w.Run("'next'").Wants(t, "[1] \"next\"\n")
 }
 
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	swallow := func(e any) bool {
 		x, ok := e.(rawworker.Text)
@@ -197,8 +188,8 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 		w.OnWait = func(ipc.StdinWait) bool { return true }
 		w.Begin(code)
 		w.Await("up")
-		insist(t, w, 1, 1, swallow)
-		if r := insist(t, w, 2, 2, nil); outcome(r) != "interrupted" || strings.Contains(r.Out(), "no\n") {
+		w.Insist(1, 1, nil, swallow)
+		if r := w.Insist(2, 2, nil, nil); outcome(r) != "interrupted" || strings.Contains(r.Out(), "no\n") {
 			t.Errorf("%s: got %q, %s", code, r.Script(), outcome(r))
 		}
 		w.Run("'next'").Wants(t, "[1] \"next\"\n")
@@ -206,10 +197,11 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 }
 
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('once\\n')); Sys.sleep(0.1); cat('end\\n')")
 	w.Await("up")
-	insist(t, w, 1, 1, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
+	w.Insist(1, 1, nil, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
 	for range 5 {
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 	}
@@ -221,6 +213,7 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 // A SIGINT of which no frame tells strikes R as it strikes any R; while R is idle it
 // is of no consequence.
 func TestInterrupt_AtIdleDoesNothing(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("1")
 	for range 20 {
@@ -239,12 +232,13 @@ func TestInterrupt_AtIdleDoesNothing(t *testing.T) {
 // An interrupt at a random moment around the end of a turn: the turn is interrupted
 // or not, and nothing of it reaches the next one.
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+	t.Parallel()
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i", "message('m')", "1 +", "invisible(readline())\nfed"}
 	w := start(t, setup{})
 	seen := map[ipc.Outcome]int{}
-	for i := range rounds(1200) {
+	for i := range rawworker.Rounds(1200) {
 		w.Begin(cells[i%len(cells)])
-		spin(time.Duration(rand.IntN(300)) * time.Microsecond)
+		rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
 		w.OnWait = func(ipc.StdinWait) bool { return true }
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i%2)})
 		r := w.Finish()
@@ -265,11 +259,12 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 }
 
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
-	for i := range rounds(1200) {
+	for i := range rawworker.Rounds(1200) {
 		w.Begin([]string{"Sys.sleep(100)", "repeat {}", "readline()", "x <- 1; Sys.sleep(100)\n2"}[i%4])
 		w.OnWait = func(ipc.StdinWait) bool { return true }
-		spin(time.Duration(rand.IntN(300)) * time.Microsecond)
+		rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
 		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i/4%2)})
 		r := w.Finish()
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
@@ -280,13 +275,14 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 }
 
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
-	for i := range rounds(400) {
+	for i := range rawworker.Rounds(400) {
 		seq := uint64(0)
 		w.OnWait = func(m ipc.StdinWait) bool {
 			seq++
 			w.Answer(m, "old")
-			spin(time.Duration(rand.IntN(200)) * time.Microsecond)
+			rawworker.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: 1})
 			return true
 		}
@@ -300,12 +296,13 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 
 // Two interrupts close together once ended the process, by a thread of OpenBLAS.
 func TestInterrupt_TwoCloseTogetherDoNotKillR(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("m <- matrix(runif(40000), 200)")
-	for i := range rounds(200) {
+	for i := range rawworker.Rounds(200) {
 		w.Begin([]string{"repeat m %*% m", "repeat crossprod(m)", "Sys.sleep(100)", "readline()", "repeat try(solve(m), silent = TRUE)"}[i%5])
 		w.OnWait = func(ipc.StdinWait) bool { return true }
-		spin(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		rawworker.Spin(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		for seq := range uint64(3) {
 			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq + 1, Level: 1})
 			syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
@@ -322,6 +319,7 @@ func TestInterrupt_TwoCloseTogetherDoNotKillR(t *testing.T) {
 }
 
 func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
+	t.Parallel()
 	for name, code := range map[string]string{
 		"sleep": "cat('up\\n'); Sys.sleep(100); x <- 1",
 		"loop":  "cat('up\\n'); repeat {}",
@@ -329,12 +327,13 @@ func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
 	} {
 		for _, s := range []setup{{rprofile: code}, {site: code}} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				s.NoTurn0 = true
 				w := start(t, s)
 				w.Ready()
 				w.OnWait = func(ipc.StdinWait) bool { return true }
 				w.Await("up")
-				if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" || r.Idle.Turn != 0 {
+				if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || r.Idle.Turn != 0 {
 					t.Fatalf("got %q, %s", r.Script(), outcome(r))
 				}
 				w.Run("'next'").Wants(t, "[1] \"next\"\n")
@@ -345,11 +344,12 @@ func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
 }
 
 func TestInterrupt_OfAQueryAnswersIt(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	deep := strings.Repeat("(", 40) + strings.Repeat("f(1, ", 3000)
 	for i := range 60 {
-		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 20000) + deep})
-		spin(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 5000) + deep})
+		rawworker.Spin(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		w.Tell(ipc.Interrupt{Turn: 0, Seq: uint64(i) + 1, Level: 1})
 		for answered, acked := false, false; !answered || !acked; {
 			switch m := w.Next().(type) {

@@ -31,6 +31,7 @@ func native(t testing.TB, source string) string {
 }
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run(native(t, `
 #include <stdio.h>
@@ -72,6 +73,7 @@ void bare(void) { write(1, "bare\n", 5); }
 }
 
 func TestOrder_OfManyRoundsInOneTurn(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run("for (i in 1:1000) { cat('A', i, '\\n'); system('echo B'); cat('C\\n'); if (i %% 100 == 0) message(i) }")
 	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
@@ -91,6 +93,7 @@ func TestOrder_OfManyRoundsInOneTurn(t *testing.T) {
 }
 
 func TestOutput_BytesAreUnchanged(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, c := range []struct{ code, want string }{
 		{"cat('a\\xff\\xfeb\\n')", "a\xff\xfeb\n"},
@@ -123,6 +126,7 @@ func allBytes() string {
 
 // Text without a newline shows while the turn still runs.
 func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, code := range []string{
 		"cat('working...'); Sys.sleep(100)",
@@ -131,11 +135,12 @@ func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
 	} {
 		w.Begin(code)
 		w.Await("working...")
-		insist(t, w, 1, 1, nil)
+		w.Insist(1, 1, nil, nil)
 	}
 }
 
 func TestOutput_LargeOneArrivesWhole(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run("x <- strrep('x', 1e8); cat(x)")
 	if n := len(r.Out()); n != 100_000_000 || outcome(r) != "ok" {
@@ -164,6 +169,7 @@ func TestOutput_LargeOneTakesNoMemoryOfTheWorkers(t *testing.T) {
 }
 
 func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	over := filepath.Join(t.TempDir(), "over")
 	r := w.Run(fmt.Sprintf("library(parallel); p <- mcparallel({ while (!file.exists(%q)) Sys.sleep(0.01); cat('late\\n'); 5 })", over))
@@ -180,6 +186,7 @@ func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
 }
 
 func TestEnvironment_OfChildrenIsClean(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("Sys.getenv(c('REPL_IPC', 'R_TESTS', 'TURNSTONE_R', 'TURNSTONE_R_PROFILE', 'TURNSTONE_R_TESTS'), NA, names = FALSE)").Wants(t, "[1] NA NA NA NA NA\n")
 	if r := w.Run("system('env | grep -E \"^(REPL_IPC|R_TESTS|TURNSTONE)\"')"); r.Out() != "" {
@@ -197,6 +204,7 @@ func TestEnvironment_OfChildrenIsClean(t *testing.T) {
 }
 
 func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("this system has no /proc")
 	}
@@ -213,6 +221,7 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 }
 
 func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
+	t.Parallel()
 	s := setup{}
 	s.options.Env = []string{"LANG", "LC_ALL", "LC_CTYPE"}
 	w := start(t, s)
@@ -222,6 +231,7 @@ func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
 }
 
 func TestEnvironment_LocaleOfTheUserCounts(t *testing.T) {
+	t.Parallel()
 	s := setup{}
 	s.options.Env = []string{"LC_ALL=C"}
 	w := start(t, s)

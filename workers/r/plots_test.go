@@ -88,6 +88,7 @@ func tell(t *testing.T, w *worker, turns []told) {
 }
 
 func TestPlots_EachPageOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	tell(t, w, []told{
 		{"plot(1:3, main = 'one')", `[plot-1 "one"]`},
@@ -124,6 +125,7 @@ func TestPlots_EachPageOnce(t *testing.T) {
 }
 
 func TestPlots_OfGrid(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	tell(t, w, []told{
 		{"library(grid)\ngrid.newpage(); grid.circle(name = 'c')", "[plot-1]"},
@@ -147,6 +149,7 @@ func TestPlots_OfGrid(t *testing.T) {
 }
 
 func TestPlots_AreInOrderWithText(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	tell(t, w, []told{
 		{"plot(1:2); cat('between\\n'); plot(2:1); cat('after\\n')", "[plot-1]between\n[plot-2]after\n"},
@@ -173,6 +176,7 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 
 // Checking pages runs R code during a turn's output, and must leave no trace.
 func TestPlots_LookingLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("set.seed(1); a <- runif(3); set.seed(1)")
 	for _, c := range []struct{ code, out, outcome string }{
@@ -198,13 +202,14 @@ func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 
 // An interrupt that comes while a page is looked at belongs to the user's code.
 func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
-	for i := range rounds(12) {
+	for i := range rawworker.Rounds(12) {
 		w.Begin("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of it is looking
 		w.Await(".")
-		spin(time.Duration(rand.IntN(50)) * time.Millisecond)
-		r := insist(t, w, 1, uint8(1+i%2), nil)
+		rawworker.Spin(time.Duration(rand.IntN(50)) * time.Millisecond)
+		r := w.Insist(1, uint8(1+i%2), nil, nil)
 		if shown := strings.Trim(r.Out(), ".\n"); outcome(r) != "interrupted" || shown != "" {
 			t.Fatalf("round %d: got %s and %q", i, outcome(r), shown)
 		}
@@ -217,10 +222,10 @@ func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})
 	w.Run("plot(1)")
-	for range rounds(4) {
+	for range rawworker.Rounds(4) {
 		w.Begin("system('echo on; exec sleep 60')")
 		w.Await("on\n")
-		if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" {
+		if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" {
 			t.Fatalf("got %q, %s", r.Script(), outcome(r))
 		}
 	}
@@ -228,12 +233,13 @@ func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 
 // A plot is drawn once more before something asks: what comes meanwhile counts, too.
 func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:2e6) i }")
-	for i := range rounds(16) {
+	for i := range rawworker.Rounds(16) {
 		w.Begin("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
-		spin(time.Duration(rand.IntN(150)) * time.Millisecond)
-		if r := insist(t, w, 1, uint8(1+i%2), nil); !strings.HasPrefix(outcome(r), "interrupted") {
+		rawworker.Spin(time.Duration(rand.IntN(150)) * time.Millisecond)
+		if r := w.Insist(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(outcome(r), "interrupted") {
 			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
 		}
 	}
@@ -241,6 +247,7 @@ func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
 }
 
 func TestPlots_UsersDevicesAreTheirs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := start(t, setup{Setup: rawworker.Setup{Dir: dir}})
 	tell(t, w, []told{
@@ -258,6 +265,7 @@ func TestPlots_UsersDevicesAreTheirs(t *testing.T) {
 }
 
 func TestPlots_DeviceOfAProfile(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, profile, story string }{
 		{"a kind of file stands", `options(device = "pdf")`, "pdf \n"},
 		{"a screen is replaced", `options(device = "X11")`, "png \n[plot-1]"},
@@ -265,6 +273,7 @@ func TestPlots_DeviceOfAProfile(t *testing.T) {
 		{"it stands when asked for", `options(device = function(...) pdf(NULL), turnstone.device = FALSE)`, "pdf \n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, setup{rprofile: c.profile, Setup: rawworker.Setup{Dir: t.TempDir()}})
 			if got := story(t, w.Run("dev.new(); cat(names(dev.cur()), '\\n'); plot(1)")); got != c.story {
 				t.Errorf("got %q, want %q", got, c.story)
@@ -274,6 +283,7 @@ func TestPlots_DeviceOfAProfile(t *testing.T) {
 }
 
 func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{options: r.Options{Width: 640, Height: 400, Resolution: 80}})
 	for _, c := range []struct {
 		code   string
@@ -301,6 +311,7 @@ func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
 }
 
 func TestPlots_AreBounded(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, code := range []string{
 		"for (i in 1:60) plot(i)",
@@ -324,6 +335,7 @@ func TestPlots_AreBounded(t *testing.T) {
 }
 
 func TestPlots_ForkedChildrenSendNone(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	child := "x <- parallel::mclapply(1:2, function(i) { plot(i); lines(1:2); invisible(dev.off()); names(dev.cur()) }); unlist(x)"
 	tell(t, w, []told{
@@ -336,6 +348,7 @@ func TestPlots_ForkedChildrenSendNone(t *testing.T) {
 }
 
 func TestPlots_OutliveTheirDirectory(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	tell(t, w, []told{
 		{"plot(1)", "[plot-1]"},
@@ -347,6 +360,7 @@ func TestPlots_OutliveTheirDirectory(t *testing.T) {
 
 // An R that cannot draw PNG files says so once, and code that plots goes on.
 func TestPlots_WithoutAPNGDevice(t *testing.T) {
+	t.Parallel()
 	for name, does := range map[string]string{"an error": "stop", "a warning": "warning"} { // a warning: the library of cairo is not there
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -40,7 +40,7 @@ func TestReticulate_PromptsAreNoDebuggers(t *testing.T) {
 	if wait := w.UntilWait(); wait.Kind != "line" || wait.Prompt != "Please? " {
 		t.Errorf("got %+v", wait)
 	}
-	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" || r.Out() != "" && r.Out() != "\n" {
+	if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || r.Out() != "" && r.Out() != "\n" {
 		t.Errorf("got %q, %s", r.Script(), outcome(r))
 	}
 	if got, want := w.Run("f()", "Ada").Script(), `[wait line line "Please? "][line "Ada"]GOT Ada `+"\n"; got != want {

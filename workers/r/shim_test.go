@@ -237,7 +237,7 @@ func TestCompiled_ByTwoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	var shims [4][]byte
+	var shims [2][]byte
 	for i := range shims {
 		wg.Go(func() {
 			shim, _, err := compiled(t.Context(), cache, func(string) {})

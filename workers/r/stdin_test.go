@@ -16,6 +16,7 @@ import (
 )
 
 func TestStdin_WhoAsksIsToldApart(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	for _, c := range []struct {
 		name, code string
@@ -60,6 +61,7 @@ func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 }
 
 func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("f <- function(x) {\n  y <- x + 1\n  y * 2\n}\ndebug(f)")
 	r := w.Run("f(1)", "n", "y", "n", "y", "Q")
@@ -96,6 +98,7 @@ func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 
 // Code that asks to go back to the top level interrupts nothing.
 func TestStdin_LeavingIsNoInterrupt(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	w.Run("f <- function() browser()")
 	for _, c := range [][]string{{"browser()", "Q"}, {"f()", " Q # out"}, {"f()", "browser()", "Q"}, {"q('ask')", "c"}} {
@@ -110,6 +113,7 @@ func TestStdin_LeavingIsNoInterrupt(t *testing.T) {
 }
 
 func TestStdin_HitReturnAsks(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run("pdf(NULL); par(ask = TRUE); plot(1); plot(2); invisible(dev.off())", "\n", "\n")
 	if !strings.Contains(r.Script(), `[wait line line "Hit <Return> to see next plot: "]`) {
@@ -118,6 +122,7 @@ func TestStdin_HitReturnAsks(t *testing.T) {
 }
 
 func TestStdin_QuitThatAsksIsAnswered(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	r := w.Run("q('ask')", "c")
 	if got := r.Script(); !strings.Contains(got, `[wait line line "Save workspace image? [y/n/c]: "][line "c"]`) || r.Idle == nil {
@@ -130,6 +135,7 @@ func TestStdin_QuitThatAsksIsAnswered(t *testing.T) {
 }
 
 func TestStdin_LongLinesArriveWhole(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	line := strings.Repeat("é", 20_000)
 	r := w.Run("x <- readLines(stdin(), 1); nchar(x); identical(x, strrep('\\u00e9', 20000))", line)
@@ -146,6 +152,7 @@ func TestStdin_LongLinesArriveWhole(t *testing.T) {
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{})
 	var old ipc.StdinWait
 	w.OnWait = func(m ipc.StdinWait) bool {
@@ -165,6 +172,7 @@ func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 }
 
 func TestStartUp_ProfileMayAsk(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]setup{
 		".Rprofile":     {rprofile: "who <- readline('who? ')\ncat('hello', who, '\\n')\n"},
 		"Rprofile.site": {site: "who <- readline('who? ')\ncat('hello', who, '\\n')\nassign('who', who, globalenv())\n"},
@@ -232,7 +240,7 @@ func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
 	w.Run("browser()", "c")
 	w.Begin("x <- 'kept'; x <- ask('Please? ')")
 	w.UntilWait()
-	if r := insist(t, w, 1, 1, nil); outcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
+	if r := w.Insist(1, 1, nil, nil); outcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
 		t.Errorf("interrupted: got %q, %s", r.Script(), outcome(r))
 	}
 	w.Run("x").Wants(t, "[1] \"kept\"\n")
@@ -243,6 +251,7 @@ func TestStdin_EchoOffChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]setup{"by the code": {}, "by the profile": {rprofile: "options(echo = FALSE)"}, "by the command": {options: r.Options{Path: noEcho(t)}}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := start(t, s)
 			w.Run("options(echo = FALSE)").Wants(t, "")
 			w.Run("1 + 1").Wants(t, "[1] 2\n")
