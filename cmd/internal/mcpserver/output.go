@@ -88,6 +88,7 @@ func (a *sessionCall) pollUntil(ctx context.Context, pattern string) *mcp.CallTo
 	if err != nil {
 		return failure(err)
 	}
+	a.call.lane.Leave()
 	after, _ := a.view.knows()
 	looking, stop := context.WithCancel(ctx)
 	found, ended := make(chan struct{}), make(chan struct{})

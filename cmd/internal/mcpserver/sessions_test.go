@@ -253,8 +253,8 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 	// The turn does not end: only the match can.
 	c.call("repl", map[string]any{"input": "sleep 300ms\nprint one\nprint two words\nsleep", "timeout_ms": 0})
 	wantPart(t, until("^two w").text(), "one\ntwo words\n[running ")
-	id := c.startCall("repl_output", map[string]any{"until": "^one"}) // the model has seen it already
-	c.call("repl_interrupt", nil)
+	id := c.startCall("repl_output", map[string]any{"until": "^one", "wait_ms": 600_000}) // the model has seen it already
+	c.call("repl_interrupt", nil)                                                         // does not wait for the call before it
 	if got := c.resultOf(id).text(); strings.Contains(got, "one") {
 		t.Errorf("got %q", got)
 	}
