@@ -86,16 +86,26 @@ type Info struct {
 // prepared first: the session is provisional then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
-	Name     string          `json:"name,omitempty"`         // "" makes one up
-	Language string          `json:"language,omitempty"`     // "" is the daemon's default
-	Dir      string          `json:"dir,omitempty"`          // absolute; "" is the daemon's own
-	Runtime  string          `json:"runtime,omitempty"`      // which interpreter, as --python has it
-	With     []string        `json:"with,omitempty"`         // packages to prepare
-	Sandbox  string          `json:"sandbox,omitempty"`      // read-only, workspace or full; "" is full
-	Writable []string        `json:"writable,omitempty"`     // more directories that a sandbox lets it write, absolute
-	Network  string          `json:"network,omitempty"`      // of a sandbox: none or full; "" is none
+	Name     string          `json:"name,omitempty"`     // "" makes one up
+	Language string          `json:"language,omitempty"` // "" is the daemon's default
+	Dir      string          `json:"dir,omitempty"`      // absolute; "" is the daemon's own
+	Runtime  string          `json:"runtime,omitempty"`  // which interpreter, as --python has it
+	With     []string        `json:"with,omitempty"`     // packages to prepare
+	Sandbox  string          `json:"sandbox,omitempty"`  // read-only, workspace or full; "" is full
+	Writable []string        `json:"writable,omitempty"` // more directories that a sandbox lets it write, absolute
+	Network  string          `json:"network,omitempty"`  // of a sandbox: none or full; "" is none
+	Limits   Limits          `json:"limits,omitzero"`
 	CullMS   int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
 	Token    json.RawMessage `json:"progressToken,omitempty"`
+}
+
+// Limits bound what a session uses; zero fields bound nothing.
+type Limits struct {
+	Memory    int64 `json:"memory,omitempty"`    // bytes
+	Processes int   `json:"processes,omitempty"` // with their threads
+	CPUs      int   `json:"cpus,omitempty"`
+	Files     int   `json:"files,omitempty"` // open in each process
+	TurnMS    int64 `json:"turn_ms,omitempty"`
 }
 
 // MaxAuthorBytes bounds the name of an author.

@@ -31,6 +31,7 @@ type Info struct {
 	Dir         string        `json:"dir,omitempty"`         // the workers' directory
 	Sandbox     string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
 	Given       []Grant       `json:"given,omitempty"`       // what persons gave it beside that; see Session.Allow
+	Limits      string        `json:"limits,omitempty"`      // in words; "" when there are none
 	OutputPath  string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
 	Lost        string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
 	LastSeq     timeline.Seq  `json:"last_seq"`

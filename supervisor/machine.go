@@ -43,6 +43,7 @@ type machine struct {
 	startTimeout time.Duration
 	showSecrets  bool
 	earlyInput   string // copied from the Spec
+	turnLimit    time.Duration
 
 	phase      phase
 	since      time.Time // when the session entered its state
@@ -67,7 +68,8 @@ type machine struct {
 
 	retry   ipc.Interrupt // the interrupt that is repeated; Seq 0 without one
 	tries   int           // how often it was repeated
-	due     time.Time     // when to call wake; zero for never
+	due     time.Time     // when the next retry, or the end of a wait for the worker, is due; zero for never
+	over    time.Time     // when the next step against a turn that is over its limit is due; zero for never
 	effects []effect      // for the caller to perform, in order
 	news    bool          // a waiter may want to know that something changed
 }
@@ -116,6 +118,7 @@ func (m *machine) move(to phase) {
 		m.since, m.news = time.Now(), true
 	}
 	m.news = m.news || m.phase == phaseLeaving // waiters do not wait for a worker that leaves
+	m.clock(to)
 	m.phase = to
 }
 
@@ -269,7 +272,7 @@ func (m *machine) notLaunched(report timeline.GenerationEnded) {
 
 // begin starts a turn on the idle worker.
 func (m *machine) begin(t *turn) {
-	t.started = time.Now()
+	t.started, t.left = time.Now(), m.turnLimit
 	m.turn = t
 	m.told, m.untold = nil, 0
 	m.lastLine = m.lastLine[:0]
@@ -467,6 +470,9 @@ func (m *machine) sessionEnd(f ipc.SessionEnd) {
 
 // wake does what is due, if its time has come.
 func (m *machine) wake() {
+	if !m.over.IsZero() && !time.Now().Before(m.over) {
+		m.overtime()
+	}
 	if m.due.IsZero() || time.Now().Before(m.due) {
 		return
 	}

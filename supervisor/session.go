@@ -80,6 +80,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		Why:        s.spec.Why,
 		Notice:     s.spec.Notice,
 		Dir:        s.spec.Dir,
+		Limits:     s.spec.Limits.String(),
 		LastSeq:    s.log.Last(),
 	}
 	if s.failure != nil {
@@ -269,13 +270,13 @@ func (s *Session) changedLocked() <-chan struct{} {
 // and unlocks.
 func (s *Session) unlock() {
 	s.performLocked()
-	if s.m.due != s.alarmAt {
-		s.alarmAt = s.m.due
+	if due := s.m.next(); due != s.alarmAt {
+		s.alarmAt = due
 		if s.alarm != nil {
 			s.alarm.Stop()
 		}
-		if !s.m.due.IsZero() {
-			s.alarm = time.AfterFunc(time.Until(s.m.due), s.ring)
+		if !due.IsZero() {
+			s.alarm = time.AfterFunc(time.Until(due), s.ring)
 		}
 	}
 	if s.m.news && s.changed != nil {

@@ -547,14 +547,14 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 	sup := newSupervisor(t, nil)
 	limited := fake(nil)
-	limited.MemoryLimit = workers.MinMemoryLimit - 1
-	if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "allow at least 67108864") {
+	limited.Limits.Memory = workers.MinMemory - 1
+	if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "allow at least 64 MiB") {
 		t.Errorf("too little: got %v", err)
 	}
-	limited.MemoryLimit = 1 << 30
+	limited.Limits.Memory = 1 << 30
 	s, err := sup.Open(t.Context(), "a", limited)
 	if !limitsMemory {
-		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave it out") {
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave --memory out") {
 			t.Errorf("got %v, want that this system has none", err)
 		}
 		return

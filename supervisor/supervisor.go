@@ -321,6 +321,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 			startTimeout: v.o.StartTimeout,
 			showSecrets:  v.o.ShowSecrets,
 			earlyInput:   spec.EarlyInput,
+			turnLimit:    spec.Limits.Turn,
 			phase:        phaseEnded,
 			fed:          make(map[string]bool),
 			rights:       rights{given: given},

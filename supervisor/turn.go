@@ -23,6 +23,8 @@ type turn struct {
 	elapsed   time.Duration    // when ended
 	outcome   timeline.Outcome // "" until ended
 	bytes     int64            // of output
+	left      time.Duration    // until its limit, while that does not count down
+	overtime  int              // steps taken since it met its limit
 	questions int              // permissions that were asked for
 	took      []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
 

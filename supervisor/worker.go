@@ -92,10 +92,10 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		MemoryLimit: spec.MemoryLimit,
-		Sandbox:     box.plan,
-		Timeout:     s.o.StartTimeout,
-		Logger:      log,
+		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: spec.Limits.Processes, CPUs: spec.Limits.CPUs, Files: spec.Limits.Files},
+		Sandbox: box.plan,
+		Timeout: s.o.StartTimeout,
+		Logger:  log,
 	})
 	if err != nil {
 		return nil, err

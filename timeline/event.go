@@ -160,6 +160,17 @@ type (
 		Author string // who gave it; "" when unknown
 	}
 
+	// Limit says that the session came close to one of its limits, or met it.
+	Limit struct {
+		What LimitKind
+		Used int64 // bytes, processes, or for turns nanoseconds
+		Max  int64
+		All  bool      // of all sessions together
+		Did  LimitStep // what was done about it
+		// Program is the one that was ended, when Did is LimitEnded.
+		Program string
+	}
+
 	// GenerationStarted says that a worker is starting.
 	GenerationStarted struct {
 		Worker string // spec name and executable
@@ -263,6 +274,7 @@ func (Interrupt) isBody()         {}
 func (Progress) isBody()          {}
 func (Preparation) isBody()       {}
 func (Notice) isBody()            {}
+func (Limit) isBody()             {}
 func (Denied) isBody()            {}
 func (Granted) isBody()           {}
 func (GenerationStarted) isBody() {}

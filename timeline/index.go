@@ -125,6 +125,8 @@ func payloadBytes(body Body) int64 {
 		n = len(b.What) + len(b.Message)
 	case Notice:
 		n = len(b.Message)
+	case Limit:
+		n = len(b.Program)
 	case GenerationStarted:
 		n = len(b.Worker)
 	case GenerationEnded:

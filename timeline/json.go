@@ -49,7 +49,12 @@ type wireEvent struct {
 	Message   string  `json:"message,omitempty"`
 	ElapsedMS int64   `json:"elapsed_ms,omitempty"`
 
-	What string `json:"what,omitempty"`
+	What    string    `json:"what,omitempty"`
+	Used    int64     `json:"used,omitempty"`
+	Max     int64     `json:"max,omitempty"`
+	All     bool      `json:"all,omitempty"`
+	Did     LimitStep `json:"did,omitempty"`
+	Program string    `json:"program,omitempty"`
 
 	Level    int     `json:"level,omitempty"`
 	Progress float64 `json:"progress,omitempty"`
@@ -85,6 +90,7 @@ const (
 	typeNotice            = "notice"
 	typeDenied            = "denied"
 	typeGranted           = "granted"
+	typeLimit             = "limit"
 	typeGenerationStarted = "generation_started"
 	typeGenerationEnded   = "generation_ended"
 	typeGap               = "gap"    // lost events
@@ -148,6 +154,9 @@ func (e Event) wire() wireEvent {
 		w.Type, w.Op, w.Path, w.Host, w.By = typeDenied, b.Op, b.Path, b.Host, b.By
 	case Granted:
 		w.Type, w.Write, w.Host, w.Always, w.Author = typeGranted, b.Write, b.Host, b.Always, b.Author
+	case Limit:
+		w.Type, w.What, w.Used, w.Max, w.All, w.Did, w.Program = typeLimit, string(b.What), b.Used, b.Max, b.All, b.Did, b.Program
+		w.Message = b.String() // a client that does not know the type shows it as a notice
 	case GenerationStarted:
 		w.Type, w.Worker = typeGenerationStarted, b.Worker
 	case GenerationEnded:
@@ -195,6 +204,8 @@ func (w wireEvent) event() Event {
 		e.Body = w.denied()
 	case typeGranted:
 		e.Body = Granted{Write: w.Write, Host: w.Host, Always: w.Always, Author: w.Author}
+	case typeLimit:
+		e.Body = Limit{What: LimitKind(w.What), Used: w.Used, Max: w.Max, All: w.All, Did: w.Did, Program: w.Program}
 	case typeGenerationStarted:
 		e.Body = GenerationStarted{Worker: w.Worker}
 	case typeGenerationEnded:

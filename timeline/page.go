@@ -27,6 +27,8 @@ func (p *page) print(e Event) {
 		p.label(imageLabel(&b))
 	case Notice:
 		p.label(b.Message)
+	case Limit:
+		p.label(b.String())
 	case Denied:
 		p.label(b.text())
 	case Granted:

@@ -40,6 +40,7 @@ const (
 	kindPreparation
 	kindDenied
 	kindGranted
+	kindLimit
 )
 
 func kindOf(b Body) byte {
@@ -70,6 +71,8 @@ func kindOf(b Body) byte {
 		return kindGenerationEnded
 	case Preparation:
 		return kindPreparation
+	case Limit:
+		return kindLimit
 	case Denied:
 		return kindDenied
 	case Granted:
@@ -228,6 +231,15 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.LastLine)
 		c.int64(&b.PeakRSS)
 		b.Code = int(code)
+		return b
+	case kindLimit:
+		b, _ := body.(Limit)
+		c.string((*string)(&b.What))
+		c.int64(&b.Used)
+		c.int64(&b.Max)
+		c.bool(&b.All)
+		c.string((*string)(&b.Did))
+		c.string(&b.Program)
 		return b
 	case kindPreparation:
 		b, _ := body.(Preparation)

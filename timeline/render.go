@@ -175,6 +175,8 @@ func (r *renderer) add(i int, e Event) {
 		r.closeTurn()
 	case Notice:
 		r.label(b.Message, e.Line)
+	case Limit:
+		r.label(b.String(), e.Line)
 	case Denied:
 		r.label(b.text(), e.Line)
 	case Granted:

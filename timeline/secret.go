@@ -267,6 +267,9 @@ func (s *secrets) hideIn(body Body) Body {
 	case Notice:
 		b.Message = s.hide(b.Message)
 		return b
+	case Limit:
+		b.Program = s.hide(b.Program)
+		return b
 	case GenerationEnded:
 		b.Reason, b.Message, b.LastLine = s.hide(b.Reason), s.hide(b.Message), s.hide(b.LastLine)
 		return b
@@ -357,7 +360,7 @@ func (v *veil) peek() []byte {
 // hook adds at any moment may come in the middle of one write of the runtime.
 func endsText(body Body) bool {
 	switch body.(type) {
-	case Interrupt, Notice, Progress, WaitEnded, Denied, Granted:
+	case Interrupt, Limit, Notice, Progress, WaitEnded, Denied, Granted:
 		return false
 	}
 	return true

@@ -15,10 +15,6 @@ import (
 // removed when the worker has ended.
 const FilesDir = "{files}"
 
-// MinMemoryLimit is the smallest memory limit of a Spec, in bytes: a stage and a
-// runtime need it before any user code runs.
-const MinMemoryLimit = 64 << 20
-
 // A Spec has everything that is needed to start one kind of worker.
 type Spec struct {
 	// Name identifies the kind of worker ("python"); it is display data.
@@ -39,12 +35,8 @@ type Spec struct {
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
-	// MemoryLimit bounds the memory, in bytes, that the worker and everything it starts
-	// may commit together: MinMemoryLimit or more; 0 means no limit. Beyond it,
-	// allocations fail: Python raises a MemoryError. If the worker then ends with an
-	// error, its report names the limit. Only Windows enforces it; on other systems a
-	// limit is an error, so that nobody relies on one that has no effect.
-	MemoryLimit int64
+	// Limits bound what the worker and everything that it starts use.
+	Limits Limits
 
 	// Sandbox confines the worker and everything that it starts; nil leaves them all
 	// rights of the user. Only Linux has it: elsewhere, and on a Linux that does not
@@ -85,8 +77,9 @@ func (s *Spec) Validate() error {
 		return errors.New("workers: the spec has no name")
 	case !filepath.IsAbs(s.Path):
 		return fmt.Errorf("workers: the path of %s is not absolute: %q", s.Name, s.Path)
-	case s.MemoryLimit != 0 && s.MemoryLimit < MinMemoryLimit:
-		return fmt.Errorf("workers: the memory limit of %s is %d bytes, in which nothing starts: allow at least %d", s.Name, s.MemoryLimit, MinMemoryLimit)
+	}
+	if err := s.Limits.Validate(); err != nil {
+		return err
 	}
 	if err := s.Sandbox.Validate(); err != nil {
 		return err

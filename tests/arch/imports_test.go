@@ -51,6 +51,7 @@ var mayImport = map[string]string{
 	"tests/r":          "timeline workers workers/r session supervisor tests/drive",
 	"tests/bench":      "session ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
 	"tests/escapes":    "session timeline workers workers/python supervisor tests/drive",
+	"tests/limits":     "session timeline workers workers/python workers/r supervisor tests/drive",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers",
 	"tests/rawworker":  "ipc workers",

@@ -74,6 +74,8 @@ func (res Result) Script() string {
 			fmt.Fprintf(&b, "[gap of %d bytes]", x.Bytes)
 		case timeline.Notice:
 			fmt.Fprintf(&b, "[notice %q]", x.Message)
+		case timeline.Limit:
+			fmt.Fprintf(&b, "[limit %s]", x)
 		case timeline.Denied:
 			fmt.Fprintf(&b, "[denied %s]", x)
 		case timeline.Granted:

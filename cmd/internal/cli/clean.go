@@ -147,6 +147,9 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 	case timeline.Notice:
 		b.Message = plainText(b.Message)
 		e.Body = b
+	case timeline.Limit:
+		b.Program = plainLine(b.Program)
+		e.Body = b
 	case timeline.Denied:
 		e.Body = plainDenied(b)
 	case timeline.Granted:

@@ -71,6 +71,8 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(b.Data))
 	case timeline.Notice:
 		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
+	case timeline.Limit:
+		_, err = fmt.Fprintf(w, "[%s]\n", b)
 	case timeline.Denied:
 		_, err = fmt.Fprintf(w, "[the sandbox refused: %s]\n", b)
 	case timeline.Granted:

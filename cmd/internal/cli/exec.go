@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // execIn runs code in a session of the daemon, and makes the session if it does not exist.
@@ -27,6 +28,8 @@ func execIn(f *flag.FlagSet) action {
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
 	var confined confinement
 	confined.define(r.flags)
+	var limits limitFlags
+	limits.define(r.flags)
 	var with wanted
 	r.flags.Var(&with, "with", withWords)
 	r.log.define(f)
@@ -41,7 +44,7 @@ func execIn(f *flag.FlagSet) action {
 		if *cull < 0 || *cull > 0 && *cull < time.Second {
 			return statusUsage, misuse("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
 		}
-		c := choice{dir: *dir}
+		c := choice{dir: *dir, limits: limits}
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
 		}
@@ -58,9 +61,9 @@ func execIn(f *flag.FlagSet) action {
 		}
 		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
-			if sandbox != nil { // before any code runs in a session with a weaker sandbox
+			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
 				if now, err := conn.Get(ctx, given[0]); err == nil {
-					if err := mustHold(sandbox, now); err != nil {
+					if err := errors.Join(mustHold(sandbox, now), mustLimit(limits.Limits, now)); err != nil {
 						return statusFailed, err
 					}
 				}
@@ -71,7 +74,7 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				params := client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds()}
+				params := client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
 				err = create(ctx, s, conn, params)
 				if err == nil {

@@ -109,7 +109,7 @@ func mcp(f *flag.FlagSet) action {
 			}
 			specs[l.name] = func(dir string) workers.Spec {
 				s := l.needing(l.spec(c.executable(l), dir, c.surroundings()), names)
-				s.Sandbox = c.sandbox
+				s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
 				return s
 			}
 		}

@@ -153,7 +153,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	case slices.Contains(languageNames(), name): // the default one of a language
 		name = h.base + "-" + name
 	}
-	p := client.CreateParams{Name: name, Language: lang, Dir: dir}
+	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.choice.limits.wire()}
 	asked(h.choice.sandbox, &p)
 	if p.Dir == "" {
 		p.Dir = h.choice.dir
@@ -171,7 +171,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	defer cancel()
 	there, now, made, err := h.link.Open(bounded, p)
 	if err == nil && !made {
-		err = mustHold(h.choice.sandbox, now)
+		err = errors.Join(mustHold(h.choice.sandbox, now), mustLimit(h.choice.limits.Limits, now))
 	}
 	if err != nil {
 		return nil, err

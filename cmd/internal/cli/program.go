@@ -166,6 +166,8 @@ func (r *run) output() error {
 			if r.confined && e.Turn == 0 { // what the sandbox holds
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Message)
 			}
+		case timeline.Limit:
+			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
 		case timeline.Image:
 			pictures++
 		case timeline.Gap:

@@ -26,6 +26,7 @@ type choice struct {
 	env                  []string // from envFile
 	confinement          confinement
 	sandbox              *workers.Sandbox // from confinement
+	limits               limitFlags
 }
 
 // spec checks the choice and finds its runtime.
@@ -62,8 +63,12 @@ func (c choice) checkExecutable(only language) error {
 	return nil
 }
 
-// resolvePaths checks the directory and the files that were named, and makes them absolute.
+// resolvePaths checks the limits, and the directory and the files that were named, which it
+// makes absolute.
 func (c *choice) resolvePaths() (err error) {
+	if err := c.limits.check(); err != nil {
+		return err
+	}
 	if c.envFile != "" {
 		if c.env, err = readEnvFile(c.envFile); err != nil {
 			return misuse("--env-file: %v", err)
@@ -91,7 +96,7 @@ func (c *choice) resolvePaths() (err error) {
 // mistake of the user.
 func (c choice) specOf(l language) (workers.Spec, error) {
 	s := l.spec(c.executable(l), c.dir, c.surroundings())
-	s.Sandbox = c.sandbox
+	s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
 	if s.Err != nil && c.executable(l) != "" {
 		return s, misuse("%v", s.Err)
 	}
@@ -108,6 +113,7 @@ func (c *choice) define(f *flag.FlagSet) {
 	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")
 	f.StringVar(&c.init, "init", "", "`FILE` run this file whenever the session starts")
 	c.confinement.define(f)
+	c.limits.define(f)
 	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
 }
 

@@ -214,6 +214,6 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}
 	s := l.needing(l.spec(p.Runtime, c.dir, surroundings{}), names)
-	s.Sandbox = sandboxOf(p)
-	return s, s.Sandbox.Validate()
+	s.Sandbox, s.Limits = sandboxOf(p), limitsOf(p.Limits)
+	return s, errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

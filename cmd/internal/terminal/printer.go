@@ -71,6 +71,8 @@ func (p *printer) show(e timeline.Event) {
 		p.asked(0)
 	case timeline.Notice:
 		p.note(b.Message)
+	case timeline.Limit:
+		p.note(b.String())
 	case timeline.Denied:
 		p.note("the sandbox refused: " + b.String())
 	case timeline.Granted:

@@ -13,7 +13,7 @@ type Exit struct {
 	// Lost means that the stage was killed, and the kernel then killed the worker.
 	// Code, Signal and usage are inferred, not reported.
 	Lost               bool
-	MemoryLimit        int64 // bytes; Command.MemoryLimit if it was reached, otherwise 0
+	MemoryLimit        int64 // bytes; Limits.Memory if it was reached, otherwise 0
 	PeakRSS            int64 // bytes; the worker or a child it waited for, whichever was larger
 	UserCPU, SystemCPU time.Duration
 }

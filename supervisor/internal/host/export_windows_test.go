@@ -100,7 +100,7 @@ func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 }
 
 // LimitsFor returns the limits for a job.
-func LimitsFor(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(memory) }
+func LimitsFor(l Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
 
 // PipeHandle is the supervisor's end of a pipe of a worker's stage.
 func PipeHandle(p *Process) windows.Handle { return p.backend.(*staged).orders.handle }

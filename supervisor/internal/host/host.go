@@ -31,10 +31,9 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
-	// MemoryLimit bounds the memory, in bytes, that the worker and everything it
-	// starts may commit together; 0 is no limit. Only Windows enforces it: on other
-	// systems a start with a limit fails with errors.ErrUnsupported at the step "limits".
-	MemoryLimit int64
+	// Limits bound what the worker and everything it starts use. A limit that the
+	// system does not have ends the start at the step "limits".
+	Limits Limits
 
 	// Sandbox confines the worker and everything that it starts; nil leaves them the
 	// caller's rights. It needs the stage.
@@ -69,6 +68,9 @@ func Start(c *Command) (*Process, error) {
 		if !StageAvailable() {
 			return nil, &StartError{Step: "sandbox", Err: errors.New("it needs the stage: call StageMain first in main")}
 		}
+	}
+	if err := c.Limits.supported(c.Sandbox != nil); err != nil {
+		return nil, &StartError{Step: "limits", Err: err}
 	}
 	return start(c)
 }

@@ -18,8 +18,8 @@ type job struct {
 	port     windows.Handle // gets messages about the job; closed by listen
 	empty    chan struct{}  // holds one message: the job may be empty now
 	listened chan struct{}  // closed when listen has ended; nil before it began
-	limit    int64          // of memory, in bytes; 0 is none
-	limited  atomic.Bool    // the limit was reached
+	limits   Limits
+	limited  atomic.Bool // the limit of memory was reached
 
 	mu     sync.Mutex
 	handle windows.Handle // never inherited, never duplicated; 0 once closed; guarded by mu
@@ -46,9 +46,9 @@ const (
 // terminatedCode is the exit status of processes that the job ends.
 const terminatedCode = 1
 
-// newJob makes a job whose processes may commit memory bytes together; 0 is no limit.
-func newJob(memory int64) (_ *job, err error) {
-	j := &job{limit: memory, empty: make(chan struct{}, 1)}
+// newJob makes a job with these limits.
+func newJob(l Limits) (_ *job, err error) {
+	j := &job{limits: l, empty: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			j.close()
@@ -57,7 +57,7 @@ func newJob(memory int64) (_ *job, err error) {
 	if j.handle, err = windows.CreateJobObject(nil, nil); err != nil {
 		return nil, err
 	}
-	limits := jobLimits(memory)
+	limits := jobLimits(l)
 	if _, err := windows.SetInformationJobObject(j.handle, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		return nil, err
@@ -76,14 +76,19 @@ func newJob(memory int64) (_ *job, err error) {
 }
 
 // jobLimits returns the limits of a job: it ends its processes with its last handle,
-// lets none leave, and bounds the bytes that they commit unless memory is 0.
-func jobLimits(memory int64) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+// lets none leave, and bounds the bytes that they commit and how many they are. The
+// stage is one of them.
+func jobLimits(given Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	// A crash ends a process at once, because nobody could answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
-	if memory > 0 {
+	if given.Memory > 0 {
 		l.BasicLimitInformation.LimitFlags |= windows.JOB_OBJECT_LIMIT_JOB_MEMORY
-		l.JobMemoryLimit = uintptr(memory)
+		l.JobMemoryLimit = uintptr(given.Memory)
+	}
+	if given.Processes > 0 {
+		l.BasicLimitInformation.LimitFlags |= windows.JOB_OBJECT_LIMIT_ACTIVE_PROCESS
+		l.BasicLimitInformation.ActiveProcessLimit = uint32(given.Processes) + 1
 	}
 	return l
 }

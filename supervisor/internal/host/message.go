@@ -39,6 +39,7 @@ type plan struct {
 	Tag  string // of this worker: finds processes whose ancestry is lost, and begins marks
 
 	Sandbox *confine.Plan `json:",omitempty"`
+	Limits  Limits
 }
 
 // A report comes from the stage.

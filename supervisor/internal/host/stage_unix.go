@@ -105,7 +105,8 @@ func runStage() {
 		s.must("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
 	}
 
-	// 7. The sandbox, of this thread and so of the worker.
+	// 7. The processors and the sandbox, of this thread and so of the worker.
+	s.must("limits", "", useCPUs(plan.Limits.CPUs))
 	s.confine(plan)
 
 	// 8. The worker, in a process group of its own.
@@ -119,6 +120,10 @@ func runStage() {
 	s.tree = tree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
+	if err := limit(pid, plan.Limits, s.boxed); err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
+		unix.Kill(-s.worker, unix.SIGKILL)
+		s.must("limits", "", err)
+	}
 
 	// 9. The terminal is given to the worker. If the worker was faster and has
 	// touched it, SIGTTIN or SIGTTOU has stopped it, and workerStopped continues it.

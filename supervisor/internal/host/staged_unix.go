@@ -115,6 +115,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Tag:  l.tag,
 
 		Sandbox: c.Sandbox,
+		Limits:  c.Limits,
 	}}
 	s.log.order(o)
 	err = json.NewEncoder(s.down).Encode(o)

@@ -86,7 +86,7 @@ func (s *staged) steps(c *Command) []step {
 			return nil
 		}},
 		{"job", func() (err error) {
-			s.job, err = newJob(c.MemoryLimit)
+			s.job, err = newJob(c.Limits)
 			return err
 		}},
 		{"channel", func() (err error) {
@@ -318,7 +318,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 func (s *staged) withAccounting(e Exit) Exit {
 	e.PeakRSS = s.job.peak()
 	if s.job.limited.Load() {
-		e.MemoryLimit = s.job.limit
+		e.MemoryLimit = s.job.limits.Memory
 	}
 	return e
 }

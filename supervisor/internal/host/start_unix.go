@@ -3,8 +3,6 @@
 package host
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strings"
 )
@@ -21,9 +19,6 @@ type launch struct {
 }
 
 func start(c *Command) (*Process, error) {
-	if c.MemoryLimit != 0 {
-		return nil, &StartError{Step: "limits", Err: fmt.Errorf("a memory limit: %w on this system; leave it out", errors.ErrUnsupported)}
-	}
 	l, err := prepare(c)
 	if err != nil {
 		return nil, err

@@ -107,10 +107,10 @@ func TestStart_StageHangsInAStepThenItIsNamed(t *testing.T) {
 func TestStart_JobEndsWithItsLastHandleAndNothingBreaksAway(t *testing.T) {
 	const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 	for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
-		limits := host.LimitsFor(memory)
+		limits := host.LimitsFor(host.Limits{Memory: memory})
 		if !underWine() { // it does not show its arguments
 			c := roleCommand("forever")
-			c.MemoryLimit = memory
+			c.Limits.Memory = memory
 			limits = host.JobLimits(startCommand(t, c).Process)
 		}
 		if got := limits.BasicLimitInformation.LimitFlags; got != flags || limits.JobMemoryLimit != uintptr(memory) {
@@ -121,7 +121,7 @@ func TestStart_JobEndsWithItsLastHandleAndNothingBreaksAway(t *testing.T) {
 
 func TestStart_WithAMemoryLimitThenTheWorkerRuns(t *testing.T) {
 	c := roleCommand("read")
-	c.MemoryLimit = 512 << 20
+	c.Limits.Memory = 512 << 20
 	startCommand(t, c).line(t, "ready")
 }
 
@@ -130,10 +130,10 @@ func TestExit_MemoryLimitIsMetThenItIsReported(t *testing.T) {
 		t.Skip("Wine's jobs do not count memory")
 	}
 	c := roleCommand("allocate")
-	c.MemoryLimit = 512 << 20
+	c.Limits.Memory = 512 << 20
 	w := startCommand(t, c)
 	within(t, "exit", w.Exited())
-	if got := w.Exit(); got.MemoryLimit != c.MemoryLimit || got.Code == 0 {
+	if got := w.Exit(); got.MemoryLimit != c.Limits.Memory || got.Code == 0 {
 		t.Errorf("got %+v, want the limit and a failure", got)
 	}
 }

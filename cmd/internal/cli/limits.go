@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// limitFlags are the user's limits for each session.
+type limitFlags struct{ workers.Limits }
+
+func (l *limitFlags) define(f *flag.FlagSet) {
+	f.Var((*size)(&l.Memory), "memory", "`SIZE` of memory that the session may use, such as 8G")
+	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, with their threads")
+	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
+	f.IntVar(&l.Files, "files", 0, "`N` files that each process may have open")
+	f.DurationVar(&l.Turn, "turn-limit", 0, "`DURATION` after which an input is interrupted, such as 30m")
+}
+
+// check refuses limits that cannot be meant.
+func (l *limitFlags) check() error {
+	if err := l.Validate(); err != nil {
+		return misuse("%s", strings.TrimPrefix(err.Error(), "workers: "))
+	}
+	return nil
+}
+
+// wire writes the limits into a request to a daemon, which limitsOf reads.
+func (l *limitFlags) wire() client.Limits {
+	return client.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, TurnMS: l.Turn.Milliseconds()}
+}
+
+func limitsOf(l client.Limits) workers.Limits {
+	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Turn: time.Duration(l.TurnMS) * time.Millisecond}
+}
+
+// mustLimit refuses a session that has other limits than the user asks for.
+func mustLimit(l workers.Limits, now session.Info) error {
+	if l == (workers.Limits{}) || now.Limits == l.String() {
+		return nil
+	}
+	has := now.Limits
+	if has == "" {
+		has = "no limits"
+	}
+	return fmt.Errorf("session %s is open with %s, not %s: close it, or use another name", now.Name, has, l)
+}
+
+// A size is a number of bytes: 512M, 8G, 1.5GiB.
+type size int64
+
+func (s *size) String() string {
+	n := int64(*s)
+	for i := len(sizeUnits) - 1; n != 0 && i >= 0; i-- {
+		if unit := int64(1) << (10 * i); n%unit == 0 {
+			return strconv.FormatInt(n/unit, 10) + strings.TrimSpace(sizeUnits[i:i+1])
+		}
+	}
+	return ""
+}
+
+// sizeUnits are the first letters of the units, each 1024 of the one before.
+const sizeUnits = " KMGT"
+
+func (s *size) Set(text string) error {
+	number := strings.TrimRight(strings.ToUpper(strings.TrimSpace(text)), "IB")
+	power := 0
+	if n := len(number); n > 0 {
+		if i := strings.IndexByte(sizeUnits, number[n-1]); i > 0 {
+			number, power = number[:n-1], i
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	v = math.Round(math.Ldexp(v, 10*power))
+	if err != nil || !(v > 0 && v < math.MaxInt64/2) {
+		return fmt.Errorf("%q is no size: write 512M or 8G", text)
+	}
+	*s = size(v)
+	return nil
+}

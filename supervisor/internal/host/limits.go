@@ -1,0 +1,41 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Limits bound what a worker and everything it starts use; zero fields bound nothing.
+type Limits struct {
+	Memory    int64 `json:",omitempty"` // bytes
+	Processes int   `json:",omitempty"`
+	CPUs      int   `json:",omitempty"`
+	Files     int   `json:",omitempty"` // open in each process
+}
+
+// supported reports the limits that this system does not have, and those that need a stage
+// where there is none.
+func (l Limits) supported(boxed bool) error {
+	has := systemLimits
+	if runtime.GOOS == "linux" && !boxed {
+		has.Processes = 0 // the kernel would count all that the user has
+	}
+	for _, one := range []struct {
+		given, has bool
+		what, flag string
+	}{
+		{l.Memory > 0, has.Memory > 0, "memory", "--memory"},
+		{l.Processes > 0, has.Processes > 0, "processes", "--processes"},
+		{l.CPUs > 0, has.CPUs > 0, "CPUs", "--cpus"},
+		{l.Files > 0, has.Files > 0, "open files", "--files"},
+	} {
+		if one.given && !one.has {
+			return fmt.Errorf("a limit of %s: %w on this system; leave %s out", one.what, errors.ErrUnsupported, one.flag)
+		}
+	}
+	if l != (Limits{}) && !StageAvailable() {
+		return errors.New("limits need the stage: call StageMain first in main")
+	}
+	return nil
+}

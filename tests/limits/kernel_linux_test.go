@@ -1,0 +1,79 @@
+package limits
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestFiles_AreBoundedInTheWorkerAndItsChildren(t *testing.T) {
+	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openPython(t, box, workers.Limits{Files: 80})
+		s.Run(t, "import resource, subprocess, sys; resource.getrlimit(resource.RLIMIT_NOFILE)").Wants(t, "(80, 80)\n")
+		s.Run(t, "print(subprocess.check_output('ulimit -n', shell=True).decode(), end='')").Wants(t, "80\n")
+		if r := s.Run(t, "kept = [open('/dev/null') for _ in range(100)]"); r.Failure != "OSError" || !strings.Contains(r.Script(), "Too many open files") {
+			t.Errorf("got %q %s", r.Outcome, r.Failure)
+		}
+		s.Run(t, "1 + 1").Wants(t, "2\n")
+	})
+}
+
+func TestCPUs_AreThoseOfTheWorkerAndItsChildren(t *testing.T) {
+	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openPython(t, box, workers.Limits{CPUs: 1})
+		s.Run(t, "import os, subprocess; len(os.sched_getaffinity(0))").Wants(t, "1\n")
+		s.Run(t, "print(subprocess.check_output('nproc').decode(), end='')").Wants(t, "1\n")
+	})
+	t.Run("more than there are", func(t *testing.T) {
+		s := openPython(t, nil, workers.Limits{CPUs: 4000})
+		s.Run(t, "1 + 1").Wants(t, "2\n")
+	})
+}
+
+const forks = `import os, signal
+children = []
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    children.append(pid)
+def end():
+    while children:
+        os.kill(children[-1], 9)
+        os.waitpid(children.pop(), 0)`
+
+func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
+	box := &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+	s := openPython(t, box, workers.Limits{Processes: 30})
+	s.Run(t, forks).Wants(t, "")
+	for range 2 {
+		if r := s.Run(t, "while True: fork()"); r.Failure != "BlockingIOError" {
+			t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
+		}
+		s.Run(t, "20 < len(children) <= 30").Wants(t, "True\n")
+		s.Run(t, "end()").Wants(t, "")
+	}
+}
+
+func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
+	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openPython(t, box, workers.Limits{Turn: 300 * time.Millisecond})
+		s.Run(t, "x = 41").Wants(t, "")
+		r := s.Run(t, "while True: pass")
+		if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "[limit interrupted: this turn's limit of 0.3 s]") {
+			t.Errorf("got %q %q", r.Outcome, r.Script())
+		}
+		s.Run(t, "x + 1").Wants(t, "42\n")
+	})
+}
+
+func TestTurnLimit_EndsCodeThatSwallowsTheFirstInterrupt(t *testing.T) {
+	s := openPython(t, nil, workers.Limits{Turn: 300 * time.Millisecond})
+	r := s.Run(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
+	if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "limit of 0.3 s") {
+		t.Errorf("got %q %q", r.Outcome, r.Script())
+	}
+	s.Run(t, "1 + 1").Wants(t, "2\n")
+}

@@ -1,0 +1,83 @@
+package workers
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MinMemory is the smallest memory limit, in bytes: a runtime needs it before any user
+// code runs.
+const MinMemory = 64 << 20
+
+// MinFiles is the smallest limit of open files: a runtime opens some itself.
+const MinFiles = 64
+
+// Limits bound what a session uses. A field that is zero bounds nothing. A limit that a
+// system does not have is an error of the start, so that nobody relies on one that has no
+// effect.
+type Limits struct {
+	// Memory bounds the bytes that the worker and everything it starts use together:
+	// MinMemory or more. Beyond it, allocations fail: Python raises a MemoryError, R says
+	// that it cannot allocate a vector. Linux and Windows have it.
+	Memory int64
+
+	// Processes bounds the processes of the session, their threads included. Linux and
+	// Windows have it; on Windows threads do not count.
+	Processes int
+
+	// CPUs is how many processors the session may use at a time. Only Linux has it.
+	CPUs int
+
+	// Files bounds the open files of each process: MinFiles or more. Only Linux has it.
+	Files int
+
+	// Turn bounds how long a turn runs. Beyond it the turn is interrupted, then once more
+	// with force, and then the worker is ended. The time in which a turn waits for input
+	// does not count. Every system has it.
+	Turn time.Duration
+}
+
+// Validate reports what cannot be meant.
+func (l Limits) Validate() error {
+	switch {
+	case l.Memory < 0 || l.Processes < 0 || l.CPUs < 0 || l.Files < 0 || l.Turn < 0:
+		return fmt.Errorf("workers: a limit is negative: %s", l)
+	case l.Memory != 0 && l.Memory < MinMemory:
+		return fmt.Errorf("workers: the memory limit is %s, in which nothing starts: allow at least %s", Bytes(l.Memory), Bytes(MinMemory))
+	case l.Files != 0 && l.Files < MinFiles:
+		return fmt.Errorf("workers: the limit of open files is %d, with which nothing starts: allow at least %d", l.Files, MinFiles)
+	}
+	return nil
+}
+
+// String lists the limits in a few words; "" when there is none.
+func (l Limits) String() string {
+	var words []string
+	add := func(given bool, format string, value any) {
+		if given {
+			words = append(words, fmt.Sprintf(format, value))
+		}
+	}
+	add(l.Memory != 0, "memory %s", Bytes(l.Memory))
+	add(l.Processes != 0, "%d processes", l.Processes)
+	add(l.CPUs != 0, "%d CPUs", l.CPUs)
+	add(l.Files != 0, "%d open files", l.Files)
+	add(l.Turn != 0, "turns of %s", shorten.Replace(l.Turn.String()+" "))
+	return strings.Join(words, ", ")
+}
+
+// shorten leaves out the zeros with which Go ends a time: "1h0m0s".
+var shorten = strings.NewReplacer("h0m0s ", "h", "m0s ", "m", " ", "")
+
+// Bytes writes a size as people do: "512 MiB", "1.5 GiB".
+func Bytes(n int64) string {
+	unit, name := int64(1<<20), "MiB"
+	if n >= 1<<30 && (n%(1<<30) == 0 || n >= 10<<30) {
+		unit, name = 1<<30, "GiB"
+	}
+	if n%unit == 0 || n/unit >= 100 {
+		return fmt.Sprintf("%d %s", n/unit, name)
+	}
+	return fmt.Sprintf("%.1f %s", float64(n)/float64(unit), name)
+}
