@@ -51,7 +51,7 @@ func TestPage_HasWhatTheWireHas(t *testing.T) {
 						}
 						tag, _ := strconv.Unquote(field.Tag.Value)
 						name, _, _ := strings.Cut(strings.TrimPrefix(tag, `json:"`), `"`)
-						wants(strings.TrimSuffix(name, ",omitempty"))
+						wants(strings.TrimSuffix(strings.TrimSuffix(name, ",omitempty"), ",omitzero"))
 					}
 				}
 			}
