@@ -48,8 +48,8 @@ func (m *machine) turnOver() timeline.Limit {
 	return timeline.Limit{What: timeline.LimitTurn, Max: int64(m.turnLimit), Did: timeline.LimitInterrupted}
 }
 
-// next is when wake has something to do; zero for never.
-func (m *machine) next() time.Time {
+// dueAt is when wake has something to do; zero for never.
+func (m *machine) dueAt() time.Time {
 	if m.due.IsZero() || !m.over.IsZero() && m.over.Before(m.due) {
 		return m.over
 	}

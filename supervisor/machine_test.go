@@ -433,7 +433,7 @@ func TestSession_IdleOneLooksForNothingAndIsNotWoken(t *testing.T) {
 		})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.alarmAt.IsZero() || s.m.next() != s.alarmAt {
+		if !s.alarmAt.IsZero() || s.m.dueAt() != s.alarmAt {
 			t.Errorf("the alarm is set, for %s", s.alarmAt)
 		}
 		if s.worker.armed {

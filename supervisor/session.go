@@ -270,7 +270,7 @@ func (s *Session) changedLocked() <-chan struct{} {
 // and unlocks.
 func (s *Session) unlock() {
 	s.performLocked()
-	if due := s.m.next(); due != s.alarmAt {
+	if due := s.m.dueAt(); due != s.alarmAt {
 		s.alarmAt = due
 		if s.alarm != nil {
 			s.alarm.Stop()
