@@ -46,7 +46,9 @@ func (b *Box) devices() {
 			take(n, "/dev/"+n)
 		}
 	}
-	if name, err := os.Readlink("/proc/self/fd/0"); err == nil && strings.HasPrefix(name, "/dev/pts/") {
+	name, err := os.Readlink("/proc/self/fd/0")
+	terminal := err == nil && strings.HasPrefix(name, "/dev/pts/")
+	if terminal {
 		take("console", name) // the session's terminal, under the name that ttyname looks for
 	}
 	mount := func(kind, at string, attributes int, options ...[2]string) {
@@ -78,6 +80,25 @@ func (b *Box) devices() {
 	mount("devpts", "/dev/pts", unix.MOUNT_ATTR_NOSUID, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "620"})
 	mount("tmpfs", "/dev/shm", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "1777"})
 	b.step("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+	if terminal && b.failed == nil {
+		b.step("device", "/dev/console", reopenTerminal())
+	}
+}
+
+// reopenTerminal opens the terminal by its name in the sandbox, so that the links of /proc and
+// ttyname agree on a path that can be opened.
+func reopenTerminal() error {
+	fd, err := unix.Open("/dev/console", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for to := range 3 {
+		if err := unix.Dup3(fd, to, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // processes mounts a /proc with only the session's processes. Its files about the kernel are
