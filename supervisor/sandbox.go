@@ -78,7 +78,10 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 	if err != nil {
 		return c, err
 	}
-	c.notices = append([]string{holds(c.plan.Writable(), &policy, hidden)}, notices...)
+	if !policy.Quiet {
+		c.notices = []string{holds(c.plan.Writable(), &policy, hidden)}
+	}
+	c.notices = append(c.notices, notices...)
 	return c, nil
 }
 
@@ -87,20 +90,20 @@ func holds(writable []string, s *workers.Sandbox, hidden []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
 	if len(writable) > 0 {
-		fmt.Fprintf(&b, "it writes %s and a /tmp of its own", strings.Join(writable, ", "))
+		fmt.Fprintf(&b, "it writes %s and its own /tmp", strings.Join(writable, ", "))
 	} else {
-		b.WriteString("it writes a /tmp of its own")
+		b.WriteString("it writes its own /tmp")
 	}
 	if s.Network == workers.NetworkNone {
-		b.WriteString(", has no network but its own loopback")
+		b.WriteString(", no network")
 	}
-	b.WriteString(", and does not see keys and passwords")
+	b.WriteString(", no keys or logins")
 	if len(hidden) > 0 {
 		more := ""
 		if len(hidden) > maxNamed {
 			more = fmt.Sprintf(" and %d more", len(hidden)-maxNamed)
 		}
-		fmt.Fprintf(&b, " (nor the variables %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
+		fmt.Fprintf(&b, " (hidden variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
 	}
 	return b.String()
 }

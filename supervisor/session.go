@@ -51,6 +51,7 @@ type Session struct {
 	changed   chan struct{}                   // closed at the next change; nil when nobody waits for one
 	alarm     *time.Timer                     // calls ring; nil until first needed
 	alarmAt   time.Time                       // when alarm fires; zero for never
+	told      []string                        // what the last worker's sandbox had to say
 	missed    bool                            // a notice has said that dir is gone
 	queries   map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
 	lastQuery uint64

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,8 +139,11 @@ func (w *worker) begin() {
 	if !w.proc.staged {
 		s.m.notice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
 	}
-	for _, told := range w.told {
-		s.m.notice("%s", told)
+	if !slices.Equal(w.told, s.told) { // said once, not again for each worker
+		for _, told := range w.told {
+			s.m.notice("%s", told)
+		}
+		s.told = w.told
 	}
 	s.m.launched()
 	for _, d := range s.early {

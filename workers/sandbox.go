@@ -38,6 +38,10 @@ type Sandbox struct {
 	// Ask holds a call that a person could allow until somebody has decided. Without it the
 	// call is refused at once.
 	Ask bool
+
+	// Quiet leaves out the notice with which a confined session begins: what holds. It is for
+	// programs that show Info.Sandbox themselves. Other notices of the sandbox still come.
+	Quiet bool
 }
 
 // A Level is how much of the machine a session may write.
