@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostRole); dir != "" {
 		playHost(dir)
 	}
-	os.Exit(m.Run())
+	os.Exit(confined.Main(m))
 }
 
 // hostRole makes the test binary a program that embeds a supervisor and then

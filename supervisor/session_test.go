@@ -299,6 +299,9 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 		}
 	}
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if info != nil && info.Mode().Perm() == 0 { // a sandbox's masks, which nobody can open
+			return nil
+		}
 		if err != nil || info.IsDir() {
 			return err
 		}

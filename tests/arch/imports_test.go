@@ -47,15 +47,16 @@ var mayImport = map[string]string{
 
 	"tests/arch":       "",
 	"tests/e2e":        "session supervisor workers/python workers/r",
-	"tests/python":     "timeline workers workers/python session supervisor tests/drive",
-	"tests/r":          "timeline workers workers/r session supervisor tests/drive",
+	"tests/python":     "timeline workers workers/python session supervisor tests/confined tests/drive",
+	"tests/r":          "timeline workers workers/r session supervisor tests/confined tests/drive",
 	"tests/bench":      "session ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
-	"tests/escapes":    "session timeline workers workers/python supervisor tests/drive",
+	"tests/escapes":    "session timeline workers workers/python supervisor tests/confined tests/drive",
+	"tests/confined":   "workers",
 	"tests/limits":     "session timeline workers workers/python workers/r supervisor tests/drive",
 	"tests/clients":    "",
-	"tests/fakeworker": "ipc workers",
+	"tests/fakeworker": "ipc workers tests/confined",
 	"tests/rawworker":  "ipc workers",
-	"tests/drive":      "session timeline workers supervisor",
+	"tests/drive":      "session timeline workers supervisor tests/confined",
 }
 
 // reasons says why an import that looks handy is refused.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -70,8 +71,8 @@ func Launch(t *testing.T, spec workers.Spec) *REPL {
 // LaunchIn is Launch with a supervisor of the test's own making.
 func LaunchIn(t *testing.T, o *supervisor.Options, spec workers.Spec) *REPL {
 	t.Helper()
-	if level := os.Getenv("TURNSTONE_TEST_SANDBOX"); level != "" && spec.Sandbox == nil {
-		spec.Sandbox = &workers.Sandbox{Level: workers.Level(level), Network: workers.NetworkNone}
+	if spec.Sandbox == nil {
+		spec.Sandbox = confined.Sandbox()
 	}
 	sup, err := supervisor.New(o)
 	if err != nil {

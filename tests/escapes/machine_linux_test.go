@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // secret is in everything that a session must not see.
@@ -33,7 +35,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	base, err := os.MkdirTemp(os.Getenv(baseEnv), "machine-")
+	base, err := os.MkdirTemp(confined.Base(), "machine-")
 	if err != nil {
 		t.Fatal(err)
 	}

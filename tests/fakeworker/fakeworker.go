@@ -57,6 +57,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -113,7 +114,8 @@ func Spec(self string, o *Options) workers.Spec {
 			startEnv + "=" + o.Start,
 			offerEnv + "=" + strings.Join(offer, ","),
 		},
-		Why: "the program itself, for tests",
+		Sandbox: confined.Sandbox(),
+		Why:     "the program itself, for tests",
 	}
 }
 

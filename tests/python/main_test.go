@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()
-	os.Exit(m.Run())
+	os.Exit(confined.Main(m))
 }
 
 // eachPython runs a test over the Python that the search finds and, if asked

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -255,7 +256,7 @@ func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 		if _, err := fmt.Sscan(res.Text(), &pid); err != nil {
 			t.Fatalf("got %q: %v", res.Script(), err)
 		}
-		awaitRead(t, pid)
+		awaitRead(t, outsidePID(t, r, pid))
 		r.Run(t, "import time; time.sleep(0.3); print('done')").Wants(t, "done\n")
 		if t.Failed() {
 			return // the turn is still there
@@ -263,6 +264,36 @@ func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 		r.Run(t, "p.kill(); p.wait()").Wants(t, "-9\n")
 		clean(t, r)
 	})
+}
+
+// outsidePID returns the pid, as this process sees it, of a process in the session: a sandbox
+// counts its processes anew.
+func outsidePID(t *testing.T, r *drive.REPL, pid int) int {
+	t.Helper()
+	info, err := r.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	within, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", info.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses, _ := filepath.Glob("/proc/[0-9]*/status")
+	for _, path := range statuses {
+		dir := filepath.Dir(path)
+		text, _ := os.ReadFile(path)
+		_, numbers, _ := strings.Cut(string(text), "\nNSpid:")
+		numbers, _, _ = strings.Cut(numbers, "\n")
+		if f := strings.Fields(numbers); len(f) == 0 || f[len(f)-1] != strconv.Itoa(pid) {
+			continue
+		}
+		if ns, _ := os.Readlink(filepath.Join(dir, "ns/pid")); ns == within {
+			outside, _ := strconv.Atoi(filepath.Base(dir))
+			return outside
+		}
+	}
+	t.Fatalf("process %d of the session is not there", pid)
+	return 0
 }
 
 // awaitRead waits until a process is blocked in read of descriptor 0.

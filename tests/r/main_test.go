@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -15,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()
-	os.Exit(m.Run())
+	os.Exit(confined.Main(m))
 }
 
 // open opens a session and waits for its start-up, which must not ask.

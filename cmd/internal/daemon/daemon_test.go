@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	if socket := os.Getenv(chaosEnv); socket != "" {
 		chaosClient(socket)
 	}
-	os.Exit(m.Run())
+	os.Exit(confined.Main(m))
 }
 
 // patience bounds every wait for a process.

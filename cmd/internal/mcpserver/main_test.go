@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(confined.Main(m))
 }
 
 func serveStdio(lang string) error {
@@ -61,7 +62,7 @@ func serveStdio(lang string) error {
 	}
 	defer sup.Close()
 	specs := map[string]func(string) workers.Spec{
-		"python": func(string) workers.Spec { return python.Spec(python.Options{}) },
+		"python": func(string) workers.Spec { return confinedPython("") },
 		"fake":   func(string) workers.Spec { return fakeworker.Spec(self(), nil) },
 	}
 	return mcpserver.Run(context.Background(), &mcpserver.Options{
@@ -92,6 +93,13 @@ type setup struct {
 
 	prepare func(context.Context, func(workers.Progress)) (workers.Made, error) // what every session needs
 	with    []string
+}
+
+// confinedPython starts Python, with its compiled code in a directory; see [python.Options].
+func confinedPython(cache string) workers.Spec {
+	spec := python.Spec(python.Options{CacheDir: cache})
+	spec.Sandbox = confined.Sandbox()
+	return spec
 }
 
 func fake(o *fakeworker.Options) func(string) workers.Spec {

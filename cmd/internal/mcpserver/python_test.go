@@ -14,7 +14,7 @@ func greetPython(t *testing.T) *client {
 		t.Skipf("no Python here: %v", spec.Err)
 	}
 	return greet(t, &setup{specs: map[string]func(string) workers.Spec{
-		"python": func(string) workers.Spec { return python.Spec(python.Options{CacheDir: "-"}) },
+		"python": func(string) workers.Spec { return confinedPython("-") },
 	}})
 }
 

@@ -1,0 +1,97 @@
+// Package confined lets the tests of other packages run a second time, with a sandbox
+// around every worker: set TURNSTONE_TEST_SANDBOX to a level, such as "workspace". As root, the
+// tests then run as another user, for whom a sandbox is made in the same way as for people.
+package confined
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	levelEnv = "TURNSTONE_TEST_SANDBOX"
+	// baseEnv names the directory that Rerun has made.
+	baseEnv = "TURNSTONE_TEST_BASE"
+)
+
+// Sandbox returns the sandbox that this run of the tests is about, or nil. Its sessions write
+// the directory of temporary files, because tests leave files there for them. Replies do not
+// begin with what holds, because tests compare them.
+func Sandbox() *workers.Sandbox {
+	level := os.Getenv(levelEnv)
+	if level == "" {
+		return nil
+	}
+	return &workers.Sandbox{Level: workers.Level(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, Quiet: true}
+}
+
+// Main runs the tests of a package.
+func Main(m *testing.M) int {
+	if os.Getenv(levelEnv) == "" || Base() != "" {
+		return m.Run()
+	}
+	code, err := Rerun()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// Base returns the directory of a rerun, or "" if this process is none.
+func Base() string { return os.Getenv(baseEnv) }
+
+// Rerun runs this test program once more, as a user without rights, in a copy of its package's
+// directory. Home and temporary files are there as well, because a session does not see those in
+// /tmp. All of it is removed.
+func Rerun() (code int, err error) {
+	parent, err := os.UserHomeDir()
+	if os.Getuid() == 0 {
+		parent, err = "/var", nil
+	}
+	if err != nil {
+		return 1, err
+	}
+	base, err := os.MkdirTemp(parent, "turnstone-confined-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(base)) }()
+	work, program := filepath.Join(base, "package"), filepath.Join(base, "tests")
+	if err := os.CopyFS(work, os.DirFS(".")); err != nil {
+		return 1, err
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(program, self, 0o755)
+	}
+	for _, dir := range []string{"home", "tmp"} {
+		err = errors.Join(err, os.Mkdir(filepath.Join(base, dir), 0o755))
+	}
+	if err != nil {
+		return 1, err
+	}
+	// This flag makes Go log the files that a test reads, for its test cache. The cache cannot
+	// know a kernel.
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return strings.HasPrefix(a, "-test.testlogfile") })
+	cmd := exec.Command(program, args...)
+	cmd.Dir = work
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), baseEnv+"="+base, "HOME="+filepath.Join(base, "home"), "TMPDIR="+filepath.Join(base, "tmp"))
+	if err := withoutRights(cmd, base); err != nil {
+		return 1, err
+	}
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return cmd.ProcessState.ExitCode(), err
+}
