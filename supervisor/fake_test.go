@@ -198,6 +198,8 @@ func (p *fakeProcess) Gone() <-chan struct{}   { return p.exited }
 func (p *fakeProcess) Remains() []int          { return nil }
 func (p *fakeProcess) Notices() <-chan string  { return p.notices }
 func (p *fakeProcess) MemoryBytes() int64      { return 0 }
+func (p *fakeProcess) CatchUp()                {}
+func (p *fakeProcess) Forget() error           { return nil }
 
 // A permitted is the answer to a held call.
 type permitted struct {

@@ -39,6 +39,7 @@ const (
 // its caller. It has no lock, no goroutine and no timer, and knows no process. Its caller
 // holds the session's lock and then performs the effects (Session.unlock).
 type machine struct {
+	name         string // of the session
 	log          *timeline.Log
 	startTimeout time.Duration
 	showSecrets  bool
@@ -99,6 +100,7 @@ const (
 	doInterrupt               // send the message, then the signal
 	doRepeat                  // repeat the interrupt, for the worker alone
 	doAwait                   // call cleared when no signal is on its way to the worker any more
+	doForget                  // let the sandbox tell its denials again
 	doKill
 	doFeed      // give the input to the terminal's reader
 	doLook      // watch for terminal readers from now on
@@ -278,6 +280,10 @@ func (m *machine) begin(t *turn) {
 	m.lastLine = m.lastLine[:0]
 	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})
 	m.move(phaseSending)
+	if m.heard {
+		m.heard = false
+		m.effect(effect{do: doForget})
+	}
 	m.effect(effect{do: doAwait, turn: t})
 }
 

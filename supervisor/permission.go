@@ -55,6 +55,7 @@ type rights struct {
 	refused     []session.Grant
 	told        []timeline.Denied // denials since the last turn began
 	untold      int               // and those beyond maxDenials
+	heard       bool              // the stage has told something that it will not tell again
 }
 
 // denied takes in what the sandbox of a worker refused or holds.
@@ -75,24 +76,29 @@ func (s *Session) denied(generation uint64, d host.Denial) {
 // denied handles a report of the sandbox. offered means that a person may allow the call.
 func (m *machine) denied(d host.Denial, offered bool) {
 	what := timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By}
+	m.heard = true
+	grant := grantFor(what)
+	told := what
+	if offered && grant.Write != "" && !slices.Contains(m.refused, grant) {
+		told.Remedy = "repl allow " + m.name + " --write " + timeline.Unmistakable(grant.Write)
+	}
 	if d.Over {
 		m.release(func(a ask) bool { return a.call == d.ID })
 		return
 	}
 	if d.ID == 0 {
-		m.tellDenied(what)
+		m.tellDenied(told)
 		return
 	}
 	if slices.ContainsFunc(m.asked, func(a ask) bool { return a.call == d.ID }) {
 		return // it began again after a signal
 	}
-	grant := grantFor(what)
 	switch {
 	case slices.ContainsFunc(m.given, func(g session.Grant) bool { return covers(g, what) }):
 		m.permit(d.ID, true)
 	case !offered || !m.canAsk() || slices.Contains(m.refused, grant):
 		m.permit(d.ID, false)
-		m.tellDenied(what)
+		m.tellDenied(told)
 	default:
 		m.askPermission(d.ID, what, grant)
 	}
@@ -131,7 +137,7 @@ func (m *machine) tellDenied(what timeline.Denied) {
 // countDenied says how many denials were not told, and begins to count anew.
 func (m *machine) countDenied() {
 	if m.untold > 0 {
-		m.notice("the sandbox refused %d more calls", m.untold)
+		m.notice("the sandbox refused at least %d more calls", m.untold)
 	}
 	m.told, m.untold = nil, 0
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"io"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
@@ -32,6 +33,8 @@ type process interface {
 	Gone() <-chan struct{}
 	Remains() []int
 	Notices() <-chan string
+	CatchUp()
+	Forget() error
 	MemoryBytes() int64
 	Close() error
 }
@@ -70,5 +73,22 @@ func launchHere(c *host.Command) (*launched, error) {
 	if p.CanSeeReaders() {
 		l.readers = p
 	}
+	if c.Sandbox != nil {
+		l.gate = sandboxed{p, c.Sandbox}
+	}
 	return l, nil
+}
+
+// sandboxed is the gate of a process of this system.
+type sandboxed struct {
+	*host.Process
+	plan *confine.Plan
+}
+
+func (s sandboxed) Grant(dir string) error {
+	g, err := s.plan.NewGrant(dir)
+	if err != nil {
+		return err
+	}
+	return s.Process.Grant(g)
 }

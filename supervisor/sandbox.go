@@ -78,6 +78,7 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 	if err != nil {
 		return c, err
 	}
+	c.plan.Ask = sandbox.Ask
 	if !policy.Quiet {
 		c.notices = []string{holds(c.plan.Writable(), &policy, hidden)}
 	}

@@ -317,6 +317,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		lifecycle:    make(chan struct{}, 1),
 		lost:         v.claimLost(a),
 		m: machine{
+			name:         name,
 			log:          log,
 			startTimeout: v.o.StartTimeout,
 			showSecrets:  v.o.ShowSecrets,

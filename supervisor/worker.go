@@ -95,6 +95,7 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 
 		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: spec.Limits.Processes, CPUs: spec.Limits.CPUs, Files: spec.Limits.Files},
 		Sandbox: box.plan,
+		Denied:  func(d host.Denial) { s.denied(generation, d) },
 		Timeout: s.o.StartTimeout,
 		Logger:  log,
 	})
@@ -229,6 +230,7 @@ func (w *worker) frame(f ipc.Message) {
 	if _, ok := f.(ipc.Idle); ok {
 		// Before anybody can start the next turn on it.
 		_ = w.proc.terminal.Restore()
+		w.proc.CatchUp() // the turn's reply has its denials
 	}
 	s.mu.Lock()
 	e := s.m.frame(f)
@@ -258,6 +260,8 @@ func (w *worker) perform(e effect) {
 		} else {
 			s.m.cleared(e.turn, true)
 		}
+	case doForget:
+		_ = w.proc.Forget() // fails only when the worker has ended
 	case doKill:
 		w.proc.Kill()
 	case doPermit:

@@ -145,10 +145,13 @@ type (
 
 	// Denied says what the sandbox refused to code. One of Path and Host is set.
 	Denied struct {
-		Op   string `json:"op"`             // "write", "create", "read" or "connect"
+		Op   string `json:"op"`             // "write", "create", "remove", "rename", "read" or "connect"
 		Path string `json:"path,omitempty"` // the file
 		Host string `json:"host,omitempty"` // "name:port"
 		By   string `json:"by,omitempty"`   // the program's name, if it was a child
+
+		// Remedy is the command with which a person allows it; "" if nothing does.
+		Remedy string `json:"remedy,omitempty"`
 	}
 
 	// Granted says that a person has given the session a right. One of Write and Host
@@ -222,16 +225,16 @@ func (p Preparation) Text() string {
 
 // String says what was refused: "write /etc/hosts (by touch)".
 func (d Denied) String() string {
-	s := d.Op + " " + unmistakable(d.Path+d.Host)
+	s := d.Op + " " + Unmistakable(d.Path+d.Host)
 	if d.By != "" {
-		s += " (by " + unmistakable(d.By) + ")"
+		s += " (by " + Unmistakable(d.By) + ")"
 	}
 	return s
 }
 
-// unmistakable quotes a name that could pass for something else: one with spaces, or with
+// Unmistakable quotes a name that could pass for something else: one with spaces, or with
 // characters that are not seen.
-func unmistakable(name string) string {
+func Unmistakable(name string) string {
 	if quoted := strconv.Quote(name); strings.ContainsRune(name, ' ') || quoted != `"`+name+`"` {
 		return quoted
 	}
@@ -240,9 +243,9 @@ func unmistakable(name string) string {
 
 // String says what was given: "write /data, always".
 func (g Granted) String() string {
-	s := "write " + unmistakable(g.Write)
+	s := "write " + Unmistakable(g.Write)
 	if g.Host != "" {
-		s = "connect " + unmistakable(g.Host)
+		s = "connect " + Unmistakable(g.Host)
 	}
 	if g.Always {
 		s += ", always"
@@ -250,7 +253,13 @@ func (g Granted) String() string {
 	return s
 }
 
-func (d Denied) text() string { return "the sandbox refused: " + d.String() }
+func (d Denied) text() string {
+	s := "the sandbox refused: " + d.String()
+	if d.Remedy != "" {
+		s += "; a person can allow it with: " + d.Remedy
+	}
+	return s
+}
 
 func (g Granted) text() string {
 	who := g.Author

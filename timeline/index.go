@@ -135,7 +135,7 @@ func payloadBytes(body Body) int64 {
 	return int64(n)
 }
 
-func (d Denied) bytes() int { return len(d.Op) + len(d.Path) + len(d.Host) + len(d.By) }
+func (d Denied) bytes() int { return len(d.Op) + len(d.Path) + len(d.Host) + len(d.By) + len(d.Remedy) }
 
 // memoryBytes returns the memory that an event uses.
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }

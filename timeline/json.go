@@ -41,6 +41,7 @@ type wireEvent struct {
 	Path       string `json:"path,omitempty"`
 	Host       string `json:"host,omitempty"`
 	By         string `json:"by,omitempty"`
+	Remedy     string `json:"remedy,omitempty"`
 	Write      string `json:"write,omitempty"`
 	Always     bool   `json:"always,omitempty"`
 
@@ -151,7 +152,7 @@ func (e Event) wire() wireEvent {
 	case Notice:
 		w.Type, w.Message = typeNotice, b.Message
 	case Denied:
-		w.Type, w.Op, w.Path, w.Host, w.By = typeDenied, b.Op, b.Path, b.Host, b.By
+		w.Type, w.Op, w.Path, w.Host, w.By, w.Remedy = typeDenied, b.Op, b.Path, b.Host, b.By, b.Remedy
 	case Granted:
 		w.Type, w.Write, w.Host, w.Always, w.Author = typeGranted, b.Write, b.Host, b.Always, b.Author
 	case Limit:
@@ -220,4 +221,6 @@ func (w wireEvent) event() Event {
 	return e
 }
 
-func (w wireEvent) denied() Denied { return Denied{Op: w.Op, Path: w.Path, Host: w.Host, By: w.By} }
+func (w wireEvent) denied() Denied {
+	return Denied{Op: w.Op, Path: w.Path, Host: w.Host, By: w.By, Remedy: w.Remedy}
+}

@@ -269,6 +269,7 @@ func (c *codec) denied(v *Denied) {
 	c.string(&v.Path)
 	c.string(&v.Host)
 	c.string(&v.By)
+	c.string(&v.Remedy)
 }
 
 func (c *codec) byte(v *byte) {

@@ -278,7 +278,7 @@ func (s *secrets) hideIn(body Body) Body {
 }
 
 func (s *secrets) hideDenied(d Denied) Denied {
-	d.Path, d.Host, d.By = s.hide(d.Path), s.hide(d.Host), s.hide(d.By)
+	d.Path, d.Host, d.By, d.Remedy = s.hide(d.Path), s.hide(d.Host), s.hide(d.By), s.hide(d.Remedy)
 	return d
 }
 

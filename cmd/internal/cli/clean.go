@@ -173,6 +173,6 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 
 // plainDenied returns what was refused with clean texts.
 func plainDenied(d timeline.Denied) timeline.Denied {
-	d.Path, d.Host, d.By = plainLine(d.Path), plainLine(d.Host), plainLine(d.By)
+	d.Path, d.Host, d.By, d.Remedy = plainLine(d.Path), plainLine(d.Host), plainLine(d.By), plainLine(d.Remedy)
 	return d
 }

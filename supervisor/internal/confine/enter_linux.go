@@ -24,6 +24,7 @@ func Attributes(a *syscall.SysProcAttr) {
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 	a.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
+		unix.CAP_SYS_CHROOT,                                    // Grant enters the worker's mounts
 		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets from programs that may not be traced
 		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories
 	}
@@ -38,8 +39,11 @@ type Box struct {
 	sockets int        // asks the kernel about the sockets of the session's network
 	asking  sync.Mutex // guards sockets
 	calls   int        // where the filter reports the calls that we make for the worker
+	mounts  int        // the mount namespace of the worker
 	clones  []clone
 	failed  *StepError // the first step that failed
+
+	service
 }
 
 // A clone is a mount that has no place yet.
@@ -56,7 +60,7 @@ func (b *Box) Notices() []string { return b.notices }
 // the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
 // clones in their places.
 func Enter(p *Plan) (*Box, error) {
-	b := &Box{plan: p, root: -1, proc: -1, sockets: -1, calls: -1}
+	b := &Box{plan: p, root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1}
 	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
 	b.step("namespaces", "", b.unshare())
 	b.do(b.makeClones)

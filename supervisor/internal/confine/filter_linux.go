@@ -24,13 +24,20 @@ var (
 		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
 	}
-	// absent are calls that programs can do without. clone3 has its arguments in memory, which
-	// a filter cannot read. Libraries fall back to clone.
-	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3"}
+	// absent are calls that programs can do without. clone3 and openat2 have arguments in
+	// memory, which a filter cannot read. Libraries fall back to clone and openat.
+	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2"}
 )
+
+// reported are the calls that the kernel reports to the stage, beside opening to write.
+var reported = []string{
+	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
+	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat",
+}
 
 const (
 	namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+	writes     = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 	newTime    = 0x80 // CLONE_NEWTIME, for unshare; in clone it is part of a signal's number
 	foreign    = 1 << 30
 )
@@ -135,7 +142,17 @@ func filterFor(a architecture) program {
 		p.add(and, 0xf, 0, 0)
 		p.unless(errno(unix.EPERM), unix.SOCK_STREAM, unix.SOCK_SEQPACKET)
 	})
-	p.call(a, "connect", func(p *program) { p.add(answer, unix.SECCOMP_RET_USER_NOTIF, 0, 0) })
+	for _, name := range reported {
+		if nr, ok := a.calls[name]; ok {
+			p.when(equal, nr, unix.SECCOMP_RET_USER_NOTIF)
+		}
+	}
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // opening to read costs nothing
+		p.call(a, name, func(p *program) {
+			p.add(load, argument(flags), 0, 0)
+			p.when(anyBit, writes, unix.SECCOMP_RET_USER_NOTIF)
+		})
+	}
 	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return p
 }

@@ -73,7 +73,7 @@ func TestFilter_NumbersAreTheKernels(t *testing.T) {
 			n, _ := strconv.ParseUint(m[2], 10, 32)
 			numbers[strings.ToLower(m[1])] = uint32(n)
 		}
-		for _, call := range append(append([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "connect"}, forbidden...), absent...) {
+		for _, call := range append(append([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, append(forbidden, reported...)...), absent...) {
 			is, there := numbers[call]
 			has, listed := a.calls[call]
 			if is != has || there != listed {
@@ -94,7 +94,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 	eachArchitecture(t, func(t *testing.T, a architecture) {
 		p := filterFor(a)
 		eperm, enosys := errno(unix.EPERM), errno(unix.ENOSYS)
-		const allow = unix.SECCOMP_RET_ALLOW
+		const allow, report = unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_USER_NOTIF
 		for _, row := range []struct {
 			call string
 			args []uint64
@@ -129,7 +129,19 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allow},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, eperm},
 			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_RAW}, eperm},
-			{"connect", nil, unix.SECCOMP_RET_USER_NOTIF},
+			{"connect", nil, report},
+			{"openat2", nil, enosys},
+			{"openat", []uint64{0, 0, unix.O_RDONLY | unix.O_CLOEXEC | unix.O_DIRECTORY}, allow},
+			{"openat", []uint64{0, 0, unix.O_WRONLY}, report},
+			{"openat", []uint64{0, 0, unix.O_RDWR | unix.O_TMPFILE}, report},
+			{"openat", []uint64{0, 0, unix.O_RDONLY | unix.O_TRUNC}, report},
+			{"openat", []uint64{0, 0, unix.O_RDONLY | unix.O_CREAT}, report},
+			{"mkdirat", nil, report},
+			{"mknodat", nil, report},
+			{"unlinkat", nil, report},
+			{"renameat2", nil, report},
+			{"linkat", nil, report},
+			{"symlinkat", nil, report},
 		} {
 			nr, ok := a.calls[row.call]
 			if !ok {

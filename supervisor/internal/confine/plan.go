@@ -18,7 +18,11 @@ type Plan struct {
 	Places  []Place // parents before children; all other paths are read-only
 	Network bool    // true for the user's network; otherwise the session has only a loopback
 
-	work []string
+	Ask bool // hold a call that a person could allow
+
+	work      []string
+	home      string
+	temporary []string
 }
 
 // A Place is a path with a mount of its own.
@@ -115,7 +119,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, work: work}
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, work: work, home: p.home, temporary: p.temporary}
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}

@@ -14,66 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxServed bounds the connects under way. When there are more, they wait, and only the
-// session waits with them.
-const maxServed = 64
-
-// A notification is struct seccomp_notif.
-type notification struct {
-	ID    uint64
-	PID   uint32 // of the thread
-	Flags uint32
-	Data  struct {
-		Number             int32
-		Audit              uint32
-		InstructionPointer uint64
-		Args               [6]uint64
-	}
-}
-
-// A reply is struct seccomp_notif_resp.
-type reply struct {
-	ID    uint64
-	Value int64
-	Error int32
-	Flags uint32
-}
-
-// These are the requests for a filter's descriptor.
-const (
-	receiveCall = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
-	answerCall  = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
-	isValid     = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
-)
-
-// Serve answers the session's connects until the process ends. It makes each connect itself,
-// on the worker's socket, with a copy of the address. If the kernel went on with the worker's
-// own call, a second thread could change the address after the check. Serve must run on the
-// thread that entered the sandbox.
-func (b *Box) Serve() {
-	slots := make(chan struct{}, maxServed)
-	go func() {
-		for {
-			var n notification
-			if err := control(b.calls, receiveCall, unsafe.Pointer(&n)); err != nil {
-				if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
-					continue
-				}
-				return // no caller is left
-			}
-			slots <- struct{}{}
-			go func() {
-				r := reply{ID: n.ID}
-				if err := b.connect(&n); err != nil {
-					r.Error = -int32(errnoOf(err))
-				}
-				_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
-				<-slots
-			}()
-		}
-	}()
-}
-
 func control(fd int, request uintptr, p unsafe.Pointer) error {
 	_, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p))
 	runtime.KeepAlive(p)

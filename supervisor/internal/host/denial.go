@@ -1,18 +1,22 @@
 package host
 
+import "github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+
 // A Denial is a call that the sandbox refuses to a program of the tree.
-type Denial struct {
-	// ID is the number of a held call, from 1: it waits for Permit. 0 means that the call
-	// was refused and has returned. A call that a signal ended and that begins again has
-	// its former ID.
-	ID uint64
+type Denial = confine.Denial
 
-	// Over means that the held call ID waits no longer: its program ended, or a signal
-	// ended the call. The other fields are empty.
-	Over bool
+// A denied is a Denial on its way. Names need not be UTF-8, which JSON strings are.
+type denied struct {
+	ID             uint64 `json:",omitempty"`
+	Over           bool   `json:",omitempty"`
+	Op             string `json:",omitempty"`
+	Path, Host, By []byte `json:",omitempty"`
+}
 
-	Op   string // "write", "create", "read" or "connect"
-	Path string // the real path of the file, or ""
-	Host string // "name:port", or ""
-	By   string // the program's name if it is not the worker itself
+func deniedOf(d Denial) *denied {
+	return &denied{d.ID, d.Over, d.Op, []byte(d.Path), []byte(d.Host), []byte(d.By)}
+}
+
+func (d *denied) denial() Denial {
+	return Denial{ID: d.ID, Over: d.Over, Op: d.Op, Path: string(d.Path), Host: string(d.Host), By: string(d.By)}
 }

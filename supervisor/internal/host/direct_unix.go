@@ -18,6 +18,7 @@ import (
 // its session. It serves programs that did not call StageMain, and promises less: see
 // Process.Staged.
 type direct struct {
+	unconfined
 	command *exec.Cmd
 	pty     *ptyMaster
 	tree    tree

@@ -39,6 +39,10 @@ type Command struct {
 	// caller's rights. It needs the stage.
 	Sandbox *confine.Plan
 
+	// Denied is told what the sandbox refuses. If the denial has an ID, its call waits until
+	// Process.Permit answers it. Denied must return soon: the stage's other reports wait.
+	Denied func(Denial)
+
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
 

@@ -18,6 +18,10 @@ type order struct {
 	Signal int    `json:",omitempty"` // of signal: the system's number
 	To     Target `json:",omitempty"` // of signal
 	Mark   uint64 `json:",omitempty"` // of mark
+
+	ID    uint64         `json:",omitempty"` // of permit: the held call; of grant: for its answer
+	OK    bool           `json:",omitempty"` // of permit
+	Grant *confine.Grant `json:",omitempty"` // of grant
 }
 
 const (
@@ -26,6 +30,9 @@ const (
 	doForeground = "foreground" // give the terminal to the worker's group; answered
 	doRestore    = "restore"    // restore the console's modes, discard unread input; answered
 	doMark       = "mark"       // leave Mark in the output of the console
+	doPermit     = "permit"     // let the held call ID go on, which succeeds only with OK
+	doGrant      = "grant"      // give the sandbox a directory; answered
+	doForget     = "forget"     // tell denials again that were told already; answered like signal
 	doKill       = "kill"       // end everything
 )
 
@@ -54,6 +61,9 @@ type report struct {
 	Exit    *Exit    `json:",omitempty"` // of exited
 	Remains []int    `json:",omitempty"` // of empty
 	Notices [][]byte `json:",omitempty"` // of started: of the sandbox
+
+	Denied *denied `json:",omitempty"` // of denied
+	ID     uint64  `json:",omitempty"` // of granted: that of the order
 }
 
 const (
@@ -64,6 +74,8 @@ const (
 	whatSent       = "sent"       // the answer to a signal: it is pending in its target
 	whatForeground = "foreground" // the answer to that order
 	whatRestored   = "restored"   // the answer to that order
+	whatDenied     = "denied"     // the sandbox refused something, or holds it
+	whatGranted    = "granted"    // the answer to a grant; it failed if there is a Step
 	whatExited     = "exited"     // the worker was reaped
 	whatEmpty      = "empty"      // nothing is left but Remains; the stage has ended
 )
@@ -71,12 +83,16 @@ const (
 // failed makes the report of a step that failed.
 func failed(step, path string, err error) report {
 	r := report{What: whatFailed, Step: step, Path: []byte(path)}
+	r.setCause(err)
+	return r
+}
+
+func (r *report) setCause(err error) {
 	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		r.Errno = int(no)
 	} else {
 		r.Text = err.Error()
 	}
-	return r
 }
 
 // failure turns a report that failed made back into its error.

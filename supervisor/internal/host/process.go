@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // ErrEnded is returned by Signal when the worker has ended.
@@ -49,7 +51,30 @@ type backend interface {
 	readers() []Reader
 	seesReaders() bool
 	memoryBytes() int64
+	confined
 }
+
+// confined is a backend's part that serves a sandbox.
+type confined interface {
+	// permit answers a held call.
+	permit(id uint64, ok bool) error
+	// grant gives the sandbox a directory, and waits until it has it.
+	grant(*confine.Grant) error
+	// forget makes the stage tell denials again.
+	forget() error
+	// catchUp takes in the reports that the stage has sent so far.
+	catchUp()
+}
+
+// unconfined is that part of a backend that has no sandboxes.
+type unconfined struct{}
+
+func (unconfined) permit(uint64, bool) error  { return errUnconfined }
+func (unconfined) grant(*confine.Grant) error { return errUnconfined }
+func (unconfined) forget() error              { return nil }
+func (unconfined) catchUp()                   {}
+
+var errUnconfined = errors.New("host: the worker has no sandbox")
 
 func newProcess(pid int, nonce string, staged bool, c backend, ch *Channel, t *Terminal) *Process {
 	p := &Process{
@@ -143,6 +168,20 @@ func (p *Process) Remains() []int {
 // Notices carries sentences for the user. It is closed with Gone. It holds 16; more
 // are dropped while nobody reads.
 func (p *Process) Notices() <-chan string { return p.notices }
+
+// Permit lets the held call of a denial go on. Without ok it is refused. A call that is gone
+// is no error.
+func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id, ok) }
+
+// Grant gives the worker's sandbox a directory to write. When it returns, the worker and its
+// children have it.
+func (p *Process) Grant(g *confine.Grant) error { return p.backend.grant(g) }
+
+// Forget makes the sandbox tell denials that it has told already.
+func (p *Process) Forget() error { return p.backend.forget() }
+
+// CatchUp returns when Command.Denied knows each denial of a call that has ended.
+func (p *Process) CatchUp() { p.backend.catchUp() }
 
 // Readers returns the threads of the tree that are blocked now in reading the terminal
 // while its input queue is empty. It looks once and takes about 100 µs.

@@ -27,17 +27,42 @@ func (s *stage) confine(plan *plan) {
 		s.must("sandbox: "+e.Step, e.Path, e.Err)
 	}
 	s.must("chdir", dir, os.Chdir(dir))
-	box.Serve()
-	s.boxed = true
+	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) })
+	s.box = box
 	s.notices = bytesOf(box.Notices())
+}
+
+// A box is the sandbox of a worker.
+type box = *confine.Box
+
+// obeySandbox obeys an order for the sandbox.
+func (s *stage) obeySandbox(o order) {
+	switch {
+	case s.box == nil:
+	case o.Do == doPermit:
+		s.box.Permit(o.ID)
+	case o.Do == doForget:
+		s.box.Forget()
+		s.report(report{What: whatSent})
+	case o.Do == doGrant && o.Grant != nil:
+		s.box.Grant(o.Grant, func(err error) {
+			r := report{What: whatGranted, ID: o.ID}
+			if e, ok := errors.AsType[*confine.StepError](err); ok {
+				r.Step, r.Path = "grant: "+e.Step, []byte(e.Path)
+				r.setCause(e.Err)
+			}
+			s.report(r)
+		})
+	}
 }
 
 // seenFromOutside returns the worker's pid as the supervisor sees it. This thread sees the
 // pids of its namespace; another thread sees the machine's.
 func (s *stage) seenFromOutside(worker int) int {
-	if !s.boxed {
+	if s.box == nil {
 		return worker
 	}
+	s.box.Worker(worker)
 	found := make(chan int)
 	go func() {
 		own, _ := os.Readlink("/proc/self")

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,6 +46,7 @@ func isStage() bool { return len(os.Args) == 1 && os.Args[0] == stageName }
 // alone reaps, so a pid that it signals is never stale.
 type stage struct {
 	up       *json.Encoder
+	telling  sync.Mutex     // held while a report is written
 	orders   <-chan order   // closes when the supervisor is gone
 	children chan os.Signal // SIGCHLD; one pending is enough
 	resume   *time.Timer    // fires when a stopped worker may go on
@@ -53,7 +55,7 @@ type stage struct {
 	worker  int // its pid and its process group; 0 once reaped
 	ending  bool
 	memory  oomCounter
-	boxed   bool      // there is a sandbox
+	box     box       // the sandbox; nil without one
 	notices [][]byte  // of it
 	stops   int       // continuations in a row
 	stopped time.Time // the last one
@@ -120,7 +122,7 @@ func runStage() {
 	s.tree = tree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
-	if err := limit(pid, plan.Limits, s.boxed); err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
+	if err := limit(pid, plan.Limits, s.box != nil); err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
 		unix.Kill(-s.worker, unix.SIGKILL)
 		s.must("limits", "", err)
 	}
@@ -159,7 +161,11 @@ func exit(code int) { syscall.Exit(code) }
 
 // report ignores errors: if the supervisor is gone, end of file on the other pipe ends
 // the stage.
-func (s *stage) report(r report) { _ = s.up.Encode(r) }
+func (s *stage) report(r report) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	_ = s.up.Encode(r)
+}
 
 // receive forwards orders until the pipe ends. The goroutine ends with the
 // process.
@@ -211,6 +217,8 @@ func (s *stage) obey(o order) {
 		s.report(r)
 	case doKill:
 		s.end()
+	default:
+		s.obeySandbox(o)
 	}
 }
 

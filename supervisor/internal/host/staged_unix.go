@@ -23,17 +23,28 @@ const stageLimit = sweepLimit + sweepLimit/2
 type staged struct {
 	command *exec.Cmd
 	down    *Channel // orders to the stage, reports from it
-	reports *json.Decoder
+	reports reports
 	pty     *ptyMaster
 	tree    tree
 
 	sending
 	log          stageLog
 	confined     bool
-	notices      []string   // of the sandbox
-	foregrounded chan error // answers to doForeground; holds one
-	ending       sync.Once
-	watchdog     *time.Timer // ends a stage that does not end; set by ending
+	denied       func(Denial) // may be nil
+	notices      []string     // of the sandbox
+	foregrounded chan error   // answers to doForeground; holds one
+	grants       grants
+	life
+	ending   sync.Once
+	watchdog *time.Timer // ends a stage that does not end; set by ending
+}
+
+// A life has the facts that a worker's last reports tell. reports.mu guards it.
+type life struct {
+	ended         func(Exit) // nil until run
+	notice        func(string)
+	exited, empty bool
+	remains       []int
 }
 
 // staged starts the stage, and through it the worker.
@@ -63,22 +74,27 @@ func (l *launch) startStage() (_ *staged, err error) {
 		return fail(err)
 	}
 	defer orders.Close()
-	reportsOut, reports, err := os.Pipe()
+	reportsOut, reportsIn, err := os.Pipe()
 	if err != nil {
 		ordersIn.Close()
 		return fail(err)
 	}
-	defer reports.Close()
+	defer reportsIn.Close()
 	down, err := newChannel(reportsOut, ordersIn)
 	if err != nil {
 		ordersIn.Close()
 		reportsOut.Close()
 		return fail(err)
 	}
+	up, err := down.in.SyscallConn()
+	if err != nil {
+		down.Close()
+		return fail(err)
+	}
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{stageName}, Env: stageEnv(l.env),
 		Stdin: l.slave, Stdout: l.slave, Stderr: l.slave,
-		ExtraFiles:  []*os.File{orders, reports, l.workerIn, l.workerOut}, // fdDown…
+		ExtraFiles:  []*os.File{orders, reportsIn, l.workerIn, l.workerOut}, // fdDown…
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
 	}
 	if l.command.Sandbox != nil {
@@ -93,9 +109,9 @@ func (l *launch) startStage() (_ *staged, err error) {
 	}
 	pid := cmd.Process.Pid
 	return &staged{
-		command: cmd, down: down, reports: json.NewDecoder(down), pty: l.pty,
+		command: cmd, down: down, reports: reports{raw: up}, pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
-		foregrounded: make(chan error, 1), confined: l.command.Sandbox != nil,
+		foregrounded: make(chan error, 1), confined: l.command.Sandbox != nil, denied: l.command.Denied,
 		log: newStageLog(l.command.Logger),
 	}, nil
 }
@@ -121,7 +137,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	err = json.NewEncoder(s.down).Encode(o)
 	var r report
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a stage that failed early has told why
-		err = s.reports.Decode(&r)
+		err = s.reports.await(func(first report) bool { r = first; return false })
 		s.log.report(r)
 	}
 	switch {
@@ -203,37 +219,14 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 	for _, n := range s.notices {
 		notice(n)
 	}
-	exited, empty := false, false
-	for !empty {
-		var r report
-		if s.reports.Decode(&r) != nil {
-			break
-		}
-		s.log.report(r)
-		switch r.What {
-		case whatStopped:
-			notice("the worker was stopped (" + r.Signal + ") and continued")
-		case whatSent:
-			s.confirmed()
-		case whatForeground:
-			var err error
-			if r.Errno != 0 {
-				err = syscall.Errno(r.Errno)
-			}
-			select {
-			case s.foregrounded <- err:
-			default:
-			}
-		case whatExited:
-			s.expectEnd()
-			exited = true
-			ended(*r.Exit)
-		case whatEmpty:
-			if empty = true; !s.confined { // otherwise the kernel lets nothing outlive the stage
-				remains = r.Remains
-			}
-		}
-	}
+	s.reports.mu.Lock()
+	s.ended, s.notice = ended, notice
+	s.reports.mu.Unlock()
+	_ = s.reports.await(s.take)
+	s.reports.mu.Lock()
+	exited, empty, remains := s.exited, s.empty, s.remains
+	s.ended = nil
+	s.reports.mu.Unlock()
 	if !empty {
 		remains = s.finish(true)
 	} else {
@@ -243,6 +236,51 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 		ended(Exit{Code: -1, Signal: "SIGKILL", Lost: true})
 	}
 	return awaitGone(remains, dyingLimit)
+}
+
+// catchUp does not take reports before and after run.
+func (s *staged) catchUp() {
+	s.reports.mu.Lock()
+	serving := s.ended != nil
+	s.reports.mu.Unlock()
+	if serving && s.confined {
+		s.reports.now(func(r report) bool { return s.ended == nil || s.take(r) })
+	}
+}
+
+// take handles a report. It returns false after the last one.
+func (s *staged) take(r report) (more bool) {
+	s.log.report(r)
+	switch r.What {
+	case whatStopped:
+		s.notice("the worker was stopped (" + r.Signal + ") and continued")
+	case whatSent:
+		s.confirmed()
+	case whatForeground:
+		var err error
+		if r.Errno != 0 {
+			err = syscall.Errno(r.Errno)
+		}
+		select {
+		case s.foregrounded <- err:
+		default:
+		}
+	case whatDenied:
+		if s.denied != nil && r.Denied != nil {
+			s.denied(r.Denied.denial())
+		}
+	case whatGranted:
+		s.grants.answered(&r)
+	case whatExited:
+		s.expectEnd()
+		s.exited = true
+		s.ended(*r.Exit)
+	case whatEmpty:
+		if s.empty = true; !s.confined { // otherwise the kernel lets nothing outlive the stage
+			s.remains = r.Remains
+		}
+	}
+	return !s.empty
 }
 
 // finish reaps the stage and releases its resources. If the stage was lost, the kernel

@@ -20,6 +20,7 @@ const hungLimit = closeLimit / 2
 
 // staged is the backend of a worker that its stage started.
 type staged struct {
+	unconfined
 	job     *job
 	console *console
 	channel *Channel

@@ -11,6 +11,11 @@ def write(path, codes):
     """Stores codes at path, completely or not at all; not at all if the directory is not the user's own."""
     directory = os.path.dirname(path)
     new = "%s/new-%d" % (directory, os.getpid())
+    there = directory
+    while not os.path.lexists(there) and there != os.path.dirname(there):
+        there = os.path.dirname(there)
+    if not os.access(there, os.W_OK):
+        return  # without a try, which a sandbox would tell its user
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
         if not system.is_private(os.lstat(directory)):

@@ -1,0 +1,28 @@
+package confine
+
+// A Denial is a call that the sandbox refuses to a program of the tree.
+type Denial struct {
+	// ID is the number of a held call, from 1: it waits for Permit. 0 means that the call
+	// was refused and has returned. A call that a signal ended and that begins again has
+	// its former ID.
+	ID uint64
+
+	// Over means that the held call ID waits no longer: its program ended, or a signal
+	// ended the call. The other fields are empty.
+	Over bool
+
+	Op   string // "write", "create", "remove", "rename", "read" or "connect"
+	Path string // the real path of the file, or ""
+	Host string // "name:port", or ""
+	By   string // the program's name if it is not the worker itself
+}
+
+const (
+	// maxTold bounds the denials that the stage tells before the supervisor orders it to
+	// forget them. More are refused just the same.
+	maxTold = 64
+
+	// maxAsked bounds the questions until then. Beyond it, calls are refused as if nobody
+	// could be asked.
+	maxAsked = 32
+)

@@ -1,0 +1,226 @@
+package confine
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A fileCall says where a system call has its paths.
+type fileCall struct {
+	op    string
+	paths []pathAt // one or two
+	flags int      // the argument with the flags of an open; -1 for other calls
+}
+
+// A pathAt says which arguments are a path.
+type pathAt struct {
+	dir, path int    // dir is -1 for calls that have no directory
+	op        string // what it does to the path; "" when it is that of the call
+}
+
+// fileCalls returns the calls that change files, by number.
+func fileCalls() map[int32]fileCall {
+	at := func(dir, path int) []pathAt { return []pathAt{{dir, path, ""}} }
+	calls := map[int32]fileCall{}
+	for name, f := range map[string]fileCall{
+		"open":      {"write", at(-1, 0), 1},
+		"openat":    {"write", at(0, 1), 2},
+		"creat":     {"write", at(-1, 0), -1},
+		"mkdir":     {"create", at(-1, 0), -1},
+		"mkdirat":   {"create", at(0, 1), -1},
+		"mknod":     {"create", at(-1, 0), -1},
+		"mknodat":   {"create", at(0, 1), -1},
+		"unlink":    {"remove", at(-1, 0), -1},
+		"unlinkat":  {"remove", at(0, 1), -1},
+		"rmdir":     {"remove", at(-1, 0), -1},
+		"rename":    {"rename", []pathAt{{-1, 0, ""}, {-1, 1, "create"}}, -1},
+		"renameat":  {"rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
+		"renameat2": {"rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
+		"link":      {"create", at(-1, 1), -1},
+		"linkat":    {"create", at(2, 3), -1},
+		"symlink":   {"create", at(-1, 1), -1},
+		"symlinkat": {"create", at(1, 2), -1},
+	} {
+		if nr, ok := architectures[runtime.GOARCH].calls[name]; ok {
+			calls[int32(nr)] = f
+		}
+	}
+	return calls
+}
+
+// A name is a path that was copied from a program, with a zero byte at its end. It holds a path
+// relative to a directory, and the directory's.
+type name struct {
+	buf [2*unix.PathMax + 2]byte
+	len int // without the zero byte
+}
+
+func (n *name) String() string { return string(n.buf[:n.len]) }
+
+// read makes the name absolute, as the program sees it.
+func (b *Box) read(to *name, pid, dir int, at uint64) error {
+	to.len = 0
+	text := to.buf[unix.PathMax+1 : 2*unix.PathMax+1]
+	k, err := peekText(pid, at, text)
+	if err != nil {
+		return err
+	}
+	if k > 0 && text[0] != '/' {
+		from := strconv.Itoa(pid) + "/cwd"
+		if dir != unix.AT_FDCWD {
+			from = strconv.Itoa(pid) + "/fd/" + strconv.Itoa(dir)
+		}
+		if to.len, err = unix.Readlinkat(b.proc, from, to.buf[:unix.PathMax]); err != nil {
+			return err
+		}
+		to.buf[to.len] = '/'
+		to.len++
+	}
+	to.len += copy(to.buf[to.len:], text[:k])
+	to.buf[to.len] = 0
+	return nil
+}
+
+// peekText copies a text of a thread up to its zero byte, and returns its length. It reads page
+// by page, because the next page may not be there.
+func peekText(pid int, at uint64, text []byte) (int, error) {
+	const page = 4096
+	for have := 0; have < len(text); {
+		want := min(len(text)-have, page-int(at%page))
+		if want > 256 {
+			want = 256 // most paths are short
+		}
+		part := text[have : have+want]
+		if err := peek(pid, at, part); err != nil {
+			return 0, unix.EFAULT
+		}
+		if i := bytes.IndexByte(part, 0); i >= 0 {
+			return have + i, nil
+		}
+		have, at = have+want, at+uint64(want)
+	}
+	return 0, unix.ENAMETOOLONG
+}
+
+// refusal reports whether the worker's mounts will refuse a call that changes files, though its
+// user may change them outside. Nothing depends on it but what is told and asked: the program
+// can change the path meanwhile.
+func (b *Box) refusal(n *notification, f fileCall, names *[2]name) (Denial, bool) {
+	for i, p := range f.paths {
+		dir := unix.AT_FDCWD
+		if p.dir >= 0 {
+			dir = int(int32(n.Data.Args[p.dir]))
+		}
+		to := &names[i]
+		if b.read(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isOwn(to.buf[:to.len]) {
+			continue
+		}
+		op := f.op
+		if p.op != "" {
+			op = p.op
+		}
+		path, op, refused := b.refused(to, op)
+		if refused {
+			return Denial{Op: op, Path: path, By: b.program(int(n.PID))}, true
+		}
+	}
+	return Denial{}, false
+}
+
+// isOwn reports whether a path is in a filesystem that each session has of its own. Names there
+// mean something else to the stage.
+func isOwn(path []byte) bool {
+	return bytes.HasPrefix(path, []byte("/proc/")) || bytes.HasPrefix(path, []byte("/dev/"))
+}
+
+// refused reports whether a path is read-only for the session alone. It returns the real path.
+func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
+	if op == "write" {
+		fd, err := b.look(to.buf[:to.len+1])
+		if err == nil {
+			defer unix.Close(fd)
+			if !readOnlyHere(fd) {
+				return "", "", false
+			}
+			return pathOf(fd), op, true
+		}
+		if err != unix.ENOENT {
+			return "", "", false
+		}
+		op = "create"
+	}
+	for to.len > 1 && to.buf[to.len-1] == '/' {
+		to.len--
+	}
+	to.buf[to.len] = 0
+	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
+	if slash < 0 {
+		return "", "", false
+	}
+	last := string(to.buf[slash+1 : to.len])
+	to.buf[slash+1] = 0
+	fd, err := b.look(to.buf[:slash+2])
+	if err != nil {
+		return "", "", false
+	}
+	defer unix.Close(fd)
+	if !readOnlyHere(fd) {
+		return "", "", false
+	}
+	path = strings.TrimSuffix(pathOf(fd), "/") + "/" + last
+	var st unix.Stat_t
+	exists := unix.Fstatat(fd, last, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
+	if exists == (op == "create") {
+		return "", "", false // the call fails for another reason
+	}
+	return path, op, true
+}
+
+// look opens a path as the worker sees it. The path ends with a zero byte.
+func (b *Box) look(path []byte) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.root), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
+	if no != 0 {
+		return -1, no
+	}
+	return int(fd), nil
+}
+
+// readOnlyHere reports whether only a mount keeps the user from writing. The kernel looks at the
+// owner and the mode first.
+func readOnlyHere(fd int) bool {
+	return unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) == unix.EROFS
+}
+
+func pathOf(fd int) string {
+	var path [unix.PathMax]byte
+	n, err := unix.Readlinkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), path[:])
+	if err != nil {
+		return ""
+	}
+	return string(path[:n])
+}
+
+// program returns the name of a thread's program; "" for the worker.
+func (b *Box) program(tid int) string {
+	leader, err := b.leader(tid)
+	if err != nil || int64(leader) == b.worker.Load() {
+		return ""
+	}
+	fd, err := unix.Openat(b.proc, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	var text [64]byte
+	n, err := unix.Read(fd, text[:])
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text[:n]))
+}

@@ -1,0 +1,59 @@
+package confine
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// A Grant gives a running session one more directory to write.
+type Grant struct {
+	Dir    Path    // real
+	Places []Place // below Dir, parents before children: what stays as it is
+}
+
+// maxGrant bounds a grant in bytes, because an order to the stage must fit into a pipe.
+const maxGrant = 48 << 10
+
+// Grantable returns the real path of a directory that could be given to a session that has the
+// plan. The error says what is wrong with the directory.
+func (p *Plan) Grantable(dir string) (string, error) {
+	found, err := (&planner{home: p.home, temporary: p.temporary}).wanted(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, place := range p.Places {
+		path := string(place.Path)
+		if place.Kind != writable && place.Kind != fixed && place.Kind != layer && inside(found, path) {
+			return "", fmt.Errorf("the sandbox cannot make %s writable: %s is %s in this session", dir, path, place.Kind)
+		}
+	}
+	return found, nil
+}
+
+// NewGrant plans a grant for such a session.
+func (p *Plan) NewGrant(dir string) (*Grant, error) {
+	found, err := p.Grantable(dir)
+	if err != nil {
+		return nil, err
+	}
+	g := &planner{kinds: map[string]Place{}, home: p.home, temporary: p.temporary}
+	for _, place := range p.Places {
+		if path := string(place.Path); inside(path, found) && path != found {
+			g.kinds[path] = place
+		}
+	}
+	g.protect([]string{found}, maxSearched)
+	plan := &Grant{Dir: Path(found)}
+	for path, place := range g.kinds {
+		if path != found {
+			plan.Places = append(plan.Places, place)
+		}
+	}
+	slices.SortFunc(plan.Places, func(a, b Place) int { return cmp.Compare(a.Path, b.Path) })
+	if text, err := json.Marshal(plan); err != nil || len(text) > maxGrant {
+		return nil, fmt.Errorf("the sandbox cannot make %s writable while the session runs: it holds too much that must be protected (%d places); name a directory in it", dir, len(plan.Places))
+	}
+	return plan, nil
+}

@@ -1,0 +1,82 @@
+//go:build linux || darwin
+
+package host
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+)
+
+// grantLimit bounds the time of a grant, which takes less than a millisecond.
+const grantLimit = 5 * time.Second
+
+// grants are the grants that the stage has not answered yet.
+type grants struct {
+	mu   sync.Mutex
+	last uint64
+	open map[uint64]chan error
+}
+
+func (g *grants) begin() (id uint64, answer chan error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open == nil {
+		g.open = map[uint64]chan error{}
+	}
+	g.last++
+	answer = make(chan error, 1)
+	g.open[g.last] = answer
+	return g.last, answer
+}
+
+func (g *grants) forget(id uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, id)
+}
+
+func (g *grants) answered(r *report) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	answer, ok := g.open[r.ID]
+	if !ok {
+		return // nobody waits any more
+	}
+	delete(g.open, r.ID)
+	if r.Step == "" {
+		answer <- nil
+	} else {
+		answer <- r.failure()
+	}
+}
+
+func (s *staged) permit(id uint64, ok bool) error {
+	return s.order(order{Do: doPermit, ID: id, OK: ok})
+}
+
+// forget counts as a signal, so that the next turn waits until the stage has obeyed.
+func (s *staged) forget() error {
+	return s.counted(func() error { return s.order(order{Do: doForget}) })
+}
+
+func (s *staged) grant(g *confine.Grant) error {
+	if !s.confined {
+		return errUnconfined
+	}
+	id, answer := s.grants.begin()
+	defer s.grants.forget(id)
+	if err := s.order(order{Do: doGrant, ID: id, Grant: g}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(grantLimit)
+	defer timer.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-timer.C:
+		return errors.New("host: the stage did not answer a grant within 5s")
+	}
+}

@@ -1,0 +1,84 @@
+package escapes
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// denials returns the denials and notices of a turn.
+func denials(res drive.Result) (all []timeline.Body) {
+	for _, e := range res.Events {
+		switch e.Body.(type) {
+		case timeline.Denied, timeline.Notice:
+			all = append(all, e.Body)
+		}
+	}
+	return all
+}
+
+func wantDenials(t *testing.T, res drive.Result, want ...timeline.Body) {
+	t.Helper()
+	got := denials(res)
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			t.Errorf("got nothing, want %+v", want[i])
+		case i >= len(want):
+			t.Errorf("got %+v, want nothing more", got[i])
+		case got[i] != want[i]:
+			t.Errorf("got %+v, want %+v", got[i], want[i])
+		}
+	}
+}
+
+func TestSandbox_TellsEachDenialOfATurn(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	r.Run(t, `
+import os
+def tries(*calls):
+    for f in calls:
+        try: f()
+        except OSError as e: print(e.errno)
+`)
+	outside, allow := func(name string) string { return filepath.Join(m.outside, name) }, "repl allow main --write "+m.outside
+	for _, row := range []struct {
+		what, code string
+		want       []timeline.Body
+	}{
+		{"opening a file, again and again", "tries(*[lambda: open('" + outside("file") + "', 'a')] * 3)",
+			[]timeline.Body{timeline.Denied{Op: "write", Path: outside("file"), Remedy: allow}}},
+		{"the same in a later turn", "tries(lambda: open('" + outside("file") + "', 'w'))",
+			[]timeline.Body{timeline.Denied{Op: "write", Path: outside("file"), Remedy: allow}}},
+		{"a new file", "tries(lambda: open('" + outside("new") + "', 'w'))",
+			[]timeline.Body{timeline.Denied{Op: "create", Path: outside("new"), Remedy: allow}}},
+		{"a directory, through a symbolic link and a relative path", "os.symlink('" + m.outside + "', 'link'); tries(lambda: os.mkdir('./link/dir/'))",
+			[]timeline.Body{timeline.Denied{Op: "create", Path: outside("dir"), Remedy: allow}}},
+		{"by a directory's descriptor", "d = os.open('" + m.outside + "', os.O_RDONLY); tries(lambda: os.unlink('file', dir_fd=d)); os.close(d)",
+			[]timeline.Body{timeline.Denied{Op: "remove", Path: outside("file"), Remedy: allow}}},
+		{"renaming out of it", "tries(lambda: os.rename('" + outside("file") + "', 'here'))",
+			[]timeline.Body{timeline.Denied{Op: "rename", Path: outside("file"), Remedy: allow}}},
+		{"renaming into it", "open('mine', 'w').close(); tries(lambda: os.rename('mine', '" + outside("mine") + "'))",
+			[]timeline.Body{timeline.Denied{Op: "create", Path: outside("mine"), Remedy: allow}}},
+		{"links", "tries(lambda: os.symlink('x', '" + outside("s") + "'), lambda: os.link('mine', '" + outside("l") + "'))",
+			[]timeline.Body{timeline.Denied{Op: "create", Path: outside("s"), Remedy: allow}, timeline.Denied{Op: "create", Path: outside("l"), Remedy: allow}}},
+		{"a child", "import subprocess; _ = subprocess.run(['touch', '" + outside("child") + "'], stderr=subprocess.DEVNULL)",
+			[]timeline.Body{timeline.Denied{Op: "create", Path: outside("child"), By: "touch", Remedy: allow}}},
+		{"a place that nobody can give", "tries(lambda: open('" + filepath.Join(m.home, "new") + "', 'w'), lambda: open('.vscode/settings.json', 'w'))",
+			[]timeline.Body{timeline.Denied{Op: "create", Path: filepath.Join(m.home, "new")}, timeline.Denied{Op: "write", Path: filepath.Join(m.work, ".vscode/settings.json")}}},
+		{"what the user may not do either", "tries(lambda: open('/etc/passwd', 'a'), lambda: os.mkdir('/usr/new'), lambda: os.unlink('" + outside("nothing") + "'), lambda: os.mkdir('/proc/self/x'))", nil},
+		{"what works", "open('mine', 'w').close(); os.unlink('mine'); os.mkdir('d'); os.rename('d', 'e'); os.rmdir('e'); open('/dev/null', 'w').close()", nil},
+		{"more than five", "tries(*[lambda i=i: os.mkdir('" + m.outside + "/%d' % i) for i in range(100)])",
+			[]timeline.Body{
+				timeline.Denied{Op: "create", Path: outside("0"), Remedy: allow}, timeline.Denied{Op: "create", Path: outside("1"), Remedy: allow},
+				timeline.Denied{Op: "create", Path: outside("2"), Remedy: allow}, timeline.Denied{Op: "create", Path: outside("3"), Remedy: allow},
+				timeline.Denied{Op: "create", Path: outside("4"), Remedy: allow}, timeline.Notice{Message: "the sandbox refused at least 59 more calls"},
+			}},
+	} {
+		t.Run(row.what, func(t *testing.T) { wantDenials(t, r.Run(t, row.code), row.want...) })
+	}
+}
