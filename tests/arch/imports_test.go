@@ -57,6 +57,7 @@ var mayImport = map[string]string{
 	"tests/fakeworker": "ipc workers tests/confined",
 	"tests/rawworker":  "ipc workers",
 	"tests/drive":      "session timeline workers supervisor tests/confined",
+	"tests/waits":      "",
 }
 
 // reasons says why an import that looks handy is refused.

@@ -146,6 +146,7 @@ func (p *person) nowhere(text string) {
 }
 
 func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
+	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "print before\nsecret pw: \nprint after"})
 		q := p.question(call)
@@ -161,6 +162,7 @@ func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
 }
 
 func TestSecret_TwoInARow(t *testing.T) {
+	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
 		call = p.answer(call, p.question(call), accept("the first"))
@@ -176,6 +178,7 @@ func TestSecret_TwoInARow(t *testing.T) {
 }
 
 func TestSecret_RefusalInterrupts(t *testing.T) {
+	t.Parallel()
 	for action, word := range map[string]string{"decline": "declined", "cancel": "dismissed"} {
 		persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 			call := p.run(map[string]any{"input": "secret pw: \nprint went on"})
@@ -191,6 +194,7 @@ func TestSecret_RefusalInterrupts(t *testing.T) {
 }
 
 func TestSecret_AnswerAfterTheTurnIsNotUsed(t *testing.T) {
+	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "secret pw: "})
 		q := p.question(call)
@@ -217,6 +221,7 @@ func TestSecret_AnswerAfterTheTurnIsNotUsed(t *testing.T) {
 }
 
 func TestSecret_CancelWhileTheUserIsAsked(t *testing.T) {
+	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "secret pw: "})
 		q := p.question(call)
@@ -236,6 +241,7 @@ func TestSecret_CancelWhileTheUserIsAsked(t *testing.T) {
 }
 
 func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.caps = formOnly
 	c.initialize("2025-06-18")
@@ -254,6 +260,7 @@ func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
 }
 
 func TestSecret_ClientThatCannotAskIsToldHow(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, c *client) {
 		want := `[waiting for a secret: "pw: "; only the user may type it, and this client cannot ask. ` +
 			`repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal]`
@@ -269,6 +276,7 @@ func TestSecret_ClientThatCannotAskIsToldHow(t *testing.T) {
 }
 
 func TestSecret_ClientThatFailsToAskIsReported(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.caps = formOnly
 	c.initialize("2025-06-18")
@@ -280,6 +288,7 @@ func TestSecret_ClientThatFailsToAskIsReported(t *testing.T) {
 }
 
 func TestSecret_ProgramAtTheTerminalIsAnsweredByTheUserToo(t *testing.T) {
+	t.Parallel()
 	needsReaders(t)
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
@@ -292,6 +301,7 @@ func TestSecret_ProgramAtTheTerminalIsAnsweredByTheUserToo(t *testing.T) {
 }
 
 func TestSecret_StaysUnaskedWithoutTime(t *testing.T) {
+	t.Parallel()
 	persons(t, setup{}, formOnly, func(t *testing.T, p *person) {
 		p.call("repl", map[string]any{"input": "secret pw: ", "timeout_ms": 0})
 		p.untilState("waiting")
@@ -301,6 +311,7 @@ func TestSecret_StaysUnaskedWithoutTime(t *testing.T) {
 }
 
 func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
+	t.Parallel()
 	persons(t, setup{stdin: mcpserver.StdinAsk}, formOnly, func(t *testing.T, p *person) {
 		call := p.run(map[string]any{"input": "wait name? "})
 		q := p.question(call)
@@ -311,6 +322,7 @@ func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
 }
 
 func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{stdin: mcpserver.StdinModel})
 	wantText(t, c.repl("secret pw: "), `[waiting for a secret: "pw: "]`)
 	wantText(t, c.repl("hunter2"), "7 bytes")
@@ -321,6 +333,7 @@ func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
 }
 
 func TestStdin_DenyIsTheEndOfTheFile(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{stdin: mcpserver.StdinDeny})
 	wantText(t, c.repl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
 	wantText(t, c.repl("print 2"), "2")
@@ -349,6 +362,7 @@ func TestPage_TakesASecretPastTheClient(t *testing.T) {
 }
 
 func TestPage_RefusesWhatIsNotFromIt(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.caps = map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}
 	c.initialize("2025-11-25")
@@ -413,6 +427,7 @@ func body(t *testing.T, response *http.Response, err error) string {
 
 // The SDK's own client asks its user by itself, in the newest era.
 func TestSecret_IsAskedByTheSDKsClient(t *testing.T) {
+	t.Parallel()
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 // A reply must stay below the cut of its client, which would take our line about
 // the rest away.
 func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
+	t.Parallel()
 	for _, client := range []struct {
 		name         string
 		chars, bytes int
@@ -71,6 +72,7 @@ func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
 }
 
 func TestRepl_LongPromptKeepsItsEnd(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	got := c.repl("wait " + strings.Repeat("語", 2000) + " end? ")
 	wantPart(t, got, `[waiting for input: "…語`, ` end? "]`)

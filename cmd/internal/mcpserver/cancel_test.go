@@ -13,8 +13,12 @@ import (
 
 // eras runs a test with a client of each kind.
 func eras(t *testing.T, test func(t *testing.T, c *client)) {
-	t.Run("handshake", func(t *testing.T) { test(t, greet(t, nil)) })
+	t.Run("handshake", func(t *testing.T) {
+		t.Parallel()
+		test(t, greet(t, nil))
+	})
 	t.Run("modern", func(t *testing.T) {
+		t.Parallel()
 		c := connect(t, nil)
 		c.modern()
 		test(t, c)
@@ -33,6 +37,7 @@ func (c *client) neverAnswered(id string) {
 }
 
 func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, c *client) {
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
 		c.untilState("running")
@@ -50,6 +55,7 @@ func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
 }
 
 func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	for range 20 {
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
@@ -77,6 +83,7 @@ func TestCancel_IsToldByThePollThatFollowsIt(t *testing.T) {
 }
 
 func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	for range 20 {
 		c.repl("wait a? \nsleep")
@@ -89,6 +96,7 @@ func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
 }
 
 func TestCancel_OfAPollDetaches(t *testing.T) {
+	t.Parallel()
 	for _, poll := range []struct {
 		tool string
 		args map[string]any
@@ -97,6 +105,7 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 		{"repl_output", nil},
 	} {
 		t.Run(poll.tool, func(t *testing.T) {
+			t.Parallel()
 			c := greet(t, nil)
 			c.call("repl", map[string]any{"input": "sleep 3s\nprint done", "timeout_ms": 0})
 			c.untilState("running")
@@ -110,6 +119,7 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 }
 
 func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "sleep"})}})
 	c.untilState("starting")
 	// The worker is not ready: the session takes one input, and no other.
@@ -136,6 +146,7 @@ func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
 }
 
 func TestCancel_RightBehindItsCallNeverHurts(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print 1")
 	for range 100 {
@@ -151,6 +162,7 @@ func TestCancel_RightBehindItsCallNeverHurts(t *testing.T) {
 }
 
 func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	for range 20 {
 		done := c.startCall("repl", map[string]any{"input": "print 1"})
@@ -164,6 +176,7 @@ func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
 // Each race between an answer and its cancel ends in one of two ways. No output is lost, or
 // reported twice.
 func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	var told strings.Builder
 	const rounds = 200
@@ -208,6 +221,7 @@ func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
 }
 
 func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	a := c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
@@ -218,6 +232,7 @@ func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
 }
 
 func TestCancel_OfTheHandshakeIsIgnored(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` +
 		"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`)

@@ -3,6 +3,7 @@ package mcpserver_test
 import "testing"
 
 func TestReply_IsNoJSONForGemini(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.name = "gemini-cli-mcp-client-repl"
 	c.initialize("2025-06-18")

@@ -17,6 +17,7 @@ import (
 )
 
 func TestHTTP_CallsWorkInEveryEra(t *testing.T) {
+	t.Parallel()
 	webEras(t, func(t *testing.T, c *caller) {
 		wantPart(t, c.repl("print 1"), "1")
 		wantText(t, c.repl("print 2"), "2")
@@ -30,6 +31,7 @@ func TestHTTP_CallsWorkInEveryEra(t *testing.T) {
 }
 
 func TestHTTP_OnlyTheOwnerIsLetIn(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).modern()
 	ok := func() int { return http.StatusOK }()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
@@ -73,6 +75,7 @@ func TestHTTP_OnlyTheOwnerIsLetIn(t *testing.T) {
 }
 
 func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t, nil, 0)
 	for _, c := range []*caller{w.greet("2025-11-25"), w.modern()} {
 		large := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 4<<20) + `"}}`
@@ -96,6 +99,7 @@ func TestHTTP_RefusesWhatItCannotServe(t *testing.T) {
 }
 
 func TestHTTP_CancelInterruptsAndNothingIsWrittenAfterIt(t *testing.T) {
+	t.Parallel()
 	webEras(t, func(t *testing.T, c *caller) {
 		c.repl("print 1") // a slow start would cause progress
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, map[string]any{"progressToken": 1})
@@ -111,6 +115,7 @@ func TestHTTP_CancelInterruptsAndNothingIsWrittenAfterIt(t *testing.T) {
 }
 
 func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	for range 20 {
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
@@ -130,6 +135,7 @@ func TestHTTP_CancelIsOverForTheCallThatFollowsIt(t *testing.T) {
 // An answer and a cancel may meet in any order. The client gets each output once: with the
 // answer, or with the next reply.
 func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-06-18")
 	c.repl("print 0")
 	for i := range 100 {
@@ -150,6 +156,7 @@ func TestHTTP_RacingCancelsLoseAndRepeatNothing(t *testing.T) {
 }
 
 func TestHTTP_AnUnknownCancelLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	for _, id := range []any{99, "1", nil, map[string]any{}} {
 		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
@@ -159,6 +166,7 @@ func TestHTTP_AnUnknownCancelLeavesNoTrace(t *testing.T) {
 }
 
 func TestHTTP_ALostConnectionKeepsTheTurnAndItsOutput(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 3s\nprint done"}, nil)
 	c.untilBegun()
@@ -170,8 +178,10 @@ func TestHTTP_ALostConnectionKeepsTheTurnAndItsOutput(t *testing.T) {
 }
 
 func TestHTTP_AClientThatComesBackGetsTheRest(t *testing.T) {
+	t.Parallel()
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late=%v", late), func(t *testing.T) {
+			t.Parallel()
 			c := serveWeb(t, nil, 0).greet("2025-11-25")
 			a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 3s\nprint done"}, nil)
 			a.until("an event to come back to", func() bool { return a.lastID != "" })
@@ -188,6 +198,7 @@ func TestHTTP_AClientThatComesBackGetsTheRest(t *testing.T) {
 }
 
 func TestHTTP_ACancelledCallIsNotReplayed(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
 	a.until("an event to come back to", func() bool { return a.lastID != "" })
@@ -201,6 +212,7 @@ func TestHTTP_ACancelledCallIsNotReplayed(t *testing.T) {
 }
 
 func TestHTTP_TheOldestVersionHasSeveralMessagesInARequest(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-03-26")
 	call := func(id, input string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":"s%s"}}}`, id, input, id)
@@ -235,6 +247,7 @@ func TestHTTP_TheOldestVersionHasSeveralMessagesInARequest(t *testing.T) {
 }
 
 func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
+	t.Parallel()
 	webEras(t, func(t *testing.T, c *caller) {
 		c.repl("print 1")
 		a := c.startCall("repl", map[string]any{"input": "print so far\nsleep 3s\nprint done"}, map[string]any{"progressToken": json.RawMessage(`9007199254740993`)})
@@ -253,6 +266,7 @@ func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
 }
 
 func TestHTTP_WithoutAnMCPSessionACallNamesItsSession(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).modern()
 	for _, tool := range []string{"repl", "repl_output", "repl_interrupt", "repl_reset"} {
 		r := c.call(tool, map[string]any{"input": "print 1", "session": ""})
@@ -281,6 +295,7 @@ func TestHTTP_WithoutAnMCPSessionACallNamesItsSession(t *testing.T) {
 }
 
 func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t, nil, 0)
 	a, b := w.greet("2025-11-25"), w.greet("2025-06-18")
 	wantText(t, a.repl("print a"), "a")
@@ -305,6 +320,7 @@ func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
 }
 
 func TestHTTP_SessionsAreBoundedForAllClients(t *testing.T) {
+	t.Parallel()
 	s := &setup{}
 	s.sup.MaxSessions = 1
 	w := serveWeb(t, s, 0)
@@ -324,6 +340,7 @@ func TestHTTP_SessionsAreBoundedForAllClients(t *testing.T) {
 }
 
 func TestHTTP_AClientMayLeaveInTheMiddleOfACall(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
 	c.untilBegun()
@@ -334,6 +351,7 @@ func TestHTTP_AClientMayLeaveInTheMiddleOfACall(t *testing.T) {
 }
 
 func TestHTTP_IdleSessionsEnd(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t, nil, 2*time.Second) // a busy machine needs a while for what keeps a client present
 	gone, c := w.greet("2025-11-25"), w.modern()
 	gone.repl("print 1")
@@ -351,6 +369,7 @@ func TestHTTP_IdleSessionsEnd(t *testing.T) {
 }
 
 func TestHTTP_ClientsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t, nil, 0)
 	const most = 32
 	first := w.greet("2025-11-25")
@@ -364,6 +383,7 @@ func TestHTTP_ClientsAreBounded(t *testing.T) {
 }
 
 func TestHTTP_ClientsThatDoNothingHaveOneInterpreter(t *testing.T) {
+	t.Parallel()
 	var opened atomic.Int64
 	spec := func(dir string) workers.Spec {
 		opened.Add(1)
@@ -388,6 +408,7 @@ func TestHTTP_ClientsThatDoNothingHaveOneInterpreter(t *testing.T) {
 }
 
 func TestHTTP_CallsOfAClientAreBounded(t *testing.T) {
+	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	for range 64 {
@@ -404,6 +425,7 @@ func TestHTTP_CallsOfAClientAreBounded(t *testing.T) {
 }
 
 func TestHTTP_TheEndAnswersCallsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	webEras(t, func(t *testing.T, c *caller) {
 		stream := (*asked)(nil)
 		if c.session != "" {
@@ -427,6 +449,7 @@ func TestHTTP_TheEndAnswersCallsAndLeavesNothing(t *testing.T) {
 }
 
 func TestHTTP_SeveralLanguagesAndABadStart(t *testing.T) {
+	t.Parallel()
 	w := serveWeb(t, &setup{specs: map[string]func(string) workers.Spec{
 		"fake": fake(nil), "other": fake(nil), "broken": fake(&fakeworker.Options{Mode: "exit"}),
 	}}, 0)

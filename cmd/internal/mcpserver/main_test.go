@@ -20,6 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -44,6 +45,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	waits.SideBySide()
 	os.Exit(confined.Main(m))
 }
 

@@ -35,6 +35,7 @@ func (c *client) progress() []progress {
 }
 
 func TestProgress_FirstComesAfterASecond(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, c *client) {
 		c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
 		id := c.send("tools/call", map[string]any{
@@ -55,6 +56,7 @@ func TestProgress_FirstComesAfterASecond(t *testing.T) {
 
 // The two eras at the same time, because it takes so long.
 func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
+	t.Parallel()
 	clients := []*client{greet(t, nil), connect(t, nil)}
 	clients[1].modern()
 	var ids []string
@@ -82,6 +84,7 @@ func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
 }
 
 func TestProgress_TokensComeBackAsSent(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	tokens := []string{`7`, `"7"`, `0`, `""`, `9007199254740993`, `-1`}
 	absent := []string{`null`, `true`, `{}`, `[1]`}
@@ -114,6 +117,7 @@ func TestProgress_TokensComeBackAsSent(t *testing.T) {
 }
 
 func TestProgress_NoneAfterACancel(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	id := c.send("tools/call", map[string]any{
 		"name": "repl", "arguments": map[string]any{"input": "sleep"},
@@ -156,6 +160,7 @@ func (w *workshop) prepare(ctx context.Context, report func(workers.Progress)) (
 }
 
 func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
+	t.Parallel()
 	shop := newWorkshop()
 	c := greet(t, &setup{prepare: shop.prepare, with: []string{"a", "b"}})
 	shop.words <- "fetching"
@@ -182,6 +187,7 @@ func TestPrepare_CallsWaitAndAreToldHowFarItIs(t *testing.T) {
 }
 
 func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
+	t.Parallel()
 	var mended atomic.Bool
 	prepare := func(context.Context, func(workers.Progress)) (workers.Made, error) {
 		if mended.Load() {
@@ -201,6 +207,7 @@ func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 
 // Also without packages something may be prepared, such as a part of the worker.
 func TestPrepare_APartOfTheWorkerIsTold(t *testing.T) {
+	t.Parallel()
 	shop := newWorkshop()
 	c := greet(t, &setup{prepare: shop.prepare})
 	shop.words <- "compiling the shim"
@@ -213,6 +220,7 @@ func TestPrepare_APartOfTheWorkerIsTold(t *testing.T) {
 }
 
 func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
+	t.Parallel()
 	shop := newWorkshop()
 	c := greet(t, &setup{prepare: shop.prepare})
 	ahead := <-shop.ctx
@@ -237,6 +245,7 @@ func TestPrepare_EndsWithTheClientAndInAnotherPlace(t *testing.T) {
 }
 
 func TestPrepare_SessionsThatAreNotOpenAreBounded(t *testing.T) {
+	t.Parallel()
 	shop := newWorkshop()
 	shop.ctx = make(chan context.Context, 100)
 	c := greet(t, &setup{prepare: shop.prepare})

@@ -19,6 +19,7 @@ func greetPython(t *testing.T) *client {
 }
 
 func TestPython_ReplyIsWhatAPersonWouldSee(t *testing.T) {
+	t.Parallel()
 	c := greetPython(t)
 	for _, step := range []struct{ input, want string }{
 		{"1+1", "2"},
@@ -38,6 +39,7 @@ func TestPython_ReplyIsWhatAPersonWouldSee(t *testing.T) {
 }
 
 func TestPython_CancelInterruptsAndTheNextCallGoesOn(t *testing.T) {
+	t.Parallel()
 	c := greetPython(t)
 	c.repl("import time; kept = 1")
 	id := c.startCall("repl", map[string]any{"input": "print('begun', flush=True)\ntime.sleep(60)"})
@@ -53,6 +55,7 @@ func TestPython_CancelInterruptsAndTheNextCallGoesOn(t *testing.T) {
 }
 
 func TestPython_DeathIsReportedWithItsCause(t *testing.T) {
+	t.Parallel()
 	c := greetPython(t)
 	wantPart(t, c.repl("import os\nos.kill(os.getpid(), 9)"), "[session ended: "+afterKill+", state lost; last line: os.kill(os.getpid(), 9)")
 	wantPart(t, c.repl("1+1"), "[session restarted: state lost]\n2")

@@ -15,6 +15,7 @@ import (
 )
 
 func TestRepl_CompletionAddsNothing(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print 2"})
 	wantText(t, r.text(), "2")
@@ -33,12 +34,14 @@ func TestRepl_CompletionAddsNothing(t *testing.T) {
 }
 
 func TestRepl_SilentCompletionSaysSo(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	wantText(t, c.repl("\n"), "[done, no output]")
 	wantText(t, c.repl(""), "[idle, nothing new]")
 }
 
 func TestRepl_APollIsToldThatASilentTurnIsDone(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print ready")
 	for _, poll := range []func() string{
@@ -55,6 +58,7 @@ func TestRepl_APollIsToldThatASilentTurnIsDone(t *testing.T) {
 }
 
 func TestRepl_APollIsToldHowASilentTurnEnded(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "wait name? "})
 	if _, err := c.main().Interrupt(t.Context(), 0); err != nil { // somebody else
@@ -64,6 +68,7 @@ func TestRepl_APollIsToldHowASilentTurnEnded(t *testing.T) {
 }
 
 func TestRepl_LanguageErrorIsOutput(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "error ValueError no such thing"})
 	if r.IsError || r.Meta["turnstone/outcome"] != "error" {
@@ -73,6 +78,7 @@ func TestRepl_LanguageErrorIsOutput(t *testing.T) {
 }
 
 func TestRepl_WaitIsShownAndTheNextInputAnswersIt(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "wait name? \nprint bye"})
 	wantText(t, r.text(), `[waiting for input: "name? "]`)
@@ -84,6 +90,7 @@ func TestRepl_WaitIsShownAndTheNextInputAnswersIt(t *testing.T) {
 }
 
 func TestRepl_PollKeepsTheWait(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("wait a? ")
 	for range 3 {
@@ -94,6 +101,7 @@ func TestRepl_PollKeepsTheWait(t *testing.T) {
 }
 
 func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	// The caller believes that code runs; in the meantime it has begun to ask.
 	wantPart(t, c.call("repl", map[string]any{"input": "sleep 2s\nwait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
@@ -103,6 +111,7 @@ func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
 }
 
 func TestRepl_AnswerOfAWaitThatIsOverDoesNotRun(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("wait sure? ")
 	if _, err := c.main().Interrupt(t.Context(), 0); err != nil { // somebody else
@@ -117,6 +126,7 @@ func TestRepl_AnswerOfAWaitThatIsOverDoesNotRun(t *testing.T) {
 }
 
 func TestRepl_AnswerHasItsNewlineAndEmptyLinesAreAnswers(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("wait a? \nwait b? \nwait c? \nprint end")
 	wantText(t, c.repl("1"), "1\n"+`[waiting for input: "b? "]`)
@@ -125,6 +135,7 @@ func TestRepl_AnswerHasItsNewlineAndEmptyLinesAreAnswers(t *testing.T) {
 }
 
 func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	eof := func(input string) string {
 		return c.call("repl", map[string]any{"input": input, "eof": true}).text()
@@ -138,6 +149,7 @@ func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 }
 
 func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print ready") // the time of a call is also that of a start
 	r := c.call("repl", map[string]any{"input": "print begun\nsleep 4s\nprint done", "timeout_ms": 1000})
@@ -149,6 +161,7 @@ func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 }
 
 func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print ready")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
@@ -166,6 +179,7 @@ func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 }
 
 func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	wantText(t, c.repl("\x03 print 1"), "1\n[nothing was running]")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
@@ -186,6 +200,7 @@ func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
 }
 
 func TestRepl_InterruptIntoAnotherWaitDoesNotTakeTheRestForItsAnswer(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	c.untilState("running")
@@ -196,6 +211,7 @@ func TestRepl_InterruptIntoAnotherWaitDoesNotTakeTheRestForItsAnswer(t *testing.
 }
 
 func TestRepl_DeadWorkerIsReportedOnceAndReplaced(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "die 3"})
 	wantPart(t, r.text(), "[session ended: exit status 3, state lost")
@@ -208,6 +224,7 @@ func TestRepl_DeadWorkerIsReportedOnceAndReplaced(t *testing.T) {
 }
 
 func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ start, reason string }{
 		{"exit 3", "exit status 3"},
 		{"wrongversion", "worker failed: it speaks "},
@@ -230,6 +247,7 @@ func TestRepl_AWorkerThatDoesNotStartIsNoSessionThatEnded(t *testing.T) {
 }
 
 func TestRepl_ARuntimeThatIsNotThereIsSaidWithWhatToDo(t *testing.T) {
+	t.Parallel()
 	missing := func(string) workers.Spec { return workers.Spec{Err: errors.New("no fake was found on PATH")} }
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": missing}})
 	r := c.call("repl", map[string]any{"input": "print 1"})
@@ -240,6 +258,7 @@ func TestRepl_ARuntimeThatIsNotThereIsSaidWithWhatToDo(t *testing.T) {
 }
 
 func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	for _, test := range []struct{ print, want string }{
 		{"print half\n", "[interrupted after "},
@@ -264,12 +283,14 @@ func TestRepl_AnInterruptThatTookTheOutputIsNoSilence(t *testing.T) {
 }
 
 func TestRepl_StartUpOutputOpensTheFirstReply(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "print"})}})
 	wantPart(t, c.repl("print 2"), "profile\n", "2")
 	wantText(t, c.repl("print 3"), "3")
 }
 
 func TestRepl_StartUpPromptIsShownBeforeItIsAnswered(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fake(&fakeworker.Options{Start: "prompt"})}})
 	c.untilState("waiting")
 	got := c.repl("print 2")
@@ -279,6 +300,7 @@ func TestRepl_StartUpPromptIsShownBeforeItIsAnswered(t *testing.T) {
 }
 
 func TestRepl_LateOutputOpensTheNextReplyWithItsLabel(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	got := c.repl("late boo\nprint now") // it may be late for this one, or just not
 	for event := range c.main().Events(t.Context(), 0) {
@@ -296,6 +318,7 @@ func TestRepl_LateOutputOpensTheNextReplyWithItsLabel(t *testing.T) {
 }
 
 func TestRepl_TurnsOfOthersAreLabelled(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print 1")
 	turn, err := c.main().As("ada").Submit(t.Context(), "print hers")
@@ -309,6 +332,7 @@ func TestRepl_TurnsOfOthersAreLabelled(t *testing.T) {
 }
 
 func TestRepl_ImagesStandInOrderWithTheirSize(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print a\nimage\nprint b"})
 	wantText(t, r.text(), "a\n[image \"a pixel\", 1 x 1]\n<image>\nb")
@@ -318,6 +342,7 @@ func TestRepl_ImagesStandInOrderWithTheirSize(t *testing.T) {
 }
 
 func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 9) + "image again\nimage again"})
 	shown := 0
@@ -343,6 +368,7 @@ func TestRepl_ImagesOverTheBoundAreNamed(t *testing.T) {
 }
 
 func TestRepl_ManyImagesAreCounted(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	got := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 40) + "print last"}).text()
 	if n := strings.Count(got, "whole in "); n != 8 {
@@ -352,6 +378,7 @@ func TestRepl_ManyImagesAreCounted(t *testing.T) {
 }
 
 func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	r := c.call("repl", map[string]any{"input": "print first\nflood 1000000\nprint last"})
 	wantPart(t, r.text(), "first\n", " elided: ", "output.txt …", "\nlast")
@@ -361,12 +388,14 @@ func TestRepl_LargeOutputKeepsBothEndsAndSaysWhereTheRestIs(t *testing.T) {
 }
 
 func TestRepl_LongInputDoesNotTakeTheBeginningOfItsOutput(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	input := "print first\nflood 1000000\n" + strings.Repeat("\n", 100_000)
 	wantPart(t, c.repl(input), "first\n", " elided: ", "output.txt …")
 }
 
 func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	running := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
 	c.untilState("running")
@@ -381,6 +410,7 @@ func TestInterrupt_EndsTheTurnAndBothCallsAreAnswered(t *testing.T) {
 }
 
 func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
 	c.untilState("running")
@@ -390,6 +420,7 @@ func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 }
 
 func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
 	c.untilState("running")
@@ -403,6 +434,7 @@ func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
 }
 
 func TestServers_InOneProcessShareNothing(t *testing.T) {
+	t.Parallel()
 	a, b := greet(t, nil), greet(t, nil)
 	running := a.startCall("repl", map[string]any{"input": "sleep"})
 	a.untilState("running")
@@ -414,6 +446,7 @@ func TestServers_InOneProcessShareNothing(t *testing.T) {
 }
 
 func TestRepl_CallsOfManySessionsRunSideBySide(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	var ids []string
 	for i := range 3 {

@@ -16,8 +16,10 @@ import (
 )
 
 func TestServer_SpeaksEveryVersionWithAHandshake(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			c := connect(t, nil)
 			var r struct {
 				ProtocolVersion string         `json:"protocolVersion"`
@@ -36,6 +38,7 @@ func TestServer_SpeaksEveryVersionWithAHandshake(t *testing.T) {
 }
 
 func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.modern()
 	a := c.request("server/discover", map[string]any{})
@@ -46,6 +49,7 @@ func TestServer_SpeaksTheVersionWithoutAHandshake(t *testing.T) {
 }
 
 func TestServer_ListsToolsBeforeAnInterpreterIsFound(t *testing.T) {
+	t.Parallel()
 	found := make(chan struct{})
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{
 		"fake": func(string) workers.Spec { <-found; return fake(nil)("") },
@@ -94,6 +98,7 @@ func listTools(c *client) map[string]listedTool {
 
 // A model gets the list with every request, so its cost is a promise, too.
 func TestServer_ToolsAreSmallAndHonest(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	tools := listTools(c)
 	if len(tools) != 5 {
@@ -134,6 +139,7 @@ func TestServer_ToolsAreSmallAndHonest(t *testing.T) {
 }
 
 func TestServer_OffersLanguagesOnlyWhenThereAreSeveral(t *testing.T) {
+	t.Parallel()
 	one := listTools(greet(t, nil))["repl"].InputSchema
 	if _, ok := one.Properties["lang"]; ok || !slices.Equal(one.Required, []string{"input"}) {
 		t.Errorf("one language: got %+v", one)
@@ -145,6 +151,7 @@ func TestServer_OffersLanguagesOnlyWhenThereAreSeveral(t *testing.T) {
 }
 
 func TestServer_UnknownToolIsAnErrorThatNamesTheTools(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	a := c.request("tools/call", map[string]any{"name": "eval", "arguments": map[string]any{}})
 	if a.Error == nil || a.Error.Code != -32602 {
@@ -154,6 +161,7 @@ func TestServer_UnknownToolIsAnErrorThatNamesTheTools(t *testing.T) {
 }
 
 func TestServer_BadArgumentsAreRepairable(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	for _, bad := range []struct {
 		tool string
@@ -191,6 +199,7 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 // Hosts add arguments of their own to every tool, and models make some up. The call works if
 // the needed ones are there.
 func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	call := func(tool string, args map[string]any) string { return c.call(tool, args).text() }
 	more := func() map[string]any { return map[string]any{"input": "print 2", "language": "fake", "Reason": 1} }
@@ -203,6 +212,7 @@ func TestServer_UnknownArgumentsAreIgnoredAndSaidOnce(t *testing.T) {
 
 // Some services for models refuse all tools if one of them has no properties.
 func TestServer_EverySchemaSaysItsProperties(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	var r struct {
 		Tools []struct {
@@ -224,6 +234,7 @@ func TestServer_EverySchemaSaysItsProperties(t *testing.T) {
 }
 
 func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	missing := func() workers.Spec { return workers.Spec{Name: "fake", Path: "/does/not/exist"} }
 	calls := 0
 	c := greet(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(string) workers.Spec {
@@ -243,6 +254,7 @@ func TestServer_WorkerThatCannotStartIsAnErrorOfOursAndIsTriedAgain(t *testing.T
 }
 
 func TestServer_EndOfInputEndsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
@@ -259,6 +271,7 @@ func TestServer_EndOfInputEndsEverythingAtOnce(t *testing.T) {
 }
 
 func TestServer_ContextEndsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
@@ -270,6 +283,7 @@ func TestServer_ContextEndsEverythingAtOnce(t *testing.T) {
 }
 
 func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		send string // before the end
 		end  func(*client)
@@ -280,6 +294,7 @@ func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
 		"context":                      {"", func(c *client) { c.stop() }, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := connect(t, &setup{neverReads: true})
 			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 			c.sendLine(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
@@ -294,6 +309,7 @@ func TestServer_EndsThoughItsClientDoesNotRead(t *testing.T) {
 }
 
 func TestServer_RefusalsAreWrittenBeforeItEnds(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	for range 100 {
 		c.sendLine("nonsense")
@@ -304,6 +320,7 @@ func TestServer_RefusalsAreWrittenBeforeItEnds(t *testing.T) {
 }
 
 func TestRun_RefusesIncompleteOptions(t *testing.T) {
+	t.Parallel()
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -322,6 +339,7 @@ func TestRun_RefusesIncompleteOptions(t *testing.T) {
 
 // The SDK's own client: the newest era, progress and cancellation included.
 func TestServer_ServesTheSDKsClient(t *testing.T) {
+	t.Parallel()
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ func in(session, input string) map[string]any {
 }
 
 func TestSessions_NameMakesOneAndSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	wantText(t, c.call("repl", in("work", "print 1")).text(), "1\n[new session \"work\"]")
 	wantText(t, c.call("repl", in("work", "print 2")).text(), "2")
@@ -29,6 +30,7 @@ func TestSessions_NameMakesOneAndSaysSoOnce(t *testing.T) {
 }
 
 func TestSessions_NewMintsNamesThatAreNotTaken(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", in("fake-2", "print 0"))
 	wantText(t, c.call("repl", in("new", "print 1")).text(), "1\n[new session \"fake-3\"]")
@@ -37,6 +39,7 @@ func TestSessions_NewMintsNamesThatAreNotTaken(t *testing.T) {
 }
 
 func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{specs: twoLanguages()})
 	wantText(t, c.repl("print 0"), "0\n[new fake session]")
 	wantText(t, c.repl("print 0"), "0")
@@ -61,6 +64,7 @@ func TestSessions_LanguageIsChosenByNameAndByDefault(t *testing.T) {
 }
 
 func TestSessions_LimitIsRefusedWithTheNames(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
 	c.repl("print 0")
 	c.call("repl", in("a", "print 1"))
@@ -76,6 +80,7 @@ func TestSessions_LimitIsRefusedWithTheNames(t *testing.T) {
 }
 
 func TestSessions_ListTellsWhatEachDoes(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", in("work", "wait a? "))
 	c.repl("print 1")
@@ -89,6 +94,7 @@ func TestSessions_ListTellsWhatEachDoes(t *testing.T) {
 }
 
 func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "print a1\nprint b2\nprint a3\nsleep", "timeout_ms": 0})
 	c.untilState("running")
@@ -109,6 +115,7 @@ func TestOutput_GrepAndLinesLookWithoutMovingTheCursor(t *testing.T) {
 }
 
 func TestOutput_LookIsBounded(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("flood 100000")
 	got := c.call("repl_output", map[string]any{"lines": "1-1000"}).text()
@@ -120,6 +127,7 @@ func TestOutput_LookIsBounded(t *testing.T) {
 }
 
 func TestOutput_GrepShowsTheMatchOfALongLine(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	for _, size := range []int{10_000, 200_000} {
 		c.repl(fmt.Sprintf("print %sneedle%d", strings.Repeat("x", size), size))
@@ -132,6 +140,7 @@ func TestOutput_GrepShowsTheMatchOfALongLine(t *testing.T) {
 }
 
 func TestOutput_AfterShowsThingsAgain(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	first := c.call("repl", map[string]any{"input": "print one"})
 	c.repl("print two")
@@ -145,6 +154,7 @@ func TestOutput_AfterShowsThingsAgain(t *testing.T) {
 }
 
 func TestOutput_ZeroWaitReturnsAtOnce(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	c.untilState("running")
@@ -162,6 +172,7 @@ func (c *client) inSandbox(dir string, args map[string]any) toolResult {
 }
 
 func TestSessions_WorkWhereTheClientDoes(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	dir := realDir(t)
 	where := map[string]any{"input": "cwd"}
@@ -178,6 +189,7 @@ func TestSessions_WorkWhereTheClientDoes(t *testing.T) {
 }
 
 func TestSessions_WorkWhereTheUserSays(t *testing.T) {
+	t.Parallel()
 	dir := realDir(t)
 	c := greet(t, &setup{dir: dir})
 	wantPart(t, c.inSandbox(uri(realDir(t)), in("new", "cwd")).text(), dir+"\n[new session \"fake-2\"]")
@@ -197,6 +209,7 @@ func realDir(t *testing.T) string {
 }
 
 func TestOutput_ALongLineIsReadInPieces(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	line := ""
 	for i := range 3000 {
@@ -220,6 +233,7 @@ func TestOutput_ALongLineIsReadInPieces(t *testing.T) {
 }
 
 func TestSessions_TheVariablesOfOneAreListed(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print ready")
 	list := func() string { return c.call("repl_sessions", map[string]any{"session": "main"}).text() }
@@ -239,6 +253,7 @@ func TestSessions_TheVariablesOfOneAreListed(t *testing.T) {
 }
 
 func TestOutput_UntilALineMatches(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print ready")
 	until := func(pattern string) toolResult {
@@ -266,6 +281,7 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 }
 
 func TestReset_CloseEndsASessionForGood(t *testing.T) {
+	t.Parallel()
 	c := greet(t, &setup{sup: supervisor.Options{MaxSessions: 2}})
 	c.call("repl", map[string]any{"input": "print 1", "session": "work"})
 	c.repl("print 1")

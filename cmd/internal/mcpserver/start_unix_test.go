@@ -10,6 +10,7 @@ import (
 
 // The last output of a failed start-up explains the failure best.
 func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
+	t.Parallel()
 	talks := func(dir string) workers.Spec {
 		spec := fake(nil)(dir)
 		spec.Path, spec.Args = "/bin/sh", []string{"-c", "echo no module named encodings; exit 1"}

@@ -118,9 +118,15 @@ func (w *web) greet(version string) *caller {
 // webEras runs a test with a caller of each era.
 func webEras(t *testing.T, test func(t *testing.T, c *caller)) {
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
-		t.Run(version, func(t *testing.T) { test(t, serveWeb(t, nil, 0).greet(version)) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			test(t, serveWeb(t, nil, 0).greet(version))
+		})
 	}
-	t.Run("2026-07-28", func(t *testing.T) { test(t, serveWeb(t, nil, 0).modern()) })
+	t.Run("2026-07-28", func(t *testing.T) {
+		t.Parallel()
+		test(t, serveWeb(t, nil, 0).modern())
+	})
 }
 
 // request has everything that one needs, or what header says instead.

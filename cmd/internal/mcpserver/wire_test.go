@@ -27,6 +27,7 @@ func (c *client) sendRaw(id, method string, params map[string]any) {
 }
 
 func TestWire_IDsComeBackAsSent(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, c *client) {
 		ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
 		for _, id := range ids {
@@ -39,6 +40,7 @@ func TestWire_IDsComeBackAsSent(t *testing.T) {
 }
 
 func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
+	t.Parallel()
 	eras(t, func(t *testing.T, c *client) {
 		start := func(id, session string) {
 			c.sendRaw(id, "tools/call", map[string]any{"name": "repl", "arguments": in(session, "sleep")})
@@ -58,6 +60,7 @@ func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
 }
 
 func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	first := c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
@@ -68,6 +71,7 @@ func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
 }
 
 func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string]struct {
 		line string
 		code int
@@ -84,6 +88,7 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 		"too long":        {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 161<<20) + `"}`, -32600},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := greet(t, nil)
 			c.sendLine(bad.line)
 			a := c.until("an error", func(a answer) bool { return a.Error != nil })
@@ -97,6 +102,7 @@ func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
 
 // The id of a message that is too long is in its first bytes, or in its last.
 func TestWire_AMessageThatIsTooLongIsAnsweredByItsID(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 161<<20)
 	c := greet(t, nil)
 	c.sendLine(`{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"id":1,"long":"` + long + `"}}`)
@@ -111,6 +117,7 @@ func TestWire_AMessageThatIsTooLongIsAnsweredByItsID(t *testing.T) {
 }
 
 func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T) {
+	t.Parallel()
 	for params, want := range map[string]string{
 		`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:            `initialize: "protocolVersion" must be a string, not number`,
 		`{"protocolVersion":"2025-06-18","capabilities":[],"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities" must be an object, not array`,
@@ -127,6 +134,7 @@ func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T)
 }
 
 func TestWire_UnknownMethodIsAnError(t *testing.T) {
+	t.Parallel()
 	c := greet(t, nil)
 	if a := c.request("no/such", nil); a.Error == nil || a.Error.Code != -32601 {
 		t.Errorf("got %s", a.Line)
@@ -147,6 +155,7 @@ func TestWire_AByteOrderMarkIsNoPartOfAMessage(t *testing.T) {
 }
 
 func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
+	t.Parallel()
 	c := connect(t, nil)
 	c.initialize("2025-03-26")
 	call := func(id, input string) string {
@@ -167,6 +176,7 @@ func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
 
 // A client may cancel what it never called, by mistake or by malice.
 func TestWire_UnknownCancelsLeaveNoTrace(t *testing.T) {
+	t.Parallel()
 	eras(t, unknownCancels)
 }
 
