@@ -8,6 +8,7 @@ import (
 )
 
 func TestWait_UntilASessionHasNothingToDo(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	h.run(t, "", "exec", "main", "-e", "import time; time.sleep(0.2)", "--wait", "0s")
@@ -28,6 +29,7 @@ func TestWait_UntilASessionHasNothingToDo(t *testing.T) {
 }
 
 func TestClients_AreSeenAndCanBeDetached(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	h.run(t, "", "exec", "main", "-e", "1")
@@ -53,6 +55,7 @@ func TestClients_AreSeenAndCanBeDetached(t *testing.T) {
 // Neither the output of code nor other users' names can harm the terminal of a user who
 // watches.
 func TestEvents_ChangeNothingAtATerminal(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	h.run(t, "", "exec", "main", "-e", `print('a\x1b]52;c;aGFjaw==\x07b\x1b[2J\x1b[31mred\x1b[0m \u202eleft\x9b6nx')`)

@@ -20,6 +20,7 @@ import (
 
 // The examples of the help page are promises.
 func TestHelp_ExamplesWork(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	text := h.run(t, "", "help").stdout
 	if !strings.Contains(text, "\n  repl -e 'print(6 * 7)' ") || !strings.Contains(text, "| repl -e 'for line in open(0): print(len(line))'\n") {
@@ -30,6 +31,7 @@ func TestHelp_ExamplesWork(t *testing.T) {
 }
 
 func TestWorkerCheck_TellsAWorkerFromAProgramThatIsNone(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	self, err := os.Executable()
 	if err != nil {
@@ -67,6 +69,7 @@ func call(t *testing.T, in io.Writer, out *bufio.Scanner, message string) (answe
 }
 
 func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		leave  func(io.Closer, *os.Process) error
@@ -77,6 +80,7 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			cmd := h.command(t, "mcp", "--lang", "python")
 			cmd.Stderr = os.Stderr
@@ -163,6 +167,7 @@ func stuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 }
 
 func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		leave  func(io.Closer, *os.Process) error
@@ -172,6 +177,7 @@ func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
 		{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			cmd, in, worker := stuckMCP(t, h)
 			if err := test.leave(in, cmd.Process); err != nil {
@@ -188,6 +194,7 @@ func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
 }
 
 func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
+	t.Parallel()
 	cmd, _, worker := stuckMCP(t, newHome(t))
 	ended := make(chan struct{})
 	go func() {

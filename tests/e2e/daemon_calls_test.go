@@ -67,6 +67,7 @@ func (h home) sessions(t *testing.T) map[string]session.Info {
 }
 
 func TestDaemon_CommandsShareASession(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	want(t, h.run(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocket + "); start one with repl serve\n", 3})
 	h.serve(t)
@@ -103,6 +104,7 @@ func TestDaemon_CommandsShareASession(t *testing.T) {
 }
 
 func TestDaemon_ASecondOneLeavesTheFirstAlone(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	first := h.serve(t)
 	r := h.run(t, "", "serve")
@@ -113,6 +115,7 @@ func TestDaemon_ASecondOneLeavesTheFirstAlone(t *testing.T) {
 }
 
 func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(h home, cmd *exec.Cmd) error{
 		"a kill":   func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
 		"ctl stop": func(h home, _ *exec.Cmd) error { return h.command(t, "ctl", "stop").Run() },
@@ -122,6 +125,7 @@ func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := daemonHome(t)
 			cmd := h.serve(t)
 			r := h.run(t, "", "exec", "main", "-e", "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); print(os.getpid(), p.pid)")
@@ -243,6 +247,7 @@ func (a *caller) repl(input string, more ...any) string {
 }
 
 func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	a := h.caller(t, "--daemon", "--name", "bot")
@@ -295,6 +300,7 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 
 // Each client sees only events that it has not seen before, even after it was started anew.
 func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	conn, err := client.Dial(t.Context(), h.socket())
@@ -336,6 +342,7 @@ func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 }
 
 func TestMCP_WithoutADaemonToolsAreListedAndCallsSaySo(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	a := h.caller(t, "--daemon")
 	if tools := a.request("tools/list", map[string]any{}); !strings.Contains(string(tools), `"repl_interrupt"`) {
@@ -363,6 +370,7 @@ func TestMCP_WithoutADaemonToolsAreListedAndCallsSaySo(t *testing.T) {
 }
 
 func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	var wg sync.WaitGroup
 	for i := range 5 {
@@ -381,6 +389,7 @@ func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
 }
 
 func TestMCP_TheDaemonItStartsOutlivesIt(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	a := h.caller(t, "--daemon=auto", "--name", "bot")
 	if got := a.repl("x = 40; print(x + 2)"); got != "42" {
@@ -393,6 +402,7 @@ func TestMCP_TheDaemonItStartsOutlivesIt(t *testing.T) {
 }
 
 func TestMCP_WhyADaemonDidNotStartIsSaid(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.env = append(h.env, "REPL_SOCKET="+h.badSocket())
 	a := h.caller(t, "--daemon=auto")
@@ -413,6 +423,7 @@ func (a *caller) tool(name string, arguments map[string]any) string {
 }
 
 func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSession("hers"), 0})
@@ -436,6 +447,7 @@ func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
 }
 
 func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	a := h.caller(t, "--daemon", "--name", "bot")
@@ -454,6 +466,7 @@ func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
 }
 
 func TestMCP_DirectoriesOfOneNameDoNotShareASession(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	for _, parent := range []string{"a", "b"} {

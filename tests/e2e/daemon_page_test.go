@@ -16,6 +16,7 @@ import (
 
 // The examples of the page about the daemon are what goes over the socket.
 func TestDaemonPage_ItsExamplesAreTrue(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "daemon.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -26,6 +27,7 @@ func TestDaemonPage_ItsExamplesAreTrue(t *testing.T) {
 	}
 	for i, block := range blocks {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			t.Parallel()
 			h := withTiny(t, daemonHome(t)) // whose pip reaches nothing
 			h.serve(t)
 			conn, err := net.Dial("unix", h.socket())

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "-e", "x = 41; print('from the agent')"), result{"from the agent\n", newSession("main"), 0})
@@ -51,6 +52,7 @@ func TestAttach_SeesWhatWasAndTakesPart(t *testing.T) {
 }
 
 func TestAttach_TwoOfOnePersonSeeEachOther(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", newSession("main"), 0})
@@ -70,6 +72,7 @@ func TestAttach_TwoOfOnePersonSeeEachOther(t *testing.T) {
 }
 
 func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", newSession("main"), 0})
@@ -97,6 +100,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 }
 
 func TestAttach_IsToldWhenTheSessionOrTheDaemonEnds(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	daemon := h.serve(t)
 	for _, name := range []string{"a", "b"} {
@@ -122,6 +126,7 @@ func TestAttach_IsToldWhenTheSessionOrTheDaemonEnds(t *testing.T) {
 
 // A daemon that is stopped is as one that hangs.
 func TestMCP_AStuckDaemonDelaysNothingElse(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	cmd := h.serve(t)
 	a := h.caller(t, "--daemon", "--name", "bot")

@@ -69,6 +69,7 @@ func (h home) doctor(t *testing.T, args ...string) (report, result) {
 }
 
 func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
+	t.Parallel()
 	got := alone(t).run(t, "", "doctor")
 	if got.status != 0 || got.stderr != "" {
 		t.Fatalf("got %v", got)
@@ -88,6 +89,7 @@ func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
 }
 
 func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "R_HOME=")
 	r, got := h.doctor(t, "--lang", "python")
@@ -98,6 +100,7 @@ func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
 
 // A loader that fails prints names with a 2 in them, and names the missing library.
 func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	path := t.TempDir()
 	script := "#!/bin/sh\necho 'error while loading shared libraries: libpython3.12.so' >&2\nexit 127\n"
@@ -121,6 +124,7 @@ func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
 
 // A user who did not ask for a language need not have it.
 func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("R"); err != nil {
 		t.Skip("R is not installed")
 	}
@@ -157,6 +161,7 @@ func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
 }
 
 func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	if got := h.run(t, "", "install", "cursor", "gemini"); got.status != 0 {
 		t.Fatalf("got %v", got)
@@ -189,6 +194,7 @@ func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 
 // A project may be a stranger's, so looking at it must not run any of it.
 func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	evil := filepath.Join(h.dir, "repl")
 	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n"), 0o755); err != nil {
@@ -207,6 +213,7 @@ func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 }
 
 func TestDoctor_EndsAtCtrlC(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	started := filepath.Join(h.dir, "started")
 	fake := filepath.Join(h.dir, "python")

@@ -9,6 +9,7 @@ import (
 
 // repl events NAME --follow | head -1 must end, even if no next event comes for long.
 func TestDaemon_EventsEndWithWhoeverReadsThem(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", newSession("main"), 0})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestExport_AScriptDoesAgainWhatTheSessionDid(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	h.serve(t)
 	h.run(t, "def double(x):\n    return 2 * x\n", "exec", "main")

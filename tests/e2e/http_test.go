@@ -104,9 +104,11 @@ func (s *webServer) call(t *testing.T, version, input string) (message string, h
 // A server that is told to end leaves nothing behind a second later, whatever its clients do.
 // The test allows one second more for a busy machine. The calls are answered.
 func TestHTTP_LeavesNoProcessWhenItIsToldToEndInACall(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 			t.Run(version+" "+signal.String(), func(t *testing.T) {
+				t.Parallel()
 				h := newHome(t)
 				s := newWebServer(t, h)
 				message, header := s.call(t, version, `import os, subprocess, time
@@ -152,6 +154,7 @@ time.sleep(1000)`)
 }
 
 func TestHTTP_TheTokenStaysAndIsNeeded(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	var tokens []string
 	for range 2 {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestInstall_PackagesAreTheServers(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	got := h.run(t, "", "install", "cursor", "--dry-run", "--lang", "python", "--with", "b>=1", "--with", "A")
 	words := strings.Join(strings.Fields(strings.NewReplacer("+", "", "|", "", ",", "").Replace(got.stdout)), " ")
@@ -25,6 +26,7 @@ func TestInstall_PackagesAreTheServers(t *testing.T) {
 
 // An installed entry must work: the test starts it exactly as the client would.
 func TestInstall_TheEntryStartsAServer(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	bin := filepath.Join(h.dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
@@ -83,6 +85,7 @@ func TestInstall_TheEntryStartsAServer(t *testing.T) {
 }
 
 func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	h.env = append(h.env, "PATH="+t.TempDir())
 	none := h.run(t, "", "install", "--all")
@@ -123,6 +126,7 @@ func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 // Uninstalling removes all that installing made. Otherwise a later --all would take the rest
 // for a client.
 func TestInstall_AnUninstalledClientIsNotThereAgain(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	h.env = append(h.env, "PATH="+t.TempDir())
 	for _, args := range [][]string{{"install", "codex"}, {"install", "codex", "--uninstall"}} {
@@ -136,6 +140,7 @@ func TestInstall_AnUninstalledClientIsNotThereAgain(t *testing.T) {
 }
 
 func TestInstall_APathOfThisMachineInAProjectsFileIsSaid(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	if got := h.run(t, "", "install", "cursor", "--scope", "project"); got.status != 0 || !strings.Contains(got.stdout, "this file is for other machines too, which may not have /") {
 		t.Errorf("got %v", got)
@@ -147,6 +152,7 @@ func TestInstall_APathOfThisMachineInAProjectsFileIsSaid(t *testing.T) {
 
 // go run removes its binary when the command ends.
 func TestInstall_RefusesABinaryThatDoesNotStay(t *testing.T) {
+	t.Parallel()
 	h := alone(t)
 	dir := filepath.Join(h.dir, "go-build1", "b001", "exe")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

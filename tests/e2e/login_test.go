@@ -17,6 +17,7 @@ import (
 // SIGHUP. A shell without job control does so with SIGINT and SIGQUIT for its background
 // programs.
 func TestServe_WhatWasIgnoredAtItsStartStaysSo(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, binary())
 	cmd.Env = h.env
@@ -94,11 +95,13 @@ type nowhere struct{}
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 
 func TestServe_OutlivesItsTerminal(t *testing.T) {
+	t.Parallel()
 	for name, commandLine := range map[string]string{
 		"nohup":    `nohup "$REPL" serve --log "$TMPDIR/log" >/dev/null 2>&1 &`,
 		"--detach": `"$REPL" serve --detach --log "$TMPDIR/log"`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := daemonHome(t)
 			loseTerminal(t, h, commandLine)
 			// The daemon logs earlier events before it answers this request.
@@ -113,6 +116,7 @@ func TestServe_OutlivesItsTerminal(t *testing.T) {
 }
 
 func TestServe_DetachedSaysWhereAndOnlyOnce(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	r := h.run(t, "", "serve", "--detach", "--session-dir", filepath.Join(h.tmp, "of my own"))
 	if r.status != 0 || !strings.Contains(r.stderr, "serves at "+h.socket()) || !strings.Contains(r.stderr, "serve.log") {
@@ -131,6 +135,7 @@ func TestServe_DetachedSaysWhereAndOnlyOnce(t *testing.T) {
 // The directory of the socket goes at the last logout, and with it everything by which
 // the daemon is found.
 func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	first := h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSession("main"), 0})
@@ -153,6 +158,7 @@ func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {
 }
 
 func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
+	t.Parallel()
 	h := daemonHome(t)
 	first := h.serve(t)
 	_ = first.Process.Kill()

@@ -10,10 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 // binary is the built command, and cache the workers' compiled code: both are
@@ -27,6 +29,7 @@ func TestMain(m *testing.M) {
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
+	waits.SideBySide()
 	os.Exit(build(m))
 }
 
@@ -66,6 +69,12 @@ func newHome(t *testing.T) home {
 // from: the go command keeps results by the files that a test looks at.
 func lookAtSources(t *testing.T) {
 	t.Helper()
+	if err := look(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var look = sync.OnceValue(func() error {
 	for _, dir := range []string{"cmd", "ipc", "supervisor", "timeline", "workers", "go.mod"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
@@ -74,10 +83,11 @@ func lookAtSources(t *testing.T) {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-}
+	return nil
+})
 
 // status is a shell's $?.
 func status(t *testing.T, cmd *exec.Cmd) int {

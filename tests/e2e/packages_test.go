@@ -48,6 +48,7 @@ func withTiny(t *testing.T, h home) home {
 }
 
 func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
+	t.Parallel()
 	h := withTiny(t, newHome(t))
 	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
 	want(t, h.run(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
@@ -63,6 +64,7 @@ func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 }
 
 func TestWith_CtrlCGivesUp(t *testing.T) {
+	t.Parallel()
 	h := withTiny(t, newHome(t))
 	bin := t.TempDir()
 	uv := filepath.Join(bin, "uv")
@@ -145,8 +147,10 @@ func (s *slowTool) runs() (pids []int) {
 }
 
 func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--with", "tiny"}, {"--with", "tiny", "--daemon"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
 			h, tool := withSlowTool(t, daemonHome(t))
 			if slices.Contains(args, "--daemon") {
 				h.serve(t)
@@ -175,6 +179,7 @@ func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
 }
 
 func TestWith_AClientThatLeavesEndsThePreparation(t *testing.T) {
+	t.Parallel()
 	h, tool := withSlowTool(t, daemonHome(t))
 	a := newAgent(t, h, "--with", "tiny")
 	eventually(t, "the tool runs", func() bool { return len(tool.runs()) > 0 }) // without a call
@@ -185,6 +190,7 @@ func TestWith_AClientThatLeavesEndsThePreparation(t *testing.T) {
 }
 
 func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
+	t.Parallel()
 	h, tool := withSlowTool(t, daemonHome(t))
 	s := newWebServer(t, h, "--with", "tiny")
 	var streams []io.ReadCloser
@@ -215,6 +221,7 @@ func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
 }
 
 func TestWith_ForAgentsWantsALanguage(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	want(t, h.run(t, "", "mcp", "--with", "numpy"),
 		result{"", "repl: --with numpy: name the language of the packages with --lang\n", 2})
@@ -232,6 +239,7 @@ func wantParts(t *testing.T, got string, parts ...string) {
 }
 
 func TestWith_ASessionOfTheDaemonsHasThem(t *testing.T) {
+	t.Parallel()
 	h := withTiny(t, daemonHome(t))
 	daemon := h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSession("main"), 0})

@@ -13,7 +13,9 @@ import (
 )
 
 func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
+	t.Cleanup(func() { h.leavesNothing(t) })
 	tests := []struct {
 		name, code string
 		want       result
@@ -33,14 +35,15 @@ func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			want(t, h.run(t, "", "--lang", "python", "-e", test.code), test.want)
 		})
 	}
-	h.leavesNothing(t)
 }
 
 // The command names a project setting that it cannot use in one line, and runs the code.
 func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	bin := filepath.Join(h.dir, ".venv", "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
@@ -64,6 +67,7 @@ func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
 }
 
 func TestProgram_RunsAFileWhenTheSessionStarts(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	for name, text := range map[string]string{
 		"first.py": "y = 1\nprint('users')\n",
@@ -91,6 +95,7 @@ func TestProgram_RunsAFileWhenTheSessionStarts(t *testing.T) {
 }
 
 func TestProgram_AFileKnowsItselfAsPythonSaysIt(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	if err := os.WriteFile(filepath.Join(h.dir, "s.py"), []byte("import os, sys\nprint(sys.argv, os.path.isabs(__file__))\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -99,6 +104,7 @@ func TestProgram_AFileKnowsItselfAsPythonSaysIt(t *testing.T) {
 }
 
 func TestProgram_ErrorIsOnStandardErrorAndStatus1(t *testing.T) {
+	t.Parallel()
 	got := newHome(t).run(t, "", "-e", "print('before')\n1/0")
 	if got.status != 1 || got.stdout != "before\n" || !strings.HasSuffix(got.stderr, "ZeroDivisionError: division by zero\n") {
 		t.Errorf("got %v", got)
@@ -106,6 +112,7 @@ func TestProgram_ErrorIsOnStandardErrorAndStatus1(t *testing.T) {
 }
 
 func TestProgram_FromAPipeIsOneProgram(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	want(t, h.run(t, "def f():\n    return 1\n\n    # not the end\n\nf() + 1\n"), result{"2\n", "", 0})
 	want(t, h.run(t, ""), result{"", "", 0})
@@ -118,6 +125,7 @@ func TestProgram_FromAPipeIsOneProgram(t *testing.T) {
 }
 
 func TestProgram_SeveralPartsAreOneInTheirOrder(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	want(t, h.run(t, "", "-e", "def f(x):", "-e", "    return x + 1", "-e", "", "-e", "print(f(1))", "-e", "f(2)"), result{"2\n3\n", "", 0})
 	if got := h.run(t, "", "-e", "print('before')", "-e", "1/0", "-e", "print('after')"); got.status != 1 || got.stdout != "before\n" {
@@ -126,6 +134,7 @@ func TestProgram_SeveralPartsAreOneInTheirOrder(t *testing.T) {
 }
 
 func TestProgram_ReadsOurStandardInput(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	tests := []struct {
 		name, code, stdin, want string
@@ -139,12 +148,14 @@ func TestProgram_ReadsOurStandardInput(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			want(t, h.run(t, test.stdin, "-e", test.code), result{test.want, "", 0})
 		})
 	}
 }
 
 func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	path := filepath.Join(h.dir, `odd "name" ü.py`)
 	code := "#!/usr/bin/env python\nimport sys, neighbour\nprint(__name__, __file__ == sys.argv[0], sys.argv[1:], input())\n'not shown'\n"
@@ -166,6 +177,7 @@ func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
 }
 
 func TestProgram_DirIsWhereItRuns(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	elsewhere, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -185,6 +197,7 @@ func (h home) badPython(t *testing.T) string {
 }
 
 func TestProgram_RuntimeThatDoesNotStartIsAFailureOfOurs(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	python := h.badPython(t)
 	want(t, h.run(t, "", "--python", python, "-e", "1"),
@@ -192,6 +205,7 @@ func TestProgram_RuntimeThatDoesNotStartIsAFailureOfOurs(t *testing.T) {
 }
 
 func TestProgram_CtrlCInterruptsIt(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	tests := []struct {
 		name, code, after string
@@ -232,12 +246,14 @@ func TestProgram_CtrlCInterruptsIt(t *testing.T) {
 }
 
 func TestProgram_SignalThatEndsReplEndsEverything(t *testing.T) {
+	t.Parallel()
 	code := `import os, subprocess
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 print(os.getpid(), os.getppid(), child.pid, "on", flush=True)
 import time; time.sleep(1000)`
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			cmd := h.command(t, "-e", code)
 			out, err := cmd.StdoutPipe()
@@ -269,6 +285,7 @@ import time; time.sleep(1000)`
 }
 
 func TestProgram_SignalIsNotTheEndOfItsInput(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	cmd := h.command(t, "-e", "import sys\nprint('on', flush=True)\nn = len(sys.stdin.read())\nprint('all of', n)")
 	in, err := cmd.StdinPipe()
@@ -299,6 +316,7 @@ func TestProgram_SignalIsNotTheEndOfItsInput(t *testing.T) {
 }
 
 func TestProgram_BrokenPipeEndsIt(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	cmd := h.command(t, "-e", "print('on', flush=True)\nwhile True: print('y')")
 	out, err := cmd.StdoutPipe()
@@ -320,6 +338,7 @@ func TestProgram_BrokenPipeEndsIt(t *testing.T) {
 }
 
 func TestProgram_LotsOfOutputArrivesWhole(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	got := h.run(t, "", "-e", "for i in range(200_000): print(i, 'a line of output')")
 	lines := strings.SplitAfter(got.stdout, "\n")
@@ -329,6 +348,7 @@ func TestProgram_LotsOfOutputArrivesWhole(t *testing.T) {
 }
 
 func TestProgram_OutputThatCannotBeWrittenIsAFailureOfOurs(t *testing.T) {
+	t.Parallel()
 	const full = "/dev/full" // every write fails
 	if _, err := os.Stat(full); err != nil {
 		t.Skip(err)
@@ -338,6 +358,7 @@ func TestProgram_OutputThatCannotBeWrittenIsAFailureOfOurs(t *testing.T) {
 		"while it runs": "while True: print(1)",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			out, err := os.OpenFile(full, os.O_WRONLY, 0)
 			if err != nil {
@@ -356,6 +377,7 @@ func TestProgram_OutputThatCannotBeWrittenIsAFailureOfOurs(t *testing.T) {
 }
 
 func TestProgram_BrokenPipeAtItsEndIsSeenToo(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	unread, out, err := os.Pipe()
 	if err != nil {

@@ -36,7 +36,9 @@ func (h home) file(t *testing.T, name, text string) string {
 }
 
 func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
+	t.Parallel()
 	h := newRHome(t)
+	t.Cleanup(func() { h.leavesNothing(t) })
 	for _, test := range []struct {
 		name, code string
 		want       result
@@ -51,17 +53,18 @@ func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 		{"killed", "tools::pskill(Sys.getpid(), 9)", result{"", "repl: killed by SIGKILL\n", 137}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			want(t, h.run(t, "", "--lang", "r", "-e", test.code), test.want)
 		})
 	}
 	want(t, h.run(t, "", "--lang", "r", "-e", "x <- 20", "-e", "x * 2.1", "-e", "'b'"), result{"[1] 42\n[1] \"b\"\n", "", 0})
 	want(t, h.run(t, "x <- 20\nx * 2.1\n", "--lang", "r"), result{"[1] 42\n", "", 0})
 	want(t, h.run(t, "a\nb\n", "--lang", "r", "-e", "rev(readLines(file('stdin')))"), result{"[1] \"b\" \"a\"\n", "", 0})
-	h.leavesNothing(t)
 }
 
 // Rscript is the judge of how a file runs.
 func TestR_FileRunsAsWithRscript(t *testing.T) {
+	t.Parallel()
 	h := newRHome(t)
 	path := h.file(t, "a script.R", "#!/usr/bin/env Rscript\ncommandArgs(trailingOnly = TRUE)\nx <- 1\nx\nf <- function(n) {\n  n + 1\n}\nprint(f(x))\nreadLines(stdin(), 1)\nwhat it reads\nwarning('careful')\nquit(status = 4)\n")
 	args := []string{path, "a", "b c", "--lang", "", "-e"}
@@ -86,6 +89,7 @@ func rHome(t *testing.T) string {
 
 // Each message is one line that names the given value.
 func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	h := newRHome(t)
 	old := h.file(t, "old/bin/R", "#!/bin/sh\nR_HOME_DIR="+h.dir+"/old\n")
 	h.file(t, "old/library/base/DESCRIPTION", "Version: 3.6.3\n")
@@ -117,12 +121,14 @@ func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
 }
 
 func TestR_NamedRChoosesTheLanguage(t *testing.T) {
+	t.Parallel()
 	h := newRHome(t)
 	want(t, h.run(t, "", "--r", rHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
 }
 
 // R would sit at its own prompt, which only we cannot see.
 func TestR_KeptOutSaysSo(t *testing.T) {
+	t.Parallel()
 	if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
 		t.Skipf("this system does not show who reads the terminal: %v", err)
 	}

@@ -30,6 +30,7 @@ func confinedHome(t *testing.T) (h home, outside string) {
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 func TestSandbox_ConfinesAProgram(t *testing.T) {
+	t.Parallel()
 	h, outside := confinedHome(t)
 	want(t, h.run(t, "", "-e", writes), result{"written written secret\n", "", 0})
 	if err := os.Remove(filepath.Join(outside, "file")); err != nil {
@@ -52,6 +53,7 @@ func TestSandbox_ConfinesAProgram(t *testing.T) {
 }
 
 func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
+	t.Parallel()
 	h, _ := confinedHome(t)
 	for _, row := range []struct {
 		args []string
@@ -72,6 +74,7 @@ func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 }
 
 func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
 	h, outside := confinedHome(t)
 	h.serve(t)
 	got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes)
@@ -94,6 +97,7 @@ func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
 }
 
 func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
+	t.Parallel()
 	h, _ := confinedHome(t)
 	for _, args := range [][]string{nil, {"--daemon=auto"}} {
 		a := h.caller(t, append([]string{"--sandbox", "workspace"}, args...)...)
@@ -106,6 +110,7 @@ func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
 }
 
 func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
+	t.Parallel()
 	h, _ := confinedHome(t)
 	if got := h.run(t, "", "sandbox"); got.status != 0 || !strings.HasPrefix(got.stdout, "sandbox workspace: it writes "+h.dir) {
 		t.Errorf("got %v", got)

@@ -195,6 +195,7 @@ func (p *person) leaves(wantStatus int) {
 }
 
 func TestTerminal_ShowsValuesAndEndsWithCtrlD(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := h.sitDown(t, "--lang", "python")
 	p.enters("6 * 7")
@@ -206,6 +207,7 @@ func TestTerminal_ShowsValuesAndEndsWithCtrlD(t *testing.T) {
 }
 
 func TestTerminal_BlockGoesOnUntilAnEmptyLine(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("def f(x):")
 	p.sees("... ")
@@ -224,6 +226,7 @@ func TestTerminal_BlockGoesOnUntilAnEmptyLine(t *testing.T) {
 }
 
 func TestTerminal_TabCompletesFromTheLiveSession(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("distinctive_name = 'ä'")
 	p.sees(">>> ")
@@ -242,6 +245,7 @@ func TestTerminal_TabCompletesFromTheLiveSession(t *testing.T) {
 }
 
 func TestTerminal_CtrlCInterruptsCodeAndKeepsTheSession(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("x = 1; print('o' + 'n', flush=True); exec('while True: pass')")
 	p.sees("\r\non\r\n")
@@ -253,6 +257,7 @@ func TestTerminal_CtrlCInterruptsCodeAndKeepsTheSession(t *testing.T) {
 }
 
 func TestTerminal_CtrlCThatIsSwallowedGetsHarder(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("import time")
 	p.sees(">>> ")
@@ -268,6 +273,7 @@ func TestTerminal_CtrlCThatIsSwallowedGetsHarder(t *testing.T) {
 }
 
 func TestTerminal_CtrlCAtThePromptDropsTheInput(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.types("1/0" + ctrlC)
 	p.sees("^C")
@@ -285,6 +291,7 @@ func TestTerminal_CtrlCAtThePromptDropsTheInput(t *testing.T) {
 }
 
 func TestTerminal_CtrlCWithTheCompletionsOpenDropsTheInput(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("distinctive_name = distinctive_note = 1")
 	p.sees(">>> ")
@@ -299,6 +306,7 @@ func TestTerminal_CtrlCWithTheCompletionsOpenDropsTheInput(t *testing.T) {
 
 // Ctrl-Z while code runs goes to the shell at once. It does not become a key of a later line.
 func TestTerminal_CtrlZWhileCodeRunsGivesTheTerminalToTheShell(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash is not installed")
@@ -331,6 +339,7 @@ func TestTerminal_CtrlZWhileCodeRunsGivesTheTerminalToTheShell(t *testing.T) {
 }
 
 func TestTerminal_EndOfInputLeavesNoBlanksBehind(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("input('na' + 'me? ')")
 	p.sees("name? ")
@@ -344,6 +353,7 @@ func TestTerminal_EndOfInputLeavesNoBlanksBehind(t *testing.T) {
 }
 
 func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("x = input('na' + 'me? '); y = input()")
 	p.sees("\r\nname? ")
@@ -375,6 +385,7 @@ func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
 }
 
 func TestTerminal_QuestionThatIsOverGivesThePromptBack(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("import signal; signal.signal(signal.SIGALRM, lambda *a: 1 / 0); signal.setitimer(signal.ITIMER_REAL, 0.3)[0] or input('qu' + 'ick? ')")
 	p.sees("quick? ")
@@ -385,6 +396,7 @@ func TestTerminal_QuestionThatIsOverGivesThePromptBack(t *testing.T) {
 }
 
 func TestTerminal_SecretIsNeitherShownNorRemembered(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := h.sitDown(t)
 	p.enters("import getpass; s = getpass.getpass('Pass' + 'word: ')")
@@ -408,6 +420,7 @@ func TestTerminal_SecretIsNeitherShownNorRemembered(t *testing.T) {
 }
 
 func TestTerminal_HistoryOutlivesTheProgram(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := h.sitDown(t)
 	p.enters("remembered = 40 + 2")
@@ -424,6 +437,7 @@ func TestTerminal_HistoryOutlivesTheProgram(t *testing.T) {
 }
 
 func TestTerminal_PasteIsOneInput(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.types("\x1b[200~def f(x):\n\ty = 'fr'\n\n\treturn y + 'om a paste'\n\nprint(f(1))\x1b[201~")
 	p.sees("print(f(1))")
@@ -432,6 +446,7 @@ func TestTerminal_PasteIsOneInput(t *testing.T) {
 }
 
 func TestTerminal_BackgroundOutputKeepsTheLine(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("import threading; go = threading.Event(); t = threading.Thread(target=lambda: (input, go.wait(), print('back' + 'ground'))); t.start()")
 	p.sees(">>> ")
@@ -450,12 +465,14 @@ func TestTerminal_BackgroundOutputKeepsTheLine(t *testing.T) {
 }
 
 func TestTerminal_RawOutputStaysRaw(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters(`import sys; _ = sys.stdout.write("10%\r20%\r\x1b]0;ti" + "tle\x07done\n")`)
 	p.sees("10%\r20%\r\x1b]0;title\x07done\r\n")
 }
 
 func TestTerminal_DeadRuntimeIsReportedAndReplaced(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("import os; x = 1")
 	p.sees(">>> ")
@@ -475,14 +492,17 @@ func TestTerminal_DeadRuntimeIsReportedAndReplaced(t *testing.T) {
 }
 
 func TestTerminal_ExitEndsWithItsStatus(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("exit(3)")
 	p.leaves(3)
 }
 
 func TestTerminal_SignalEndsItAndRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String()+" at the prompt", func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			p := h.sitDown(t)
 			p.types("half")
@@ -495,6 +515,7 @@ func TestTerminal_SignalEndsItAndRestoresTheTerminal(t *testing.T) {
 		})
 	}
 	t.Run("Ctrl-\\ while code runs", func(t *testing.T) {
+		t.Parallel()
 		h := newHome(t)
 		p := h.sitDown(t)
 		p.enters("print('o' + 'n', flush=True); import time; time.sleep(1000)")
@@ -506,6 +527,7 @@ func TestTerminal_SignalEndsItAndRestoresTheTerminal(t *testing.T) {
 }
 
 func TestTerminal_WindowSizeIsTheSessions(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).sitDown(t)
 	p.enters("import os; os.get_terminal_size()")
 	p.sees("columns=100, lines=24")
@@ -520,6 +542,7 @@ func TestTerminal_WindowSizeIsTheSessions(t *testing.T) {
 }
 
 func TestTerminal_PictureIsKeptAsAFile(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := h.sitDown(t)
 	p.types("\x1b[200~import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()\x1b[201~\r")
@@ -535,6 +558,7 @@ func TestTerminal_PictureIsKeptAsAFile(t *testing.T) {
 }
 
 func TestTerminal_ProgramAsksThePersonAtIt(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).start(t, "-e", "print('hello', input('who? '))")
 	p.sees("who? ")
 	p.types("Ann\r")
@@ -543,6 +567,7 @@ func TestTerminal_ProgramAsksThePersonAtIt(t *testing.T) {
 }
 
 func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
+	t.Parallel()
 	p := newHome(t).start(t, "-e", "import getpass; getpass.getpass('Pass' + 'word: ')")
 	p.sees("Password: ")
 	eventually(t, "the echo is turned off", func() bool {
@@ -555,6 +580,7 @@ func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
 }
 
 func TestTerminal_RuntimeThatDoesNotStartEndsIt(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := h.start(t, "--python", h.badPython(t))
 	p.sees("/python3 ended before it was ready: exit status 3")
@@ -562,6 +588,7 @@ func TestTerminal_RuntimeThatDoesNotStartEndsIt(t *testing.T) {
 }
 
 func TestTerminal_StartUpMayAsk(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	startup := filepath.Join(h.dir, "startup.py")
 	if err := os.WriteFile(startup, []byte("print('profile'); who = input('who? ')\n"), 0o600); err != nil {
