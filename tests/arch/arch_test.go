@@ -6,6 +6,7 @@ package arch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -40,38 +42,61 @@ type tree struct {
 	pkgs []*pkg
 }
 
-// load parses the module once for a test.
+// load returns the module, which is parsed once for all tests: they only look at it.
 func load(t *testing.T) *tree {
 	t.Helper()
-	root := run(t, ".", "go", "list", "-m", "-f", "{{.Dir}}")
+	tr, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+var loaded = sync.OnceValues(func() (*tree, error) {
+	root, err := output(".", "go", "list", "-m", "-f", "{{.Dir}}")
+	if err != nil {
+		return nil, err
+	}
 	tr := &tree{root: strings.TrimSpace(root), fset: token.NewFileSet()}
-	list := json.NewDecoder(strings.NewReader(run(t, tr.root, "go", "list", "-e", "-json=ImportPath,Dir", "./...")))
+	listed, err := output(tr.root, "go", "list", "-e", "-json=ImportPath,Dir", "./...")
+	if err != nil {
+		return nil, err
+	}
+	list := json.NewDecoder(strings.NewReader(listed))
 	for {
 		var found struct{ ImportPath, Dir string }
 		if err := list.Decode(&found); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		p := &pkg{name: strings.TrimPrefix(strings.TrimPrefix(found.ImportPath, module), "/"), dir: found.Dir}
-		paths, err := filepath.Glob(filepath.Join(p.dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			parsed, err := parser.ParseFile(tr.fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := filepath.Base(path)
-			p.files = append(p.files, &file{name: name, test: strings.HasSuffix(name, "_test.go"), ast: parsed})
+		if err := p.parse(tr.fset); err != nil {
+			return nil, err
 		}
 		tr.pkgs = append(tr.pkgs, p)
 	}
 	if len(tr.pkgs) == 0 {
-		t.Fatal("go list found no packages")
+		return nil, errors.New("go list found no packages")
 	}
-	return tr
+	return tr, nil
+})
+
+// parse reads the files of a package.
+func (p *pkg) parse(fset *token.FileSet) error {
+	paths, err := filepath.Glob(filepath.Join(p.dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		parsed, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		name := filepath.Base(path)
+		p.files = append(p.files, &file{name: name, test: strings.HasSuffix(name, "_test.go"), ast: parsed})
+	}
+	return nil
 }
 
 // at is where n stands, relative to the root.
@@ -106,17 +131,26 @@ func (tr *tree) texts(t *testing.T) map[string]string {
 
 func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	out, err := output(dir, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// output runs a program of the tools, and its error has what that said.
+func output(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	out, err := cmd.Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			t.Fatalf("%s: %v\n%s", cmd, err, exit.Stderr)
-		}
-		t.Fatalf("%s: %v", cmd, err)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w\n%s", err, exit.Stderr)
 	}
-	return string(out)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", cmd, err)
+	}
+	return string(out), err
 }
 
 // exceptions are places where a rule does not hold, each with the reason.

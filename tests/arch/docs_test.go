@@ -13,6 +13,7 @@ import (
 )
 
 func TestDocuments_RelativeLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	scheme := regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
@@ -46,6 +47,7 @@ func TestDocuments_RelativeLinksLeadSomewhere(t *testing.T) {
 
 // A document that names a test says "this is guarded". So the test must exist.
 func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	functions := make(map[string]bool)
 	for _, p := range tr.pkgs {
@@ -78,6 +80,7 @@ func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
 
 // The example in README.md is what people copy first.
 func TestDocuments_ProgramsInReadmeCompile(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	data, err := os.ReadFile(filepath.Join(tr.root, "README.md"))
 	if err != nil {
@@ -108,6 +111,7 @@ func TestDocuments_ProgramsInReadmeCompile(t *testing.T) {
 }
 
 func TestRecords_AreNumberedAndComplete(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	paths, err := filepath.Glob(filepath.Join(tr.root, "docs", "adr", "*.md"))
 	if err != nil {
@@ -151,6 +155,7 @@ func TestRecords_AreNumberedAndComplete(t *testing.T) {
 // Tracked files are about the program. They do not name the machine that they were written on,
 // nor hold unfinished thoughts, which belong in an issue.
 func TestTree_TellsNothingOfItsMaking(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	telling := regexp.MustCompile(`/(?:root|work/[a-z]+|home/[a-z]+)/|\b(?:TODO|FIXME|XXX|HACK)\b|(?i:co-authored-by:|generated (?:by|with) (?:an? )?(?:ai|llm|model)\b|\bas an ai\b)`)
 	for name, text := range tr.texts(t) {

@@ -88,6 +88,7 @@ func refusal(from, to string) string {
 }
 
 func TestImports_PointOneWay(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	for _, p := range tr.pkgs {
 		list, listed := mayImport[p.name]
@@ -116,6 +117,7 @@ func TestImports_PointOneWay(t *testing.T) {
 }
 
 func TestImports_EveryListedPackageExists(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	for name := range mayImport {
 		if !slices.ContainsFunc(tr.pkgs, func(p *pkg) bool { return p.name == name }) {
@@ -128,6 +130,7 @@ func TestImports_EveryListedPackageExists(t *testing.T) {
 // there; the conformance suite also opens terminals, because it starts workers
 // without a supervisor. Tests may use any.
 func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
+	t.Parallel()
 	owners := map[string]string{
 		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcpwire",
 		"github.com/ergochat/readline":           "cmd/internal/terminal",

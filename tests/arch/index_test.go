@@ -10,6 +10,7 @@ import (
 
 // The index is how a reader finds a record: it has each one, with its title and status.
 func TestRecords_AreInTheIndex(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	dir := filepath.Join(tr.root, "docs", "adr")
 	index, err := os.ReadFile(filepath.Join(dir, "README.md"))

@@ -10,6 +10,7 @@ import (
 )
 
 func TestPackages_HaveExactlyOneComment(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	for _, p := range tr.pkgs {
 		onlyTests := !slices.ContainsFunc(p.files, func(f *file) bool { return !f.test })
@@ -26,6 +27,7 @@ func TestPackages_HaveExactlyOneComment(t *testing.T) {
 }
 
 func TestSource_HasNoInitFunctions(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
@@ -40,6 +42,7 @@ func TestSource_HasNoInitFunctions(t *testing.T) {
 
 // Platform differences are files of one package, not branches everywhere.
 func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{})
 	for _, p := range tr.pkgs {
@@ -57,6 +60,7 @@ func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
 // The library does what its options say. Arguments and environment of the process belong to
 // the program, which is under cmd.
 func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
 		"supervisor Environ":                 "a worker inherits the environment; Options.Env replaces it",
@@ -86,6 +90,7 @@ func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 // synctest bubble time is not real; a function in the exceptions is the body of
 // another process, whose very purpose is to take time.
 func TestTests_DoNotSleep(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
 		"tests/fakeworker forever": "a worker that never answers",
@@ -117,6 +122,7 @@ func TestTests_DoNotSleep(t *testing.T) {
 
 // The code that decides about a session has no process, so that tests can run it in fake time.
 func TestSource_TheMachineDoesNothingItself(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	files := map[string]bool{"machine.go": false, "wait.go": false, "state.go": false, "input.go": false}
 	for _, p := range tr.pkgs {
@@ -157,6 +163,7 @@ func TestSource_TheMachineDoesNothingItself(t *testing.T) {
 // Package state is shared by everybody in the process and makes two supervisors
 // in one program disturb each other. Tables that nothing writes to are fine.
 func TestSource_HasNoMutablePackageVariables(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
 		"supervisor/internal/host stageCalled": "whether main called StageMain is a fact of the process, written once",

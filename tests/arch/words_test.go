@@ -27,6 +27,7 @@ var banned = map[string]string{
 
 // A name tells a stranger what it stands for.
 func TestNames_HaveNoBannedWords(t *testing.T) {
+	t.Parallel()
 	tr := load(t)
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
@@ -59,6 +60,7 @@ func wordsOf(name string) []string {
 // A sentence that begins with a clause ("What is sent is …") has to be read twice: its
 // subject is a person or a thing. Questions are fine.
 func TestComments_BeginWithASubject(t *testing.T) {
+	t.Parallel()
 	clause := regexp.MustCompile(`(?:^|[.:;] )(?:Who|What|Whoever|Whatever) [a-z][^.?]*(?:[.]|$)`)
 	tr := load(t)
 	for _, p := range tr.pkgs {
