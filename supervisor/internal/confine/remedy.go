@@ -1,21 +1,28 @@
 package confine
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 )
 
-// Remedy says what a person can do about a failed step, or "".
-func Remedy(step string) string {
-	const without = "or do without one: the sandbox full"
-	if !slices.Contains([]string{"user namespace", "namespaces", "read-only", "proc", "network", "rights", "filter"}, step) {
-		return "this session needs something that the sandbox cannot give here: name other directories, " + without
+// Remedy says what a person can do about a failed step.
+func Remedy(step string, err error) string {
+	const without = "; --sandbox full does without one"
+	if errors.Is(err, syscall.ENOSYS) {
+		return "this system lacks what a sandbox needs: Linux 5.12 or newer, or a container that allows the calls of new mounts" + without
+	}
+	// No path forbids a call as such.
+	system := slices.Contains([]string{"user namespace", "namespaces", "read-only", "proc", "network", "rights", "filter"}, step) || errors.Is(err, syscall.EPERM)
+	if !system {
+		return "this session needs something that the sandbox cannot give here: name other directories" + without
 	}
 	return "programs may not confine themselves on this system: an administrator can " + permission(func(path string) string {
 		text, _ := os.ReadFile(path)
 		return strings.TrimSpace(string(text))
-	}) + ", " + without
+	}) + without
 }
 
 // permission says which setting to change, as far as the system's files show it.

@@ -11,5 +11,5 @@ func sameFilesystem(a, b string) bool { return false }
 
 // Supported says why no worker can be confined here.
 func Supported() error {
-	return fmt.Errorf("a sandbox: %w on this system: choose the sandbox full, which is none", errors.ErrUnsupported)
+	return fmt.Errorf("a sandbox: %w on this system: --sandbox full does without one", errors.ErrUnsupported)
 }

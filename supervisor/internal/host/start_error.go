@@ -35,7 +35,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 func (e *StartError) hint() string {
 	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
 	if step, ok := strings.CutPrefix(e.Step, "sandbox: "); ok {
-		return confine.Remedy(step)
+		return confine.Remedy(step, e.Err)
 	}
 	switch {
 	case is("chdir", fs.ErrNotExist), is("chdir", errNotDirectory):
