@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // listSessions shows the daemon's sessions.
@@ -31,10 +33,10 @@ func listSessions(f *flag.FlagSet) action {
 				return statusDone, nil
 			}
 			w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tWATCHERS\tKEYBOARD")
+			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
 			for _, one := range sessions {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
-					time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Watchers, plainLine(one.Writer))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
+					time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), cmp.Or(one.Sandbox, string(workers.Full)), one.Watchers, plainLine(one.Writer))
 			}
 			return statusDone, w.Flush()
 		})

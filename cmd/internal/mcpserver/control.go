@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // interrupt returns the tool repl_interrupt.
@@ -115,7 +117,7 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID")
+	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID\tSANDBOX")
 	for _, v := range opening {
 		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.text())
 	}
@@ -130,7 +132,7 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 			memory, pid = timeline.ByteCount(i.MemoryBytes), fmt.Sprint(i.PID)
 		}
 		age := time.Since(i.Opened).Round(time.Second)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, cmp.Or(i.Sandbox, string(workers.Full)))
 	}
 	_ = table.Flush() // to memory
 	if s.sessions.idle > 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -88,8 +89,8 @@ func TestSessions_ListTellsWhatEachDoes(t *testing.T) {
 	if len(lines) != 3 {
 		t.Fatalf("got %q", lines)
 	}
-	wantPart(t, lines[0], "NAME", "LANGUAGE", "STATE", "GENERATION", "AGE", "MEMORY", "PID")
-	wantPart(t, lines[1], "main", "fake", "idle")
+	wantPart(t, lines[0], "NAME", "LANGUAGE", "STATE", "GENERATION", "AGE", "MEMORY", "PID", "SANDBOX")
+	wantPart(t, lines[1], "main", "fake", "idle", map[bool]string{true: "workspace", false: "full"}[confined.Sandbox().Confines()])
 	wantPart(t, lines[2], "work", "fake", "waiting")
 }
 
