@@ -121,6 +121,8 @@ func (b *Box) processes() {
 	var err error
 	b.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
 	b.step("proc", "/proc", err)
+	b.mounts, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	b.step("proc", "/proc", err)
 	b.root, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	b.step("proc", "/", err)
 }

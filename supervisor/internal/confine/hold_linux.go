@@ -1,39 +1,56 @@
 package confine
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
-// hold waits until a person has decided about a call. Equal calls are one question. There is one
-// question at a time, so that a person sees one; the others wait for it. A signal ends the call
-// for the kernel. If the program then makes it again, it joins the question that is still open.
+// lookAgain is how often a question looks whether its programs still wait. Nothing else tells
+// that one was killed.
+const lookAgain = time.Second
+
+// A question is a call, or several equal ones, that a person has to decide about.
+type question struct {
+	id    uint64
+	calls []uint64      // the kernel's numbers of its calls
+	done  chan struct{} // closed when it is decided or over
+}
+
+// hold waits until a person has decided about a call. Equal calls are one question. A signal ends
+// the call for the kernel. If the program then makes it again, it joins the question that is
+// still open. A refusal is not told: whoever refused knows.
 func (b *Box) hold(n *notification, d Denial) {
 	q := b.question(n, d)
 	if q == nil {
 		b.denied(d)
 		return
 	}
-	<-q.done // a refusal is not told: whoever refused knows
+	<-q.done
 }
 
 // question returns the open question about a denial, or asks one. It returns nil if too many
 // were asked.
 func (b *Box) question(n *notification, d Denial) *question {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if q := b.open[d]; q != nil {
-		q.waits = append(slices.DeleteFunc(q.waits, func(call uint64) bool { return !b.isHere(call) }), n.ID)
+	q := b.open[d]
+	if q != nil {
+		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !b.isHere(call) }), n.ID)
+		b.mu.Unlock()
 		return q
 	}
 	if b.asked >= maxAsked {
+		b.mu.Unlock()
 		return nil
 	}
 	b.asked++
 	b.last++
-	q := &question{id: b.last, waits: []uint64{n.ID}, done: make(chan struct{}), denial: d}
-	q.denial.ID = q.id
+	q = &question{id: b.last, calls: []uint64{n.ID}, done: make(chan struct{})}
 	b.open[d] = q
-	if len(b.open) == 1 {
-		go b.tell(q.denial)
-	}
+	b.mu.Unlock()
+	ask := d
+	ask.ID = q.id
+	b.tell(ask)
+	go b.watch(d, q)
 	return q
 }
 
@@ -45,27 +62,29 @@ func (b *Box) Permit(id uint64) {
 		if q.id == id {
 			delete(b.open, d)
 			close(q.done)
-			b.askNext()
 			return
 		}
 	}
 }
 
-// askNext asks the oldest open question whose program still waits; b.mu is held.
-func (b *Box) askNext() {
-	for len(b.open) > 0 {
-		var oldest *question
-		var of Denial
-		for d, q := range b.open {
-			if oldest == nil || q.id < oldest.id {
-				oldest, of = q, d
-			}
-		}
-		if slices.ContainsFunc(oldest.waits, b.isHere) {
-			go b.tell(oldest.denial)
+// watch tells that a question is over when none of its programs waits any more. It looks twice:
+// a program that a signal interrupted makes its call again.
+func (b *Box) watch(d Denial, q *question) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for missed := 0; missed < 2; {
+		select {
+		case <-q.done:
 			return
+		case <-tick.C:
 		}
-		delete(b.open, of)
-		close(oldest.done)
+		missed++
+		b.mu.Lock()
+		if slices.ContainsFunc(q.calls, b.isHere) {
+			missed = 0
+		}
+		b.mu.Unlock()
 	}
+	b.Permit(q.id)
+	b.tell(Denial{ID: q.id, Over: true})
 }

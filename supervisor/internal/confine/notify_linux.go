@@ -48,19 +48,14 @@ type service struct {
 	worker atomic.Int64 // its pid, in the session's pid namespace; 0 until it is known
 	slots  chan struct{}
 
+	giving  sync.Mutex  // held by the grant under way
+	granted atomic.Bool // there was a grant
+
 	mu    sync.Mutex
 	told  map[Denial]bool // without IDs; at most maxTold
 	asked int             // questions since the last Forget
 	last  uint64          // the ID of the last question
 	open  map[Denial]*question
-}
-
-// A question is a call, or several equal ones, that a person has to decide about.
-type question struct {
-	id     uint64
-	waits  []uint64      // the kernel's numbers of its calls
-	done   chan struct{} // closed when it is decided
-	denial Denial
 }
 
 // Serve answers the session's calls until the process ends. tell is told what is refused; it may

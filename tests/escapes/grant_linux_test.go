@@ -1,0 +1,145 @@
+package escapes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// says runs code and fails the test unless it prints this.
+func says(t *testing.T, r *drive.REPL, code, want string) {
+	t.Helper()
+	if got := strings.TrimSpace(r.Run(t, code).Text(timeline.Stdout, timeline.Stderr)); got != want {
+		t.Errorf("%s: got %q, want %q", code, got, want)
+	}
+}
+
+// writer defines what writes a file in a session and says how that went.
+const writer = `
+import os, subprocess, sys
+def puts(path):
+    try:
+        with open(path, 'w') as f: f.write('from inside')
+        print('written')
+    except OSError as e: print(e.strerror)
+`
+
+func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	project := filepath.Join(m.outside, "other")
+	for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/hooks/pre-commit": "", ".git/config": "", ".vscode/tasks.json": "{}", "deep/file": "kept"} {
+		write(t, filepath.Join(project, name), text)
+	}
+	hidden := filepath.Join(m.outside, "other/private")
+	write(t, filepath.Join(hidden, "key"), secret)
+	box := workspace(m)
+	box.Hidden = append(box.Hidden, hidden)
+	r := open(t, m, box)
+	r.Run(t, writer+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > "+project+"/deep/child; read x'], stdin=subprocess.PIPE, text=True)")
+	says(t, r, "puts('"+project+"/new')", "Read-only file system")
+
+	begin := time.Now()
+	if err := r.Session.Allow(t.Context(), session.Grant{Write: project}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the grant took %v", time.Since(begin))
+	says(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
+	says(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
+	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".git/config", ".vscode/tasks.json"} {
+		says(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
+	}
+	says(t, r, `
+try: os.rename('`+project+`/.git', '`+project+`/x')
+except OSError as e: print(e.strerror)
+try: print(open('`+hidden+`/key').read())
+except OSError as e: print(e.strerror)
+`, "Device or resource busy\nPermission denied")
+	for path, want := range map[string]string{"new": "from inside", "deep/child": "by a child\n", "deep/file": "kept", ".git/hooks/pre-commit": ""} {
+		if got := readText(filepath.Join(project, path)); got != want {
+			t.Errorf("outside, %s is %q, want %q", path, got, want)
+		}
+	}
+	if entries, _ := os.ReadDir(filepath.Join(m.outside)); len(entries) != 3 {
+		t.Errorf("got %v in the directory above, want nothing new", entries)
+	}
+}
+
+func TestGrant_IsRefusedForWhatIsProtected(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", filepath.Join(m.outside, "file"), filepath.Join(m.outside, "absent")} {
+		if err := r.Session.Allow(t.Context(), session.Grant{Write: dir}); err == nil {
+			t.Errorf("%s was given", dir)
+		}
+	}
+}
+
+func TestHold_ACallWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	box := workspace(m)
+	box.Ask = true
+	r := open(t, m, box)
+	r.Run(t, writer)
+	path := filepath.Join(m.outside, "asked")
+
+	turn := r.Begin(t, "puts('"+path+"')")
+	p := asked(t, r, turn)
+	if want := (timeline.Denied{Op: "create", Path: path}); p.Denial != want {
+		t.Errorf("got %+v, want %+v", p.Denial, want)
+	}
+	if err := r.Session.Permit(t.Context(), p.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, r, turn, "Read-only file system")
+
+	other := filepath.Join(m.outside, "dir")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	turn = r.Begin(t, "puts('"+other+"/x')")
+	p = asked(t, r, turn)
+	if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Ended(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) {
+		t.Errorf("got %s after an interrupt, want interrupted: %s", got.Outcome, got.Script())
+	}
+	turn = r.Begin(t, "puts('"+other+"/x')")
+	if p = asked(t, r, turn); p.Path != other+"/x" {
+		t.Errorf("got %+v", p)
+	}
+	if err := r.Session.Permit(t.Context(), p.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, r, turn, "written")
+	if got := readText(other + "/x"); got != "from inside" {
+		t.Errorf("outside it is %q", got)
+	}
+}
+
+// asked waits until a turn asks for a permission.
+func asked(t *testing.T, r *drive.REPL, turn uint64) session.Permission {
+	t.Helper()
+	reply, err := r.Session.Wait(t.Context(), turn, session.Until(20*time.Second))
+	if err != nil || reply.Wait == nil || reply.Wait.Permission == nil {
+		t.Fatalf("got %+v, %v; want a question", reply, err)
+	}
+	return *reply.Wait.Permission
+}
+
+// ends waits for the end of a turn.
+func ends(t *testing.T, r *drive.REPL, turn uint64, want string) {
+	t.Helper()
+	if got := r.Ended(t, turn).Text(timeline.Stdout, timeline.Stderr); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
