@@ -94,6 +94,7 @@ type CreateParams struct {
 	Sandbox  string          `json:"sandbox,omitempty"`  // read-only, workspace or full; "" is full
 	Writable []string        `json:"writable,omitempty"` // more directories that a sandbox lets it write, absolute
 	Network  string          `json:"network,omitempty"`  // of a sandbox: none or full; "" is none
+	Ask      bool            `json:"ask,omitempty"`      // hold what a sandbox refuses and a person could allow
 	Limits   Limits          `json:"limits,omitzero"`
 	CullMS   int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
 	Token    json.RawMessage `json:"progressToken,omitempty"`

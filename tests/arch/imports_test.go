@@ -36,13 +36,14 @@ var mayImport = map[string]string{
 	"cmd/internal/mcpwire":   "internal/jsonline",
 	"cmd/internal/askpage":   "",
 	"cmd/internal/install":   "",
+	"cmd/internal/kept":      "session cmd/internal/install cmd/internal/private",
 	"cmd/internal/packages":  "",
 	"cmd/internal/service":   "",
 	"cmd/internal/private":   "",
 	"cmd/internal/export":    "timeline",
 	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
-		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private internal/jsonline",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept internal/jsonline",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"tests/arch":       "",
@@ -140,7 +141,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"golang.org/x/image":                     "cmd/internal/mcpserver",
 		"golang.org/x/text":                      "cmd/internal/terminal",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
-		"github.com/pelletier/go-toml":           "cmd/internal/install",
+		"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/kept",
 	}
 	tr := load(t)
 	for _, p := range tr.pkgs {

@@ -122,3 +122,65 @@ func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
 		t.Errorf("doctor does not say that a sandbox can be had:\n%s", got.stdout)
 	}
 }
+
+func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
+	h, outside := confinedHome(t)
+	if got := h.run(t, "y\n", "allow", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+		t.Errorf("a program allowed it: %v", got)
+	}
+	if got := h.run(t, "", "--sandbox", "workspace", "-e", writes); got.stdout != "written refused None\n" {
+		t.Errorf("got %v", got)
+	}
+	p := h.start(t, "allow", "--always", "--write", outside)
+	p.sees("kept in")
+	p.leaves(0)
+	if got := h.run(t, "", "--sandbox", "workspace", "-e", writes); got.stdout != "written written None\n" {
+		t.Errorf("got %v", got)
+	}
+	h.serve(t)
+	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes); !strings.HasSuffix(got.stdout, "written written None\n") {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ngiven: write "+outside+"\n") {
+		t.Errorf("got %v", got)
+	}
+	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
+		t.Errorf("what was given makes it another sandbox: %v", got)
+	}
+}
+
+func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
+	h, _ := confinedHome(t)
+	path := filepath.Join(h.dir, ".config", "turnstone", "sandbox.toml")
+	for _, entry := range h.env {
+		if config, ok := strings.CutPrefix(entry, "XDG_CONFIG_HOME="); ok && config != "" {
+			path = filepath.Join(config, "turnstone", "sandbox.toml")
+		} else if home, ok := strings.CutPrefix(entry, "HOME="); ok {
+			path = filepath.Join(home, ".config", "turnstone", "sandbox.toml")
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"sandbox = \"workspace\"\nwriteable = []\n": path + ", line 2: there is no setting",
+		"sandbox = \"workspace\n":                   path + ", line 1: ",
+		"sandbox = \"strict\"\n":                    "sandbox in " + path + ": no such sandbox",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.run(t, "", "-e", "print(1)"); got.status == 0 || !strings.Contains(got.stderr, want) || got.stdout != "" {
+			t.Errorf("%q: got %v, want %q", text, got, want)
+		}
+	}
+	if err := os.WriteFile(path, []byte("sandbox = \"workspace\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.run(t, "", "-e", writes); got.stdout != "written refused None\n" {
+		t.Errorf("its default is not used: %v", got)
+	}
+	if got := h.run(t, "", "--sandbox", "full", "-e", writes); got.stdout != "written written secret\n" {
+		t.Errorf("a flag does not count before it: %v", got)
+	}
+}

@@ -115,7 +115,7 @@ func plainWait(w *session.Wait) *session.Wait {
 		return nil
 	}
 	plain := *w
-	plain.Prompt, plain.Reader = plainText(w.Prompt), plainLine(w.Reader)
+	plain.Prompt, plain.Reader = plainText(w.Prompt), plainLine(w.Reader) // a permission's question quotes what could act
 	return &plain
 }
 

@@ -143,7 +143,7 @@ func mcp(f *flag.FlagSet) action {
 			}
 			return status, err
 		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger})
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger, Grants: keptFile()})
 		if err != nil {
 			return statusFailed, err
 		}

@@ -30,6 +30,11 @@ func runProgram(s streams, lang language, spec workers.Spec, log *slog.Logger, p
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
+	if spec.Sandbox.Confines() { // nobody is there to be asked
+		silent := *spec.Sandbox
+		silent.Ask = false
+		spec.Sandbox = &silent
+	}
 	return inSession(s, spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		r := &run{session: session, streams: s, stdin: newStdin(p.stdin), confined: spec.Sandbox.Confines()}
 		defer r.stdin.close()
@@ -168,6 +173,8 @@ func (r *run) output() error {
 			}
 		case timeline.Limit:
 			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
+		case timeline.Denied:
+			fmt.Fprintf(r.streams.err, "repl: the sandbox refused: %s\n", b)
 		case timeline.Image:
 			pictures++
 		case timeline.Gap:

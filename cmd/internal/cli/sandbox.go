@@ -1,23 +1,28 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A confinement has the user's options for the sandbox of a session.
 type confinement struct {
-	level, network string
-	writable       directories
+	level, network, ask string
+	writable            directories
 }
 
 // directories is the value of a flag that may be given several times.
@@ -33,22 +38,38 @@ func (d *directories) Set(dir string) error {
 func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
 	f.Var(&c.writable, "writable", "`DIR` one more directory that a session with a sandbox may write")
+	f.StringVar(&c.ask, "ask", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
 	f.StringVar(&c.network, "network", string(workers.NetworkNone), "`NETWORK` of a session with a sandbox: none but its own loopback, or full")
 }
 
 // sandbox checks the options. It returns nil without a sandbox.
 func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+	settings, err := keptFile().Read()
+	if err != nil {
+		return nil, err
+	}
+	c.setDefaults(f, settings)
 	level, err := workers.ParseLevel(c.level)
 	if err != nil {
-		return nil, misuse("--sandbox: %v", err)
+		return nil, misuse("%s: %v", c.origin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || isSet(f, "network") {
-			return nil, misuse("--writable and --network are for sessions with a sandbox: add --sandbox workspace")
+		if len(c.writable) > 0 || isSet(f, "network") || isSet(f, "ask") {
+			return nil, misuse("--writable, --network and --ask are for sessions with a sandbox: add --sandbox workspace")
 		}
 		return nil, nil
 	}
-	s := &workers.Sandbox{Level: level, Network: workers.Network(c.network)}
+	if c.ask != askYes && c.ask != askNo {
+		return nil, misuse("%s %s: use yes or no", c.origin(f, "ask"), c.ask)
+	}
+	s := &workers.Sandbox{Level: level, Network: workers.Network(c.network), Ask: c.ask == askYes}
+	hideKept(s)
+	for _, dir := range settings.Writable {
+		if i, err := os.Stat(dir); err != nil || !i.IsDir() {
+			return nil, misuse("writable in %s: %s is not a directory", keptFile(), dir)
+		}
+		s.Writable = append(s.Writable, dir)
+	}
 	for _, dir := range c.writable {
 		if i, err := os.Stat(dir); err != nil || !i.IsDir() {
 			return nil, misuse("--writable %s: not a directory", dir)
@@ -59,15 +80,48 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		s.Writable = append(s.Writable, dir)
 	}
 	if s.Network != workers.NetworkNone && s.Network != workers.NetworkFull {
-		return nil, misuse("--network %s: use none or full", c.network)
+		return nil, misuse("%s %s: use none or full", c.origin(f, "network"), c.network)
 	}
 	return s, nil
+}
+
+// The values of --ask.
+const askYes, askNo = "yes", "no"
+
+// setDefaults takes what the user's file says in place of flags that were not given.
+func (c *confinement) setDefaults(f *flag.FlagSet, s kept.Settings) {
+	for name, to := range map[string]struct {
+		value *string
+		kept  string
+	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "ask": {&c.ask, s.Ask}} {
+		if to.kept != "" && !isSet(f, name) {
+			*to.value = to.kept
+		}
+	}
+}
+
+// origin names where the value of a flag is from.
+func (c *confinement) origin(f *flag.FlagSet, name string) string {
+	if isSet(f, name) {
+		return "--" + name
+	}
+	return name + " in " + string(keptFile())
+}
+
+// keptFile is the user's file about sandboxes.
+func keptFile() kept.File { return kept.Default(os.Getenv) }
+
+// hideKept hides the directory of the user's file, which says what later sessions may do.
+func hideKept(s *workers.Sandbox) {
+	if f := keptFile(); f != "" {
+		s.Hidden = append(s.Hidden, filepath.Dir(string(f)))
+	}
 }
 
 // asked writes a sandbox into a request to a daemon.
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
-		p.Sandbox, p.Writable, p.Network = string(s.Level), s.Writable, string(s.Network)
+		p.Sandbox, p.Writable, p.Network, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Ask
 	}
 }
 
@@ -80,7 +134,11 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	return &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Ask: p.Ask}
+	if s.Confines() {
+		hideKept(s)
+	}
+	return s
 }
 
 // mustHold refuses a session that is confined in another way than the user asks for.
@@ -95,20 +153,115 @@ func mustHold(s *workers.Sandbox, now session.Info) error {
 	return fmt.Errorf("session %s is open with the sandbox %s, not %s: close it, or use another name", now.Name, has, s)
 }
 
+// showSandbox shows what a session may do, what it was refused and what it was given. Without
+// a session it shows what a sandbox would hold here, or why there is none.
+func showSandbox(f *flag.FlagSet) action {
+	try := trySandbox(f)
+	r := newDaemonCommand(f)
+	return func(s streams, args []string) (int, error) {
+		given, err := parseAnywhere(f, args)
+		if err != nil {
+			return statusUsage, err
+		}
+		if len(given) == 0 {
+			if isSet(f, "socket") || r.json {
+				return statusUsage, misuse("--socket and --json are for a session: name it")
+			}
+			return try(s)
+		}
+		for _, name := range []string{"sandbox", "writable", "network", "ask", "dir"} {
+			if isSet(f, name) {
+				return statusUsage, misuse("--%s is for a new session; repl allow %s --write DIR gives more to one that is there", name, given[0])
+			}
+		}
+		if _, err := r.parse(args, "SESSION"); err != nil {
+			return statusUsage, err
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			account, err := accountOf(ctx, c, given[0])
+			if err != nil {
+				return statusFailed, err
+			}
+			if r.json {
+				return statusDone, printJSON(s.out, account)
+			}
+			account.print(s.out)
+			return statusDone, nil
+		})
+	}
+}
+
+// An account is what a session may do, and what became of it.
+type account struct {
+	Session string           `json:"session"`
+	Sandbox string           `json:"sandbox"` // full without one
+	Given   []session.Grant  `json:"given"`
+	Asks    *session.Wait    `json:"asks,omitempty"`
+	Denied  []session.Denial `json:"denied"` // each once, at most maxShownDenials
+	More    int              `json:"more_denied,omitempty"`
+}
+
+// maxShownDenials bounds the denials that are listed.
+const maxShownDenials = 100
+
+func accountOf(ctx context.Context, c *client.Client, name string) (account, error) {
+	now, err := c.Get(ctx, name)
+	if err != nil {
+		return account{}, err
+	}
+	a := account{Session: now.Name, Sandbox: cmp.Or(now.Sandbox, string(workers.Full)), Given: now.Given, Denied: []session.Denial{}}
+	if a.Given == nil {
+		a.Given = []session.Grant{}
+	}
+	if now.Wait != nil && now.Wait.Permission != nil {
+		a.Asks = now.Wait
+	}
+	if now.LastSeq == 0 {
+		return a, nil
+	}
+	for e, err := range c.Session(name).Events(ctx, 0) {
+		if err != nil {
+			return a, err
+		}
+		d, refused := e.Body.(timeline.Denied)
+		switch {
+		case !refused || slices.Contains(a.Denied, d):
+		case len(a.Denied) == maxShownDenials:
+			a.More++
+		default:
+			a.Denied = append(a.Denied, d)
+		}
+		if e.Seq >= now.LastSeq {
+			break
+		}
+	}
+	return a, nil
+}
+
+func (a account) print(w io.Writer) {
+	fmt.Fprintf(w, "sandbox %s\n", a.Sandbox)
+	for _, g := range a.Given {
+		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Write: g.Write, Host: g.Host})
+	}
+	for _, d := range a.Denied {
+		fmt.Fprintf(w, "refused: %s\n", d)
+	}
+	if a.More > 0 {
+		fmt.Fprintf(w, "refused: %d more\n", a.More)
+	}
+	if a.Asks != nil {
+		fmt.Fprintf(w, "asks: %s (%s)\n", a.Asks.Permission.Denial, allowCommand(a.Session, a.Asks.Permission.Grant))
+	}
+}
+
 // trySandbox shows what a sandbox would hold here, or why there is none.
-func trySandbox(f *flag.FlagSet) action {
+func trySandbox(f *flag.FlagSet) func(s streams) (int, error) {
 	var c confinement
 	c.define(f)
 	f.Lookup("sandbox").DefValue = string(workers.Workspace)
 	c.level = string(workers.Workspace)
 	dir := f.String("dir", "", "`DIR` the working directory of the session")
-	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
-			return statusUsage, err
-		}
-		if err := nothingAfter(f); err != nil {
-			return statusUsage, err
-		}
+	return func(s streams) (int, error) {
 		where := choice{dir: *dir}
 		if err := where.resolvePaths(); err != nil {
 			return statusUsage, err

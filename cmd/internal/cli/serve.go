@@ -129,7 +129,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	}
 	sup, err := supervisor.New(&supervisor.Options{
 		Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions,
-		Logger: log,
+		Logger: log, Grants: keptFile(),
 	})
 	if err != nil {
 		return statusFailed, err

@@ -51,6 +51,7 @@ func commands() []command {
 		{group: ours, name: "list", says: "the sessions and what they do", define: listSessions},
 		{group: ours, name: "exec", args: "SESSION", says: "run code in a session, which is made if needed", text: execText(), define: execIn},
 		{group: ours, name: "input", args: "SESSION", says: "answer a question of a session", define: inputTo},
+		{group: ours, name: "allow", args: "[SESSION]", says: "give a session with a sandbox more, or answer what it asks", text: allowText, define: allow},
 		{group: ours, name: "attach", args: "SESSION", says: "watch a session, and type into it", text: attachText, define: attach},
 		{group: ours, name: "events", args: "SESSION", says: "all events of a session; with --json one object a line", define: showEvents},
 		{group: ours, name: "export", args: "SESSION", says: "the inputs that succeeded in a session, as a script or a notebook", define: exportFrom},
@@ -66,7 +67,7 @@ func commands() []command {
 		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang it offers all languages.", define: mcp},
 		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
 		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
-		{group: more, name: "sandbox", says: "what a session with a sandbox may do here, or why there is none", text: "It starts a program under one. Nothing else tells what a system allows.", define: trySandbox},
+		{group: more, name: "sandbox", args: "[SESSION]", says: "what a session may do, was given and was refused; or what holds here", text: "Without SESSION it starts a program under a sandbox. Nothing else tells what a\nsystem allows.", define: showSandbox},
 		{group: more, name: "worker", args: "check COMMAND [ARG ...]", says: "check that a program follows the worker protocol", define: worker},
 		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
 		{group: more, name: "version", says: "the version of this program", define: version},
@@ -82,6 +83,12 @@ status of the code.
 Without --lang it is Python. Without --python: the active virtual or conda
 environment, or the nearest .venv, or .python-version, or python3 on PATH.
 Without --r: R_HOME, or the active conda environment, or R on PATH.`
+
+	allowText = `It needs a person at a terminal. Nothing is restarted, and what waits for the
+right goes on. Without --write, --host and --no it answers what is asked for.
+With --always it holds for all later sessions of the workspace, too, and is
+kept in the user's own sandbox.toml. Without SESSION, --always is for the
+workspace --dir.`
 
 	attachText = `Ctrl-C interrupts, Ctrl-D detaches. --watch needs no terminal. One writer at a
 time: while a turn of yours runs, only you can answer its questions. Input of

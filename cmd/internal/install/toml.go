@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,8 +251,18 @@ func tomlLine(s setting) string {
 	return s.key + " = " + value
 }
 
-// tomlKey returns a dotted key. The names are ours, and need no quotes (validName).
-func tomlKey(at []string) string { return strings.Join(at, ".") }
+// tomlKey returns a dotted key.
+func tomlKey(at []string) string {
+	parts := make([]string, len(at))
+	for i, name := range at {
+		if parts[i] = name; !bareKey.MatchString(name) {
+			parts[i] = tomlString(name)
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // tomlString returns a basic string. All of JSON's escapes are valid in TOML, but JSON does
 // not escape one control character.

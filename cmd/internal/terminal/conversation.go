@@ -48,10 +48,13 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			}
 		}
 		c.greet(ctx)
-		if reply.State == session.StateWaiting {
-			err = c.answer(ctx, *reply.Wait)
-		} else {
+		switch {
+		case reply.State != session.StateWaiting:
 			err = c.ask(ctx, reply.Prompt)
+		case reply.Wait.Permission != nil:
+			err = c.decide(ctx, *reply.Wait)
+		default:
+			err = c.answer(ctx, *reply.Wait)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -103,6 +103,13 @@ func (k *keyboard) put(s string) {
 	k.wake()
 }
 
+// forget drops what was typed and not read.
+func (k *keyboard) forget() {
+	k.mu.Lock()
+	k.typed = nil
+	k.mu.Unlock()
+}
+
 // Read implements io.Reader, for one goroutine.
 func (k *keyboard) Read(p []byte) (int, error) {
 	for {

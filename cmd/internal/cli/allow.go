@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// allowing has the flags of repl allow.
+type allowing struct {
+	write, host, dir string
+	always, no       bool
+}
+
+// allow lets a person widen the sandbox of a session that lives.
+func allow(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	var a allowing
+	f.StringVar(&a.write, "write", "", "`DIR` the session may write this directory")
+	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
+	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
+	f.BoolVar(&a.no, "no", false, "refuse what the session asks")
+	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
+	return func(s streams, args []string) (int, error) {
+		given, err := parseAnywhere(f, args)
+		if err == nil {
+			err = a.check(given)
+		}
+		if err != nil {
+			return statusUsage, err
+		}
+		if !term.IsTerminal(int(s.in.Fd())) {
+			return statusUsage, misuse("allow needs a person at a terminal: no program may widen what a session may do")
+		}
+		if len(given) == 0 {
+			return a.keep(s)
+		}
+		if given, err = r.parse(args, "SESSION"); err != nil {
+			return statusUsage, err
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			return a.in(ctx, s, c.Session(given[0]).WithAuthor(author()))
+		})
+	}
+}
+
+func (a *allowing) check(given []string) error {
+	gives := a.write != "" || a.host != ""
+	switch {
+	case a.write != "" && a.host != "":
+		return misuse("give --write and --host one after the other")
+	case a.no && (gives || a.always):
+		return misuse("--no refuses what the session asks, and goes with nothing else")
+	case len(given) == 0 && !(gives && a.always):
+		return misuse("allow needs the name of a session (repl list shows them), or --always for the workspace of this directory")
+	case len(given) > 0 && a.dir != "":
+		return misuse("--dir is for --always without SESSION: the session knows its workspace")
+	}
+	return nil
+}
+
+// grant returns the right that the flags name.
+func (a *allowing) grant() (session.Grant, error) {
+	g := session.Grant{Host: a.host, Always: a.always}
+	if a.write == "" {
+		return g, nil
+	}
+	dir, err := directoryFor("--write", a.write)
+	g.Write = dir
+	return g, err
+}
+
+// directoryFor returns the real path of a directory that a flag names.
+func directoryFor(name, dir string) (string, error) {
+	whole, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	found, err := filepath.EvalSymlinks(whole)
+	if err != nil {
+		return "", misuse("%s %s: %v", name, dir, errors.Unwrap(err))
+	}
+	if i, err := os.Stat(found); err != nil || !i.IsDir() {
+		return "", misuse("%s %s: not a directory", name, dir)
+	}
+	return found, nil
+}
+
+// keep keeps a right for later sessions of a workspace.
+func (a *allowing) keep(s streams) (int, error) {
+	g, err := a.grant()
+	if err != nil {
+		return statusUsage, err
+	}
+	work, err := directoryFor("--dir", cmp.Or(a.dir, "."))
+	if err != nil {
+		return statusUsage, err
+	}
+	if err := keptFile().Keep(work, g); err != nil {
+		return statusFailed, err
+	}
+	fmt.Fprintf(s.err, "repl: kept in %s for sessions in %s that start from now on\n", keptFile(), work)
+	return statusDone, nil
+}
+
+// in gives a right to a session, or answers what it asks.
+func (a *allowing) in(ctx context.Context, s streams, there session.Session) (int, error) {
+	g, err := a.grant()
+	if err != nil {
+		return statusUsage, err
+	}
+	if a.write == "" && a.host == "" {
+		return a.answer(ctx, s, there)
+	}
+	if err := there.Allow(ctx, g); err != nil {
+		return statusFailed, err
+	}
+	return statusDone, nil
+}
+
+// answer answers what a session asks: with --no, with --always, or as the person says now.
+func (a *allowing) answer(ctx context.Context, s streams, there session.Session) (int, error) {
+	now, err := there.Info(ctx)
+	if err != nil {
+		return statusFailed, err
+	}
+	if now.Wait == nil || now.Wait.Permission == nil {
+		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write DIR gives it a directory", there.Name(), now.State)
+	}
+	p := *now.Wait.Permission
+	decision := terminal.Refuse
+	switch {
+	case a.no:
+	case a.always:
+		decision = terminal.AllowAlways
+	default:
+		fmt.Fprintf(s.err, "%s\n%s", p.Question(), terminal.Choices)
+		line, err := bufio.NewReader(s.in).ReadString('\n')
+		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+			return statusFailed, fmt.Errorf("cannot read the answer: %w", err)
+		}
+		var ok bool
+		if decision, ok = terminal.Decision(line); !ok {
+			return statusUsage, misuse("%q is no answer: nothing was decided", strings.TrimSpace(line))
+		}
+	}
+	if err := terminal.Decide(ctx, there, p, decision); err != nil {
+		return statusFailed, err
+	}
+	return statusDone, nil
+}
+
+// allowCommand returns the command with which a person gives a right.
+func allowCommand(name string, g session.Grant) string {
+	if g.Host != "" {
+		return "repl allow " + shellWord(name) + " --host " + shellWord(g.Host)
+	}
+	return "repl allow " + shellWord(name) + " --write " + shellWord(g.Write)
+}

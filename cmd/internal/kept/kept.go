@@ -1,0 +1,161 @@
+// Package kept is the user's file about sandboxes: the defaults of the flags, and what was
+// allowed always in a workspace. The file is the user's own and lies outside of every
+// workspace.
+//
+// It has no goroutines.
+package kept
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// maxBytes bounds the file.
+const maxBytes = 1 << 20
+
+// A File is the file, by its path. Its methods read it each time, so they may be used by any
+// goroutine and any number of programs.
+type File string
+
+// Default is the file of the user, sandbox.toml in the directory turnstone of
+// XDG_CONFIG_HOME, or else of .config in the home directory.
+func Default(getenv func(string) string) File {
+	dir := getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return File(filepath.Join(dir, "turnstone", "sandbox.toml"))
+}
+
+// Settings are what the file says.
+type Settings struct {
+	// Defaults of the flags with these names.
+	Sandbox  string   `toml:"sandbox"`
+	Writable []string `toml:"writable"`
+	Network  string   `toml:"network"`
+	Ask      string   `toml:"ask"`
+
+	// Workspace has what is allowed in each workspace, by its real path.
+	Workspace map[string]Workspace `toml:"workspace"`
+}
+
+// A Workspace is what is allowed in one.
+type Workspace struct {
+	Writable  []string `toml:"writable"`
+	AllowHost []string `toml:"allow-host"`
+}
+
+// Read reads the file. One that is not there says nothing. An error names the line.
+func (f File) Read() (Settings, error) {
+	var s Settings
+	if f == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(string(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", f, maxBytes)
+	}
+	if err == nil {
+		err = private.Check(string(f))
+	}
+	if err != nil {
+		return s, err
+	}
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return Settings{}, fmt.Errorf("%s, %s", f, position(err))
+	}
+	for path, w := range s.Workspace {
+		for _, dir := range append([]string{path}, w.Writable...) {
+			if !filepath.IsAbs(dir) {
+				return Settings{}, fmt.Errorf("%s, line %d: %q is no absolute path", f, lineOf(text, dir), dir)
+			}
+		}
+	}
+	for _, dir := range s.Writable {
+		if !filepath.IsAbs(dir) {
+			return Settings{}, fmt.Errorf("%s, line %d: %q is no absolute path", f, lineOf(text, dir), dir)
+		}
+	}
+	return s, nil
+}
+
+// position says where the file is wrong, and how.
+func position(err error) string {
+	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
+		row, _ := missing.Errors[0].Position()
+		return fmt.Sprintf("line %d: there is no setting %q", row, strings.Join(missing.Errors[0].Key(), "."))
+	}
+	if wrong, ok := errors.AsType[*toml.DecodeError](err); ok {
+		row, _ := wrong.Position()
+		return fmt.Sprintf("line %d: %s", row, strings.TrimPrefix(wrong.Error(), "toml: "))
+	}
+	return strings.TrimPrefix(err.Error(), "toml: ")
+}
+
+// lineOf returns the first line that has a text, from 1; 0 if it is not there as it is.
+func lineOf(text []byte, what string) int {
+	before, _, found := bytes.Cut(text, []byte(what))
+	if !found {
+		return 0
+	}
+	return 1 + bytes.Count(before, []byte("\n"))
+}
+
+// Kept implements supervisor.GrantStore.
+func (f File) Kept(workspace string) (all []session.Grant, err error) {
+	s, err := f.Read()
+	if err != nil {
+		return nil, err
+	}
+	w := s.Workspace[workspace]
+	for _, dir := range w.Writable {
+		all = append(all, session.Grant{Write: dir, Always: true})
+	}
+	for _, host := range w.AllowHost {
+		all = append(all, session.Grant{Host: host, Always: true})
+	}
+	return all, nil
+}
+
+// Keep implements supervisor.GrantStore. It leaves the rest of the file as it is.
+func (f File) Keep(workspace string, g session.Grant) error {
+	if f == "" {
+		return errors.New("there is no home directory to keep it in")
+	}
+	if _, err := f.Read(); err != nil { // never edit what is not understood
+		return err
+	}
+	if err := private.MakeDir(filepath.Dir(string(f))); err != nil {
+		return err
+	}
+	key, value := "writable", g.Write
+	if g.Host != "" {
+		key, value = "allow-host", g.Host
+	}
+	return install.EditList(string(f), []string{"workspace", workspace}, key, func(list []string) []string {
+		if slices.Contains(list, value) {
+			return list
+		}
+		return append(list, value)
+	})
+}

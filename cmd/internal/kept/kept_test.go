@@ -1,0 +1,124 @@
+package kept_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+func file(t *testing.T, text string) kept.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "turnstone", "sandbox.toml")
+	if text != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kept.File(path)
+}
+
+// abs returns an absolute path of this system.
+func abs(name string) string {
+	root, err := filepath.Abs(string(filepath.Separator))
+	if err != nil {
+		panic(err)
+	}
+	return root + name
+}
+
+func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
+	f := file(t, "")
+	if all, err := f.Kept(abs("work")); err != nil || len(all) > 0 {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	odd := abs(`wo"rk ]\tü#.x`)
+	want := []session.Grant{{Write: abs("a b"), Always: true}, {Write: abs(`q"]`), Always: true}, {Host: "*.example.org:443", Always: true}}
+	for _, g := range append(want, want[0]) {
+		if err := f.Keep(odd, g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Keep(abs("other"), session.Grant{Write: abs("c")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Kept(odd); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestFile_ThePersonsTextStays(t *testing.T) {
+	before := "# mine\nsandbox = \"workspace\" # always\nask = \"no\"\n"
+	f := file(t, before)
+	if err := f.Keep(abs("work"), session.Grant{Write: abs("a")}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(string(f))
+	if err != nil || !strings.HasPrefix(string(after), before) {
+		t.Errorf("got %s, %v", after, err)
+	}
+	if s, err := f.Read(); err != nil || s.Sandbox != "workspace" || s.Ask != "no" || !slices.Equal(s.Workspace[abs("work")].Writable, []string{abs("a")}) {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+func TestFile_AFaultNamesItsLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"sandbox = \"workspace\"\nwriteable = []\n":           `line 2: there is no setting "writeable"`,
+		"\n\nsandbox = workspace\n":                           "line 3: ",
+		"writable = \"/data\"\n":                              "line 1: ",
+		"ask = \"no\"\n\nwritable = [\"data\"]\n":             `line 3: "data" is no absolute path`,
+		"[workspace.\"work\"]\nwritable = []\n":               `line 1: "work" is no absolute path`,
+		"[workspace]\n[workspace.\"/w\"]\nwrite = [\"/a\"]\n": `line 3: there is no setting "workspace./w.write"`,
+		"a = 1\na = 2\n":                                      "line 2: ",
+		"\xff":                                                "line 1: ",
+	} {
+		f := file(t, text)
+		_, err := f.Read()
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), string(f)) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+		if err := f.Keep(abs("work"), session.Grant{Write: abs("a")}); err == nil {
+			t.Errorf("%q was edited", text)
+		}
+		if now, _ := os.ReadFile(string(f)); string(now) != text {
+			t.Errorf("%q became %q", text, now)
+		}
+	}
+}
+
+func TestFile_ManyWritersAtOnceAllSucceed(t *testing.T) {
+	f := file(t, "")
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if err := f.Keep(abs(fmt.Sprintf("work%d", i%3)), session.Grant{Write: abs(fmt.Sprint(i))}); err != nil {
+				t.Error(err)
+			}
+			if _, err := f.Read(); err != nil { // never half a file
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	for i := range 3 {
+		all, err := f.Kept(abs(fmt.Sprintf("work%d", i)))
+		if err != nil {
+			t.Error(err)
+		}
+		n += len(all)
+	}
+	if n != 20 {
+		t.Errorf("%d of 20 are kept", n)
+	}
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package kept_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+func TestFile_IsTheUsersAlone(t *testing.T) {
+	f := file(t, "")
+	if err := f.Keep("/work", session.Grant{Write: "/a"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{string(f): 0o600, filepath.Dir(string(f)): 0o700} {
+		if i, err := os.Stat(path); err != nil || i.Mode().Perm() != want {
+			t.Errorf("%s: got %v, %v", path, i, err)
+		}
+	}
+	if err := os.Chmod(string(f), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), string(f)) {
+		t.Errorf("others may write it: got %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// A Choice is a person's decision about a permission.
+type Choice uint8
+
+const (
+	Refuse Choice = iota
+	AllowHere
+	AllowAlways
+)
+
+// Choices is the prompt for a decision.
+const Choices = "y (in this session), a (always in this workspace) or n: "
+
+// Decision reads a decision. ok is false if the line is none.
+func Decision(line string) (c Choice, ok bool) {
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return AllowHere, true
+	case "a", "always":
+		return AllowAlways, true
+	case "n", "no":
+		return Refuse, true
+	}
+	return Refuse, false
+}
+
+// Decide carries out a person's decision about a permission.
+func Decide(ctx context.Context, s session.Session, p session.Permission, c Choice) error {
+	if c == AllowAlways {
+		g := p.Grant
+		g.Always = true
+		return s.Allow(ctx, g)
+	}
+	return s.Permit(ctx, p.ID, c == AllowHere)
+}
+
+// plainAgain ends colours that code may have left, with which a question could not be read.
+const plainAgain = "\x1b[0m"
+
+// decide asks the person for a permission.
+func (c *conversation) decide(ctx context.Context, w session.Wait) error {
+	if !c.o.Plain {
+		_, _ = io.WriteString(c.editor, plainAgain)
+	}
+	c.printer.note(w.Permission.Question())
+	c.editor.keys.forget() // what was typed before was not meant for this
+	for {
+		c.editor.freshLine()
+		line, err := c.editor.answer(w.ID, Choices, false)
+		decision, ok := Decision(line)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, errCancelled):
+			return nil
+		case errors.Is(err, errInterrupted):
+			_, err = c.session.Interrupt(ctx, w.Turn)
+			return err
+		case errors.Is(err, io.EOF):
+			decision, ok = Refuse, true
+		case err != nil:
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := Decide(ctx, c.session, *w.Permission, decision); !errors.Is(err, session.ErrStale) {
+			return err
+		}
+		return nil // its wait ended by itself at the same moment
+	}
+}

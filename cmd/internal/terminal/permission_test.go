@@ -1,0 +1,65 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// decided is a session that notes what a person decides.
+type decided struct {
+	session.Session
+	got []any
+	err error
+}
+
+func (s *decided) Allow(_ context.Context, g session.Grant) error {
+	s.got = append(s.got, g)
+	return s.err
+}
+
+func (s *decided) Permit(_ context.Context, id uint64, ok bool) error {
+	s.got = append(s.got, id, ok)
+	return s.err
+}
+
+func TestDecision_OnlyAWordIsOne(t *testing.T) {
+	for line, want := range map[string]Choice{"y": AllowHere, " Yes\n": AllowHere, "a": AllowAlways, "ALWAYS": AllowAlways, "n": Refuse, "no\r\n": Refuse} {
+		if got, ok := Decision(line); !ok || got != want {
+			t.Errorf("%q: got %v, %t", line, got, ok)
+		}
+	}
+	for _, line := range []string{"", "\n", "yy", "y n", "ya", "1", "y\nn", "да"} {
+		if got, ok := Decision(line); ok || got != Refuse {
+			t.Errorf("%q: got %v, %t", line, got, ok)
+		}
+	}
+}
+
+func TestDecide_CarriesOutWhatWasChosen(t *testing.T) {
+	p := session.Permission{ID: 7, Grant: session.Grant{Write: "/data"}}
+	for choice, want := range map[Choice][]any{
+		Refuse:      {uint64(7), false},
+		AllowHere:   {uint64(7), true},
+		AllowAlways: {session.Grant{Write: "/data", Always: true}},
+	} {
+		s := &decided{err: errors.New("as it is")}
+		if err := Decide(t.Context(), s, p, choice); !errors.Is(err, s.err) || !slices.Equal(s.got, want) {
+			t.Errorf("%v: got %v, %v", choice, s.got, err)
+		}
+	}
+}
+
+func TestKeyboard_ForgetsWhatWasTypedAhead(t *testing.T) {
+	k := newKeyboard(func() {}, func() {}, nil)
+	k.put("y\r")
+	k.forget()
+	k.put("n\r")
+	b := make([]byte, 8)
+	if n, err := k.Read(b); err != nil || string(b[:n]) != "n\r" {
+		t.Errorf("got %q, %v", b[:n], err)
+	}
+}
