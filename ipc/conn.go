@@ -11,6 +11,9 @@ import (
 // MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
 const MaxQueueBytes = 2 * MaxFrameBytes
 
+// roomBytes is how much may be unsent when SendWithRoom sends.
+const roomBytes = 256 << 10
+
 // usualFrame is the first size of a frame's buffer, in bytes: enough for most.
 const usualFrame = 128
 
@@ -30,7 +33,10 @@ type Conn struct {
 	closeErr  error          // of closing rw; valid once closeOnce is done
 	wg        sync.WaitGroup // the writer
 
+	roomy sync.Mutex // one SendWithRoom at a time waits for room, and takes it
+
 	mu     sync.Mutex
+	room   chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
 	queue  [][]byte // waiting frames; the first may be partly written; guarded by mu
 	unsent int      // bytes in queue and of the frame that is being written; guarded by mu
 	taken  bool     // a Send is writing, or it is the writer's turn; guarded by mu
@@ -85,6 +91,46 @@ func (c *Conn) Send(m Message) error {
 	return c.failure()
 }
 
+// SendWithRoom is Send for messages that may be many and large. It waits while the peer has
+// more than 256 KiB to read, so that other messages are never far behind, and the queue is
+// never full. It ends, with the error of Send, when the connection fails or is closed.
+func (c *Conn) SendWithRoom(m Message) error {
+	c.roomy.Lock()
+	defer c.roomy.Unlock()
+	for {
+		c.mu.Lock()
+		if c.err != nil || c.unsent <= roomBytes {
+			c.mu.Unlock()
+			return c.Send(m)
+		}
+		if c.room == nil {
+			c.room = make(chan struct{})
+		}
+		room := c.room
+		c.mu.Unlock()
+		<-room
+	}
+}
+
+// writtenLocked takes in that n bytes were written, and the error if that failed.
+func (c *Conn) writtenLocked(n int, err error) {
+	c.unsent -= n
+	if err != nil {
+		c.failLocked(fmt.Errorf("ipc: send: %w", err))
+	}
+	if c.unsent <= roomBytes {
+		c.roomLocked()
+	}
+}
+
+// roomLocked wakes the SendWithRoom that waits.
+func (c *Conn) roomLocked() {
+	if c.room != nil {
+		close(c.room)
+		c.room = nil
+	}
+}
+
 // submit queues a frame. If direct, it did not: the caller must write the frame itself.
 func (c *Conn) submit(frame []byte) (direct bool, err error) {
 	c.mu.Lock()
@@ -112,10 +158,7 @@ func (c *Conn) submit(frame []byte) (direct bool, err error) {
 func (c *Conn) yield(rest []byte, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unsent -= n
-	if err != nil {
-		c.failLocked(fmt.Errorf("ipc: send: %w", err))
-	}
+	c.writtenLocked(n, err)
 	if c.err != nil {
 		return
 	}
@@ -134,10 +177,7 @@ func (c *Conn) yield(rest []byte, n int, err error) {
 func (c *Conn) next(n int, err error) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unsent -= n
-	if err != nil {
-		c.failLocked(fmt.Errorf("ipc: send: %w", err))
-	}
+	c.writtenLocked(n, err)
 	if len(c.queue) == 0 {
 		c.taken = false
 		return nil
@@ -175,6 +215,7 @@ func (c *Conn) failLocked(err error) {
 		c.err = err
 	}
 	c.queue = nil
+	c.roomLocked()
 }
 
 // Receive waits for the next message. The error is io.EOF when the peer closed

@@ -33,6 +33,18 @@ func (m *Shutdown) fields(w *walk) {
 	w.uint("grace_ms", &m.GraceMS, required, 0)
 }
 
+func (m *Functions) fields(w *walk) {
+	w.uint("revision", &m.Revision, required, 1)
+	w.bytes("list", &m.List, MaxFrameBytes)
+}
+
+func (m *CallResult) fields(w *walk) {
+	w.uint("id", &m.ID, required, 1)
+	w.bytes("value", &m.Value, MaxFrameBytes)
+	w.bool("more", &m.More, required)
+	w.bool("failed", &m.Failed, required)
+}
+
 func (m *WorkerReady) fields(w *walk) {
 	w.object("protocol", &m.Protocol)
 	w.object("worker", &m.Worker)
@@ -58,6 +70,7 @@ func (c *Capabilities) fields(w *walk) {
 	w.bool("fence", &c.Fence, required)
 	w.bool("query", &c.Query, required)
 	w.bool("variables", &c.Variables, optional)
+	w.bool("functions", &c.Functions, optional)
 	enum(w, "interrupt", &c.Interrupt, InterruptBySignal, InterruptBySelf)
 }
 
@@ -147,6 +160,18 @@ func (v *Variable) fields(w *walk) {
 	w.text("type", &v.Type, required, MaxBriefBytes)
 	w.text("shape", &v.Shape, optional, MaxBriefBytes)
 	w.uint("bytes", &v.Bytes, optional, 0)
+}
+
+func (m *Call) fields(w *walk) {
+	w.uint("id", &m.ID, required, 1)
+	w.uint("turn", &m.Turn, required, 0)
+	w.text("name", &m.Name, required, MaxBriefBytes)
+	w.bytes("args", &m.Args, MaxFrameBytes)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *CallCancel) fields(w *walk) {
+	w.uint("id", &m.ID, required, 1)
 }
 
 func (m *SessionEnd) fields(w *walk) {

@@ -12,7 +12,7 @@ const (
 	MaxTextBytes   = 64 << 10 // every prompt, name, title and message
 	MaxMatches     = 200      // QueryResult.Matches
 	MaxVariables   = 200      // QueryResult.Variables
-	MaxBriefBytes  = 256      // every text of a Variable
+	MaxBriefBytes  = 256      // every text of a Variable, the name of a Call
 	MaxFields      = 64       // of one message, and of an object in it, unknown ones included
 	MaxDepth       = 16       // arrays and maps within each other, the message itself included
 )
@@ -52,6 +52,21 @@ type (
 		Kind   QueryKind
 		Text   string
 		Cursor uint64 // bytes into Text
+	}
+
+	// Functions says which functions of the host code may call. It replaces the former list.
+	// It is sent only to a worker that offers Capabilities.Functions.
+	Functions struct {
+		Revision uint64
+		List     []byte // a document
+	}
+
+	// CallResult ends a Call, in parts if it is large. Each Call has exactly one result.
+	CallResult struct {
+		ID     uint64
+		Value  []byte // the next part of a document
+		More   bool   // another part follows
+		Failed bool   // the document is an error: a map with the texts name and message
 	}
 
 	// Shutdown asks the worker to run its exit handlers and end.
@@ -148,6 +163,20 @@ type (
 		More      uint64     // variables: how many are not among them
 	}
 
+	// Call asks for one call of a function of the host.
+	Call struct {
+		ID   uint64 // never repeated in one worker
+		Turn uint64 // the active one; 0 between turns
+		Name string
+		Args []byte // a document: a map of the arguments by name
+		Mark uint64
+	}
+
+	// CallCancel says that nobody waits for the result of a Call any more.
+	CallCancel struct {
+		ID uint64
+	}
+
 	// SessionEnd is the last frame.
 	SessionEnd struct {
 		Reason  EndReason
@@ -179,6 +208,7 @@ type Capabilities struct {
 	Fence     bool // text in-band on the terminal, frames carry marks
 	Query     bool
 	Variables bool // answers QueryVariables
+	Functions bool // takes Functions, and may call them
 	Interrupt InterruptMode
 }
 
@@ -270,6 +300,8 @@ func MarkOf(m Message) uint64 {
 		return m.Mark
 	case SessionEnd:
 		return m.Mark
+	case Call:
+		return m.Mark
 	}
 	return 0
 }
@@ -279,6 +311,8 @@ func (TurnInput) Type() string    { return "turn_input" }
 func (Interrupt) Type() string    { return "interrupt" }
 func (Query) Type() string        { return "query" }
 func (Shutdown) Type() string     { return "shutdown" }
+func (Functions) Type() string    { return "functions" }
+func (CallResult) Type() string   { return "call_result" }
 func (WorkerReady) Type() string  { return "worker_ready" }
 func (Output) Type() string       { return "output" }
 func (Image) Type() string        { return "image" }
@@ -289,4 +323,6 @@ func (InterruptAck) Type() string { return "interrupt_ack" }
 func (Sigint) Type() string       { return "sigint" }
 func (Progress) Type() string     { return "progress" }
 func (QueryResult) Type() string  { return "query_result" }
+func (Call) Type() string         { return "call" }
+func (CallCancel) Type() string   { return "call_cancel" }
 func (SessionEnd) Type() string   { return "session_end" }

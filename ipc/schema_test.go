@@ -79,9 +79,9 @@ func readSchema(t testing.TB) schemaFile {
 // everyMessage returns one of each message.
 func everyMessage() []ipc.Message {
 	return []ipc.Message{
-		ipc.TurnStart{}, ipc.TurnInput{}, ipc.Interrupt{}, ipc.Query{}, ipc.Shutdown{},
+		ipc.TurnStart{}, ipc.TurnInput{}, ipc.Interrupt{}, ipc.Query{}, ipc.Shutdown{}, ipc.Functions{}, ipc.CallResult{},
 		ipc.WorkerReady{}, ipc.Output{}, ipc.Image{}, ipc.InputLine{}, ipc.StdinWait{}, ipc.Idle{},
-		ipc.InterruptAck{}, ipc.Sigint{}, ipc.Progress{}, ipc.QueryResult{}, ipc.SessionEnd{},
+		ipc.InterruptAck{}, ipc.Sigint{}, ipc.Progress{}, ipc.QueryResult{}, ipc.Call{}, ipc.CallCancel{}, ipc.SessionEnd{},
 	}
 }
 

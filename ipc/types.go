@@ -10,6 +10,9 @@ var messageTypes = map[string]messageType{
 	"query":      typeOf[Query](FromSupervisor),
 	"shutdown":   typeOf[Shutdown](FromSupervisor),
 
+	"functions":   typeOf[Functions](FromSupervisor),
+	"call_result": typeOf[CallResult](FromSupervisor),
+
 	"worker_ready":  typeOf[WorkerReady](FromWorker),
 	"output":        typeOf[Output](FromWorker),
 	"image":         typeOf[Image](FromWorker),
@@ -20,6 +23,8 @@ var messageTypes = map[string]messageType{
 	"sigint":        typeOf[Sigint](FromWorker),
 	"progress":      typeOf[Progress](FromWorker),
 	"query_result":  typeOf[QueryResult](FromWorker),
+	"call":          typeOf[Call](FromWorker),
+	"call_cancel":   typeOf[CallCancel](FromWorker),
 	"session_end":   typeOf[SessionEnd](FromWorker),
 }
 

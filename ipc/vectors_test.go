@@ -337,8 +337,10 @@ func structMeaning(v reflect.Value) map[string]any {
 // leftOut says which fields are absent when zero.
 func leftOut(v reflect.Value, name string) bool {
 	switch name {
-	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "More", "Shape", "Bytes", "Line":
+	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line":
 		return true
+	case "More":
+		return v.Type() == reflect.TypeFor[ipc.QueryResult]()
 	case "Message":
 		return v.Type() != reflect.TypeFor[ipc.RuntimeError]()
 	case "Text":

@@ -32,11 +32,12 @@
 //	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
 //	start     Open, Reset, an input  there is a process, or there will be none  a start and its preparation
 //	make      the first who waits  Make returns                          one preparation for all who wait
+//	run       a call      its function returns, and the result is sent  one call of a function of the host
 //	await     a turn      the signals before it are sent, or 10 s  that turn, until then
 //
 // ipc.Conn, timeline.Log and the host process have one goroutine each, listed
 // there. Two timers (what the machine has due; looking for terminal readers) run
 // only while a start or a turn is under way: an idle session costs no wake-ups.
-// Session.Close waits for every goroutine; a timer that fires meanwhile finds
+// Session.Close waits for every goroutine but run, whose function may ignore its context; a timer that fires meanwhile finds
 // nothing to do.
 package supervisor

@@ -45,6 +45,7 @@ type machine struct {
 	showSecrets  bool
 	earlyInput   string // copied from the Spec
 	turnLimit    time.Duration
+	called       func() []timeline.Call // what was called since it was last asked; nil: nothing ever is
 
 	phase      phase
 	since      time.Time // when the session entered its state
@@ -274,6 +275,7 @@ func (m *machine) notLaunched(report timeline.GenerationEnded) {
 
 // begin starts a turn on the idle worker.
 func (m *machine) begin(t *turn) {
+	m.recordCalls() // those between the turns
 	t.started, t.left = time.Now(), m.turnLimit
 	m.turn = t
 	m.told, m.untold = nil, 0
@@ -319,6 +321,7 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 	m.dropWaits()
 	m.dropInput()
 	m.countDenied()
+	m.recordCalls()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {
 		ended := timeline.TurnEnded{Outcome: outcome, Prompt: prompt, Elapsed: t.elapsed}

@@ -37,6 +37,8 @@ type Session struct {
 	wg           sync.WaitGroup // every goroutine of every worker
 	starts       sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
 
+	functions functions
+
 	// lifecycle holds one token. A goroutine takes it to start or end a worker.
 	lifecycle chan struct{}
 
@@ -415,6 +417,7 @@ func (s *Session) stopWorker(to phase) {
 	if w == nil {
 		return
 	}
+	w.calls.end()
 	rung := w.stop(s.o.StopGrace, busy)
 	s.mu.Lock()
 	s.m.rung = rung

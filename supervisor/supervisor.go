@@ -90,6 +90,10 @@ type Options struct {
 	// what is meant for later sessions.
 	Grants GrantStore
 
+	// Functions are what code in each session may call, from its first turn on.
+	// Session.SetFunctions replaces them.
+	Functions []Function
+
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
 	Size session.Size
@@ -136,6 +140,9 @@ func New(opts *Options) (*Supervisor, error) {
 	}
 	if o.ShowSecrets {
 		o.Recover = ""
+	}
+	if _, _, err := checkFunctions(o.Functions); err != nil {
+		return nil, err
 	}
 	if err := makePrivate(o.Dir); err != nil {
 		return nil, err
@@ -327,6 +334,10 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 			fed:          make(map[string]bool),
 			rights:       rights{given: given},
 		},
+	}
+	s.m.called = s.functions.take
+	if len(v.o.Functions) > 0 {
+		_ = s.SetFunctions(v.o.Functions...) // New has checked them
 	}
 	s.mu.Lock()
 	u := s.startLocked()

@@ -50,6 +50,9 @@ type worker struct {
 	stopReading chan struct{}  // closed when arriving bytes no longer matter
 	done        chan struct{}  // closed when the session knows that the worker ended
 
+	generation uint64
+	calls      *calls
+
 	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
 	slow   atomic.Bool  // look for terminal readers less often
 
@@ -107,6 +110,8 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 		log:         log,
 		files:       files,
 		told:        box.notices,
+		generation:  generation,
+		calls:       newCalls(),
 		proc:        proc,
 		conn:        ipc.NewConn(proc.channel, ipc.FromWorker),
 		stopReading: make(chan struct{}),
@@ -169,6 +174,16 @@ func (w *worker) frames() {
 			return
 		}
 		w.noteOutput()
+		switch m := m.(type) {
+		case ipc.CallCancel:
+			w.cancel(m.ID)
+			continue
+		case ipc.Call:
+			if m.Mark == 0 {
+				w.take(m)
+				continue
+			}
+		}
 		w.fence.frame(m)
 	}
 }
@@ -227,13 +242,20 @@ func (w *worker) text(stream timeline.Stream, b []byte) {
 // frame is called by the fence, in order.
 func (w *worker) frame(f ipc.Message) {
 	s := w.s
-	if _, ok := f.(ipc.Idle); ok {
+	switch f := f.(type) {
+	case ipc.Idle:
 		// Before anybody can start the next turn on it.
 		_ = w.proc.terminal.Restore()
 		w.proc.CatchUp() // the turn's reply has its denials
+	case ipc.Call:
+		w.take(f)
+		return
 	}
 	s.mu.Lock()
 	e := s.m.frame(f)
+	if _, ok := f.(ipc.WorkerReady); ok && s.m.cause == nil {
+		w.tellLocked()
+	}
 	s.unlock()
 	if e.Body != nil {
 		s.log.Append(e)
@@ -250,6 +272,9 @@ func (w *worker) perform(e effect) {
 		}
 	case doInterrupt:
 		w.interrupt(e.message, host.Group)
+		if m := e.message.(ipc.Interrupt); m.Level > 1 {
+			w.cancelTurn(m.Turn)
+		}
 	case doRepeat: // so that at most one is on its way to a worker that has read a frame
 		if w.proc.SignalsSent() == nil {
 			w.interrupt(e.message, host.Worker)
@@ -357,6 +382,7 @@ func (w *worker) watch() {
 	case <-time.After(lastWords):
 	}
 	close(w.stopReading)
+	w.calls.end()
 	_ = w.proc.Close()
 	_ = w.conn.Close()
 	<-drained

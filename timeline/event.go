@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -138,6 +139,19 @@ type (
 		Done, Total int64  // in a unit of its own; Total is 0 while it is not known
 	}
 
+	// Call says which function of the host code has called, and what came of it: all calls
+	// of one function that ended since the last such event.
+	Call struct {
+		Name      string
+		Count     int
+		Failed    int   // ended by an error that is not a cancel
+		Cancelled int   // their callers were interrupted, or are gone
+		Sent      int64 // bytes of arguments
+		Received  int64 // bytes of results
+		// Elapsed is how long at least one of them was under way.
+		Elapsed time.Duration
+	}
+
 	// Notice is a sentence from the supervisor to the readers of the session.
 	Notice struct {
 		Message string
@@ -269,6 +283,32 @@ func (g Granted) text() string {
 	return who + " allowed: " + g.String()
 }
 
+// String says in a few words what was called: "called query × 40, 2 failed, 3.1 s".
+func (c Call) String() string {
+	text := "called " + c.Name
+	if c.Count > 1 {
+		text += fmt.Sprintf(" × %d", c.Count)
+	}
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{c.Failed, "failed"}, {c.Cancelled, "cancelled"}} {
+		switch {
+		case part.n > 0 && c.Count == 1:
+			text += ", " + part.word
+		case part.n > 0:
+			text += fmt.Sprintf(", %d %s", part.n, part.word)
+		}
+	}
+	switch {
+	case c.Elapsed < 10*time.Millisecond:
+		return text
+	case c.Elapsed < 100*time.Second:
+		return text + fmt.Sprintf(", %.2g s", c.Elapsed.Seconds())
+	}
+	return text + ", " + c.Elapsed.Round(time.Second).String()
+}
+
 // MaxInputBytes bounds TurnStarted.Input.
 const MaxInputBytes = 64 << 10
 
@@ -282,6 +322,7 @@ func (InputLine) isBody()         {}
 func (Interrupt) isBody()         {}
 func (Progress) isBody()          {}
 func (Preparation) isBody()       {}
+func (Call) isBody()              {}
 func (Notice) isBody()            {}
 func (Limit) isBody()             {}
 func (Denied) isBody()            {}

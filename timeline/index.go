@@ -123,6 +123,8 @@ func payloadBytes(body Body) int64 {
 		n = len(b.Message)
 	case Preparation:
 		n = len(b.What) + len(b.Message)
+	case Call:
+		n = len(b.Name)
 	case Notice:
 		n = len(b.Message)
 	case Limit:

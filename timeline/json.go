@@ -57,6 +57,12 @@ type wireEvent struct {
 	Did     LimitStep `json:"did,omitempty"`
 	Program string    `json:"program,omitempty"`
 
+	Count     int   `json:"count,omitempty"`
+	Failed    int   `json:"failed,omitempty"`
+	Cancelled int   `json:"cancelled,omitempty"`
+	Sent      int64 `json:"sent,omitempty"`
+	Received  int64 `json:"received,omitempty"`
+
 	Level    int     `json:"level,omitempty"`
 	Progress float64 `json:"progress,omitempty"`
 	Total    float64 `json:"total,omitempty"`
@@ -88,6 +94,7 @@ const (
 	typeInterrupt         = "interrupt"
 	typeProgress          = "progress"
 	typePreparation       = "preparation"
+	typeCall              = "call"
 	typeNotice            = "notice"
 	typeDenied            = "denied"
 	typeGranted           = "granted"
@@ -149,6 +156,9 @@ func (e Event) wire() wireEvent {
 		w.Type, w.Progress, w.Total, w.Message = typeProgress, b.Progress, b.Total, b.Message
 	case Preparation:
 		w.Type, w.What, w.Progress, w.Total, w.Message = typePreparation, b.What, float64(b.Done), float64(b.Total), b.Message
+	case Call:
+		w.Type, w.Name, w.Count, w.Failed, w.Cancelled = typeCall, b.Name, b.Count, b.Failed, b.Cancelled
+		w.Sent, w.Received, w.ElapsedMS = b.Sent, b.Received, b.Elapsed.Milliseconds()
 	case Notice:
 		w.Type, w.Message = typeNotice, b.Message
 	case Denied:
@@ -207,6 +217,8 @@ func (w wireEvent) event() Event {
 		e.Body = Granted{Write: w.Write, Host: w.Host, Always: w.Always, Author: w.Author}
 	case typeLimit:
 		e.Body = Limit{What: LimitKind(w.What), Used: w.Used, Max: w.Max, All: w.All, Did: w.Did, Program: w.Program}
+	case typeCall:
+		e.Body = Call{Name: w.Name, Count: w.Count, Failed: w.Failed, Cancelled: w.Cancelled, Sent: w.Sent, Received: w.Received, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
 	case typeGenerationStarted:
 		e.Body = GenerationStarted{Worker: w.Worker}
 	case typeGenerationEnded:

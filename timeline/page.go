@@ -33,6 +33,8 @@ func (p *page) print(e Event) {
 		p.label(b.text())
 	case Granted:
 		p.label(b.text())
+	case Call:
+		p.label(b.String())
 	case GenerationEnded:
 		p.endTurn()
 		p.label(deathReport("session ended", b))

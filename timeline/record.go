@@ -41,6 +41,7 @@ const (
 	kindDenied
 	kindGranted
 	kindLimit
+	kindCall
 )
 
 func kindOf(b Body) byte {
@@ -77,6 +78,8 @@ func kindOf(b Body) byte {
 		return kindDenied
 	case Granted:
 		return kindGranted
+	case Call:
+		return kindCall
 	}
 	return 0
 }
@@ -258,6 +261,16 @@ func (c *codec) body(kind byte, body Body) Body {
 		c.string(&b.Host)
 		c.bool(&b.Always)
 		c.string(&b.Author)
+		return b
+	case kindCall:
+		b, _ := body.(Call)
+		c.string(&b.Name)
+		c.int(&b.Count)
+		c.int(&b.Failed)
+		c.int(&b.Cancelled)
+		c.int64(&b.Sent)
+		c.int64(&b.Received)
+		c.int64((*int64)(&b.Elapsed))
 		return b
 	}
 	c.bad = true

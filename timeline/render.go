@@ -181,6 +181,8 @@ func (r *renderer) add(i int, e Event) {
 		r.label(b.text(), e.Line)
 	case Granted:
 		r.label(b.text(), e.Line)
+	case Call:
+		r.label(b.String(), e.Line)
 	case Interrupt:
 		if b.Author != "" && b.Author != r.opts.Self {
 			r.label("interrupted by "+b.Author, 0)

@@ -70,6 +70,9 @@ func (res Result) Script() string {
 			} else {
 				fmt.Fprintf(&b, "[line %q]", x.Text)
 			}
+		case timeline.Call:
+			x.Elapsed = 0 // differs from run to run
+			fmt.Fprintf(&b, "[%v]", x)
 		case timeline.Gap:
 			fmt.Fprintf(&b, "[gap of %d bytes]", x.Bytes)
 		case timeline.Notice:

@@ -33,6 +33,9 @@
 //	progress          reports 1, 2 and 3 of 3
 //	late TEXT         prints TEXT after the turn is over
 //	error NAME MSG    ends the turn with that error
+//	call NAME TEXT    calls a function of the host with the argument text, and prints the result
+//	rawcall N NAME    sends call N of NAME, and waits for no result
+//	uncall N          cancels call N
 //	child TEXT        has a child process write TEXT to the terminal
 //	sh COMMAND        has a shell run COMMAND on the terminal
 //	readtty           has a child process read a line from the terminal, and prints it
@@ -87,6 +90,7 @@ type Options struct {
 
 	NoFence bool              // text comes in frames, and no frame has a mark; always so on Windows
 	NoQuery bool              // no queries
+	NoCalls bool              // no functions of the host
 	Mode    ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
 }
 
@@ -102,6 +106,9 @@ func Spec(self string, o *Options) workers.Spec {
 	}
 	if !o.NoQuery {
 		offer = append(offer, "query")
+	}
+	if !o.NoCalls {
+		offer = append(offer, "functions")
 	}
 	if o.Mode == ipc.InterruptBySelf {
 		offer = append(offer, "self")

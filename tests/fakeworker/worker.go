@@ -17,13 +17,14 @@ import (
 // A worker is the process. The main goroutine runs turns; another one takes the
 // frames that come in.
 type worker struct {
-	in       *ipc.Conn // for receiving
-	nonce    string
-	fence    bool
-	query    bool
-	bySelf   bool
-	starts   chan ipc.TurnStart // closed when no turn can come any more
-	shutdown chan struct{}      // closed by a shutdown
+	in        *ipc.Conn // for receiving
+	nonce     string
+	fence     bool
+	query     bool
+	functions bool
+	bySelf    bool
+	starts    chan ipc.TurnStart // closed when no turn can come any more
+	shutdown  chan struct{}      // closed by a shutdown
 
 	// sending is held over a frame and its marker, or a piece of text. The order
 	// of the two streams is what it guards, so I/O under it is the point.
@@ -33,13 +34,15 @@ type worker struct {
 	mark    uint64   // the last one
 	ended   bool     // session_end was sent: it is the last frame
 
-	mu     sync.Mutex
-	active *turn           // guarded by mu; nil when idle
-	asking *wait           // guarded by mu; nil when nothing is asked
-	waits  uint64          // guarded by mu; the last one
-	owner  ipc.SigintOwner // guarded by mu
-	stuck  bool            // guarded by mu; nothing that comes in has an effect
-	late   []string        // main goroutine only: to print after idle
+	mu      sync.Mutex
+	active  *turn                          // guarded by mu; nil when idle
+	asking  *wait                          // guarded by mu; nil when nothing is asked
+	waits   uint64                         // guarded by mu; the last one
+	calls   uint64                         // guarded by mu; the last one
+	results map[uint64]chan ipc.CallResult // guarded by mu; of open calls
+	owner   ipc.SigintOwner                // guarded by mu
+	stuck   bool                           // guarded by mu; nothing that comes in has an effect
+	late    []string                       // main goroutine only: to print after idle
 }
 
 // A turn is what an interrupt can hit: a turn, the start-up, or a query.
@@ -99,16 +102,17 @@ func open(channel string, offer []string, leak bool) (*worker, error) {
 		return nil, err
 	}
 	return &worker{
-		in:       ipc.NewConn(receiveOnly{in}, ipc.FromSupervisor),
-		nonce:    parts[2],
-		fence:    slices.Contains(offer, "fence"),
-		query:    slices.Contains(offer, "query"),
-		bySelf:   slices.Contains(offer, "self"),
-		starts:   make(chan ipc.TurnStart, 1),
-		shutdown: make(chan struct{}),
-		out:      out,
-		tty:      tty,
-		owner:    ipc.SigintOurs,
+		in:        ipc.NewConn(receiveOnly{in}, ipc.FromSupervisor),
+		nonce:     parts[2],
+		fence:     slices.Contains(offer, "fence"),
+		query:     slices.Contains(offer, "query"),
+		functions: slices.Contains(offer, "functions"),
+		bySelf:    slices.Contains(offer, "self"),
+		starts:    make(chan ipc.TurnStart, 1),
+		shutdown:  make(chan struct{}),
+		out:       out,
+		tty:       tty,
+		owner:     ipc.SigintOurs,
 	}, nil
 }
 
@@ -184,7 +188,7 @@ func (w *worker) greet(start string) (status int, ended bool) {
 			Name: "fake", Version: "1", Language: "fake", RuntimeVersion: "1",
 			Executable: executable, PID: uint64(os.Getpid()),
 		},
-		Capabilities: ipc.Capabilities{Images: true, Fence: w.fence, Query: w.query, Variables: w.query, Interrupt: mode},
+		Capabilities: ipc.Capabilities{Images: true, Fence: w.fence, Query: w.query, Variables: w.query, Functions: w.functions, Interrupt: mode},
 	})
 	return 0, false
 }
@@ -270,6 +274,8 @@ func (w *worker) listen() {
 			w.interrupt(m)
 		case ipc.Query:
 			w.reply(m)
+		case ipc.CallResult:
+			w.result(m)
 		case ipc.Shutdown:
 			w.stop()
 		}

@@ -26,6 +26,7 @@ func fake() conformance.Dialect {
 		Print:   func(text string) string { return "print " + text },
 		Ask:     func(prompt string) string { return "wait " + prompt },
 		Shell:   func(command string) string { return "sh " + command },
+		Call:    func(text string) string { return "call conform " + text },
 		Error:   "error ValueError no",
 		Sleep:   "sleep",
 		Loop:    "sleep",
@@ -87,7 +88,7 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 }
 
 func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
-	results := run(t, fakeworker.Spec(self(t), &fakeworker.Options{NoFence: true, NoQuery: true}), fake(), time.Minute)
+	results := run(t, fakeworker.Spec(self(t), &fakeworker.Options{NoFence: true, NoQuery: true, NoCalls: true}), fake(), time.Minute)
 	var skipped int
 	for _, r := range results {
 		if r.Err != nil {
@@ -97,8 +98,8 @@ func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 			skipped++
 		}
 	}
-	if skipped != 6 {
-		t.Errorf("got %d checks skipped, want the order, three queries, two of children", skipped)
+	if skipped != 10 {
+		t.Errorf("got %d checks skipped, want the order, three queries, four calls, two of children", skipped)
 	}
 }
 
@@ -145,6 +146,14 @@ func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 		"an interrupt that is only pending": {
 			change: func(d *conformance.Dialect) { d.Loop = "busy" },
 			want:   "an interrupt ends a loop",
+		},
+		"a call that is never made": {
+			change: func(d *conformance.Dialect) { d.Call = func(text string) string { return "print " + text } },
+			want:   "a call of a function of the host gets its result",
+		},
+		"a call that is not cancelled": {
+			change: func(d *conformance.Dialect) { d.Call = func(string) string { return "rawcall 1 conform" } },
+			want:   "an interrupt ends a call, and cancels it",
 		},
 		"no question": {
 			change: func(d *conformance.Dialect) { d.Ask = func(string) string { return "print Ada" } },

@@ -9,6 +9,8 @@ type Dialect struct {
 	Ask   func(prompt string) string  // reads a line with that prompt, and prints it
 	Shell func(command string) string // runs a shell command on the terminal
 
+	Call func(text string) string // calls conform(text), a function of the host, and prints the text that it returns
+
 	Error string // ends the turn with an error of the language
 	Sleep string // sleeps for an hour
 	Loop  string // computes for ever
@@ -32,6 +34,7 @@ func Python() Dialect {
 		Print:   func(text string) string { return "print(" + quote(text) + ")" },
 		Ask:     func(prompt string) string { return "print(input(" + quote(prompt) + "))" },
 		Shell:   func(command string) string { return "import os; _ = os.system(" + quote(command) + ")" },
+		Call:    func(text string) string { return "import turnstone; print(turnstone.conform(" + quote(text) + "))" },
 		Error:   "1/0",
 		Sleep:   "import time; time.sleep(3600)",
 		Loop:    "while True: pass",

@@ -1,11 +1,12 @@
 """Checks the worker's codec: codec_check.py SOURCE VECTORS SCHEMA. Prints what is wrong, and how much was checked."""
 import json
 import sys
+from datetime import datetime, timedelta, timezone
 
 sys.dont_write_bytecode = True
 source, vectors, schema = sys.argv[1:]
 sys.path.insert(0, source)
-from turnstone_worker import codec
+from turnstone_worker import codec, values
 
 checked = {"accepted": 0, "refused": 0, "encoded": 0}
 
@@ -75,4 +76,48 @@ for name, message in schema["messages"].items():
         want[name] = {f: s.get("min", 0) if s["type"] == "uint" else types[s["type"]] for f, s in message["fields"].items()}
 if codec._MESSAGES != want:
     print("the messages are %r, want %r" % (codec._MESSAGES, want))
+
+
+def value(v):
+    """A value of documents.json."""
+    if isinstance(v, list):
+        return [value(inner) for inner in v]
+    if not isinstance(v, dict):
+        return v
+    readers = {
+        "$int": int,
+        "$float": float,
+        "$bin": bytes.fromhex,
+        "$time": lambda text: EPOCH + timedelta(seconds=_seconds(text), microseconds=int((text[19:-1] or ".0")[1:].ljust(6, "0"))),
+    }
+    for kind, read in readers.items():
+        if kind in v:
+            return read(v[kind])
+    return {name: value(inner) for name, inner in v.items()}
+
+
+def _seconds(text):
+    return (datetime.strptime(text[:19] + "+0000", "%Y-%m-%dT%H:%M:%S%z") - EPOCH) // timedelta(seconds=1)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+checked["documents"] = 0
+for d in json.load(open(vectors.replace("vectors.json", "documents.json"), encoding="utf-8"))["documents"]:
+    checked["documents"] += 1
+    document = bytes.fromhex(d["document"])
+    try:
+        got = values.decode(document)
+    except ValueError as e:
+        if not d.get("refused"):
+            print("%s: %s" % (d["name"], e))
+        continue
+    if d.get("refused"):
+        print("%s: got %r, want it refused" % (d["name"], got))
+        continue
+    want = value(d["value"])
+    if got != got:
+        if want == want:
+            print("%s: got %r, want %r" % (d["name"], got, want))
+    elif got != want or type(got) is not type(want) or values.encode(want) != document:
+        print("%s: got %r, %s, want %r" % (d["name"], got, values.encode(want).hex(), want))
 print(" ".join("%s %d" % c for c in checked.items()))

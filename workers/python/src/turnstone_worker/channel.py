@@ -34,6 +34,7 @@ class Channel:
         self.reading = RLock()
         self.followers = []
         self.mark = 0
+        self.fresh = False  # this process has written text since the last mark
 
         # Input that has arrived.
         self.chunks = []  # bytes that are not parsed yet
@@ -49,6 +50,8 @@ class Channel:
         self.answers = {}  # turn_input by wait
         self.interruptions = []  # interrupt, not judged yet
         self.queries = []
+        self.functions = None  # the last list of the host's functions
+        self.calls = None  # takes their results
         self.shutdown = None
         self.last_wait = 0
 
@@ -88,6 +91,7 @@ class Channel:
         if not place or self.fence is None:
             return ((self.fd_out, codec.frame(message)),)
         self.mark += 1
+        self.fresh = False
         message["mark"] = mark = self.mark
         # The marker comes first, so that the reader of the frame finds it without waiting.
         return (self.fence.fd, self.fence.marker(mark)), (self.fd_out, codec.frame(message))
@@ -142,6 +146,15 @@ class Channel:
             self.followers.append(gate)
             gate.acquire(True, 0.05)
         return True
+
+    @critical
+    def glance(self):
+        """Sorts what has arrived, if nobody else is about to. Any thread."""
+        if self.reading.acquire(False):
+            try:
+                self._sweep(0)
+            finally:
+                self._step_down()
 
     def readable(self):
         return bool(self.chunks or self.inbox.ready(0))
@@ -255,8 +268,11 @@ class Channel:
                 )
         found = False
         while self.arrived:
-            self._accept(self.arrived[0])
             found = True
+            if self.arrived[0]["type"] == "call_result":
+                self.calls.accept(self.arrived)
+                continue
+            self._accept(self.arrived[0])
             del self.arrived[0]
         return found
 
@@ -275,5 +291,7 @@ class Channel:
             self.interruptions.append(m)
         elif kind == "query":
             self.queries.append(m)
+        elif kind == "functions":
+            self.functions = m
         else:
             self.shutdown = m

@@ -1,6 +1,6 @@
 """MessagePack, and the messages that a worker may receive.
 
-Encoding covers what a worker sends. Decoding is strict about the five messages of
+Encoding covers what a worker sends. Decoding is strict about the messages of
 the supervisor: an unknown type, a missing field or one of the wrong type is a
 ProtocolError. Unknown fields are skipped, whatever they hold.
 """
@@ -254,6 +254,8 @@ _MESSAGES = {
     "interrupt": {"turn": 0, "seq": 1, "level": 1},
     "query": {"id": 0, "kind": str, "text": str, "cursor": 0},
     "shutdown": {"grace_ms": 0},
+    "functions": {"revision": 1, "list": bytes},
+    "call_result": {"id": 1, "value": bytes, "more": bool, "failed": bool},
 }
 _NAMES = {"type"}.union(*_MESSAGES.values())
 

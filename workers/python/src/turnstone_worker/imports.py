@@ -1,4 +1,5 @@
 """Imports: the worker's own, and patches of modules that user code imports."""
+import builtins
 import os
 import sys
 

@@ -408,6 +408,18 @@ class Interrupts:
 
 
 _BLOCK = Interrupts.block.__code__
+_GUARDED = ("turnstone_worker.channel", "turnstone_worker.atomic", "turnstone_worker.calls")
+
+
+def is_inside(frame):
+    """Reports whether the code at frame has interrupted the channel's own: it is a signal handler,
+    or a finalizer. The channel's functions may be repeated, but not be entered again."""
+    while frame is not None:
+        code = frame.f_code
+        if code is _BLOCK or code in _critical or frame.f_globals.get("__name__") in _GUARDED:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_ours(frame):

@@ -9,7 +9,8 @@ import builtins
 import os
 import sys
 
-from turnstone_worker import cache, hooks, imports, system
+from turnstone_worker import cache, functions, hooks, imports, system
+from turnstone_worker.calls import Calls
 from turnstone_worker.cells import Cells, is_ours, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
@@ -46,6 +47,7 @@ class Worker:
         self.interrupts = Interrupts()
         self.channel = Channel(*system.open_channel(setting[0], setting[1]), self.interrupts)
         self.interrupts.channel = self.channel
+        self.channel.calls = Calls(self.channel)
         if system.KEEPS_MARKERS:
             try:
                 self.channel.fence = Fence(setting[2])
@@ -81,6 +83,7 @@ class Worker:
         self.stdin.install()
         self.display.install()
         hooks.install(self)
+        functions.install(self.channel, self.channel.calls)
         self.interrupts.install()
         try:
             import faulthandler
@@ -170,7 +173,7 @@ class Worker:
                     "executable": text(sys.executable or ""),
                     "pid": os.getpid(),
                 },
-                "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "interrupt": "signal"},
+                "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "functions": True, "interrupt": "signal"},
             }
         )
 
@@ -220,6 +223,7 @@ class Worker:
         turn = self.turn
         try:
             self.interrupts.begin(turn.number)
+            functions.host.refresh()
             self.namespace.setdefault("__builtins__", builtins)  # otherwise it would get the worker's own
             self.streams.install()
             self.interrupts.resume()
@@ -314,6 +318,7 @@ class Worker:
         result = {"status": "timeout"}
         try:
             self.interrupts.begin(0)
+            functions.host.refresh()
             self.interrupts.resume()
             result = queries.answer(query, self.namespace, self.cells.compiler_flags())
         except BaseException:

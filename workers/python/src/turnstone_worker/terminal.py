@@ -66,6 +66,8 @@ class Bytes(io.BufferedWriter):
             return len(b)
         n = _native(self, b)
         _flush(self)
+        if self.channel is not None:
+            self.channel.fresh = True
         return n
 
     def _write_large(self, fd, stream, b):
@@ -89,6 +91,7 @@ class ErrorBytes(Bytes):
         if len(b) < _BULK or not self._write_large(2, "stderr", b):
             # One system call, which the kernel does not mix with others on this terminal.
             write_all([(fence.fd, b"".join((fence.to_stderr, b, fence.to_stdout)))])
+            self.channel.fresh = True
         return len(b)
 
 

@@ -1,0 +1,609 @@
+package ipc
+
+import (
+	"encoding"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of a document: one value of user code, with all that is in it.
+const (
+	MaxDocumentBytes  = 32 << 20 // encoded
+	MaxDocumentDepth  = 128      // arrays and maps within each other
+	MaxDocumentValues = 4 << 20  // with the names in maps
+)
+
+// An Object is a map whose fields keep their order.
+type Object []Field
+
+// A Field is one entry of an Object.
+type Field struct {
+	Name  string
+	Value any
+}
+
+var (
+	errDocumentDepth  = fmt.Errorf("it is nested deeper than %d, or contains itself", MaxDocumentDepth)
+	errDocumentValues = fmt.Errorf("it has more than %d values", MaxDocumentValues)
+	errDocumentBytes  = fmt.Errorf("it has more than %d bytes", MaxDocumentBytes)
+	errIntegerRange   = errors.New("the integer does not fit into 64 bits")
+)
+
+// EncodeDocument returns v as a document. It takes what encoding/json takes, by the same
+// tags of structs, but keeps bytes, times, integers and NaN as they are. A map must have
+// text keys; an [Object] keeps its order. The error names the place in v.
+func EncodeDocument(v any) ([]byte, error) {
+	e := documentWriter{}
+	if err := e.value(reflect.ValueOf(v), 0); err != nil {
+		return nil, err
+	}
+	return e.buf, nil
+}
+
+// A documentWriter writes one document.
+type documentWriter struct {
+	buf    []byte
+	values int
+}
+
+// A placedError names the part of a value that is wrong.
+type placedError struct {
+	place string
+	err   error
+}
+
+func (e *placedError) Error() string { return e.place + ": " + e.err.Error() }
+func (e *placedError) Unwrap() error { return e.err }
+
+func placed(place string, err error) error {
+	if inner, ok := err.(*placedError); ok {
+		if !strings.HasPrefix(inner.place, "[") {
+			place += "."
+		}
+		return &placedError{clipPlace(place + inner.place), inner.err}
+	}
+	return &placedError{clipPlace(place), err}
+}
+
+// clipPlace keeps the name of a place short.
+func clipPlace(place string) string {
+	const most = 120
+	if len(place) <= most {
+		return place
+	}
+	return strings.ToValidUTF8(place[:most/2]+"…"+place[len(place)-most/2:], "")
+}
+
+func (e *documentWriter) value(v reflect.Value, depth int) error {
+	switch e.values++; {
+	case e.values > MaxDocumentValues:
+		return errDocumentValues
+	case len(e.buf) > MaxDocumentBytes:
+		return errDocumentBytes
+	case !v.IsValid():
+		e.buf = append(e.buf, 0xc0)
+		return nil
+	}
+	for hops := 0; ; hops++ {
+		if done, err := e.special(v, depth); done || err != nil {
+			return err
+		}
+		if v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
+			break
+		}
+		if hops > MaxDocumentDepth {
+			return errDocumentDepth // a pointer to itself
+		}
+		v = v.Elem()
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		e.buf = append(e.buf, 0xc2)
+		if v.Bool() {
+			e.buf[len(e.buf)-1]++
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		e.int(v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		e.uint(v.Uint())
+	case reflect.Float32, reflect.Float64:
+		e.buf = binary.BigEndian.AppendUint64(append(e.buf, 0xcb), math.Float64bits(v.Float()))
+	case reflect.String:
+		return e.text(v.String())
+	case reflect.Slice, reflect.Array:
+		return e.array(v, depth)
+	case reflect.Map:
+		return e.mapping(v, depth)
+	case reflect.Struct:
+		return e.object(fieldsOf(v, nil), depth)
+	default:
+		return fmt.Errorf("a Go %s cannot be a value of user code", v.Type())
+	}
+	return nil
+}
+
+// special writes nil, the types that stand for themselves, and those that know their own
+// form.
+func (e *documentWriter) special(v reflect.Value, depth int) (done bool, err error) {
+	switch {
+	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil():
+		e.buf = append(e.buf, 0xc0)
+		return true, nil
+	case isNil(v) || !v.CanInterface():
+		return false, nil
+	}
+	if v.Kind() <= reflect.Float64 && v.Type().PkgPath() == "" || v.Type() == reflect.TypeFor[string]() {
+		return false, nil // a plain one, which has no methods
+	}
+	switch x := v.Interface().(type) {
+	case time.Time:
+		e.time(x)
+	case Object:
+		return true, e.object(x, depth)
+	case json.Number:
+		n, err := number(x)
+		if err != nil {
+			return false, err
+		}
+		e.values--
+		return true, e.value(reflect.ValueOf(n), depth)
+	case json.Marshaler:
+		text, err := x.MarshalJSON()
+		if err != nil {
+			return false, err
+		}
+		inner, err := DocumentFromJSON(text)
+		if err != nil {
+			return false, err
+		}
+		e.values--
+		return true, e.value(reflect.ValueOf(inner), depth)
+	case encoding.TextMarshaler:
+		text, err := x.MarshalText()
+		if err != nil {
+			return false, err
+		}
+		return true, e.text(string(text))
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+func isNil(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice, reflect.Func, reflect.Chan:
+		return v.IsNil()
+	}
+	return false
+}
+
+func (e *documentWriter) array(v reflect.Value, depth int) error {
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		return e.bytes(v)
+	}
+	if v.Kind() == reflect.Slice && v.IsNil() {
+		e.buf = append(e.buf, 0x90) // an empty one, as user code expects of a list
+		return nil
+	}
+	if depth >= MaxDocumentDepth {
+		return errDocumentDepth
+	}
+	if err := e.head(0x90, 0xdc, v.Len()); err != nil {
+		return err
+	}
+	for i := range v.Len() {
+		if err := e.value(v.Index(i), depth+1); err != nil {
+			return placed("["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	return nil
+}
+
+func (e *documentWriter) bytes(v reflect.Value) error {
+	n := v.Len()
+	if n > MaxDocumentBytes {
+		return errDocumentBytes
+	}
+	switch {
+	case n < 1<<8:
+		e.buf = append(e.buf, 0xc4, byte(n))
+	case n < 1<<16:
+		e.buf = binary.BigEndian.AppendUint16(append(e.buf, 0xc5), uint16(n))
+	default:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xc6), uint32(n))
+	}
+	if v.Kind() == reflect.Array && !v.CanAddr() {
+		addressable := reflect.New(v.Type()).Elem()
+		addressable.Set(v)
+		v = addressable
+	}
+	e.buf = append(e.buf, v.Bytes()...)
+	return e.full()
+}
+
+func (e *documentWriter) full() error {
+	if len(e.buf) > MaxDocumentBytes {
+		return errDocumentBytes
+	}
+	return nil
+}
+
+func (e *documentWriter) mapping(v reflect.Value, depth int) error {
+	if v.Type().Key().Kind() != reflect.String {
+		return fmt.Errorf("a %s has keys that are not text", v.Type())
+	}
+	if v.IsNil() {
+		e.buf = append(e.buf, 0xc0)
+		return nil
+	}
+	o := make(Object, 0, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		o = append(o, Field{it.Key().String(), it.Value()})
+	}
+	slices.SortFunc(o, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	return e.object(o, depth)
+}
+
+func (e *documentWriter) object(o Object, depth int) error {
+	if depth >= MaxDocumentDepth {
+		return errDocumentDepth
+	}
+	if err := e.head(0x80, 0xde, len(o)); err != nil {
+		return err
+	}
+	e.values += len(o)
+	for _, f := range o {
+		v, ok := f.Value.(reflect.Value)
+		if !ok {
+			v = reflect.ValueOf(f.Value)
+		}
+		err := e.text(f.Name)
+		if err == nil {
+			err = e.value(v, depth+1)
+		}
+		if err != nil {
+			return placed(f.Name, err)
+		}
+	}
+	return nil
+}
+
+// fieldsOf appends the fields of a struct, by its tags for JSON.
+func fieldsOf(v reflect.Value, o Object) Object {
+	for i := range v.NumField() {
+		t, field := v.Type().Field(i), v.Field(i)
+		name, options, _ := strings.Cut(t.Tag.Get("json"), ",")
+		switch {
+		case name == "-" && options == "":
+		case t.Anonymous && name == "" && t.Type.Kind() == reflect.Struct && t.Type != reflect.TypeFor[time.Time]():
+			o = fieldsOf(field, o)
+		case !t.IsExported():
+		case strings.Contains(options, "omitempty") && isEmpty(field), strings.Contains(options, "omitzero") && field.IsZero():
+		default:
+			if name == "" {
+				name = t.Name
+			}
+			o = append(o, Field{name, field})
+		}
+	}
+	return o
+}
+
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
+
+// head writes the head of an array or a map: with its size in the first byte, or in two
+// or four bytes behind another one.
+func (e *documentWriter) head(small, large byte, n int) error {
+	switch {
+	case n > MaxDocumentValues:
+		return errDocumentValues
+	case n < 16:
+		e.buf = append(e.buf, small|byte(n))
+	case n < 1<<16:
+		e.buf = binary.BigEndian.AppendUint16(append(e.buf, large), uint16(n))
+	default:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, large+1), uint32(n))
+	}
+	return nil
+}
+
+func (e *documentWriter) text(s string) error {
+	n := len(s)
+	switch {
+	case !utf8.ValidString(s):
+		return errors.New("the text is not UTF-8: send bytes")
+	case n > MaxDocumentBytes:
+		return errDocumentBytes
+	case n < 32:
+		e.buf = append(e.buf, 0xa0|byte(n))
+	case n < 1<<8:
+		e.buf = append(e.buf, 0xd9, byte(n))
+	case n < 1<<16:
+		e.buf = binary.BigEndian.AppendUint16(append(e.buf, 0xda), uint16(n))
+	default:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xdb), uint32(n))
+	}
+	e.buf = append(e.buf, s...)
+	return e.full()
+}
+
+func (e *documentWriter) int(n int64) {
+	switch {
+	case n >= 0:
+		e.uint(uint64(n))
+	case n >= -32:
+		e.buf = append(e.buf, byte(n))
+	case n >= math.MinInt8:
+		e.buf = append(e.buf, 0xd0, byte(n))
+	case n >= math.MinInt16:
+		e.buf = binary.BigEndian.AppendUint16(append(e.buf, 0xd1), uint16(n))
+	case n >= math.MinInt32:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xd2), uint32(n))
+	default:
+		e.buf = binary.BigEndian.AppendUint64(append(e.buf, 0xd3), uint64(n))
+	}
+}
+
+func (e *documentWriter) uint(n uint64) {
+	switch {
+	case n < 1<<7:
+		e.buf = append(e.buf, byte(n))
+	case n < 1<<8:
+		e.buf = append(e.buf, 0xcc, byte(n))
+	case n < 1<<16:
+		e.buf = binary.BigEndian.AppendUint16(append(e.buf, 0xcd), uint16(n))
+	case n < 1<<32:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xce), uint32(n))
+	default:
+		e.buf = binary.BigEndian.AppendUint64(append(e.buf, 0xcf), n)
+	}
+}
+
+// time writes MessagePack's timestamp, in the shortest of its three forms.
+func (e *documentWriter) time(t time.Time) {
+	seconds, nanos := t.Unix(), uint64(t.Nanosecond())
+	switch {
+	case seconds < 0 || seconds >= 1<<34:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xc7, 12, 0xff), uint32(nanos))
+		e.buf = binary.BigEndian.AppendUint64(e.buf, uint64(seconds))
+	case nanos > 0 || seconds >= 1<<32:
+		e.buf = binary.BigEndian.AppendUint64(append(e.buf, 0xd7, 0xff), nanos<<34|uint64(seconds))
+	default:
+		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xd6, 0xff), uint32(seconds))
+	}
+}
+
+// number reads a number of JSON: an integer exactly, or else the nearest float.
+func number(n json.Number) (any, error) {
+	if !strings.ContainsAny(string(n), ".eE") {
+		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+			return i, nil
+		}
+		if u, err := strconv.ParseUint(string(n), 10, 64); err == nil {
+			return u, nil
+		}
+		return nil, errIntegerRange
+	}
+	return n.Float64()
+}
+
+// DocumentFromJSON reads JSON: objects as an [Object], in their order, and integers exactly.
+func DocumentFromJSON(text []byte) (any, error) {
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	v, err := fromJSON(dec, 0)
+	if err == nil && dec.More() {
+		err = errors.New("there is more than one JSON value")
+	}
+	return v, err
+}
+
+func fromJSON(dec *json.Decoder, depth int) (any, error) {
+	t, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	if depth > MaxDocumentDepth {
+		return nil, errDocumentDepth
+	}
+	switch t := t.(type) {
+	case json.Number:
+		return number(t)
+	case json.Delim:
+		if t == '[' {
+			list := []any{}
+			for dec.More() {
+				v, err := fromJSON(dec, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, v)
+			}
+			_, err = dec.Token()
+			return list, err
+		}
+		o := Object{}
+		for dec.More() {
+			name, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := fromJSON(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			o = append(o, Field{name.(string), v})
+		}
+		_, err = dec.Token()
+		return o, err
+	}
+	return t, nil
+}
+
+// DecodeDocument returns the value of a document: nil, bool, int64 (uint64 for what is too
+// large for that), float64, string, []byte, time.Time, []any or map[string]any.
+func DecodeDocument(b []byte) (any, error) {
+	if len(b) > MaxDocumentBytes {
+		return nil, errDocumentBytes
+	}
+	r := documentReader{in: input{payload: b}}
+	v, err := r.value(0)
+	if rest := len(b) - r.in.at; err == nil && rest > 0 {
+		err = fmt.Errorf("%d bytes behind the value", rest)
+	}
+	if errors.Is(err, errTruncated) {
+		err = errors.New("the document ends inside a value")
+	}
+	return v, err
+}
+
+// A documentReader reads one document.
+type documentReader struct {
+	in     input
+	values int
+}
+
+func (r *documentReader) value(depth int) (any, error) {
+	if r.values++; r.values > MaxDocumentValues {
+		return nil, errDocumentValues
+	}
+	h, err := r.in.head()
+	if err != nil {
+		return nil, err
+	}
+	switch h.kind {
+	case kindNil:
+		return nil, nil
+	case kindBool:
+		return h.n == 1, nil
+	case kindUint:
+		if h.n > math.MaxInt64 {
+			return h.n, nil
+		}
+		return int64(h.n), nil
+	case kindInt:
+		return int64(h.n), nil
+	case kindFloat:
+		return math.Float64frombits(h.n), nil
+	case kindText:
+		b, err := r.in.take(h.n)
+		if err == nil && !utf8.Valid(b) {
+			err = errNotUTF8
+		}
+		return string(b), err
+	case kindBytes:
+		b, err := r.in.take(h.n)
+		return append([]byte{}, b...), err
+	case kindArray:
+		return r.array(h.n, depth)
+	case kindMap:
+		return r.mapping(h.n, depth)
+	case kindExtension:
+		return r.time()
+	}
+	return nil, fmt.Errorf("%s in a document", h.kind)
+}
+
+// room checks that n values can be there, so that memory is only taken for what is.
+func (r *documentReader) room(n uint64, depth int) error {
+	switch {
+	case depth >= MaxDocumentDepth:
+		return errDocumentDepth
+	case n > MaxDocumentValues:
+		return errDocumentValues
+	case n > uint64(len(r.in.payload)-r.in.at):
+		return errTruncated
+	}
+	return nil
+}
+
+func (r *documentReader) array(n uint64, depth int) (any, error) {
+	if err := r.room(n, depth); err != nil {
+		return nil, err
+	}
+	list := make([]any, n)
+	for i := range list {
+		var err error
+		if list[i], err = r.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (r *documentReader) mapping(n uint64, depth int) (any, error) {
+	if err := r.room(2*n, depth); err != nil {
+		return nil, err
+	}
+	m := make(map[string]any, min(n, 1<<10))
+	for range n {
+		name, err := r.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		text, ok := name.(string)
+		if !ok {
+			return nil, errors.New("a key of a map is not text")
+		}
+		if m[text], err = r.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// time reads a timestamp, the only extension that a document has.
+func (r *documentReader) time() (any, error) {
+	in := &r.in
+	var size uint64
+	switch in.payload[in.at-1] {
+	case 0xc7:
+		b, err := in.take(1)
+		if err != nil {
+			return nil, err
+		}
+		size = uint64(b[0])
+	case 0xd6:
+		size = 4
+	case 0xd7:
+		size = 8
+	}
+	b, err := in.take(1 + size)
+	if err != nil {
+		return nil, err
+	}
+	seconds, nanos := int64(0), uint64(0)
+	switch {
+	case b[0] != 0xff:
+		size = 0
+	case size == 4:
+		seconds = int64(binary.BigEndian.Uint32(b[1:]))
+	case size == 8:
+		n := binary.BigEndian.Uint64(b[1:])
+		seconds, nanos = int64(n&(1<<34-1)), n>>34
+	case size == 12:
+		nanos, seconds = uint64(binary.BigEndian.Uint32(b[1:])), int64(binary.BigEndian.Uint64(b[5:]))
+	}
+	if size != 4 && size != 8 && size != 12 || nanos >= 1e9 {
+		return nil, errors.New("an extension that is no timestamp")
+	}
+	return time.Unix(seconds, int64(nanos)).UTC(), nil
+}

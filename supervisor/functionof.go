@@ -1,0 +1,318 @@
+package supervisor
+
+import (
+	"context"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// FunctionOf makes a Function of f. In is a struct: its fields are the parameters, in order, with
+// their names for JSON. A field with omitempty or omitzero, or a pointer, may be left out. The tag
+// doc describes a parameter. It panics if In is not such a struct.
+//
+//	type Query struct {
+//		SQL   string `json:"sql" doc:"one statement"`
+//		Limit int    `json:"limit,omitempty"`
+//	}
+//	supervisor.FunctionOf("query", "Runs SQL.", func(ctx context.Context, q Query) ([]Row, error) { … })
+func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In) (Out, error)) Function {
+	t := reflect.TypeFor[In]()
+	if t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("supervisor.FunctionOf: the parameters of %s are a %s, not a struct", name, t))
+	}
+	params, err := schemaJSON(t)
+	if err != nil {
+		panic(fmt.Sprintf("supervisor.FunctionOf: %s: %v", name, err))
+	}
+	returns, err := schemaJSON(reflect.TypeFor[Out]())
+	if err != nil {
+		returns = nil // a type that says nothing, such as an interface
+	}
+	return Function{
+		Name: name, Doc: doc, Params: params, Returns: returns,
+		Call: func(ctx context.Context, args map[string]any) (any, error) {
+			var in In
+			var wrong []string
+			wrong = assign(wrong, "", reflect.ValueOf(&in).Elem(), args)
+			if err := wrongArguments(name, wrong); err != nil {
+				return nil, err
+			}
+			return f(ctx, in)
+		},
+	}
+}
+
+// schemaJSON returns the JSON Schema of a Go type.
+func schemaJSON(t reflect.Type) (json.RawMessage, error) {
+	o, err := schemaOf(t, 0)
+	if err != nil {
+		return nil, err
+	}
+	return appendObject(nil, o), nil
+}
+
+// appendObject writes an object as JSON, in its order.
+func appendObject(b []byte, o ipc.Object) json.RawMessage {
+	b = append(b, '{')
+	for i, f := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name, _ := json.Marshal(f.Name)
+		b = append(append(b, name...), ':')
+		if inner, ok := f.Value.(ipc.Object); ok {
+			b = appendObject(b, inner)
+			continue
+		}
+		value, _ := json.Marshal(f.Value)
+		b = append(b, value...)
+	}
+	return append(b, '}')
+}
+
+func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
+	kind := func(name string) (ipc.Object, error) { return ipc.Object{{Name: "type", Value: name}}, nil }
+	switch {
+	case depth > 8:
+		return ipc.Object{}, nil // a type that contains itself: anything
+	case t == reflect.TypeFor[time.Time]():
+		return ipc.Object{{Name: "type", Value: "string"}, {Name: "format", Value: "date-time"}}, nil
+	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
+		return ipc.Object{}, nil
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return kind("string")
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return kind("boolean")
+	case reflect.String:
+		return kind("string")
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return kind("integer")
+	case reflect.Float32, reflect.Float64:
+		return kind("number")
+	case reflect.Pointer:
+		o, err := schemaOf(t.Elem(), depth+1)
+		for i := range o {
+			if name, ok := o[i].Value.(string); ok && o[i].Name == "type" {
+				o[i].Value = []string{name, "null"}
+			}
+		}
+		return o, err
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return ipc.Object{{Name: "type", Value: "string"}, {Name: "format", Value: "binary"}}, nil
+		}
+		items, err := schemaOf(t.Elem(), depth+1)
+		return ipc.Object{{Name: "type", Value: "array"}, {Name: "items", Value: items}}, err
+	case reflect.Map:
+		if t.Key().Kind() != reflect.String {
+			return nil, fmt.Errorf("a %s has keys that are not text", t)
+		}
+		return kind("object")
+	case reflect.Struct:
+		return structSchema(t, depth)
+	}
+	return nil, fmt.Errorf("code cannot have a Go %s", t)
+}
+
+func structSchema(t reflect.Type, depth int) (ipc.Object, error) {
+	properties, required := ipc.Object{}, []string{}
+	for _, p := range parameters(t) {
+		o, err := schemaOf(p.Type, depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		if doc := p.Tag.Get("doc"); doc != "" {
+			o = append(o, ipc.Field{Name: "description", Value: doc})
+		}
+		properties = append(properties, ipc.Field{Name: p.name, Value: o})
+		if !p.optional {
+			required = append(required, p.name)
+		}
+	}
+	return ipc.Object{{Name: "type", Value: "object"}, {Name: "properties", Value: properties}, {Name: "required", Value: required}}, nil
+}
+
+// A parameter is a field of a struct, with its name for JSON.
+type parameter struct {
+	reflect.StructField
+	name     string
+	optional bool
+}
+
+// parameters are the fields of a struct that JSON knows, those of embedded structs included.
+func parameters(t reflect.Type) []parameter {
+	var list []parameter
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
+			for _, inner := range parameters(f.Type) {
+				inner.Index = append([]int{i}, inner.Index...)
+				list = append(list, inner)
+			}
+			continue
+		}
+		if !f.IsExported() || name == "-" && options == "" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		optional := strings.Contains(options, "omit") || f.Type.Kind() == reflect.Pointer
+		list = append(list, parameter{f, name, optional})
+	}
+	return list
+}
+
+// assign sets to to a value of user code, and adds what is wrong with it.
+func assign(wrong []string, place string, to reflect.Value, v any) []string {
+	t := to.Type()
+	fault := func(why string) []string { return append(wrong, place+" "+why) }
+	switch {
+	case t.Kind() == reflect.Pointer:
+		if v == nil {
+			return wrong
+		}
+		to.Set(reflect.New(t.Elem()))
+		return assign(wrong, place, to.Elem(), v)
+	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
+		if v != nil {
+			to.Set(reflect.ValueOf(v))
+		}
+		return wrong
+	case v == nil:
+		if isNilable(t) {
+			return wrong
+		}
+		return fault("is null")
+	case reflect.TypeOf(v) == t:
+		to.Set(reflect.ValueOf(v))
+		return wrong
+	}
+	if text, ok := v.(string); ok && to.CanAddr() {
+		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok { // also a time as text
+			if err := u.UnmarshalText([]byte(text)); err != nil {
+				return fault("is wrong: " + err.Error())
+			}
+			return wrong
+		}
+	}
+	switch v := v.(type) {
+	case bool:
+		if t.Kind() == reflect.Bool {
+			to.SetBool(v)
+			return wrong
+		}
+	case int64, uint64, float64:
+		return assignNumber(wrong, place, to, v)
+	case string:
+		switch {
+		case t.Kind() == reflect.String:
+			to.SetString(v)
+			return wrong
+		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+			to.SetBytes([]byte(v))
+			return wrong
+		}
+	case []byte:
+		switch {
+		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+			to.SetBytes(v)
+			return wrong
+		case t.Kind() == reflect.String:
+			return fault("is bytes, not text")
+		}
+	case []any:
+		return assignList(wrong, place, to, v)
+	case map[string]any:
+		return assignMap(wrong, place, to, v)
+	}
+	return fault(fmt.Sprintf("is %s, not a %s", described(v), t))
+}
+
+func isNilable(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
+}
+
+// assignNumber sets to to a number, if it can hold exactly that one, or is a float.
+func assignNumber(wrong []string, place string, to reflect.Value, v any) []string {
+	number := reflect.ValueOf(v)
+	if to.CanFloat() {
+		to.SetFloat(number.Convert(reflect.TypeFor[float64]()).Float())
+		return wrong
+	}
+	if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+		number = reflect.ValueOf(int64(f))
+	}
+	switch {
+	case to.CanInt() && number.CanInt() && !to.OverflowInt(number.Int()):
+		to.SetInt(number.Int())
+	case to.CanUint() && number.CanInt() && number.Int() >= 0 && !to.OverflowUint(uint64(number.Int())):
+		to.SetUint(uint64(number.Int()))
+	case to.CanUint() && number.CanUint() && !to.OverflowUint(number.Uint()):
+		to.SetUint(number.Uint())
+	default:
+		return append(wrong, fmt.Sprintf("%s is %v, which is no %s", place, v, to.Type()))
+	}
+	return wrong
+}
+
+func assignList(wrong []string, place string, to reflect.Value, v []any) []string {
+	switch {
+	case to.Kind() == reflect.Slice:
+		to.Set(reflect.MakeSlice(to.Type(), len(v), len(v)))
+	case to.Kind() != reflect.Array || to.Len() != len(v):
+		return append(wrong, fmt.Sprintf("%s is an array of %d, not a %s", place, len(v), to.Type()))
+	}
+	for i := 0; i < len(v) && len(wrong) <= maxWrong; i++ {
+		wrong = assign(wrong, fmt.Sprintf("%s[%d]", place, i), to.Index(i), v[i])
+	}
+	return wrong
+}
+
+func assignMap(wrong []string, place string, to reflect.Value, v map[string]any) []string {
+	t := to.Type()
+	dot := place
+	if dot != "" {
+		dot += "."
+	}
+	switch {
+	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String:
+		to.Set(reflect.MakeMapWithSize(t, len(v)))
+		for name, value := range v {
+			entry := reflect.New(t.Elem()).Elem()
+			wrong = assign(wrong, dot+name, entry, value)
+			to.SetMapIndex(reflect.ValueOf(name).Convert(t.Key()), entry)
+		}
+		return wrong
+	case t.Kind() != reflect.Struct:
+		return append(wrong, fmt.Sprintf("%s is an object, not a %s", place, t))
+	}
+	known := parameters(t)
+	for name := range v {
+		if !slices.ContainsFunc(known, func(p parameter) bool { return p.name == name }) {
+			wrong = append(wrong, "unknown "+dot+name)
+		}
+	}
+	for _, p := range known {
+		value, given := v[p.name]
+		switch {
+		case given:
+			wrong = assign(wrong, dot+p.name, to.FieldByIndex(p.Index), value)
+		case !p.optional:
+			wrong = append(wrong, "missing "+dot+p.name)
+		}
+	}
+	return wrong
+}

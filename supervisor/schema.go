@@ -1,0 +1,174 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A schema is the part of a JSON Schema that arguments are checked against: names and types.
+// Other words of it are for the help of the language, and for the function.
+type schema struct {
+	Type                 kinds              `json:"type"`
+	Properties           map[string]*schema `json:"properties"`
+	Required             []string           `json:"required"`
+	AdditionalProperties json.RawMessage    `json:"additionalProperties"`
+	Items                *schema            `json:"items"`
+}
+
+// kinds is one name of a type, or a list of them; empty is any.
+type kinds []string
+
+func (k *kinds) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*k = kinds{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(k))
+}
+
+// UnmarshalJSON takes true and false, which JSON Schema allows, for a schema of anything.
+func (s *schema) UnmarshalJSON(b []byte) error {
+	var truth bool
+	if json.Unmarshal(b, &truth) == nil {
+		return nil
+	}
+	type plain schema
+	var list []json.RawMessage
+	if json.Unmarshal(b, &list) == nil {
+		return nil // items of an older draft
+	}
+	return json.Unmarshal(b, (*plain)(s))
+}
+
+func readSchema(text []byte) (*schema, error) {
+	var s schema
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, err
+	}
+	if len(s.Type) > 0 && !slices.Contains(s.Type, "object") {
+		return nil, errors.New(`its type is not "object"`)
+	}
+	for _, name := range s.Required {
+		if len(s.Properties) > 0 && s.Properties[name] == nil {
+			return nil, fmt.Errorf("it requires %q, which is none of its properties", name)
+		}
+	}
+	return &s, nil
+}
+
+// closed reports whether arguments that are not listed are wrong. Without a word about it, they
+// are, as for a function of any language.
+func (s *schema) closed() bool {
+	open := string(s.AdditionalProperties)
+	return open == "false" || open == "" && s.Properties != nil
+}
+
+// maxWrong bounds the faults that one error names.
+const maxWrong = 20
+
+// check returns one error that names everything that is wrong with the arguments.
+func (s *schema) check(function string, args map[string]any) error {
+	if s == nil {
+		return nil
+	}
+	var wrong []string
+	for _, name := range s.Required {
+		if _, ok := args[name]; !ok {
+			wrong = append(wrong, "missing "+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		p, known := s.Properties[name]
+		if !known && s.closed() {
+			wrong = append(wrong, "unknown "+name)
+		} else if known {
+			wrong = p.fits(wrong, name, args[name])
+		}
+	}
+	return wrongArguments(function, wrong)
+}
+
+func wrongArguments(function string, wrong []string) error {
+	if len(wrong) == 0 {
+		return nil
+	}
+	if n := len(wrong); n > maxWrong {
+		wrong = append(wrong[:maxWrong:maxWrong], fmt.Sprintf("and %d more", n-maxWrong))
+	}
+	return &CallError{"TypeError", function + ": wrong arguments: " + strings.Join(wrong, "; ")}
+}
+
+// fits adds what is wrong with v, which place names.
+func (s *schema) fits(wrong []string, place string, v any) []string {
+	if s == nil {
+		return wrong
+	}
+	if len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(kind string) bool { return isOf(kind, v) }) {
+		return append(wrong, fmt.Sprintf("%s is %s, not %s", place, described(v), strings.Join(s.Type, " or ")))
+	}
+	switch v := v.(type) {
+	case []any:
+		for i := 0; s.Items != nil && i < len(v) && len(wrong) <= maxWrong; i++ {
+			wrong = s.Items.fits(wrong, fmt.Sprintf("%s[%d]", place, i), v[i])
+		}
+	case map[string]any:
+		for _, name := range s.Required {
+			if _, ok := v[name]; !ok {
+				wrong = append(wrong, "missing "+place+"."+name)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			wrong = s.Properties[name].fits(wrong, place+"."+name, v[name])
+		}
+	}
+	return wrong
+}
+
+// isOf reports whether v is of a type of JSON Schema. Bytes and times have none there: they
+// are strings, as they would be in JSON.
+func isOf(kind string, v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return kind == "null"
+	case bool:
+		return kind == "boolean"
+	case int64, uint64:
+		return kind == "integer" || kind == "number"
+	case float64:
+		return kind == "number" || kind == "integer" && v == math.Trunc(v) && math.Abs(v) <= 1<<53 // R has no others
+	case string, []byte, time.Time:
+		return kind == "string"
+	case []any:
+		return kind == "array"
+	}
+	return kind == "object"
+}
+
+func described(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case int64, uint64:
+		return "an integer"
+	case float64:
+		return fmt.Sprintf("the number %v", v)
+	case string:
+		return "a string"
+	case []byte:
+		return "bytes"
+	case time.Time:
+		return "a time"
+	case []any:
+		return "an array"
+	}
+	return "an object"
+}

@@ -1,0 +1,202 @@
+"""Calls of the host's functions, from any thread.
+
+A call is sent and then waited for like an answer to input(): whoever waits for the
+channel sorts the results of all. A result of an unknown call is dropped.
+"""
+import sys
+from _functools import partial
+from _thread import start_new_thread
+from itertools import count
+
+from turnstone_worker import imports
+from turnstone_worker.atomic import together
+from turnstone_worker.interrupt import is_inside
+
+MAX_OPEN = 1024  # more are an error in the code that calls
+
+
+class CallError(Exception):
+    """A call of a function of the host failed. name is the host's name for the error."""
+
+    name = "CallError"
+
+
+CallError.__module__ = "turnstone"
+_kinds = {"CallError": CallError}
+_MAX_KINDS = 256
+
+
+def _kind(name):
+    """The exception for an error's name: a CallError, and also Python's own of that name."""
+    kind = _kinds.get(name)
+    if kind is None:
+        own = getattr(imports.builtins, name, None)
+        try:
+            if not issubclass(own, Exception) or str(own("x")) == "":
+                own = None
+        except TypeError:
+            own = None  # no class, or one that needs more than words
+        if not name.isidentifier() or len(_kinds) >= _MAX_KINDS:
+            return type("CallError", (CallError,), {"name": name, "__module__": "turnstone"})
+        bases = (CallError,) if own is None else (CallError, own)
+        kind = _kinds[name] = type(name, bases, {"name": name, "__module__": "turnstone", "__str__": Exception.__str__})
+    return kind
+
+
+def error(document):
+    """The exception for a result that failed."""
+    from turnstone_worker import values
+
+    try:
+        fields = values.decode(document)
+        return _kind(str(fields["name"]))(str(fields["message"]))
+    except Exception as e:
+        return CallError("the host's error cannot be read: %s" % e)
+
+
+class Open:
+    """A call that has no result yet."""
+
+    def __init__(self, wake=None):
+        self.parts = []  # call_result messages
+        self.wake = wake  # called when the result is complete, by any thread; it may be repeated
+
+    @property
+    def done(self):
+        return bool(self.parts) and not self.parts[-1]["more"]
+
+    def result(self):
+        from turnstone_worker import values
+
+        document = b"".join([m["value"] for m in self.parts])
+        if self.parts[-1]["failed"]:
+            raise error(document)
+        try:
+            return values.decode(document)
+        except ValueError as e:
+            raise CallError("the result cannot be read: %s" % e) from None
+
+
+class Calls:
+    def __init__(self, channel):
+        self.channel = channel
+        self.numbers = count(1)  # one step of C: no two threads or handlers get the same
+        self.open = {}
+        self.leading = False  # a thread leads for the awaited calls
+
+    def call(self, name, args):
+        """Calls a function of the host, and waits for its result."""
+        document = self._ready(name, args)
+        number, one = next(self.numbers), Open()
+        channel = self.channel
+        try:
+            self.open[number] = one
+            self._send(number, name, document)
+            if not one.done:
+                channel.wait(lambda: one.done or channel.ending)
+        finally:
+            self.open.pop(number, None)
+            if not one.done and not channel.mute:
+                channel.send({"type": "call_cancel", "id": number})
+        if not one.done:
+            raise CallError("the session is ending")
+        return one.result()
+
+    def _ready(self, name, args):
+        """The arguments as a document, when a call can be made here and now."""
+        from turnstone_worker import values
+
+        channel = self.channel
+        if channel.forked:
+            raise CallError("%s: a forked child cannot call functions of the host: call in the parent, and pass the result on" % name)
+        if is_inside(sys._getframe(2)):
+            raise CallError(
+                "%s: a signal handler or finalizer that has interrupted the session's own work cannot call functions of the host: note it, and call later" % name
+            )
+        if channel.ending:
+            raise CallError("%s: the session is ending" % name)
+        if len(self.open) >= MAX_OPEN:
+            raise CallError("%s: %d calls are open already: wait for some to end" % (name, MAX_OPEN))
+        try:
+            return values.encode(args)
+        except (TypeError, ValueError, OverflowError) as e:
+            raise type(e)("%s: argument %s" % (name, e)) from None
+
+    def _send(self, number, name, document):
+        channel = self.channel
+        message = {"type": "call", "id": number, "turn": channel.turn if channel.active else 0, "name": name, "args": document}
+        channel.send(message, channel.fresh)
+
+    def accept(self, arrived):
+        """Takes the result at the front of arrived, exactly once, whatever exception strikes."""
+        one = self.open.get(arrived[0]["id"])
+        if one is None:
+            del arrived[0]
+            return
+        together([], partial(one.parts.append, arrived[0]), partial(arrived.pop, 0))
+        self.rouse()
+
+    def rouse(self):
+        """Wakes the awaited calls that have their results; may be repeated."""
+        for one in list(self.open.values()):
+            if one.wake is not None and one.done:
+                one.wake()
+
+    # ------------------------------------------------------------ await
+
+    async def wait_for(self, name, args):
+        """Calls a function of the host without blocking the event loop."""
+        import asyncio
+
+        document = self._ready(name, args)
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def settle():
+            if not future.done():
+                future.set_result(None)
+
+        def wake():
+            try:
+                loop.call_soon_threadsafe(settle)
+            except RuntimeError:
+                pass  # the loop is closed
+
+        number, one = next(self.numbers), Open(wake)
+        try:
+            self.open[number] = one
+            self._send(number, name, document)
+            self._lead()
+            if not one.done:
+                await future
+        finally:
+            self.open.pop(number, None)
+            if not one.done and not self.channel.mute:
+                self.channel.send({"type": "call_cancel", "id": number})
+        if not one.done:
+            raise CallError("the session is ending")
+        return one.result()
+
+    def _lead(self):
+        """Has a thread read the channel while calls are awaited: the loop's own thread does not."""
+        if not self.leading:
+            self.leading = True
+            start_new_thread(self._leader, ())
+
+    def _leader(self):
+        try:
+            self.channel.wait(lambda: self.channel.ending or not self._awaits())
+        except BaseException:
+            pass  # the channel is gone, which the end of the process follows
+        finally:
+            self.leading = False
+            for one in list(self.open.values()):
+                if one.wake is None:
+                    continue
+                if self.channel.ending:
+                    one.wake()
+                elif not one.done:
+                    self._lead()  # it came when this thread was about to end
+
+    def _awaits(self):
+        return any(one.wake is not None and not one.done for one in list(self.open.values()))

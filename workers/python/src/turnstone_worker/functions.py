@@ -1,0 +1,281 @@
+"""The module turnstone: the functions of the host, for user code.
+
+They are made when the module is first imported, and again when the host has changed them.
+Their signatures are made when something has imported inspect, which is slow.
+"""
+import keyword
+import sys
+from _frozen_importlib import ModuleSpec
+from types import ModuleType
+
+from turnstone_worker import imports
+from turnstone_worker.calls import CallError
+
+NAME = "turnstone"
+SPARE = "turnstone_host"  # when the user has a module of the name
+_OURS = ("CallError",)
+
+
+class Given:
+    """The default of a parameter that may be left out, and has none."""
+
+    def __repr__(self):
+        return "..."
+
+
+_GIVEN = Given()
+
+
+def _name(true, taken):
+    """The Python name of a function or parameter: no keyword, and not taken."""
+    name = true + "_" if keyword.iskeyword(true) or true in _OURS else true
+    name = "".join(c if (c == "_" or c.isalnum()) else "_" for c in name)
+    if not name.isidentifier():
+        name = "_" + name
+    while name in taken:
+        name += "_"
+    return name
+
+
+class Parameter:
+    def __init__(self, true, name, schema, required):
+        self.true, self.name, self.required = true, name, required
+        self.schema = schema if isinstance(schema, dict) else {}
+
+
+def _parameters(entry):
+    """The parameters of a function, those that are required first; None: it takes any by name."""
+    schema = entry.get("params")
+    if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+        return None
+    required = schema.get("required") or ()
+    found = {}
+    for true, inner in schema["properties"].items():
+        name = _name(true, found)
+        found[name] = Parameter(true, name, inner, true in required)
+    return sorted(found.values(), key=lambda p: not p.required)
+
+
+def make(entry, calls, module):
+    """A Python function for an entry of the host's list."""
+    true = entry["name"]
+    parameters = _parameters(entry)
+
+    def bind(args, kwargs):
+        return _bind(true, parameters, args, kwargs)
+
+    def function(*args, **kwargs):
+        return calls.call(true, bind(args, kwargs))
+
+    async def async_(*args, **kwargs):
+        return await calls.wait_for(true, bind(args, kwargs))
+
+    doc = _doc(entry, parameters)
+    for f, name in ((function, true), (async_, true + ".async_")):
+        f.__name__ = f.__qualname__ = name
+        f.__module__ = module
+        f.__doc__ = doc
+        f.__dict__["turnstone"] = (entry, parameters)
+    function.async_ = async_
+    return function
+
+
+def _bind(name, parameters, args, kwargs):
+    """The arguments by their true names. The host says what is missing, unknown or of a wrong type."""
+    if parameters is None:
+        if args:
+            raise TypeError("%s: takes its arguments by name only" % name)
+        return kwargs
+    places = [p for p in parameters if p.required] or parameters[:1]
+    if len(args) > len(places):
+        raise TypeError(
+            "%s: %d arguments without a name, at most %d are allowed: %s" % (name, len(args), len(places), ", ".join(p.name for p in places) or "all need one")
+        )
+    by_name = {p.name: p.true for p in parameters}
+    bound = {p.true: value for p, value in zip(places, args)}
+    for given, value in kwargs.items():
+        true = by_name.get(given, given)
+        if true in bound:
+            raise TypeError("%s: two values for %s" % (name, given))
+        bound[true] = value
+    return bound
+
+
+def _doc(entry, parameters):
+    lines = [str(entry.get("doc") or "")]
+    told = [p for p in parameters or () if p.schema.get("description") or p.name != p.true or p.schema.get("properties")]
+    if told:
+        lines.append("\nParameters:")
+    for p in told:
+        text = "    %s: %s" % (p.name, p.schema.get("description") or _words(p.schema))
+        if p.name != p.true:
+            text += " (the host calls it %s)" % p.true
+        lines.append(text)
+        for name, inner in (p.schema.get("properties") or {}).items():
+            lines.append("        %s: %s" % (name, _words(inner)))
+    lines.append("\nA function of the host. await %s.async_(...) does not block an event loop." % entry["name"])
+    return "\n".join(lines).lstrip("\n")
+
+
+def _words(schema):
+    """A few words on a schema."""
+    if not isinstance(schema, dict):
+        return "anything"
+    kind = schema.get("type") or "anything"
+    if isinstance(kind, list):
+        kind = " or ".join(map(str, kind))
+    text = str(schema.get("description") or "")
+    return "%s. %s" % (kind, text) if text else str(kind)
+
+
+# ---------------------------------------------------------------- signatures
+
+_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None, "object": dict, "array": list}
+
+
+def _hint(schema, depth=0):
+    """The type hint for a schema; Any for what none can say."""
+    typing = imports.quietly("typing")
+    if not isinstance(schema, dict) or depth > 8:
+        return typing.Any
+    if isinstance(schema.get("enum"), list) and schema["enum"] and all(isinstance(v, (str, int, bool, type(None))) for v in schema["enum"]):
+        return typing.Literal[tuple(schema["enum"])]
+    kinds = schema.get("type")
+    if kinds is None and isinstance(schema.get("anyOf"), list):
+        hints = [_hint(s, depth + 1) for s in schema["anyOf"]]
+        return typing.Union[tuple(hints)] if hints else typing.Any
+    if isinstance(kinds, list):
+        hints = [_hint(dict(schema, type=k), depth + 1) for k in kinds]
+        return typing.Union[tuple(hints)] if hints else typing.Any
+    if kinds == "string" and schema.get("format") == "binary":
+        return bytes
+    if kinds == "string" and schema.get("format") == "date-time":
+        return imports.quietly("datetime").datetime
+    if kinds == "array" and isinstance(schema.get("items"), dict) and schema["items"]:
+        return typing.List[_hint(schema["items"], depth + 1)]
+    return _TYPES.get(kinds, typing.Any) if isinstance(kinds, str) else typing.Any
+
+
+def sign(function):
+    """Gives a function its signature and hints."""
+    inspect = sys.modules["inspect"]
+    entry, parameters = function.__dict__["turnstone"]
+    kind, hints, found = inspect.Parameter, {}, []
+    places = [p for p in parameters or () if p.required] or (parameters or [])[:1]
+    for p in parameters or ():
+        hints[p.name] = _hint(p.schema)
+        default = kind.empty if p.required else p.schema.get("default", _GIVEN)
+        way = kind.POSITIONAL_OR_KEYWORD if p in places else kind.KEYWORD_ONLY
+        found.append(kind(p.name, way, default=default, annotation=hints[p.name]))
+    if parameters is None:
+        found.append(kind("arguments", kind.VAR_KEYWORD))
+    returns = kind.empty
+    if isinstance(entry.get("returns"), dict):
+        returns = hints["return"] = _hint(entry["returns"])
+    for f in (function, function.async_):
+        f.__signature__ = inspect.Signature(found, return_annotation=returns)
+        f.__annotations__ = hints
+
+
+# ---------------------------------------------------------------- the module
+
+
+class Module(ModuleType):
+    """The functions are attributes, renewed when something asks for them."""
+
+    def __getattr__(self, name):
+        host.refresh()
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            pass
+        if name.startswith("__"):
+            raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
+        names = sorted(host.functions) if host is not None else ()
+        raise AttributeError("the host offers no function %s%s" % (name, ": it offers " + ", ".join(names[:20]) if names else ", and no other"))
+
+    def __dir__(self):
+        host.refresh()
+        return sorted(n for n in self.__dict__ if not n.startswith("_"))
+
+
+class Host:
+    """What the worker knows of the host's functions."""
+
+    def __init__(self, channel, calls):
+        self.channel, self.calls = channel, calls
+        self.revision = 0  # of the functions in the module
+        self.module = None
+        self.functions = {}
+
+    def refresh(self):
+        """Brings the module up to date. Not while this thread must not read the channel."""
+        channel = self.channel
+        if self.module is None or channel.forked:
+            return
+        from turnstone_worker.interrupt import is_inside
+
+        if not is_inside(sys._getframe(1)) and not channel.ending:
+            channel.glance()
+        told = channel.functions
+        if told is None or told["revision"] == self.revision:
+            return
+        from turnstone_worker import values
+
+        functions = {}
+        for entry in values.decode(told["list"]):
+            functions[_name(entry["name"], functions)] = make(entry, self.calls, self.module.__name__)
+        space = self.module.__dict__
+        for name in self.functions:
+            space.pop(name, None)
+        space.update(functions)
+        self.functions, self.revision = functions, told["revision"]
+        if "inspect" in sys.modules:
+            self.sign()
+
+    def sign(self, inspect=None):
+        for function in self.functions.values():
+            sign(function)
+
+
+host = None
+
+
+class Finder:
+    """Finds the module turnstone, unless the user has one of the name; then it is turnstone_host."""
+
+    module = NAME
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != NAME and name != SPARE or path is not None:
+            return None
+        for finder in sys.meta_path:
+            if finder is Finder:
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None and spec.origin is not None:
+                return spec  # a directory that is no package does not count
+        return ModuleSpec(name, Finder, origin="turnstone")
+
+    @staticmethod
+    def create_module(spec):
+        return Module(spec.name, "Functions of the host of this session. help(turnstone) lists them.")
+
+    @staticmethod
+    def exec_module(module):
+        if host.module is not None and host.module.__name__ != module.__name__:
+            host.revision = 0  # the other name was imported first
+        Finder.module = module.__name__
+        host.module = module
+        module.CallError = CallError
+        host.refresh()
+        names = host.functions
+        module.__doc__ = "Functions of the host of this session: %s." % (", ".join(sorted(names)) or "it offers none")
+
+
+def install(channel, calls):
+    global host
+    host = Host(channel, calls)
+    sys.meta_path.insert(0, Finder)
+    imports.when("inspect", host.sign)
