@@ -11,6 +11,7 @@ import (
 )
 
 func TestAuthor_IsTextThatOthersCanBeShown(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -30,6 +31,7 @@ func TestAuthor_IsTextThatOthersCanBeShown(t *testing.T) {
 }
 
 func TestInterrupt_NamesWhoDidIt(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	agent, person := r.dial(), r.dial()
 	r.session(agent)

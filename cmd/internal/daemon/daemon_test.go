@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	if socket := os.Getenv(chaosEnv); socket != "" {
 		chaosClient(socket)
 	}
+	waits.SideBySide()
 	os.Exit(confined.Main(m))
 }
 
@@ -123,6 +125,7 @@ func (r *rig) run(c *client.Client, code, want string) session.Reply {
 }
 
 func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	first := r.dial()
 	r.session(first)
@@ -154,6 +157,7 @@ func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
 }
 
 func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -213,6 +217,7 @@ func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
 }
 
 func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -287,6 +292,7 @@ func unbroken(t testing.TB, events []timeline.Event, first timeline.Seq) {
 }
 
 func TestStream_ASnapshotThenLiveNothingTwiceNothingMissing(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -304,6 +310,7 @@ func TestStream_ASnapshotThenLiveNothingTwiceNothingMissing(t *testing.T) {
 }
 
 func TestStream_ManyWatchersThatPauseAndResumeSeeAllOfIt(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -350,6 +357,7 @@ func TestStream_ManyWatchersThatPauseAndResumeSeeAllOfIt(t *testing.T) {
 }
 
 func TestStream_NothingComesWhilePausedAndResumeGoesOnBehindIt(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -375,6 +383,7 @@ func TestStream_NothingComesWhilePausedAndResumeGoesOnBehindIt(t *testing.T) {
 }
 
 func TestStream_FromACursor(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -391,6 +400,7 @@ func TestStream_FromACursor(t *testing.T) {
 }
 
 func TestStream_EndsWithItsSession(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -412,6 +422,7 @@ func TestStream_EndsWithItsSession(t *testing.T) {
 }
 
 func TestStream_ASecretIsNowhere(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -437,6 +448,7 @@ func TestStream_ASecretIsNowhere(t *testing.T) {
 }
 
 func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	agent, person := r.dial(), r.dial()
 	r.session(agent)
@@ -495,6 +507,7 @@ func say(t testing.TB, socket, line string) string {
 }
 
 func TestControl_OnlyQueuesAndTheOwnerCarriesOut(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -529,6 +542,7 @@ func TestControl_OnlyQueuesAndTheOwnerCarriesOut(t *testing.T) {
 }
 
 func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c, idle := r.dial(), r.dial()
 	r.session(c)
@@ -563,6 +577,7 @@ func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
 }
 
 func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -591,6 +606,7 @@ func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
 }
 
 func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
+	t.Parallel()
 	r := start(t, func(o *daemon.Options) { o.IdleExit = 2 * time.Second }) // a busy machine needs a while for what follows
 	c := r.dial()
 	r.session(c)
@@ -610,6 +626,7 @@ func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
 }
 
 func TestDaemon_TenClientsAtOnce(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	var wg sync.WaitGroup
 	for i := range 10 {
@@ -632,6 +649,7 @@ func TestDaemon_TenClientsAtOnce(t *testing.T) {
 }
 
 func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)

@@ -47,6 +47,7 @@ func (r *rig) names(c *client.Client) string {
 
 // Nobody would ever learn the name of such a session.
 func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	raw := r.raw()
@@ -123,6 +124,7 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 }
 
 func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
+	t.Parallel()
 	r := start(t, func(o *daemon.Options) { o.IdleExit = time.Second })
 	c := r.dial()
 	if _, err := c.Create(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
@@ -159,6 +161,7 @@ func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
 
 // One that is paused could still be read to its end, until there is no room for it.
 func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	var watches []*client.Subscription
@@ -185,6 +188,7 @@ func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
 }
 
 func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c, other := r.dial(), r.dial()
 	r.session(c)
@@ -209,6 +213,7 @@ func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
 }
 
 func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	ada, bob, eve := r.dial(), r.dial(), r.dial()
 	r.session(ada)
@@ -252,6 +257,7 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 }
 
 func TestClients_AreNamedAndDetached(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	ada, bob := r.dial(), r.dial()
 	r.session(ada)
@@ -289,6 +295,7 @@ func TestClients_AreNamedAndDetached(t *testing.T) {
 }
 
 func TestCull_OnlyWhatNobodyUses(t *testing.T) {
+	t.Parallel()
 	const unused = 100 * time.Millisecond
 	r := start(t, func(o *daemon.Options) { o.CullIdle = unused })
 	c := r.dial()
@@ -318,6 +325,7 @@ func TestCull_OnlyWhatNobodyUses(t *testing.T) {
 
 // Tidy programs remove directories that were not used for long.
 func TestDirectory_OfSessionsMayGo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir() + "/turnstone"
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
 	if err != nil {
@@ -361,6 +369,7 @@ func TestDirectory_OfSessionsMayGo(t *testing.T) {
 }
 
 func TestWait_BehindTheEndIsRefused(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -371,6 +380,7 @@ func TestWait_BehindTheEndIsRefused(t *testing.T) {
 
 // A param that is taken for another, or not at all, would be a default in silence.
 func TestDaemon_ParamsAreTakenToTheLetter(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.raw()
 	for line, want := range map[string]string{

@@ -487,6 +487,7 @@ func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
 }
 
 func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
 	var runs atomic.Int64
 	goOn := make(chan struct{})
 	r := start(t, func(o *daemon.Options) {
@@ -526,6 +527,7 @@ func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
 }
 
 func TestPrepare_TheDaemonIsNotIdleMeanwhileAndItsEndIsTheJobs(t *testing.T) {
+	t.Parallel()
 	const idle = time.Second // a busy machine needs a while for the first request
 	w := newWork()
 	r := start(t, func(o *daemon.Options) {

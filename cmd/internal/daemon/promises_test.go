@@ -15,6 +15,7 @@ import (
 )
 
 func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
+	t.Parallel()
 	const idle, turn = 2 * time.Second, 4 * time.Second
 	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
 	c := r.dial()
@@ -34,6 +35,7 @@ func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
 }
 
 func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
+	t.Parallel()
 	const idle = time.Second
 	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
 	c := r.dial()
@@ -58,6 +60,7 @@ func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
 }
 
 func TestDaemon_AnAgentThatThinksIsUse(t *testing.T) {
+	t.Parallel()
 	const idle = time.Second
 	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
 	agent, onlooker := r.dial(), r.dial()
@@ -79,6 +82,7 @@ func TestDaemon_AnAgentThatThinksIsUse(t *testing.T) {
 }
 
 func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	one, two := r.dial(), r.dial()
 	r.session(one)
@@ -106,6 +110,7 @@ func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
 }
 
 func TestControl_AStopEndsADrain(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -123,6 +128,7 @@ func TestControl_AStopEndsADrain(t *testing.T) {
 }
 
 func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	agent, person := r.dial(), r.dial()
 	r.session(agent)
@@ -151,6 +157,7 @@ func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
 }
 
 func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	r.session(r.dial())
 	raw := r.raw()
@@ -183,6 +190,7 @@ func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
 }
 
 func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
@@ -205,6 +213,7 @@ func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
 }
 
 func TestDaemon_StartingATurnBringsNothingThatWasBefore(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)

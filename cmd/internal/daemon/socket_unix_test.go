@@ -240,6 +240,7 @@ func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
 }
 
 func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
+	t.Parallel()
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
+	t.Parallel()
 	var needs []workers.Preparation // of the session that is being made
 	r := start(t, func(o *daemon.Options) {
 		plain := o.Spec
