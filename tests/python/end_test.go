@@ -13,6 +13,7 @@ import (
 )
 
 func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
+	t.Parallel()
 	ends := []struct {
 		name, code, reason, out string
 		clean                   bool
@@ -58,6 +59,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 }
 
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import time; print('up', flush=True)\ntime.sleep(100)")
@@ -87,6 +89,7 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 
 // A thread that is not a daemon is waited for, as in any Python.
 func TestEnd_ExitWaitsForThreads(t *testing.T) {
+	t.Parallel()
 	r := open(t, python.Options{})
 	res := r.Run(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
 	if res.Text() != "thread\n" || res.End == nil || res.End.Reason != "exit status 7" {
@@ -95,6 +98,7 @@ func TestEnd_ExitWaitsForThreads(t *testing.T) {
 }
 
 func TestEnd_OutOfMemoryErrorIsAnErrorLikeOthers(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		res := r.Run(t, `import resource
@@ -111,6 +115,7 @@ while True: hog.append(bytearray(1 << 20))`)
 }
 
 func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		wait, goOn := gate(t)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestEnvironment_ActiveVirtualEnvironmentIsUsed(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "env")
 	if out, err := exec.CommandContext(t.Context(), "python3", "-m", "venv", "--without-pip", dir).CombinedOutput(); err != nil {
 		t.Fatalf("python3 -m venv: %v: %s", err, out)
@@ -42,6 +43,7 @@ func TestEnvironment_IsTheUsersAndShowsNothingOfOurs(t *testing.T) {
 }
 
 func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
+	t.Parallel()
 	const listing = `"import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)))"`
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
@@ -91,8 +93,10 @@ func site(t *testing.T, o python.Options, content string) python.Options {
 }
 
 func TestStartUp_WhatItPrintsIsTurnZero(t *testing.T) {
+	t.Parallel()
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "print('hello from the start')\n")))
 				e := r.Until(t, "the greeting", drive.Prints("hello from the start\n"))
@@ -112,8 +116,10 @@ func starts() map[string]func(*testing.T, python.Options, string) python.Options
 }
 
 func TestStartUp_QuestionIsAnswered(t *testing.T) {
+	t.Parallel()
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
 				reply, err := r.Wait(drive.Limited(t), 0, nil)
@@ -158,8 +164,10 @@ func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
 }
 
 func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
+	t.Parallel()
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
 				r := drive.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
 				r.Until(t, "the error", drive.Prints("the start-up is broken"))
@@ -171,6 +179,7 @@ func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
 }
 
 func TestStartUp_OfADirectoryThatShadowsModulesWorks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"select", "fcntl", "traceback", "random", "linecache", "codecs", "io"} {
 		if err := os.WriteFile(filepath.Join(dir, name+".py"), []byte(fmt.Sprintf("where = %q\nraise SystemExit('shadowed')\n", name)), 0o600); err != nil {

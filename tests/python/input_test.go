@@ -13,6 +13,7 @@ import (
 )
 
 func TestInput_LargeOnesArrive(t *testing.T) {
+	t.Parallel()
 	cells := []struct {
 		name, code, want string
 	}{
@@ -32,6 +33,7 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 }
 
 func TestInput_LargeAnswersArrive(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		line := strings.Repeat("é", 1_000_000)
@@ -47,6 +49,7 @@ func TestInput_LargeAnswersArrive(t *testing.T) {
 }
 
 func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
+	t.Parallel()
 	cells := []struct{ name, code, outcome, out string }{
 		{"nothing", "", "ok", ""},
 		{"white space", " \n\t\n", "ok", ""},
@@ -77,6 +80,7 @@ func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
 }
 
 func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for _, code := range []string{`print('\ud800')`, `print('\ud800' * 10000)`} {
@@ -99,6 +103,7 @@ func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
 }
 
 func TestOutput_ProgressShowsItsLastState(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
@@ -116,6 +121,7 @@ func TestOutput_ProgressShowsItsLastState(t *testing.T) {
 }
 
 func TestInput_TooLargeIsRefusedAndNothingIsSent(t *testing.T) {
+	t.Parallel()
 	r := open(t, python.Options{})
 	_, err := r.Submit(t.Context(), strings.Repeat(" ", supervisor.MaxInputBytes+1))
 	if err == nil || !strings.Contains(err.Error(), "too large") {
@@ -125,6 +131,7 @@ func TestInput_TooLargeIsRefusedAndNothingIsSent(t *testing.T) {
 }
 
 func TestOutput_StreamsAreToldApart(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		res := r.Run(t, "import sys; print('out'); print('err', file=sys.stderr)")

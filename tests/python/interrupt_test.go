@@ -31,6 +31,7 @@ func spin(d time.Duration) {
 }
 
 func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
+	t.Parallel()
 	cases := []struct{ name, code, outcome, last string }{
 		{"a loop", "print('up', flush=True)\nwhile True: pass", "interrupted", "KeyboardInterrupt\n"},
 		{"sleep", "import time; print('up', flush=True); time.sleep(100)", "interrupted", "KeyboardInterrupt\n"},
@@ -81,6 +82,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 
 // An interrupt around the end of a turn reaches that turn or nothing.
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+	t.Parallel()
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
@@ -113,6 +115,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 }
 
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for i := range drive.Rounds(90) {
@@ -129,6 +132,7 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 
 // The C library ignores SIGINT while system runs, so the child must get it.
 func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
+	t.Parallel()
 	children := []struct{ name, code string }{
 		{"system", "import os; print('up', flush=True); os.system('" + longCommand + "')"},
 		{"run", "import subprocess; print('up', flush=True); subprocess.run(" + sleepingChild + ")"},
@@ -164,6 +168,7 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 }
 
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for i := range drive.Rounds(90) {
@@ -195,6 +200,7 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 }
 
 func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		r.Run(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").Wants(t, "")
@@ -218,6 +224,7 @@ func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 }
 
 func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
@@ -235,6 +242,7 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 }
 
 func TestInterrupt_SwallowedOneLetsAThreadAskAgain(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, `import threading
@@ -263,6 +271,7 @@ except KeyboardInterrupt: print('swallowed')
 }
 
 func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
@@ -283,6 +292,7 @@ func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
 }
 
 func TestInterrupt_OfATurnThatIsOverIsStale(t *testing.T) {
+	t.Parallel()
 	r := open(t, python.Options{})
 	turn := r.Begin(t, "1")
 	r.Finish(t, turn).Wants(t, "1\n")

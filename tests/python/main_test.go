@@ -13,11 +13,13 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()
+	waits.SideBySide()
 	os.Exit(confined.Main(m))
 }
 

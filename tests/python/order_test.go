@@ -11,6 +11,7 @@ import (
 )
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+	t.Parallel()
 	bulk := strings.Repeat("z", 100_000)
 	kinds := []struct{ name, code, want string }{
 		{"print", "print('a'); print('b', end=''); print('c')", "a\nbc\n"},

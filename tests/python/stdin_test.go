@@ -148,6 +148,7 @@ p = multiprocessing.get_context(%q).Process(target=asking.ask); p.start(); p.joi
 }
 
 func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var long strings.Builder
 	for i := range 200 {
@@ -196,6 +197,7 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 
 // The library's own readers of keys want a single byte, and no newline.
 func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		turn := r.Begin(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
@@ -211,6 +213,7 @@ func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
 }
 
 func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
+	t.Parallel()
 	quiet := []struct{ name, code string }{
 		{"sleep", "import time; time.sleep(0.2)"},
 		{"a sleeping child", "import subprocess; subprocess.run(['sleep', '0.2']); None"},
@@ -236,6 +239,7 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 // Code that prompts and then reads is seen when it reads. The prompt comes first, and the
 // reader is not seen again while it takes the answer.
 func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		for i := range drive.Rounds(90) {
@@ -249,6 +253,7 @@ func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 
 // A program that an earlier turn left behind has its reasons to read.
 func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		var pid int
@@ -313,6 +318,7 @@ func awaitRead(t *testing.T, pid int) {
 }
 
 func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
+	t.Parallel()
 	r := open(t, python.Options{})
 	res := r.Run(t, "print(input())", "one\ntwo")
 	res.Wants(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
@@ -320,6 +326,7 @@ func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
+	t.Parallel()
 	r := open(t, python.Options{})
 	turn := r.Begin(t, "input('a? ')")
 	old := r.Until(t, "a wait", drive.Asks)
@@ -341,6 +348,7 @@ func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 
 // A child gets its input line by line, since it could share it with the runtime.
 func TestInput_ManyLinesReachAChild(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		lines := strings.Repeat("0123456\n", 300)
@@ -353,6 +361,7 @@ func TestInput_ManyLinesReachAChild(t *testing.T) {
 }
 
 func TestOutput_UndecodableBytesAreKept(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := open(t, o)
 		r.Run(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).Wants(t, "\xff\x00\xfe\x1b[31m\n")

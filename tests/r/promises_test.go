@@ -18,6 +18,7 @@ import (
 )
 
 func TestStdin_EveryReaderIsServed(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	for _, c := range append([]asked{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
@@ -40,6 +41,7 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 }
 
 func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	for name, code := range map[string]string{
 		"sleep":                      "cat('up\\n'); Sys.sleep(100)",
@@ -71,6 +73,7 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 }
 
 func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+	t.Parallel()
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
 	s := open(t, r.Options{})
 	seen := make(map[string]int)
@@ -96,6 +99,7 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 }
 
 func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	temporary := map[string]bool{}
 	for _, c := range append([]ending{
@@ -128,6 +132,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 }
 
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	turn := s.Begin(t, "cat('up\\n'); Sys.sleep(100)")
 	s.Until(t, "up", drive.Prints("up"))
@@ -174,6 +179,7 @@ type ending struct {
 
 // A mixture of turns with interrupts at any moment, for as long as somebody asks for it.
 func TestSoak_OfMixedTurns(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	cells := append([]string{
 		"1+1", "x <- rnorm(1000); mean(x)", "stop('e')\n1", "cat(strrep('x', 1e5), '\\n')", "Sys.sleep(0.01)",

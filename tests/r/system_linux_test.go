@@ -52,6 +52,7 @@ var systemEnds = []ending{
 var systemCells = []string{"system('echo child')", "parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "system('sleep 0.01')"}
 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	for i := range drive.Rounds(1000) {
 		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
@@ -67,6 +68,7 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 }
 
 func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
 	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
