@@ -53,7 +53,7 @@ func refuse(text string) error {
 	return nil
 }
 
-// Whatever step fails, the session does not start, the error has the step's name and a remedy,
+// The session does not start whatever step fails, the error has the step's name and a remedy,
 // and nothing is left of it.
 func TestSandbox_EachStepThatFailsRefusesTheSession(t *testing.T) {
 	t.Parallel()
