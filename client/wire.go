@@ -93,7 +93,8 @@ type CreateParams struct {
 	With     []string        `json:"with,omitempty"`     // packages to prepare
 	Sandbox  string          `json:"sandbox,omitempty"`  // read-only, workspace or full; "" is full
 	Writable []string        `json:"writable,omitempty"` // more directories that a sandbox lets it write, absolute
-	Network  string          `json:"network,omitempty"`  // of a sandbox: none or full; "" is none
+	Network  string          `json:"network,omitempty"`  // of a sandbox: none, list or full; "" is none
+	Hosts    []string        `json:"hosts,omitempty"`    // of the network list: patterns of hosts
 	Ask      bool            `json:"ask,omitempty"`      // hold what a sandbox refuses and a person could allow
 	Limits   Limits          `json:"limits,omitzero"`
 	CullMS   int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it

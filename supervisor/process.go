@@ -5,6 +5,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
 // A launcher starts a worker's process and returns once it exists.
@@ -18,8 +19,9 @@ type launched struct {
 	readers  readerFinder // nil where readers of the terminal cannot be seen
 	gate     gate         // nil where nothing can be asked for or given while the worker runs
 	pid      int
-	nonce    string // of the markers in the terminal
-	staged   bool   // started by the stage: nothing outlives the session
+	nonce    string       // of the markers in the terminal
+	staged   bool         // started by the stage: nothing outlives the session
+	outlet   *outlet.Conn // connections of a sandbox; nil without workers.NetworkList
 }
 
 // A process is a worker's process with everything that it started, wherever it
@@ -69,6 +71,7 @@ func launchHere(c *host.Command) (*launched, error) {
 		pid:      p.PID(),
 		nonce:    p.Nonce(),
 		staged:   p.Staged(),
+		outlet:   p.Outlet(),
 	}
 	if p.CanSeeReaders() {
 		l.readers = p

@@ -70,10 +70,17 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 			return c, err
 		}
 	}
+	var replaced map[string]string
+	if policy.Network == workers.NetworkList {
+		if replaced, err = namesFiles(state); err != nil {
+			return c, err
+		}
+	}
 	var notices []string
 	c.plan, notices, err = confine.NewPlan(&policy, confine.Origin{
 		Home: home, Dir: dir, Program: spec.Path,
 		State: state, Sessions: o.Dir, Files: []string{files, own},
+		Replaced: replaced,
 	})
 	if err != nil {
 		return c, err
@@ -95,7 +102,13 @@ func holds(writable []string, s *workers.Sandbox, hidden []string) string {
 	} else {
 		b.WriteString("it writes its own /tmp")
 	}
-	if s.Network == workers.NetworkNone {
+	switch {
+	case s.Network == workers.NetworkList && len(s.Hosts) > 0:
+		fmt.Fprintf(&b, ", reaches %s", strings.Join(s.Hosts[:min(len(s.Hosts), maxNamed)], ", "))
+		if more := len(s.Hosts) - maxNamed; more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+	case s.Network != workers.NetworkFull:
 		b.WriteString(", no network")
 	}
 	b.WriteString(", no keys or logins")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -34,6 +35,7 @@ type Session struct {
 	opened       time.Time
 	lost         *LostSession   // the lost session that this one follows; nil without one
 	forget       func()         // removes the session from its supervisor
+	network      *egress.Policy // the way out of its sandbox; nil without one
 	wg           sync.WaitGroup // every goroutine of every worker
 	starts       sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
 

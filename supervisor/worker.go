@@ -159,6 +159,9 @@ func (w *worker) begin() {
 	w.readers.Go(w.frames)
 	w.readers.Go(w.terminal)
 	s.wg.Go(w.watch)
+	if out := w.proc.outlet; out != nil {
+		s.wg.Go(func() { s.network.Serve(out) })
+	}
 	if w.proc.readers != nil {
 		w.armed, w.pause = true, quiet
 		w.watching = time.AfterFunc(quiet, w.look)

@@ -42,7 +42,15 @@ type Sandbox struct {
 	// Quiet leaves out the notice with which a confined session begins: what holds. It is for
 	// programs that show Info.Sandbox themselves. Other notices of the sandbox still come.
 	Quiet bool
+
+	// Hosts are patterns of what a session with NetworkList may reach, as ParseHost reads
+	// them, or HostsOfPackages.
+	Hosts []string
 }
+
+// HostsOfPackages stands, among Sandbox.Hosts, for the places from which pip, uv, npm and R
+// install packages: those that the user's own configuration names, else the public ones.
+const HostsOfPackages = "packages"
 
 // A Level is how much of the machine a session may write.
 type Level string
@@ -71,6 +79,9 @@ type Network string
 const (
 	// NetworkNone leaves a session its own loopback, at which its own servers listen.
 	NetworkNone Network = "none"
+	// NetworkList leaves a session its own loopback, and the TCP ports of the hosts in
+	// Sandbox.Hosts, by name.
+	NetworkList Network = "list"
 	// NetworkFull leaves a session the network of its user.
 	NetworkFull Network = "full"
 )
@@ -87,8 +98,11 @@ func (s *Sandbox) String() string {
 	for _, dir := range s.Writable {
 		words += ", writes " + dir
 	}
-	if s.Network == NetworkFull {
-		words += ", network full"
+	if s.Network != NetworkNone {
+		words += ", network " + string(s.Network)
+	}
+	for _, host := range s.Hosts {
+		words += ", reaches " + host
 	}
 	return words
 }
@@ -101,8 +115,11 @@ func (s *Sandbox) Validate() error {
 	if _, err := ParseLevel(string(s.Level)); err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
-	if n := s.Network; n != NetworkNone && n != NetworkFull && (n != "" || s.Confines()) {
-		return fmt.Errorf("workers: no such network for a sandbox: %q; there is none and full", n)
+	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
+		return fmt.Errorf("workers: no such network for a sandbox: %q; there is none, list and full", n)
+	}
+	if err := s.validateHosts(); err != nil {
+		return err
 	}
 	if s.Level == Full && (len(s.Writable) > 0 || len(s.Hidden) > 0 || len(s.Layered) > 0) {
 		return errors.New("workers: a session with the sandbox full may write and read everything: leave the directories out, or choose workspace")
@@ -115,6 +132,27 @@ func (s *Sandbox) Validate() error {
 			if !filepath.IsAbs(d) {
 				return fmt.Errorf("workers: a path of the sandbox is not absolute: %q", d)
 			}
+		}
+	}
+	return nil
+}
+
+// maxHosts bounds the patterns of one session: each connection is compared with all.
+const maxHosts = 1000
+
+func (s *Sandbox) validateHosts() error {
+	if len(s.Hosts) > 0 && s.Network != NetworkList {
+		return fmt.Errorf("workers: hosts are for the network list, and this sandbox has %q", s.Network)
+	}
+	if len(s.Hosts) > maxHosts {
+		return fmt.Errorf("workers: a sandbox may name %d hosts, and this one names %d", maxHosts, len(s.Hosts))
+	}
+	for _, h := range s.Hosts {
+		if h == HostsOfPackages {
+			continue
+		}
+		if _, err := ParseHost(h); err != nil {
+			return fmt.Errorf("workers: %w", err)
 		}
 	}
 	return nil

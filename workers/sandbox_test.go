@@ -20,13 +20,16 @@ func TestSandbox_ValidateSaysWhatCannotBeMeant(t *testing.T) {
 		{workers.Sandbox{Level: workers.Full, Writable: []string{"/x"}}, "may write and read everything"},
 		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
 		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Workspace: "x"}, "the workspace is not absolute"},
+		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hosts: []string{"a.org"}}, "hosts are for the network list"},
+		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},
+		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: make([]string, 1001)}, "may name 1000 hosts"},
 	} {
 		spec := workers.Spec{Name: "x", Path: "/bin/x", Sandbox: &row.sandbox}
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%+v: got %v, want %q", row.sandbox, err, row.want)
 		}
 	}
-	for _, fine := range []*workers.Sandbox{nil, {Level: workers.Full}, {Level: workers.Workspace, Network: workers.NetworkFull, Workspace: "/x"}} {
+	for _, fine := range []*workers.Sandbox{nil, {Level: workers.Full}, {Level: workers.Workspace, Network: workers.NetworkFull, Workspace: "/x"}, {Level: workers.ReadOnly, Network: workers.NetworkList, Hosts: []string{"packages", "*.a.org:80"}}} {
 		if err := fine.Validate(); err != nil {
 			t.Errorf("%+v: got %v, want none", fine, err)
 		}

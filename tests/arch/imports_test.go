@@ -15,8 +15,10 @@ var mayImport = map[string]string{
 	"session":                     "timeline",
 	"session/sessiontest":         "session timeline workers",
 	"workers":                     "",
-	"supervisor/internal/confine": "workers",
-	"supervisor/internal/host":    "supervisor/internal/confine",
+	"supervisor/internal/outlet":  "",
+	"supervisor/internal/egress":  "workers supervisor/internal/outlet",
+	"supervisor/internal/confine": "workers supervisor/internal/outlet",
+	"supervisor/internal/host":    "supervisor/internal/confine supervisor/internal/outlet",
 
 	"workers/internal/discovery": "workers",
 
@@ -24,7 +26,7 @@ var mayImport = map[string]string{
 	"workers/r":           "workers workers/internal/discovery",
 	"workers/conformance": "ipc workers",
 
-	"supervisor": "ipc timeline session workers supervisor/internal/confine supervisor/internal/host",
+	"supervisor": "ipc timeline session workers supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/outlet",
 
 	"internal/pipe":          "",
 	"internal/jsonline":      "",
@@ -139,6 +141,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
 		"github.com/vmihailenco/msgpack":         "ipc",
 		"golang.org/x/image":                     "cmd/internal/mcpserver",
+		"golang.org/x/net":                       "supervisor/internal/egress",
 		"golang.org/x/text":                      "cmd/internal/terminal",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
 		"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/kept",

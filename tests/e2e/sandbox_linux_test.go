@@ -62,7 +62,10 @@ func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 		{[]string{"--sandbox", "strict"}, "there is read-only, workspace and full"},
 		{[]string{"--writable", h.dir}, "add --sandbox workspace"},
 		{[]string{"--sandbox", "workspace", "--writable", "there-is-none"}, "not a directory"},
-		{[]string{"--sandbox", "workspace", "--network", "some"}, "use none or full"},
+		{[]string{"--sandbox", "workspace", "--network", "some"}, "use none, list or full"},
+		{[]string{"--allow-host", "example.org"}, "add --sandbox workspace"},
+		{[]string{"--sandbox", "workspace", "--allow-host", "http://example.org"}, "is not a host"},
+		{[]string{"--sandbox", "workspace", "--network", "none", "--allow-host", "example.org"}, "hosts are for the network list"},
 	} {
 		if got := h.run(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
 			t.Errorf("%v: got %v, want %q", row.args, got, row.want)

@@ -188,6 +188,12 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 			}
 			return
 		}
+		if hosts, ok := given.Value.(*names); ok {
+			for _, host := range *hosts {
+				args = append(args, "--"+given.Name, host)
+			}
+			return
+		}
 		value := given.Value.String()
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return

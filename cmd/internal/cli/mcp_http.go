@@ -36,7 +36,7 @@ func (n *names) Set(name string) error {
 func (w *webChoice) define(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
-	f.Var(&w.hosts, "allow-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
+	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
 	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdle, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdle))
 }
 
@@ -46,7 +46,7 @@ func (w *webChoice) check(f *flag.FlagSet) error {
 		var stray error
 		f.Visit(func(given *flag.Flag) {
 			switch given.Name {
-			case "token-file", "allow-host", "idle":
+			case "token-file", "http-host", "idle":
 				stray = misuse("--%s is for serving over HTTP: add --http 127.0.0.1:PORT", given.Name)
 			}
 		})
@@ -61,12 +61,12 @@ func (w *webChoice) check(f *flag.FlagSet) error {
 	}
 	for _, h := range w.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
-			return misuse("--allow-host needs a host name without a port, not %q", h)
+			return misuse("--http-host needs a host name without a port, not %q", h)
 		}
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(w.hosts) == 0 {
 		return misuse("--http %s would let others on the network run code here, and read the token on its way: "+
-			"use 127.0.0.1, or say by which name they call this host with --allow-host NAME", w.address)
+			"use 127.0.0.1, or say by which name they call this host with --http-host NAME", w.address)
 	}
 	return nil
 }

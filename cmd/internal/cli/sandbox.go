@@ -23,6 +23,7 @@ import (
 type confinement struct {
 	level, network, ask string
 	writable            directories
+	hosts               names
 }
 
 // directories is the value of a flag that may be given several times.
@@ -39,7 +40,8 @@ func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
 	f.Var(&c.writable, "writable", "`DIR` one more directory that a session with a sandbox may write")
 	f.StringVar(&c.ask, "ask", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
-	f.StringVar(&c.network, "network", string(workers.NetworkNone), "`NETWORK` of a session with a sandbox: none but its own loopback, or full")
+	f.StringVar(&c.network, "network", string(workers.NetworkNone), "`NETWORK` of a session with a sandbox: none but its own loopback, list (the hosts of --allow-host), or full")
+	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")
 }
 
 // sandbox checks the options. It returns nil without a sandbox.
@@ -54,15 +56,18 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || isSet(f, "network") || isSet(f, "ask") {
-			return nil, misuse("--writable, --network and --ask are for sessions with a sandbox: add --sandbox workspace")
+		if len(c.writable) > 0 || len(c.hosts) > 0 || isSet(f, "network") || isSet(f, "ask") {
+			return nil, misuse("--writable, --network, --allow-host and --ask are for sessions with a sandbox: add --sandbox workspace")
 		}
 		return nil, nil
 	}
 	if c.ask != askYes && c.ask != askNo {
 		return nil, misuse("%s %s: use yes or no", c.origin(f, "ask"), c.ask)
 	}
-	s := &workers.Sandbox{Level: level, Network: workers.Network(c.network), Ask: c.ask == askYes}
+	s := &workers.Sandbox{Level: level, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes}
+	if len(c.hosts) > 0 && !isSet(f, "network") {
+		s.Network = workers.NetworkList
+	}
 	hideKept(s)
 	for _, dir := range settings.Writable {
 		if i, err := os.Stat(dir); err != nil || !i.IsDir() {
@@ -79,8 +84,11 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		}
 		s.Writable = append(s.Writable, dir)
 	}
-	if s.Network != workers.NetworkNone && s.Network != workers.NetworkFull {
-		return nil, misuse("%s %s: use none or full", c.origin(f, "network"), c.network)
+	if !slices.Contains([]workers.Network{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
+		return nil, misuse("%s %s: use none, list or full", c.origin(f, "network"), c.network)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, misuse("--allow-host: %s", strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return s, nil
 }
@@ -121,7 +129,7 @@ func hideKept(s *workers.Sandbox) {
 // asked writes a sandbox into a request to a daemon.
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
-		p.Sandbox, p.Writable, p.Network, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Ask
+		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
 	}
 }
 
@@ -134,7 +142,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Ask: p.Ask}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -169,7 +177,7 @@ func showSandbox(f *flag.FlagSet) action {
 			}
 			return try(s)
 		}
-		for _, name := range []string{"sandbox", "writable", "network", "ask", "dir"} {
+		for _, name := range []string{"sandbox", "writable", "network", "allow-host", "ask", "dir"} {
 			if isSet(f, name) {
 				return statusUsage, misuse("--%s is for a new session; repl allow %s --write DIR gives more to one that is there", name, given[0])
 			}

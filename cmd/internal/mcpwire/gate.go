@@ -28,7 +28,7 @@ func newGate(token string, hosts []string, next http.Handler) *gate {
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !g.knows(r.Host):
-		http.Error(w, fmt.Sprintf("the host %q is not this server's: call it by its address, or start it with --allow-host", r.Host), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("the host %q is not this server's: call it by its address, or start it with --http-host", r.Host), http.StatusForbidden)
 	case !ownOrigin(r):
 		http.Error(w, fmt.Sprintf("requests from pages of %q are not served", r.Header.Get("Origin")), http.StatusForbidden)
 	case r.URL.Path != Path:

@@ -26,6 +26,7 @@ func Attributes(a *syscall.SysProcAttr) {
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
 		unix.CAP_SYS_CHROOT,                                    // Grant enters the worker's mounts
 		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets from programs that may not be traced
+		unix.CAP_NET_BIND_SERVICE,                              // it answers at the ports of other machines
 		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories
 	}
 }
@@ -40,6 +41,8 @@ type Box struct {
 	asking  sync.Mutex // guards sockets
 	calls   int        // where the filter reports the calls that we make for the worker
 	mounts  int        // the mount namespace of the worker
+	names   int        // where the session asks about names, if it has a way out
+	out     *wayOut
 	clones  []clone
 	failed  *StepError // the first step that failed
 
@@ -205,6 +208,8 @@ func (b *Box) makeClones() {
 			from = state("tmp"+strings.ReplaceAll(path, "/", "-"), 0o777)
 		case covered:
 			from = state("covered"+strings.ReplaceAll(path, "/", "-"), 0o755)
+		case replaced:
+			from = string(place.From)
 		case layer:
 			above, ok := overlays[string(place.From)]
 			if !ok {
@@ -280,7 +285,7 @@ func (b *Box) takePlaces() {
 		}
 		set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		switch c.Kind {
-		case protected:
+		case protected, replaced:
 			set |= unix.MOUNT_ATTR_RDONLY
 		case hidden:
 			set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC

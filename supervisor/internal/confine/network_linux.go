@@ -8,7 +8,7 @@ import (
 
 // network keeps a socket that can ask about the sockets of the session's network. If that is
 // its own, network brings up the loopback, for the servers of the session. Nothing else is
-// there, so nothing leads out.
+// there, so nothing leads out but the connections that the stage hands to the supervisor.
 func (b *Box) network() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	b.step("network", "", err)
@@ -21,6 +21,9 @@ func (b *Box) network() {
 	binary.NativeEndian.PutUint32(up[8:], unix.IFF_UP)
 	binary.NativeEndian.PutUint32(up[12:], unix.IFF_UP)
 	b.step("network", "", request(unix.NETLINK_ROUTE, message(unix.RTM_NEWLINK, unix.NLM_F_ACK, up)))
+	if b.plan.Outlet {
+		b.do(b.openNames)
+	}
 }
 
 // message encodes a netlink message.

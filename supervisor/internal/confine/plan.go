@@ -17,6 +17,7 @@ type Plan struct {
 	State   Path    // a private directory on disk, for temporary files and layers
 	Places  []Place // parents before children; all other paths are read-only
 	Network bool    // true for the user's network; otherwise the session has only a loopback
+	Outlet  bool    // besides that loopback, connections leave through the supervisor
 
 	Ask bool // hold a call that a person could allow
 
@@ -29,7 +30,7 @@ type Plan struct {
 type Place struct {
 	Path Path
 	Kind Kind
-	From Path // for a layer: the directory that its overlay covers, Path or a parent
+	From Path // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file
 }
 
 // A Kind says what a place shows.
@@ -42,6 +43,7 @@ const (
 	hidden    Kind = "hidden"    // something that cannot be opened
 	layer     Kind = "layer"     // the machine's files; writes go to a copy
 	private   Kind = "private"   // an empty directory of the session
+	replaced  Kind = "replaced"  // another file, read-only
 	covered   Kind = "covered"   // an empty directory that has only places below it
 )
 
@@ -65,6 +67,9 @@ type Origin struct {
 	State    string   // becomes Plan.State; it exists
 	Sessions string   // the directory of all sessions, which this session must not see
 	Files    []string // directories below Sessions that belong to this session
+
+	// Replaced are files of the machine in whose place the session sees others.
+	Replaced map[string]string
 
 	// Temporary are the directories that each session gets an own version of; nil means the
 	// usual ones.
@@ -113,13 +118,18 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	for _, d := range o.Files {
 		p.set(real(d), writable)
 	}
+	for path, by := range o.Replaced {
+		if path = real(path); path != "" {
+			p.kinds[path] = Place{Path: Path(path), Kind: replaced, From: Path(by)}
+		}
+	}
 	if err := p.hide(append(s.Hidden, p.defaultHidden()...), append(work, sessions)); err != nil {
 		return nil, nil, err
 	}
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, work: work, home: p.home, temporary: p.temporary}
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, work: work, home: p.home, temporary: p.temporary}
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}

@@ -54,6 +54,9 @@ func (b *Box) connect(n *notification) error {
 		return err
 	}
 	if domain != unix.AF_UNIX || len(address) < 2 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
+		if to, ok := b.leaves(socket, address); ok {
+			return b.connectOut(n, socket, to)
+		}
 		return connectTo(socket, address)
 	}
 	switch {

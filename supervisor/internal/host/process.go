@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
 // ErrEnded is returned by Signal when the worker has ended.
@@ -25,6 +26,7 @@ type Process struct {
 	channel    *Channel
 	term       *Terminal
 	childWatch childWatch
+	outlet     *outlet.Conn // nil when no connection may leave a sandbox
 
 	exited  chan struct{} // closed once exit is set
 	exit    Exit          // written once, before exited closes
@@ -183,6 +185,10 @@ func (p *Process) Forget() error { return p.backend.forget() }
 // CatchUp returns when Command.Denied knows each denial of a call that has ended.
 func (p *Process) CatchUp() { p.backend.catchUp() }
 
+// Outlet returns the socket over which connections leave the worker's sandbox; nil without
+// workers.NetworkList.
+func (p *Process) Outlet() *outlet.Conn { return p.outlet }
+
 // Readers returns the threads of the tree that are blocked now in reading the terminal
 // while its input queue is empty. It looks once and takes about 100 µs.
 func (p *Process) Readers() []Reader { return p.backend.readers() }
@@ -206,6 +212,9 @@ func (p *Process) Close() error {
 		p.Kill()
 		p.wg.Wait()
 		p.childWatch.close()
+		if p.outlet != nil {
+			_ = p.outlet.Close()
+		}
 		p.closed = errors.Join(p.channel.Close(), p.term.tty.close())
 	})
 	return p.closed

@@ -27,6 +27,7 @@ func (s *stage) confine(plan *plan) {
 		s.must("sandbox: "+e.Step, e.Path, e.Err)
 	}
 	s.must("chdir", dir, os.Chdir(dir))
+	s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
 	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) })
 	s.box = box
 	s.notices = bytesOf(box.Notices())

@@ -34,6 +34,7 @@ const (
 	fdUp        = 4 // reports to it
 	fdWorkerIn  = 5 // becomes the worker's 3
 	fdWorkerOut = 6 // becomes the worker's 4
+	fdOutlet    = 7 // where connections leave a sandbox, if it has an outlet
 )
 
 // sweepLimit is how long the stage tries to end a tree.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
 // stageLimit bounds the time that a stage may take to end a tree, a little more than the
@@ -99,6 +101,15 @@ func (l *launch) startStage() (_ *staged, err error) {
 	}
 	if l.command.Sandbox != nil {
 		prepareSandbox(cmd.SysProcAttr)
+	}
+	if l.command.Sandbox != nil && l.command.Sandbox.Outlet {
+		ours, theirs, err := outlet.Pair()
+		if err != nil {
+			down.Close()
+			return fail(err)
+		}
+		defer theirs.Close()
+		l.outlet, cmd.ExtraFiles = ours, append(cmd.ExtraFiles, theirs) // fdOutlet
 	}
 	if err := cmd.Start(); err != nil {
 		down.Close()

@@ -5,6 +5,8 @@ package host
 import (
 	"os"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
 // A launch holds what a start needs, with or without a stage.
@@ -14,8 +16,9 @@ type launch struct {
 	tag, nonce          string
 	pty                 *ptyMaster
 	channel             *Channel
-	slave               *os.File // the worker's ends,
-	workerIn, workerOut *os.File // closed here once it has them
+	outlet              *outlet.Conn // of a sandbox, if it has one
+	slave               *os.File     // the worker's ends,
+	workerIn, workerOut *os.File     // closed here once it has them
 }
 
 func start(c *Command) (*Process, error) {
@@ -32,9 +35,14 @@ func start(c *Command) (*Process, error) {
 	if err != nil {
 		l.channel.Close()
 		l.pty.close()
+		if l.outlet != nil {
+			l.outlet.Close()
+		}
 		return nil, err
 	}
-	return newProcess(pid, l.nonce, StageAvailable(), backend, l.channel, &Terminal{l.pty}), nil
+	p := newProcess(pid, l.nonce, StageAvailable(), backend, l.channel, &Terminal{l.pty})
+	p.outlet = l.outlet
+	return p, nil
 }
 
 // prepare makes the terminal and the channel.

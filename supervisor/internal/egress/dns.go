@@ -1,0 +1,104 @@
+package egress
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// maxQuestion bounds a question in bytes; those of UDP are not longer.
+const maxQuestion = 4096
+
+// serveNames answers the session's questions until the socket is closed.
+func (p *Policy) serveNames(socket net.PacketConn) {
+	buf := make([]byte, maxQuestion)
+	for {
+		n, from, err := socket.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		if answer := p.answer(buf[:n]); answer != nil {
+			_, _ = socket.WriteTo(answer, from) // the session asks again, or has ended
+		}
+	}
+}
+
+// answer returns the answer to one message, nil if it deserves none.
+func (p *Policy) answer(message []byte) []byte {
+	var parser dnsmessage.Parser
+	h, err := parser.Start(message)
+	if err != nil || h.Response { // no answers to answers, which could go on for ever
+		return nil
+	}
+	reply := dnsmessage.Header{ID: h.ID, Response: true, OpCode: h.OpCode, RecursionDesired: h.RecursionDesired, RecursionAvailable: true}
+	questions, err := parser.AllQuestions()
+	switch {
+	case h.OpCode != 0:
+		reply.RCode = dnsmessage.RCodeNotImplemented
+	case err != nil || len(questions) != 1:
+		reply.RCode, questions = dnsmessage.RCodeFormatError, nil
+	}
+	var body dnsmessage.ResourceBody
+	if reply.RCode == dnsmessage.RCodeSuccess {
+		body, reply.RCode = p.resolve(questions[0])
+	}
+	m := dnsmessage.Message{Header: reply, Questions: questions}
+	if body != nil {
+		q := questions[0]
+		m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 60}, Body: body}}
+	}
+	packed, err := m.Pack()
+	if err != nil {
+		return nil
+	}
+	return packed
+}
+
+// resolve answers one question; the body is nil when there is no such record.
+func (p *Policy) resolve(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmessage.RCode) {
+	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
+	switch {
+	case q.Class != dnsmessage.ClassINET:
+		return nil, dnsmessage.RCodeRefused
+	case q.Type == dnsmessage.TypePTR:
+		return p.resolveAddress(name)
+	case !isName(name):
+		return nil, dnsmessage.RCodeNameError
+	case isLocal(name, p.own) && q.Type == dnsmessage.TypeA:
+		return &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}, dnsmessage.RCodeSuccess
+	case isLocal(name, p.own) && q.Type == dnsmessage.TypeAAAA && name != p.own:
+		return &dnsmessage.AAAAResource{AAAA: netip.IPv6Loopback().As16()}, dnsmessage.RCodeSuccess
+	case isLocal(name, p.own), q.Type != dnsmessage.TypeA:
+		return nil, dnsmessage.RCodeSuccess
+	}
+	a, ok := p.names.address(name)
+	if !ok {
+		p.tellOnce("names", "this session has asked for "+strconv.Itoa(maxNames)+" names of hosts; further ones do not resolve: use another session for them")
+		return nil, dnsmessage.RCodeServerFailure
+	}
+	return &dnsmessage.AResource{A: a.As4()}, dnsmessage.RCodeSuccess
+}
+
+// resolveAddress answers which name an address stands for: 2.0.18.198.in-addr.arpa.
+func (p *Policy) resolveAddress(name string) (dnsmessage.ResourceBody, dnsmessage.RCode) {
+	digits, ok := strings.CutSuffix(name, ".in-addr.arpa")
+	labels := strings.Split(digits, ".")
+	slices.Reverse(labels)
+	a, err := netip.ParseAddr(strings.Join(labels, "."))
+	if !ok || err != nil {
+		return nil, dnsmessage.RCodeNameError
+	}
+	host := p.names.name(a)
+	if host == "" {
+		return nil, dnsmessage.RCodeNameError
+	}
+	n, err := dnsmessage.NewName(host + ".")
+	if err != nil {
+		return nil, dnsmessage.RCodeServerFailure
+	}
+	return &dnsmessage.PTRResource{PTR: n}, dnsmessage.RCodeSuccess
+}

@@ -1,0 +1,75 @@
+package egress
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	// firstAddress is that of the first name. 198.18.0.0/15 is set aside for tests of network
+	// devices, so it is nobody's. 198.18.0.1 is the session's own.
+	firstAddress = 198<<24 | 18<<16 | 2
+
+	// maxNames bounds the names of a session. No address ever stands for a second name, because
+	// a program may still hold it.
+	maxNames = 16_384
+)
+
+// names is the table of a session: which address stands for which name.
+type names struct {
+	mu    sync.Mutex
+	index map[string]int
+	list  []string
+}
+
+// address returns the address that stands for a name, in lower case and without the last dot.
+// It reports whether there is one left.
+func (n *names) address(name string) (netip.Addr, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i, ok := n.index[name]
+	if !ok {
+		if len(n.list) >= maxNames {
+			return netip.Addr{}, false
+		}
+		if n.index == nil {
+			n.index = make(map[string]int)
+		}
+		i = len(n.list)
+		n.list = append(n.list, name)
+		n.index[name] = i
+	}
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], firstAddress+uint32(i))
+	return netip.AddrFrom4(b), true
+}
+
+// name returns the name that an address stands for, or "".
+func (n *names) name(a netip.Addr) string {
+	if a = a.Unmap(); !a.Is4() {
+		return ""
+	}
+	b := a.As4()
+	i := int64(binary.BigEndian.Uint32(b[:])) - firstAddress
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i < 0 || i >= int64(len(n.list)) {
+		return ""
+	}
+	return n.list[i]
+}
+
+// isName reports whether a text could be the name of a host.
+func isName(text string) bool {
+	h, err := workers.ParseHost(text)
+	return err == nil && h.Name == text && !h.Below && h.Port == 0
+}
+
+// isLocal reports whether a name means the session itself.
+func isLocal(name, own string) bool {
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || name == own
+}

@@ -1,0 +1,45 @@
+// Package outlet is the socket between a stage and its supervisor over which the connections
+// of a sandbox leave it.
+//
+// The stage sees each connect of the session and knows only addresses. The supervisor knows
+// which name an address stands for, decides, and connects outside.
+//
+//	stage                                supervisor
+//	names {socket}               ──▶    answers questions about names at that socket
+//	ask {1, 198.18.0.2:443}      ──▶    decides, and begins to dial
+//	                             ◀──    answer {1, errno}
+//	connected {1, socket}        ──▶    copies bytes between that socket and outside
+//	gone {2}                     ──▶    the caller of 2 was interrupted or ended
+//
+// A message is one packet of a Unix socket, as JSON. At most one descriptor goes with it.
+package outlet
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// A Message goes from the stage to the supervisor; an answer goes back.
+type Message struct {
+	Do    Kind
+	ID    uint64         `json:",omitempty"` // of the connect, from 1
+	To    netip.AddrPort `json:",omitzero"`  // of ask: where the session connects to
+	Wait  bool           `json:",omitempty"` // of ask: answer after the dial, because the caller waits for it
+	Errno int            `json:",omitempty"` // of answer; 0 is yes
+}
+
+// A Kind is what a message is for.
+type Kind string
+
+const (
+	Names     Kind = "names"     // the first message; its descriptor is a bound UDP socket
+	Ask       Kind = "ask"       // may the session connect To?
+	Answer    Kind = "answer"    // to ask
+	Connected Kind = "connected" // its descriptor is the other end of the session's connection
+	Gone      Kind = "gone"      // nobody wants the connection any more
+)
+
+// maxMessage bounds one message in bytes. None of ours has more than 200.
+const maxMessage = 1024
+
+var errMalformed = errors.New("outlet: a message that cannot be read")

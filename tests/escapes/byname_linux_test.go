@@ -1,0 +1,296 @@
+package escapes
+
+import (
+	"context"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// clientCode defines what the tests run in a session.
+const clientCode = `
+import socket, subprocess, errno
+def get(host, port, timeout=None, family=socket.AF_INET):
+    with socket.socket(family) as s:
+        s.settimeout(timeout)
+        s.connect((host, port))
+        return s.makefile().read()
+def tries(f, *a, **k):
+    try: return str(f(*a, **k))
+    except OSError as e: return errno.errorcode.get(e.errno, str(e))
+def datagram(host, port, family=socket.AF_INET):
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.connect((host, port))
+        s.send(b"hello")
+        return s.recv(100)
+`
+
+func (n *internet) printed(t *testing.T, r *drive.REPL, code string) string {
+	t.Helper()
+	return strings.TrimSpace(r.Run(t, code).Text(timeline.Stdout, timeline.Stderr))
+}
+
+// prints runs each line of code in the session, and compares with what it must print.
+func (n *internet) prints(t *testing.T, r *drive.REPL, rows ...[2]string) {
+	t.Helper()
+	for _, row := range rows {
+		if got := n.printed(t, r, "print("+row[0]+")"); got != row[1] {
+			t.Errorf("%s: got %q, want %q", row[0], got, row[1])
+		}
+	}
+}
+
+// reachable fails the test if something is not there without a sandbox: then nothing proves
+// that a sandbox keeps it away.
+func reachable(t *testing.T, address string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatalf("without a sandbox: %v", err)
+	}
+	_ = c.Close()
+}
+
+func refusedHosts(res []timeline.Event) (hosts []string) {
+	for _, e := range res {
+		if d, ok := e.Body.(timeline.Denied); ok {
+			hosts = append(hosts, d.Host)
+		}
+	}
+	return hosts
+}
+
+func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	for _, name := range []string{"example.org", "a.b.example.net", "example.net", "other.org"} {
+		n.name(name, hostAddress)
+	}
+	for _, port := range []string{":80", ":81", ":5432"} {
+		n.listen(t, hostAddress+port, greets("hello"+port))
+	}
+	reachable(t, hostAddress+":81")
+	r := n.session(t, "example.org:80", "*.example.net")
+	n.prints(t, r,
+		[2]string{"get('example.org', 80)", "hello:80"},
+		[2]string{"get('EXAMPLE.org.', 80, 5)", "hello:80"},
+		[2]string{"get('a.b.example.net', 5432, 5)", "hello:5432"},
+		[2]string{"get('::ffff:' + socket.gethostbyname('example.org'), 80, None, socket.AF_INET6)", "hello:80"},
+		[2]string{"socket.getfqdn(socket.gethostbyname('example.org'))", "example.org"},
+		[2]string{"tries(get, 'example.org', 81)", "EACCES"},
+		[2]string{"tries(get, 'example.org', 81, 5)", "EACCES"},
+		[2]string{"tries(get, 'example.net', 80)", "EACCES"},
+		[2]string{"tries(get, 'other.org', 80)", "EACCES"},
+		[2]string{"tries(get, '" + hostAddress + "', 80)", "EACCES"},
+	)
+	res := r.Run(t, "tries(get, 'other.org', 443)")
+	if got := refusedHosts(res.Events); !slices.Equal(got, []string{"other.org:443"}) {
+		t.Errorf("the timeline has the denials %q", got)
+	}
+	reached := map[string]session.Reached{}
+	for _, place := range r.Reached() {
+		reached[place.Place] = place
+	}
+	if p := reached["example.org:80"]; p.Connections < 3 || p.Received < 24 || p.Refused != 0 {
+		t.Errorf("got %+v", p)
+	}
+	if p := reached["other.org:80"]; p.Connections != 0 || p.Refused != 1 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// A name on the list may lead anywhere, and the next moment somewhere else.
+func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	for name, address := range map[string]string{"inner.org": intranet, "cloud.org": metadata, "loop.org": "127.0.0.1", "own.org": userAddress, "meant.org": intranet} {
+		n.name(name, address)
+	}
+	n.name("turns.org", hostAddress, metadata)
+	for _, a := range []string{hostAddress, intranet, metadata} {
+		n.listen(t, a+":80", greets("hello from "+a))
+		reachable(t, a+":80")
+	}
+	for _, a := range []string{"127.0.0.1:80", userAddress + ":80"} {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		reachable(t, a)
+	}
+	r := n.session(t, "inner.org", "cloud.org", "loop.org", "own.org", "turns.org")
+	n.prints(t, r,
+		[2]string{"tries(get, 'inner.org', 80)", "EACCES"},
+		[2]string{"tries(get, 'cloud.org', 80)", "EACCES"},
+		[2]string{"tries(get, 'loop.org', 80)", "EACCES"},
+		[2]string{"tries(get, 'own.org', 80)", "EACCES"},
+		[2]string{"tries(get, 'inner.org', 80, 5)", "ECONNRESET"},
+		[2]string{"tries(get, '" + intranet + "', 80)", "EACCES"},
+		[2]string{"tries(get, '" + metadata + "', 80)", "EACCES"},
+		[2]string{"get('turns.org', 80)", "hello from " + hostAddress},
+		[2]string{"tries(get, 'turns.org', 80)", "EACCES"},
+	)
+	var told []string
+	for e, err := range r.Events(context.Background(), 0) {
+		if err != nil {
+			break
+		}
+		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
+			told = append(told, n.Message)
+		}
+		if e.Seq >= r.Log().Last() {
+			break
+		}
+	}
+	if got := strings.Join(told, "\n"); !strings.Contains(got, "inner.org:80: it leads to "+intranet+", an address of a private network") || !strings.Contains(got, "cloud.org:80: it leads to "+metadata) {
+		t.Errorf("told %q", got)
+	}
+	meant := n.session(t, "meant.org", intranet)
+	n.prints(t, meant,
+		[2]string{"get('meant.org', 80)", "hello from " + intranet},
+		[2]string{"get('" + intranet + "', 80)", "hello from " + intranet},
+	)
+}
+
+func TestNetwork_OnlyTCPLeaves(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("example.org", hostAddress)
+	var udp net.PacketConn
+	n.inThere(t, func() (err error) { udp, err = net.ListenPacket("udp", hostAddress+":99"); return err })
+	t.Cleanup(func() { _ = udp.Close() })
+	heard := make(chan string, 10)
+	go func() {
+		buf := make([]byte, 100)
+		for {
+			size, from, err := udp.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			heard <- string(buf[:size])
+			_, _ = udp.WriteTo([]byte("heard"), from)
+		}
+	}()
+	c, err := net.Dial("udp", hostAddress+":99")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("from outside")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got != "from outside" {
+		t.Fatalf("got %q", got)
+	}
+	before := n.count(t, "elsewhere.org")
+	r := n.session(t, "example.org", hostAddress, nameServer)
+	n.prints(t, r,
+		[2]string{"tries(datagram, 'example.org', 99)", "ECONNREFUSED"},
+		[2]string{"tries(datagram, '" + hostAddress + "', 99)", "ENETUNREACH"},
+		[2]string{"tries(datagram, '" + nameServer + "', 53)", "ENETUNREACH"},
+		[2]string{"tries(datagram, '2001:db8::1', 53, socket.AF_INET6)", "ENETUNREACH"},
+		[2]string{"tries(get, '2001:db8::1', 80, None, socket.AF_INET6)", "EACCES"},
+		[2]string{"[a[4][0] for a in socket.getaddrinfo('example.org', 80, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)]", "['198.18.0.2']"},
+		[2]string{"socket.gethostbyname('elsewhere.org')[:7]", "198.18."},
+		[2]string{"subprocess.run(['getent', 'hosts', 'a b']).returncode", "2"},
+	)
+	if got := n.count(t, "elsewhere.org"); got != before {
+		t.Errorf("a name that was only asked for inside reached the name server %d times", got-before)
+	}
+	select {
+	case got := <-heard:
+		t.Errorf("a datagram left: %q", got)
+	default:
+	}
+}
+
+// A program that waits for its connection learns what became of it.
+func TestNetwork_ErrorsAreThoseOfTheDial(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("example.org", hostAddress)
+	r := n.session(t, "example.org", "none.example.org", hostAddress)
+	n.prints(t, r,
+		[2]string{"tries(get, 'example.org', 80)", "ECONNREFUSED"},
+		[2]string{"tries(get, 'example.org', 80, 5)", "ECONNRESET"},
+		[2]string{"tries(get, 'none.example.org', 80)", "EHOSTUNREACH"},
+		[2]string{"tries(get, '" + hostAddress + "', 80)", "ECONNREFUSED"},
+	)
+}
+
+// Servers of the session have all ports, those that it has connected to elsewhere, too.
+func TestNetwork_LocalServersWorkBesideIt(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("example.org", hostAddress)
+	n.listen(t, hostAddress+":8080", func(c *net.TCPConn) {
+		_, _ = c.Write([]byte("outside\n"))
+		_, _ = io.Copy(io.Discard, c)
+	})
+	r := n.session(t, "example.org")
+	got := n.printed(t, r, `
+import threading
+kept = socket.create_connection(("example.org", 8080))
+kept.makefile().readline(), kept.getpeername()[1]
+server = socket.create_server(("0.0.0.0", 8080))
+def serve():
+    while True:
+        c, _ = server.accept(); c.sendall(b"inside\n"); c.close()
+threading.Thread(target=serve, daemon=True).start()
+print(get("127.0.0.1", 8080), get("localhost", 8080), get(socket.gethostname(), 8080), get("198.18.0.1", 8080), kept.getpeername()[1])
+with socket.create_connection(("example.org", 8080)) as s:
+    print(s.makefile().readline())
+`)
+	if want := []string{"inside", "inside", "inside", "inside", "8080", "outside"}; !slices.Equal(strings.Fields(got), want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("example.org", hostAddress)
+	n.listen(t, hostAddress+":7", func(c *net.TCPConn) {
+		all, _ := io.ReadAll(c)
+		_, _ = c.Write(append(all, " and back"...))
+	})
+	n.listen(t, hostAddress+":8", func(c *net.TCPConn) {
+		_ = c.CloseWrite()
+		all, _ := io.ReadAll(c)
+		n.heard <- string(all)
+	})
+	n.listen(t, hostAddress+":9", func(c *net.TCPConn) { _ = c.SetLinger(0) })
+	r := n.session(t, "example.org")
+	n.prints(t, r, [2]string{"(s := socket.create_connection(('example.org', 7))).sendall(b'there'), s.shutdown(socket.SHUT_WR), s.makefile().read()", "None None there and back"})
+	n.prints(t, r, [2]string{"(s := socket.create_connection(('example.org', 8))).recv(9), s.sendall(b'late'), s.close()", "b'' None None"})
+	select {
+	case got := <-n.heard:
+		if got != "late" {
+			t.Errorf("got %q", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the server did not hear the other half")
+	}
+	n.prints(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
+}

@@ -1,0 +1,250 @@
+package escapes
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// internetEnv says that this process is in a network of its own.
+const internetEnv = "ESCAPES_INTERNET"
+
+// An internet is two networks without a way out of this machine: that of this process, which
+// stands for the user's, and another one behind a wire, in which all servers are.
+type internet struct {
+	*machine
+	there *os.File // the namespace of the servers
+
+	mu    sync.Mutex
+	names map[string][]netip.Addr // what the name server says, in turn; the last one stays
+	asked map[string]int
+	heard chan string // what a server heard
+}
+
+// The hosts. The addresses are for documentation, but for those that a sandbox must not let
+// anybody reach; all are there and answer.
+const (
+	userAddress = "203.0.113.1"
+	hostAddress = "203.0.113.7"
+	nameServer  = "203.0.113.53"
+	metadata    = "169.254.169.254"
+	intranet    = "10.9.8.7"
+)
+
+// inInternet runs the test in a process in networks of its own. It returns nil in the process
+// that only waits for it.
+func inInternet(t *testing.T) *internet {
+	t.Helper()
+	t.Parallel()
+	if os.Getenv(internetEnv) == "" {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), internetEnv+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
+			AmbientCaps: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE},
+			Pdeathsig:   syscall.SIGKILL,
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		} else {
+			t.Logf("%s", out)
+		}
+		return nil
+	}
+	n := &internet{names: map[string][]netip.Addr{}, asked: map[string]int{}, heard: make(chan string, 10)}
+	n.wire(t)
+	n.serveNames(t)
+	n.machine = newMachine(t)
+	for name, text := range map[string]string{"/etc/resolv.conf": "nameserver " + nameServer + "\noptions timeout:1 attempts:1\n", "/etc/hosts": "127.0.0.1 localhost\n"} {
+		file := filepath.Join(n.base, filepath.Base(name))
+		write(t, file, text)
+		if err := unix.Mount(file, name, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// wire makes the other network and the wire to it.
+func (n *internet) wire(t *testing.T) {
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			n.there, err = os.Open("/proc/thread-self/ns/net")
+		}
+		made <- err
+	}()
+	if err := <-made; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.there.Close() })
+	ip := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %v: %v\n%s", args, err, out)
+		}
+	}
+	ip("link", "set", "lo", "up")
+	ip("link", "add", "here", "type", "veth", "peer", "name", "there")
+	ip("addr", "add", userAddress+"/24", "dev", "here")
+	ip("link", "set", "here", "up")
+	holder := n.holder(t) // iproute2 names a namespace by a process
+	ip("link", "set", "there", "netns", holder)
+	n.inThere(t, func() error {
+		ip("link", "set", "lo", "up")
+		for _, a := range []string{hostAddress + "/24", nameServer + "/24", metadata + "/32", intranet + "/32"} {
+			ip("addr", "add", a, "dev", "there")
+		}
+		ip("link", "set", "there", "up")
+		return nil
+	})
+	for _, a := range []string{metadata, intranet} {
+		ip("route", "add", a+"/32", "dev", "here")
+	}
+}
+
+// holder starts a process in the other network and returns its number.
+func (n *internet) holder(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.inThere(t, cmd.Start)
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	return strconv.Itoa(cmd.Process.Pid)
+}
+
+// inThere runs a function on a thread in the other network.
+func (n *internet) inThere(t *testing.T, f func() error) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		err := unix.Setns(int(n.there.Fd()), unix.CLONE_NEWNET)
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listen makes a server in the other network.
+func (n *internet) listen(t *testing.T, address string, serve func(*net.TCPConn)) {
+	t.Helper()
+	var l net.Listener
+	n.inThere(t, func() (err error) { l, err = net.Listen("tcp", address); return err })
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c.(*net.TCPConn))
+			}()
+		}
+	}()
+}
+
+// greets is a server that says one thing.
+func greets(text string) func(*net.TCPConn) {
+	return func(c *net.TCPConn) { _, _ = c.Write([]byte(text)) }
+}
+
+// name has the name server give a name these addresses, one at a time.
+func (n *internet) name(name string, addresses ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range addresses {
+		n.names[name] = append(n.names[name], netip.MustParseAddr(a))
+	}
+}
+
+func (n *internet) serveNames(t *testing.T) {
+	var socket net.PacketConn
+	n.inThere(t, func() (err error) { socket, err = net.ListenPacket("udp", nameServer+":53"); return err })
+	t.Cleanup(func() { _ = socket.Close() })
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			size, from, err := socket.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(buf[:size]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			answer, err := n.answer(m)
+			if err == nil {
+				_, _ = socket.WriteTo(answer, from)
+			}
+		}
+	}()
+}
+
+func (n *internet) answer(m dnsmessage.Message) ([]byte, error) {
+	q := m.Questions[0]
+	name := strings.TrimSuffix(q.Name.String(), ".")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked[name]++
+	m.Response, m.Additionals = true, nil
+	list := n.names[name]
+	if len(list) == 0 {
+		m.RCode = dnsmessage.RCodeNameError
+	} else if h := (dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}); q.Type == dnsmessage.TypeA && list[0].Is4() {
+		m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: list[0].As4()}}}
+		if len(list) > 1 {
+			n.names[name] = list[1:]
+		}
+	}
+	return m.Pack()
+}
+
+// session opens a session of Python that may reach these hosts.
+func (n *internet) session(t *testing.T, hosts ...string) *drive.REPL {
+	t.Helper()
+	spec := python.Spec(python.Options{Path: interpreter})
+	spec.Dir, spec.Sandbox = n.work, workspace(n.machine)
+	spec.Sandbox.Network, spec.Sandbox.Hosts = workers.NetworkList, hosts
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env}, spec)
+	r.WaitUntilReady(t)
+	r.Run(t, clientCode)
+	return r
+}
+
+// count is how often the name server was asked for a name.
+func (n *internet) count(t *testing.T, name string) int {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[name]
+}

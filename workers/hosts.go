@@ -1,0 +1,110 @@
+package workers
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// A Host is a pattern of places in the network: a name, all names below one, or an address,
+// at one port or at all.
+type Host struct {
+	Name  string     // in lower case; "" for an address
+	Below bool       // the names below Name, and not Name itself
+	Addr  netip.Addr // of an address
+	Port  uint16     // 0 means all
+}
+
+// maxName is the longest name that DNS can carry, as text.
+const maxName = 253
+
+// ParseHost reads a pattern: "example.org", "*.example.org", "example.org:5432",
+// "192.0.2.7", "[2001:db8::7]:443".
+func ParseHost(pattern string) (Host, error) {
+	wrong := func(why string) (Host, error) {
+		return Host{}, fmt.Errorf("%q is not a host: %s; write example.org, *.example.org, example.org:5432 or an address", pattern, why)
+	}
+	var h Host
+	name := pattern
+	if addr, err := netip.ParseAddr(strings.Trim(pattern, "[]")); err == nil {
+		if addr.Zone() != "" {
+			return wrong("an address has no zone here")
+		}
+		h.Addr = addr.Unmap()
+		return h, nil
+	}
+	if before, after, err := net.SplitHostPort(pattern); err == nil {
+		port, err := strconv.ParseUint(after, 10, 16)
+		if err != nil || port == 0 {
+			return wrong("a port is a number from 1 to 65535")
+		}
+		name, h.Port = before, uint16(port)
+	}
+	if addr, err := netip.ParseAddr(name); err == nil && addr.Zone() == "" {
+		h.Addr = addr.Unmap()
+		return h, nil
+	}
+	name, h.Below = strings.CutPrefix(name, "*.")
+	h.Name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if why := notAName(h.Name); why != "" {
+		return wrong(why)
+	}
+	return h, nil
+}
+
+// notAName says why a text is no name of a host, or "".
+func notAName(name string) string {
+	if name == "" {
+		return "it has no name"
+	}
+	if len(name) > maxName {
+		return "a name has at most 253 characters"
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 {
+			return "the parts of a name have 1 to 63 characters"
+		}
+		for _, c := range []byte(label) {
+			if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+				return fmt.Sprintf("a name has no %q (an international name is written as xn--…)", c)
+			}
+		}
+	}
+	if strings.Trim(name, "0123456789.") == "" {
+		return "it looks like an address, and is none"
+	}
+	return ""
+}
+
+// Covers reports whether a name at a port belongs to the pattern. The name is in lower case.
+func (h Host) Covers(name string, port uint16) bool {
+	if h.Name == "" || h.Port != 0 && h.Port != port {
+		return false
+	}
+	if h.Below {
+		return strings.HasSuffix(name, "."+h.Name)
+	}
+	return name == h.Name
+}
+
+// CoversAddr reports whether the pattern is this address at this port.
+func (h Host) CoversAddr(a netip.AddrPort) bool {
+	return h.Addr.IsValid() && h.Addr == a.Addr().Unmap() && (h.Port == 0 || h.Port == a.Port())
+}
+
+// String is the pattern, as ParseHost reads it.
+func (h Host) String() string {
+	name := h.Name
+	if h.Below {
+		name = "*." + name
+	}
+	if h.Addr.IsValid() {
+		name = h.Addr.String()
+	}
+	if h.Port == 0 {
+		return name
+	}
+	return net.JoinHostPort(name, strconv.Itoa(int(h.Port)))
+}
