@@ -28,7 +28,7 @@ type Link struct {
 	log      *slog.Logger  // set before use
 
 	mu     sync.Mutex
-	client *Client            // guarded by mu; nil before the first, and when it was lost
+	client *Client            // guarded by mu; nil before the first connection, and after one was lost
 	closed bool               // guarded by mu
 	on     func(HostProgress) // guarded by mu
 }

@@ -107,3 +107,41 @@ func TestLog_AProgramsOutputIsItsOwn(t *testing.T) {
 		t.Errorf("got %v", r)
 	}
 }
+
+// Over HTTP each message is logged as a line is, in both directions and in every era.
+func TestLog_HasEveryMessageOverHTTP(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"2025-06-18", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			log := filepath.Join(t.TempDir(), "log")
+			h.env = append(h.env, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug")
+			s := newWebServer(t, h)
+			message, header := s.call(t, version, "print('codew' + '0rd')")
+			if _, body, err := s.post(message, header); err != nil || !strings.Contains(body, "codew0rd") {
+				t.Fatalf("got %q, %v", body, err)
+			}
+			if err := end(s.cmd); err != nil {
+				t.Fatal(err)
+			}
+			_ = s.cmd.Wait()
+			text, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var received, sent int
+			for line := range strings.Lines(string(text)) {
+				if strings.Contains(line, `msg="line received"`) && strings.Contains(line, "method=tools/call id=1 ") {
+					received++
+				}
+				if strings.Contains(line, `msg="line sent"`) && strings.Contains(line, `method="" id=1 `) {
+					sent++
+				}
+			}
+			if received != 1 || sent != 1 || strings.Contains(string(text), "codew0rd") {
+				t.Errorf("%d received, %d sent:\n%.5000s", received, sent, text)
+			}
+		})
+	}
+}

@@ -165,7 +165,8 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 	}
 }
 
-// A fork that a signal meets before anything of the worker runs in it takes no frame.
+// A forked child may get a signal before the worker's code after the fork has run. Even then
+// it reads none of the frames that are meant for its parent.
 func TestFork_IsCutOffBeforeItHandlesASignal(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {

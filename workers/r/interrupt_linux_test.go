@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// A reader of the terminal that is seen behind the acknowledgement has outlived the
-// interrupt, and is shown as a wait: R's own read is over by then.
+// The supervisor takes whoever reads the terminal after the acknowledgement for a program that
+// wants input. So R must have stopped reading before it acknowledges.
 func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

@@ -212,7 +212,8 @@ func tomlEntry(text []byte, at []string) (tomlTable, error) {
 	return tables[i], nil
 }
 
-// extensible refuses a table that is written as a value, which is closed.
+// extensible refuses a table that is written as a value ("x = {…}"): TOML allows no additions
+// to it elsewhere in the file.
 func extensible(text []byte, at []string) error {
 	tables, err := tomlTables(text)
 	if err != nil {

@@ -1,11 +1,13 @@
 package mcpwire
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -18,10 +20,11 @@ import (
 // on.
 type exchange struct {
 	http.ResponseWriter
-	sdk      *mcp.Server // the server for the request
-	call     *Call       // the call whose messages are written here; nil for other requests
-	answered func()      // the replay calls it when it sees the answer of call
-	opened   bool        // the replay knows of it
+	logger   *slog.Logger // nil for a part of a request: the whole logs it
+	sdk      *mcp.Server  // the server for the request
+	call     *Call        // the call whose messages are written here; nil for other requests
+	answered func()       // the replay calls it when it sees the answer of call
+	opened   bool         // the replay knows of it
 
 	// alone says that the answer can reach the client only through this exchange. Otherwise
 	// the replay knows whether the client gets it.
@@ -47,7 +50,35 @@ func (x *exchange) Write(text []byte) (int, error) {
 		}
 	}
 	x.extendDeadline()
+	x.log("line sent", text)
 	return x.ResponseWriter.Write(text)
+}
+
+// log logs each message of a body or of an event at debug.
+func (x *exchange) log(what string, text []byte) {
+	if x.logger == nil || !x.logger.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	var batch []json.RawMessage
+	if json.Unmarshal(text, &batch) == nil {
+		for _, message := range batch {
+			jsonline.Log(x.logger, what, message)
+		}
+		return
+	}
+	if message, isEvent := dataOf(text); !isEvent || len(message) > 0 {
+		jsonline.Log(x.logger, what, message)
+	}
+}
+
+// dataOf returns the message of an event, which may be empty, or the text if it is none.
+func dataOf(text []byte) (message []byte, isEvent bool) {
+	for line := range bytes.Lines(text) {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			return bytes.TrimSpace(data), true
+		}
+	}
+	return text, bytes.HasPrefix(text, []byte("event:")) || bytes.HasPrefix(text, []byte(":"))
 }
 
 // FlushError implements what http.ResponseController looks for.
@@ -85,6 +116,9 @@ func (x *exchange) receive(r *http.Request) (body []byte, ok bool) {
 		http.Error(x, fmt.Sprintf("a message may have %d MiB", maxBody>>20), http.StatusRequestEntityTooLarge)
 	case err != nil:
 		http.Error(x, "the body did not come: "+err.Error(), http.StatusRequestTimeout)
+	}
+	if err == nil {
+		x.log("line received", body)
 	}
 	return body, err == nil
 }

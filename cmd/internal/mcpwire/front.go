@@ -88,7 +88,7 @@ func newFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Too
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{ResponseWriter: w, sdk: f.sharedSDK}
+	x := &exchange{ResponseWriter: w, logger: f.logger, sdk: f.sharedSDK}
 	defer x.extendDeadline() // for the end of the response
 	r.Header.Del(callHeader)
 	var body []byte
