@@ -136,7 +136,7 @@ func (s *slowTool) say(t *testing.T, word string) {
 	}
 }
 
-// runs are the processes that the tool was.
+// runs returns the process ids of the tool, one for each time it was started.
 func (s *slowTool) runs() (pids []int) {
 	text, _ := os.ReadFile(filepath.Join(s.dir, "runs"))
 	for _, word := range strings.Fields(string(text)) {

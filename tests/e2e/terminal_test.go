@@ -532,7 +532,7 @@ func TestTerminal_WindowSizeIsTheSessions(t *testing.T) {
 	p.enters("import os; os.get_terminal_size()")
 	p.sees("columns=100, lines=24")
 	p.sees(">>> ")
-	// The code waits for the very fact, so that nobody has to guess when.
+	// The code waits for the signal itself, so the test need not guess when it has come.
 	p.enters("import signal; _ = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH}); print('o' + 'n', flush=True); _ = signal.sigwait({signal.SIGWINCH}); os.get_terminal_size()")
 	p.sees("\r\non\r\n")
 	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {

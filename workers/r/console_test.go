@@ -63,7 +63,8 @@ func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 	}
 }
 
-// Two errors with the same words are two errors, and one that a handler took is none.
+// An error with the words of the one before is an error of its own, and an error that a handler
+// took does not count.
 func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

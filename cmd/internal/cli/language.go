@@ -94,7 +94,8 @@ func languages() []language {
 	}}
 }
 
-// withInit returns a spec with one more file, which runs the user's at the runtime's start.
+// withInit returns a spec with one more file. The runtime runs it when it starts, and it runs
+// the user's --init file.
 func withInit(s workers.Spec, name, text string) workers.Spec {
 	if text != "" && s.Files != nil {
 		s.Files = maps.Clone(s.Files)

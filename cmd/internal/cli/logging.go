@@ -61,7 +61,7 @@ func (c *logChoice) logger(stderr io.Writer) (*slog.Logger, error) {
 	return newLogger(handlers...), nil
 }
 
-// spareTerminal keeps the lines of a log from the terminal of a session.
+// spareTerminal keeps log lines off a terminal that shows a session.
 func (c *logChoice) spareTerminal(f *flag.FlagSet) error {
 	if c.file == "" {
 		if isSet(f, "log-level") {

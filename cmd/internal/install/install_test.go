@@ -496,7 +496,7 @@ func symlink(t *testing.T, to, link string) {
 	}
 }
 
-// A fake is a client's command that this test's program stands in for.
+// A fake is the command of a client, played by the test binary.
 type fake struct {
 	File  string // the configuration that it writes
 	Calls string // a file that has a line for each call

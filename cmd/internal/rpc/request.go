@@ -66,8 +66,9 @@ func (r *Request) Decode(p any) error {
 	return nil
 }
 
-// checkKeys refuses what the decoder takes: a field in other letters, and one that comes
-// twice, of which it would take the last. params is an object, p points to a struct.
+// checkKeys refuses two mistakes that encoding/json accepts: a field whose letters differ in
+// case, and a field that comes twice, of which the last would count. params is an object, and
+// p points to a struct.
 func checkKeys(params []byte, p any) error {
 	if reflect.TypeOf(p).Elem().Kind() != reflect.Struct {
 		return nil
