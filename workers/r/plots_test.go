@@ -312,7 +312,7 @@ func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
 
 func TestPlots_AreBounded(t *testing.T) {
 	t.Parallel()
-	w := start(t, setup{})
+	w := start(t, setup{options: r.Options{Width: 240, Height: 240, Resolution: 40}}) // small ones are soon drawn
 	for _, code := range []string{
 		"for (i in 1:60) plot(i)",
 		"for (i in 1:60) { plot(i); cat('.') }",
