@@ -57,6 +57,7 @@ func R() Dialect {
 		Print:   func(text string) string { return "writeLines(" + quote(text) + ")" },
 		Ask:     func(prompt string) string { return "writeLines(readline(" + quote(prompt) + "))" },
 		Shell:   func(command string) string { return "invisible(system(" + quote(command) + "))" },
+		Call:    func(text string) string { return "writeLines(turnstone$conform(" + quote(text) + "))" },
 		Error:   "stop('no')",
 		Sleep:   "Sys.sleep(3600)",
 		Loop:    "repeat {}",

@@ -16,7 +16,6 @@ func TestWorker_Conforms(t *testing.T) {
 		switch {
 		case r.Err != nil:
 			t.Errorf("%s: %v", r.Name, r.Err)
-		case r.Skipped == "the dialect cannot call a function of the host": // the worker for R does not offer it
 		case r.Skipped != "":
 			t.Errorf("%s: skipped: %s", r.Name, r.Skipped)
 		}

@@ -21,6 +21,8 @@ parse_complete <- part("complete.R")
 delayedAssign("plots", parse_plots())
 delayedAssign("help", parse_help())
 delayedAssign("completion", parse_complete())
+parse_functions <- part("functions.R")
+delayedAssign("functions", parse_functions())
 parse_windows <- part("windows.R")
 
 # Calls a function of the shim.
@@ -105,6 +107,7 @@ if (isNamespaceLoaded("utils")) replace_all() else setHook(packageEvent("utils",
 list(
   finish = function() plots$finish(),
   page = function() plots$before_text(),
+  refresh = function() functions(),
   names = function() ls(globalenv()),
   complete = function(text, cursor) completion$complete(text, cursor)
 )

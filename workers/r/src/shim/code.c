@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP finish_call, page_call, names_call, complete_function;
+static SEXP finish_call, page_call, names_call, refresh_call, complete_function;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
@@ -83,6 +83,9 @@ void code_load(void) {
 			SEXP page = element(functions, "page");
 			if (page != NULL)
 				R_PreserveObject(page_call = Rf_lang1(page));
+			SEXP refresh = element(functions, "refresh");
+			if (refresh != NULL)
+				R_PreserveObject(refresh_call = Rf_lang1(refresh));
 			SEXP names = element(functions, "names");
 			if (names != NULL)
 				R_PreserveObject(names_call = Rf_lang1(names));
@@ -96,6 +99,11 @@ void code_load(void) {
 		static const char lame[] = "turnstone: its own code does not run in this R: no pictures, no completion\n";
 		terminal_error(lame, sizeof lame - 1);
 	}
+}
+
+void code_functions(void) {
+	if (refresh_call != NULL)
+		eval(refresh_call, R_BaseEnv);
 }
 
 void code_finish(void) {

@@ -209,6 +209,16 @@ const char *decode(bytes in, message *m) {
 	} else if (is(type, "shutdown")) {
 		m->type = SHUTDOWN;
 		uint_field(&f, "grace_ms", 0, UINT64_MAX);
+	} else if (is(type, "functions")) {
+		m->type = FUNCTIONS;
+		m->seq = uint_field(&f, "revision", 1, UINT64_MAX);
+		m->value = field(&f, "list", BINARY).data;
+	} else if (is(type, "call_result")) {
+		m->type = CALL_RESULT;
+		m->id = uint_field(&f, "id", 1, UINT64_MAX);
+		m->value = field(&f, "value", BINARY).data;
+		m->more = field(&f, "more", TRUTH).number;
+		m->failed = field(&f, "failed", TRUTH).number;
 	} else {
 		f.wrong = "the type is unknown";
 	}

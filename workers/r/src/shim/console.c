@@ -69,6 +69,7 @@ static bool erred;            /* R has printed an error since its top level got 
 static bool newline;          /* R printed a newline last, on standard error, as an interrupt does before its jump */
 static bool signalled;        /* in this turn an interrupt made R go back to its top level */
 static bool resting;          /* in main_wait(), at the top level */
+static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
 static const char *end_reason = "shutdown";
 static int end_status;
@@ -217,6 +218,12 @@ void console_take(const message *m) {
 		state.query.text.at = (uint8_t *)state.query_text;
 		state.queried = true;
 		break;
+	case FUNCTIONS:
+		call_functions(m);
+		break;
+	case CALL_RESULT:
+		call_result(m);
+		break;
 	case SHUTDOWN:
 		state.ending = true;
 		drop_lines();
@@ -238,6 +245,13 @@ void console_gone(const char *why) {
 		interrupt_raise(true); /* if it has no effect, the stage ends the process */
 	leave(&state.lock);
 	main_wake();
+}
+
+bool terminal_written(void) {
+	static uint64_t known;
+	bool fresh = written != known;
+	known = written;
+	return fresh;
 }
 
 /* ---- reading */
@@ -418,6 +432,19 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	return 1;
 }
 
+/* renew_functions takes in a new list of functions. An interrupt that our code swallows was
+ * meant for the user's. */
+static void renew_functions(void) {
+	take(&state.lock);
+	uint64_t seq = state.seq;
+	leave(&state.lock);
+	code_functions();
+	take(&state.lock);
+	if (state.active && state.seq > seq)
+		interrupt_again(state.level > 1);
+	leave(&state.lock);
+}
+
 static int read_console(const char *prompt, unsigned char *to, int room, int history) {
 	if (forked) {
 		if (history)
@@ -441,6 +468,8 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	/* A handler of options(error) asks before R returns to its top level. */
 	bool handles = (who == READER || who == BROWSER) && erred && !keep_going && Rf_GetOption1(Rf_install("error")) != R_NilValue;
 	for (;;) {
+		if (who == TOP && call_news())
+			renew_functions();
 		take(&state.lock);
 		state.waiting = NOBODY;
 		if (handles)
@@ -513,6 +542,20 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	}
 }
 
+bool console_ending(void) {
+	take(&state.lock);
+	bool ending = state.ending;
+	leave(&state.lock);
+	return ending;
+}
+
+uint64_t console_turn(void) {
+	take(&state.lock);
+	uint64_t turn = state.active ? state.turn : 0;
+	leave(&state.lock);
+	return turn;
+}
+
 void console_answered(void) {
 	take(&state.lock);
 	state.answering = false;
@@ -553,6 +596,7 @@ static void write_console(const char *text, int n, int type) {
 	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
 		return;
 	static bool midline;
+	written++;
 	if (!forked)
 		show_page(midline);
 	midline = text[n - 1] != '\n';

@@ -66,14 +66,14 @@ typedef struct {
 	size_t n;
 } bytes;
 
-typedef enum { TURN_START, TURN_INPUT, INTERRUPT, QUERY, SHUTDOWN } message_type;
+typedef enum { TURN_START, TURN_INPUT, INTERRUPT, QUERY, SHUTDOWN, FUNCTIONS, CALL_RESULT } message_type;
 
 typedef struct {
 	message_type type;
 	uint64_t turn, wait, seq, level, id, cursor;
-	bytes input, text;
+	bytes input, text, value;
 	enum { COMPLETE, PARSE, VARIABLES } kind; /* of a query */
-	bool eof;
+	bool eof, more, failed;
 } message;
 
 /* decode reads a frame's payload. It returns an error text, or NULL. The pointers in the
@@ -152,6 +152,7 @@ void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */
 void terminal_error(const char *text, size_t n); /* standard error */
 void terminal_flush(void);
+bool terminal_written(void); /* R has written text since the last marker; for the main thread */
 int terminal_tick(bool fresh); /* writes delayed text when it is due; like console_tick */
 void text_going(void);         /* for send_begin, with its lock: writes delayed text first */
 
@@ -163,7 +164,15 @@ void console_take(const message *m); /* for the reader thread */
 void console_interrupt(void);        /* likewise: of any turn */
 void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
 int console_tick(bool fresh);        /* likewise: in how many ms to call it again; -1: not before the next frame */
+bool console_ending(void);           /* the worker comes to an end */
+uint64_t console_turn(void);         /* the active one, or 0 */
 void console_answered(void);         /* an interrupt of the query would be stale */
+
+/* ---- call.c: functions of the host */
+
+void call_result(const message *m);    /* for the reader thread */
+void call_functions(const message *m); /* likewise */
+bool call_news(void);                  /* the list of functions has changed since the last call */
 
 /* ---- interrupt.c, windows.c */
 
@@ -182,6 +191,7 @@ void interrupt_due(void); /* lets R take an interrupt before it goes on: may jum
 
 void code_load(void);
 void code_finish(void);
+void code_functions(void); /* the list of functions of the host has changed */
 void code_drawing(void); /* from now on there are pages to look at */
 bool code_page(bool midline); /* sends new drawings before text. false: it was broken off */
 void code_answer(const message *query);
