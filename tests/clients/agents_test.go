@@ -24,9 +24,10 @@ type agent struct {
 
 // options are what a test changes in an agent's configuration.
 type options struct {
-	model          string // by this name; "" is one that no agent knows
-	timeoutSeconds int    // for one tool call; 0 is the agent's default
-	url            string // of a server that runs already; "" has the agent start one
+	model          string   // by this name; "" is one that no agent knows
+	timeoutSeconds int      // for one tool call; 0 is the agent's default
+	url            string   // of a server that runs already; "" has the agent start one
+	server         []string // more arguments of the server that it starts
 }
 
 const prompt = "go"
@@ -41,7 +42,7 @@ var claude = agent{
 	dialect: anthropic{},
 	tool:    func(name string) string { return "mcp__repl__" + name },
 	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
-		server := object{"type": "stdio", "command": repl()[0], "args": repl()[1:]}
+		server := object{"type": "stdio", "command": repl()[0], "args": repl(o.server...)[1:]}
 		if o.url != "" {
 			server = object{"type": "http", "url": o.url}
 		}
@@ -89,7 +90,7 @@ var codex = agent{
 		if o.url != "" {
 			fmt.Fprintf(&b, "url = '%s'\n", o.url)
 		} else {
-			fmt.Fprintf(&b, "command = '%s'\nargs = %s\n", repl()[0], encoded(repl()[1:]))
+			fmt.Fprintf(&b, "command = '%s'\nargs = %s\n", repl()[0], encoded(repl(o.server...)[1:]))
 			fmt.Fprintf(&b, "[mcp_servers.repl.env]\n")
 			for _, v := range p.shared { // it hands on nothing else
 				name, value, _ := strings.Cut(v, "=")
@@ -107,7 +108,7 @@ var geminiCLI = agent{
 	dialect: gemini{},
 	tool:    func(name string) string { return "mcp_repl_" + name },
 	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
-		server := object{"command": repl()[0], "args": repl()[1:], "trust": true}
+		server := object{"command": repl()[0], "args": repl(o.server...)[1:], "trust": true}
 		if o.url != "" {
 			server = object{"httpUrl": o.url, "trust": true}
 		}

@@ -21,7 +21,7 @@ plt.show()`
 		want  string // in the reply
 		image bool
 	}{
-		{"x = 6 * 7", "[done, no output]", false},
+		{"x = 6 * 7", "[sandbox workspace: it writes ", false},
 		{"x", "42", false},
 		{"name = input('name? ')", `[waiting for input: "name? "]`, false},
 		{"Ada", "[done, no output]", false},

@@ -32,7 +32,7 @@ func TestAgents_TimeOut(t *testing.T) {
 	}
 }
 
-// killServer is code that kills the server that it runs under.
+// killServer is code that kills the server that it runs under, which a sandbox would not let it do.
 const killServer = `
 import os, time
 stage = os.getppid()
@@ -50,7 +50,7 @@ func TestAgents_LoseTheirServer(t *testing.T) {
 	}
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
-			got := a.runs(t, options{}, run("x = 1"), run(killServer), run("print('x is gone:', 'x' not in globals())")).seen()
+			got := a.runs(t, options{server: []string{"--sandbox", "full"}}, run("x = 1"), run(killServer), run("print('x is gone:', 'x' not in globals())")).seen()
 			t.Logf("%q", texts(got))
 			for i, want := range wants[a.name] {
 				if !strings.Contains(got[1+i].text, want) {

@@ -59,9 +59,9 @@ func build(m *testing.M) int {
 }
 
 // repl is the command line of the server under test.
-func repl() []string {
+func repl(more ...string) []string {
 	// The system's Python has what scripts/setup-dev installs.
-	return []string{os.Getenv(binaryEnv), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}
+	return append([]string{os.Getenv(binaryEnv), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}, more...)
 }
 
 // installed is the one file below the clients' node_modules that matches.

@@ -139,7 +139,7 @@ func stuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 	}); err != nil || !errors.Is(full, syscall.EAGAIN) {
 		t.Fatalf("got %v and %v, want a full pipe", err, full)
 	}
-	cmd = h.command(t, "mcp", "--lang", "python")
+	cmd = h.command(t, "mcp", "--lang", "python", "--sandbox", "full") // a sandbox has numbers of its own for processes
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

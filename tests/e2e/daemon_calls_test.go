@@ -3,12 +3,14 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -159,6 +161,7 @@ type caller struct {
 	lines *bufio.Scanner
 	errs  bytes.Buffer // to be read once it has ended
 	last  int
+	holds string // the line about the sandbox in the first reply
 }
 
 func (h home) caller(t *testing.T, args ...string) *caller {
@@ -243,7 +246,16 @@ func (a *caller) repl(input string, more ...any) string {
 	for _, c := range result.Content {
 		text = append(text, c.Text)
 	}
-	return strings.Join(text, "\n")
+	line, rest := withoutHolds(strings.Join(text, "\n"))
+	a.holds = cmp.Or(line, a.holds)
+	return rest
+}
+
+var holds = regexp.MustCompile(`(?m)^\[sandbox .*\]\n`)
+
+// withoutHolds parts the line about the sandbox from the first reply of a session.
+func withoutHolds(text string) (line, rest string) {
+	return holds.FindString(text), holds.ReplaceAllString(text, "")
 }
 
 func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
@@ -427,7 +439,7 @@ func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSession("hers"), 0})
-	a := h.caller(t, "--daemon", "--name", "bot")
+	a := h.caller(t, "--daemon", "--name", "bot", "--sandbox", "full") // as hers is
 	a.repl("1")
 	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
 		t.Errorf("the sessions: %q", got)

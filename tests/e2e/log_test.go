@@ -23,7 +23,7 @@ func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
 	}
 	h.env = slices.Insert(h.env, len(h.env)-1, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug", "API_KEY="+secrets[1])
 	h.serve(t)
-	a := h.caller(t, "--daemon", "--name", "bot")
+	a := h.caller(t, "--daemon", "--name", "bot", "--sandbox", "full") // a sandbox hides the key
 	a.repl("import getpass, os; p = getpass.getpass('pw: ')  # codew0rd")
 	want(t, h.run(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
 	a.tool("repl_output", map[string]any{"wait_ms": 30_000})

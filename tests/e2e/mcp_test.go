@@ -93,7 +93,8 @@ func (a *agent) answer() string {
 	if err := json.Unmarshal(a.out.Bytes(), &answer); err != nil || len(answer.Result.Content) == 0 {
 		a.t.Fatalf("got %q, %v", a.out.Text(), err)
 	}
-	return answer.Result.Content[0].Text
+	_, text := withoutHolds(answer.Result.Content[0].Text)
+	return text
 }
 
 // However a client leaves, in the middle of a call, nothing that the call has
@@ -112,7 +113,7 @@ func TestMCP_LeavesNoProcessWhenItsClientLeavesInACall(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			a := newAgent(t, h)
+			a := newAgent(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
 			a.send(`import os, subprocess, time
 child = subprocess.Popen(["sleep", "1000"])
 with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
@@ -152,7 +153,7 @@ func TestMCP_KeepsTheSecretsOfItsClientFromTheCode(t *testing.T) {
 	h := newHome(t)
 	h.env = append(h.env, "CLAUDE_CODE_MESSAGING_TOKEN=a", "CLAUDE_CODE_OAUTH_TOKEN=b", "GEMINI_CLI_IDE_AUTH_TOKEN=c",
 		"CODEX_ACCESS_TOKEN=d", "OPENCODE_SERVER_PASSWORD=e", "OPENAI_API_KEY=mine")
-	a := newAgent(t, h)
+	a := newAgent(t, h, "--sandbox", "full") // a sandbox hides the user's own key as well
 	got := a.repl(`import os; sorted(v for k, v in os.environ.items() if v in ("a", "b", "c", "d", "e", "mine"))`)
 	if got != "['mine']" {
 		t.Errorf("got %s, want the user's own key only", got)

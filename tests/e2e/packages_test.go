@@ -210,7 +210,9 @@ func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
 	}
 	tool.say(t, "fine")
 	for _, stream := range streams {
-		readUntil(t, stream, `[tiny can be used in this session]\n42`)
+		if got := readUntil(t, stream, `\n42`); !strings.Contains(got, `"text":"[tiny can be used in this session]`) {
+			t.Errorf("got %q", got)
+		}
 	}
 	if n := len(tool.runs()); n != 1 {
 		t.Errorf("uv was run %d times", n)

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -102,14 +104,34 @@ func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
 func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
 	t.Parallel()
 	h, _ := confinedHome(t)
-	for _, args := range [][]string{nil, {"--daemon=auto"}} {
-		a := h.caller(t, append([]string{"--sandbox", "workspace"}, args...)...)
+	for _, args := range [][]string{nil, {"--sandbox", "workspace"}, {"--daemon=auto"}} {
+		a := h.caller(t, args...)
 		got := a.repl(writes)
-		if !strings.HasPrefix(got, "[sandbox workspace: it writes "+h.dir) || !strings.HasSuffix(got, "written refused None") {
-			t.Errorf("%v: the first reply is %q", args, got)
+		if !strings.HasPrefix(a.holds, "[sandbox workspace: it writes "+h.dir) || got != "written refused None" {
+			t.Errorf("%v: the first reply is %q, %q", args, a.holds, got)
 		}
 	}
 	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+}
+
+// A session of a person, which nothing confines, is no way out for an agent.
+func TestSandbox_OfAnAgentHoldsInSessionsOfOthers(t *testing.T) {
+	h, outside := confinedHome(t)
+	h.serve(t)
+	want(t, h.run(t, "", "exec", "hers", "--dir", h.dir, "-e", "1"), result{"1\n", newSession("hers"), 0})
+	a := h.caller(t, "--daemon", "--name", "bot")
+	if got := a.repl(writes, "session", "hers"); !strings.Contains(got, "open with the sandbox full, not workspace") || exists(filepath.Join(outside, "file")) {
+		t.Errorf("got %q, want a refusal", got)
+	}
+}
+
+// An agent gets no sandbox only if the user says so.
+func TestSandbox_OfAnAgentIsLeftOutByTheUserAlone(t *testing.T) {
+	h, _ := confinedHome(t)
+	a := h.caller(t, "--sandbox", "full")
+	if got := a.repl(writes); a.holds != "" || got != "written written secret" {
+		t.Errorf("the first reply is %q, %q", a.holds, got)
+	}
 }
 
 func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
@@ -185,5 +207,37 @@ func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
 	}
 	if got := h.run(t, "", "--sandbox", "full", "-e", writes); got.stdout != "written written secret\n" {
 		t.Errorf("a flag does not count before it: %v", got)
+	}
+}
+
+// Where the system forbids the sandbox, an agent's session is refused, and repl install has said
+// so before.
+func TestSandbox_OfAnAgentIsNotLeftOutWhereItCannotBeHad(t *testing.T) {
+	h, outside := confinedHome(t)
+	forbid := func(cmd *exec.Cmd) *exec.Cmd {
+		cmd.Args = append([]string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"`}, cmd.Args...)
+		cmd.Path = "/bin/sh"
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		return cmd
+	}
+	refused := []string{"sandbox: user namespace", "sysctl user.max_user_namespaces", "--sandbox full"}
+	out, err := forbid(h.command(t, "install", "cursor", "--dry-run")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	a := speak(t, forbid(h.command(t, "mcp", "--lang", "python")), func() {})
+	for what, got := range map[string]string{"repl install": string(out), "the first call": a.repl(writes)} {
+		for _, want := range refused {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %q, want %q in it", what, got, want)
+			}
+		}
+	}
+	if exists(filepath.Join(h.dir, "mine")) || exists(filepath.Join(outside, "file")) {
+		t.Error("code ran without the sandbox")
 	}
 }

@@ -33,7 +33,7 @@ type machine struct {
 	env     []string
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t testing.TB) *machine {
 	t.Helper()
 	base, err := os.MkdirTemp(confined.Base(), "machine-")
 	if err != nil {
@@ -49,7 +49,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) files(t *testing.T) {
+func (m *machine) files(t testing.TB) {
 	for name, text := range map[string]string{
 		"home/.ssh/id_ed25519": secret, "home/.aws/credentials": secret, "home/.netrc": secret, "home/.config/gh/hosts.yml": secret,
 		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/existing": "cached ",
@@ -66,7 +66,7 @@ func (m *machine) files(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func write(t *testing.T, path, text string) {
 }
 
 // repositories makes one with a hook, a nested one, and what submodules leave.
-func (m *machine) repositories(t *testing.T) {
+func (m *machine) repositories(t testing.TB) {
 	git := func(dir string, args ...string) {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-c", "user.name=T", "-c", "user.email=t@example.org"}, args...)...)
@@ -106,7 +106,7 @@ func (m *machine) repositories(t *testing.T) {
 }
 
 // servers listen where a session must not get, and note each visitor.
-func (m *machine) servers(t *testing.T) {
+func (m *machine) servers(t testing.TB) {
 	abstract := filepath.Base(m.base) + strconv.Itoa(os.Getpid())
 	note := func(where string) { m.reached.CompareAndSwap(nil, &where) }
 	listen := func(network, address string) net.Addr {
@@ -173,7 +173,7 @@ func (m *machine) servers(t *testing.T) {
 }
 
 // process starts one with a secret in its environment.
-func (m *machine) process(t *testing.T) {
+func (m *machine) process(t testing.TB) {
 	marker := "turnstone-escapes-victim-" + strconv.Itoa(os.Getpid())
 	m.victim = exec.Command("sh", "-c", "while read x; do :; done", marker)
 	m.victim.Env = []string{"SECRET=" + secret, "PATH=/usr/bin:/bin"}
@@ -205,7 +205,7 @@ func (m *machine) process(t *testing.T) {
 }
 
 // state is everything about the machine that a session must not change, by path.
-func (m *machine) state(t *testing.T) map[string]string {
+func (m *machine) state(t testing.TB) map[string]string {
 	t.Helper()
 	state := map[string]string{}
 	note := func(path string, d fs.DirEntry) {

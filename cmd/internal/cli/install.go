@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // An installation has the choices of a repl install.
@@ -23,6 +24,7 @@ type installation struct {
 	server    install.Server
 	options   install.Options
 	places    install.Places
+	sandbox   *workers.Sandbox // of the sessions
 }
 
 // installInto puts this program into the configuration of agents and editors.
@@ -57,6 +59,7 @@ func installInto(f *flag.FlagSet) action {
 func installationFlags(f *flag.FlagSet) func(args []string) (*installation, error) {
 	var c choice
 	c.define(f)
+	c.confinement.ofAgents(f)
 	i := &installation{}
 	f.BoolVar(&i.all, "all", false, "every client that is found on this machine")
 	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry again")
@@ -104,6 +107,9 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 			if len(env) > 0 && !client.HandsOver() && !i.all {
 				return nil, misuse("--env: %s has no setting for that; use --env-file", client.Title)
 			}
+		}
+		if i.sandbox, err = c.confinement.sandbox(f); err != nil {
+			return nil, err
 		}
 		if i.server.Args, err = c.serverArgs(f); err != nil {
 			return nil, err
@@ -237,6 +243,11 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 		i.print(out, r)
 		if by == "" && !i.uninstall {
 			fmt.Fprintf(out, "  %s was not seen on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
+		}
+	}
+	if !i.uninstall && i.sandbox.Confines() && seen > 0 {
+		if err := sandboxHere(ctx); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", oneLine(err))
 		}
 	}
 	if seen == 0 {

@@ -45,6 +45,7 @@ const minImageSize = 64
 func mcp(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
+	c.confinement.ofAgents(f)
 	sessionDir := f.String("session-dir", "", sessionDirWords)
 	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "`N` shrink pictures to so many pixels a side; 0 is never")
 	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinWords())

@@ -44,6 +44,13 @@ func (c *confinement) define(f *flag.FlagSet) {
 	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")
 }
 
+// ofAgents makes the level that of repl mcp: where there are sandboxes, an agent gets one, unless
+// the user asks for another. A system that refuses it refuses the session.
+func (c *confinement) ofAgents(f *flag.FlagSet) {
+	c.level = string(agentsLevel)
+	f.Lookup("sandbox").DefValue = "workspace on Linux, full elsewhere"
+}
+
 // sandbox checks the options. It returns nil without a sandbox.
 func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	settings, err := keptFile().Read()
@@ -158,7 +165,7 @@ func mustHold(s *workers.Sandbox, now session.Info) error {
 	if has == "" {
 		has = string(workers.Full)
 	}
-	return fmt.Errorf("session %s is open with the sandbox %s, not %s: close it, or use another name", now.Name, has, s)
+	return fmt.Errorf("session %s is open with the sandbox %s, not %s: close it, use another name, or ask for that one with --sandbox", now.Name, has, s)
 }
 
 // showSandbox shows what a session may do, what it was refused and what it was given. Without
@@ -310,19 +317,24 @@ func tryIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (told []st
 	return sup.TrySandbox(ctx, sandbox, dir)
 }
 
-// examineSandbox tries whether a session can be confined here: each system has its own
+// sandboxHere tries whether a session can be confined on this system: each has its own
 // switches that forbid it.
+func sandboxHere(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "repl-try-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	_, err = tryIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, dir)
+	return err
+}
+
 func examineSandbox(ctx context.Context) fact {
 	f := fact{Name: "sandbox"}
-	dir, err := os.MkdirTemp("", "repl-doctor-")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(dir) }()
-		_, err = tryIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, dir)
-	}
-	if err != nil {
+	if err := sandboxHere(ctx); err != nil {
 		f.Detail = err.Error()
 		return f
 	}
-	f.Available, f.Detail = true, "sessions can be confined with --sandbox workspace"
+	f.Available, f.Detail = true, "sessions can be confined, as those of repl mcp are"
 	return f
 }

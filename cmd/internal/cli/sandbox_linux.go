@@ -1,0 +1,5 @@
+package cli
+
+import "github.com/turnstone-repl/turnstone/workers"
+
+const agentsLevel = workers.Workspace

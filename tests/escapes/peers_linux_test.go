@@ -1,0 +1,146 @@
+package escapes
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// peersEnv names a file with a line "NAME KIND COMMAND …" for each sandbox that is compared.
+// The command is an MCP server with the tool repl for Python (kind mcp), or one that runs the
+// program behind it (kind run).
+const peersEnv = "TURNSTONE_TEST_PEERS"
+
+// BenchmarkPeers counts, for each sandbox with its defaults, the escapes that it holds and the
+// ordinary things that work in it. Run it in a network that leads nowhere:
+//
+//	unshare -n sh -c 'ip link set lo up; TURNSTONE_TEST_PEERS=FILE go test -run ^$ -bench Peers -benchtime 1x ./tests/escapes'
+func BenchmarkPeers(b *testing.B) {
+	text, err := os.ReadFile(os.Getenv(peersEnv))
+	if err != nil {
+		b.Skipf("%s names no file of sandboxes: %v", peersEnv, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		b.Run(f[0], func(b *testing.B) {
+			for b.Loop() {
+				held, works := judge(b, f[1], f[2:])
+				b.ReportMetric(float64(held), "held")
+				b.ReportMetric(float64(works), "works")
+			}
+		})
+	}
+}
+
+func judge(b *testing.B, kind string, command []string) (held, works int) {
+	m := newMachine(b)
+	var l list
+	cmd := exec.Command(interpreter, "probes.py", "list")
+	cmd.Dir, cmd.Env = m.work, m.env
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &l)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := startPeer(b, m, kind, command)
+	before := m.state(b)
+	for _, name := range l.Escapes {
+		said, ok := p.probe(name), true
+		for path, was := range before {
+			ok = ok && m.state(b)[path] == was
+		}
+		if ok = ok && strings.Contains(said, "held: "); ok {
+			held++
+		} else {
+			b.Logf("open: %s: %.300q", name, said)
+			before = m.state(b)
+		}
+	}
+	for _, name := range l.Ordinary {
+		if said := p.probe(name); strings.Contains(said, "works") {
+			works++
+		} else {
+			b.Logf("broken: %s: %.300q", name, said)
+		}
+	}
+	b.Logf("%d of %d escapes held, %d of %d ordinary things work", held, len(l.Escapes), works, len(l.Ordinary))
+	return held, works
+}
+
+// A peer is a sandbox in which the probes run.
+type peer struct {
+	b     *testing.B
+	mcp   bool
+	in    *bufio.Writer
+	lines *bufio.Scanner
+	last  int
+}
+
+func startPeer(b *testing.B, m *machine, kind string, command []string) *peer {
+	p := &peer{b: b, mcp: kind == "mcp"}
+	if !p.mcp {
+		command = append(command, interpreter, "probes.py", "serve")
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = m.work, m.env, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p.in, p.lines = bufio.NewWriter(in), bufio.NewScanner(out)
+	p.lines.Buffer(nil, 1<<22)
+	if p.mcp {
+		p.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "peers", "version": "1"}})
+		fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		p.repl("import subprocess, sys")
+	}
+	return p
+}
+
+func (p *peer) call(method string, params any) string {
+	p.last++
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": p.last, "method": method, "params": params})
+	if err != nil {
+		p.b.Fatal(err)
+	}
+	fmt.Fprintf(p.in, "%s\n", text)
+	_ = p.in.Flush()
+	for p.lines.Scan() {
+		var answer struct{ ID int }
+		if json.Unmarshal(p.lines.Bytes(), &answer) == nil && answer.ID == p.last {
+			return p.lines.Text()
+		}
+	}
+	p.b.Fatalf("%s: no answer: %v", method, p.lines.Err())
+	return ""
+}
+
+func (p *peer) repl(code string) string {
+	return p.call("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": code, "timeout_ms": 60_000}})
+}
+
+func (p *peer) probe(name string) string {
+	if p.mcp { // a program of its own, which a probe that hangs does not hold
+		return p.repl("r = subprocess.run([sys.executable, 'probes.py', '" + name + "'], capture_output=True, text=True, timeout=50); print(r.stdout + r.stderr)\n")
+	}
+	fmt.Fprintln(p.in, name)
+	_ = p.in.Flush()
+	if !p.lines.Scan() {
+		p.b.Fatalf("%s: it has ended: %v", name, p.lines.Err())
+	}
+	return p.lines.Text()
+}
