@@ -2,42 +2,86 @@ package supervisor
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // networkOf returns the way out of a session's sandbox; nil when there is none.
-func (s *Session) networkOf(sandbox *workers.Sandbox) (*egress.Policy, error) {
+func (s *Session) networkOf(sandbox *workers.Sandbox, given []session.Grant) (*egress.Policy, error) {
 	if !sandbox.Confines() || sandbox.Network != workers.NetworkList {
 		return nil, nil
+	}
+	hosts := egress.Expand(sandbox.Hosts, egress.System{Env: s.o.Env})
+	for _, g := range given {
+		if g.Host != "" {
+			hosts = append(hosts, g.Host)
+		}
 	}
 	machine, _ := os.Hostname()
 	return egress.New(egress.Options{
 		Machine: machine,
-		Hosts:   egress.Expand(sandbox.Hosts, egress.System{Env: s.o.Env}),
+		Hosts:   hosts,
 		Refused: s.refusedHost,
 		Tell:    s.Notify,
 	})
 }
 
-// refusedHost records a place that the sandbox refuses. The event is there before the call of
-// the session returns.
-func (s *Session) refusedHost(_ context.Context, place, why string) bool {
+// hostCall is in the numbers of held connects. The stage counts its own calls from 1.
+const hostCall = 1 << 62
+
+// refusedHost takes in a place that the sandbox refuses, and waits for a person if one may be
+// asked. The event is there before the call of the session returns.
+func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	d := host.Denial{Op: "connect", Host: place}
 	if why != "" {
 		s.m.notice("the sandbox refused a connection to %s: %s", place, why)
+	}
+	if why != "" || s.worker == nil || !s.spec.Sandbox.Ask {
+		if why == "" {
+			s.m.denied(d, true)
+		}
+		s.unlock()
 		return false
 	}
-	s.m.record(timeline.Denied{Op: "connect", Host: place})
+	s.lastHeld++
+	d.ID = hostCall + s.lastHeld
+	answer := make(chan bool, 1)
+	if s.heldHosts == nil {
+		s.heldHosts = make(map[uint64]chan bool)
+	}
+	s.heldHosts[d.ID] = answer
+	s.m.denied(d, true)
+	s.unlock()
+	select {
+	case ok := <-answer:
+		return ok
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	delete(s.heldHosts, d.ID)
+	s.m.denied(host.Denial{ID: d.ID, Over: true}, true)
 	return false
+}
+
+// checkHost refuses a grant of a host that cannot be meant.
+func checkHost(g session.Grant) (session.Grant, error) {
+	if g.Host == workers.HostsOfPackages {
+		return g, session.Errorf(session.KindInvalid, "%s is for a session that is being opened: name its hosts", g.Host)
+	}
+	h, err := workers.ParseHost(g.Host)
+	if err != nil {
+		return g, &session.Error{Kind: session.KindInvalid, Message: err.Error(), Cause: err}
+	}
+	g.Host = h.String()
+	return g, nil
 }
 
 // Reached lists what a session with workers.NetworkList has reached in the network and what it
@@ -51,14 +95,6 @@ func (s *Session) Reached() []session.Reached {
 		list = append(list, session.Reached(r))
 	}
 	return list
-}
-
-// allowHost lets a live session reach a host.
-func (s *Session) allowHost(pattern string) error {
-	if s.network == nil {
-		return fmt.Errorf("session %s has no list of hosts: open it with --network list", s.name)
-	}
-	return s.network.Allow(pattern)
 }
 
 // namesFiles makes the files by which programs find the session's names: its resolver, and a

@@ -79,8 +79,13 @@ func (m *machine) denied(d host.Denial, offered bool) {
 	m.heard = true
 	grant := grantFor(what)
 	told := what
-	if offered && grant.Write != "" && !slices.Contains(m.refused, grant) {
-		told.Remedy = "repl allow " + m.name + " --write " + timeline.Unmistakable(grant.Write)
+	if offered && !slices.Contains(m.refused, grant) {
+		switch {
+		case grant.Write != "":
+			told.Remedy = "repl allow " + m.name + " --write " + timeline.Unmistakable(grant.Write)
+		case grant.Host != "":
+			told.Remedy = "repl allow " + m.name + " --host " + timeline.Unmistakable(grant.Host)
+		}
 	}
 	if d.Over {
 		m.release(func(a ask) bool { return a.call == d.ID })
@@ -246,21 +251,10 @@ func covers(g session.Grant, d timeline.Denied) bool {
 	return g.Write != "" && d.Path != "" && d.Op != "read" && d.Op != "connect" && within(d.Path, g.Write)
 }
 
-// coversHost reports whether a pattern, "example.org", "*.example.org" or either with a port,
-// matches name:port.
-func coversHost(pattern, host string) bool {
-	if host == "" {
-		return false
-	}
-	name, port, _ := strings.Cut(host, ":")
-	wanted, at, hasPort := strings.Cut(pattern, ":")
-	if hasPort && at != port {
-		return false
-	}
-	if tail, any := strings.CutPrefix(wanted, "*"); any {
-		return strings.HasPrefix(tail, ".") && strings.HasSuffix(name, tail)
-	}
-	return name == wanted
+// coversHost reports whether a pattern matches name:port.
+func coversHost(pattern, place string) bool {
+	h, err := workers.ParseHost(pattern)
+	return err == nil && h.CoversPlace(place)
 }
 
 // within reports whether path is dir or below it.
@@ -340,6 +334,9 @@ func (s *Session) give(ctx context.Context, g session.Grant) error {
 
 // giveLive gives a right to the live worker, if there is one.
 func (s *Session) giveLive(g session.Grant) error {
+	if g.Host != "" {
+		return s.network.Allow(g.Host)
+	}
 	s.mu.Lock()
 	w := s.worker
 	s.mu.Unlock()
@@ -369,6 +366,8 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.name)
 	case g.Always && s.o.Grants == nil:
 		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
+	case g.Host != "" && s.network != nil:
+		return checkHost(g)
 	case g.Host != "":
 		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.name, sandbox.Network)
 	case !filepath.IsAbs(g.Write):

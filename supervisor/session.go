@@ -59,6 +59,8 @@ type Session struct {
 	missed    bool                            // a notice has said that dir is gone
 	queries   map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
 	lastQuery uint64
+	heldHosts map[uint64]chan bool // connects that wait for a person, by their numbers
+	lastHeld  uint64
 }
 
 // maxPrompt bounds the prompt that we read from the terminal, in bytes.

@@ -339,7 +339,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	if len(v.o.Functions) > 0 {
 		_ = s.SetFunctions(v.o.Functions...) // New has checked them
 	}
-	if s.network, err = s.networkOf(spec.Sandbox); err != nil {
+	if s.network, err = s.networkOf(spec.Sandbox, given); err != nil {
 		_ = log.Close()
 		_ = lock.Close()
 		_ = discard(dir)

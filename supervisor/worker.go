@@ -293,7 +293,12 @@ func (w *worker) perform(e effect) {
 	case doKill:
 		w.proc.Kill()
 	case doPermit:
-		_ = w.proc.gate.Permit(e.call, e.ok) // a call that is gone needs no answer
+		if answer, ok := s.heldHosts[e.call]; ok {
+			delete(s.heldHosts, e.call)
+			answer <- e.ok
+		} else {
+			_ = w.proc.gate.Permit(e.call, e.ok) // a call that is gone needs no answer
+		}
 	case doFeed:
 		w.feedLocked(e.input)
 	case doLook:

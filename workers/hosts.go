@@ -94,6 +94,16 @@ func (h Host) CoversAddr(a netip.AddrPort) bool {
 	return h.Addr.IsValid() && h.Addr == a.Addr().Unmap() && (h.Port == 0 || h.Port == a.Port())
 }
 
+// CoversPlace reports whether "name:port" or "address:port" belongs to the pattern.
+func (h Host) CoversPlace(place string) bool {
+	if a, err := netip.ParseAddrPort(place); err == nil {
+		return h.CoversAddr(a)
+	}
+	name, port, err := net.SplitHostPort(place)
+	n, wrong := strconv.ParseUint(port, 10, 16)
+	return err == nil && wrong == nil && h.Covers(name, uint16(n))
+}
+
 // String is the pattern, as ParseHost reads it.
 func (h Host) String() string {
 	name := h.Name

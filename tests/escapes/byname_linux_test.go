@@ -294,3 +294,108 @@ func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
 	}
 	n.prints(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
 }
+
+// A person gives a live session a host: by name, while a call is held for it, and after a no.
+func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	for _, name := range []string{"example.org", "asked.org", "never.org"} {
+		n.name(name, hostAddress)
+	}
+	n.listen(t, hostAddress+":80", greets("hello"))
+	r := n.session(t)
+	n.prints(t, r, [2]string{"tries(get, 'example.org', 80)", "EACCES"})
+	if err := r.Allow(t.Context(), session.Grant{Host: "*.org/x"}); err == nil {
+		t.Error("what is no host was allowed")
+	}
+	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
+		t.Fatal(err)
+	}
+	n.prints(t, r, [2]string{"get('example.org', 80)", "hello"}, [2]string{"tries(get, 'example.org', 81)", "EACCES"})
+	if err := r.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.WaitUntilReady(t)
+	r.Run(t, clientCode)
+	n.prints(t, r, [2]string{"get('example.org', 80, 5)", "hello"})
+
+	asking := n.asking(t)
+	for _, row := range []struct {
+		name, want string
+		ok         bool
+	}{{"asked.org", "hello", true}, {"never.org", "EACCES", false}} {
+		turn := asking.Begin(t, "print(tries(get, '"+row.name+"', 80, 5))")
+		e := asking.Until(t, "question", func(e timeline.Event) bool {
+			w, ok := e.Body.(timeline.Wait)
+			return ok && w.Kind == timeline.WaitPermission && w.Asks.Host == row.name+":80"
+		})
+		if err := asking.Permit(t.Context(), e.Body.(timeline.Wait).Permission, row.ok); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(asking.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
+		}
+	}
+	n.prints(t, asking, [2]string{"get('asked.org', 80)", "hello"}, [2]string{"tries(get, 'never.org', 80)", "EACCES"})
+}
+
+// Programs that know nothing of a sandbox, at the speed of the kernel.
+func TestNetwork_ProgramsNeedNoVariables(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	const size = 50 << 20
+	n.name("example.org", hostAddress)
+	n.listen(t, hostAddress+":80", func(c *net.TCPConn) {
+		buf := make([]byte, 1<<16)
+		_, _ = c.Read(buf)
+		_, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\nContent-Length: 52428800\r\n\r\n")
+		for range size / len(buf) {
+			if _, err := c.Write(buf); err != nil {
+				return
+			}
+		}
+	})
+	direct := func() time.Duration {
+		began := time.Now()
+		c, err := net.Dial("tcp", hostAddress+":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+		if got, err := io.Copy(io.Discard, c); err != nil || got < size {
+			t.Fatalf("%d bytes, %v", got, err)
+		}
+		return time.Since(began)
+	}()
+	r := n.session(t, "example.org")
+	r.Run(t, `
+import os, time
+def receive():
+    began = time.time()
+    with socket.create_connection(("example.org", 80)) as s:
+        s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        got, buf = 0, bytearray(1 << 20)
+        while (k := s.recv_into(buf)): got += k
+    return got > 52428800, time.time() - began
+os.environ.update(http_proxy="http://127.0.0.1:1", https_proxy="http://127.0.0.1:1")
+`)
+	t.Logf("50 MiB: direct %s, from the session %s", direct, n.printed(t, r, "print(receive())"))
+	n.prints(t, r,
+		[2]string{"receive()[0]", "True"},
+		[2]string{"subprocess.run(['curl', '--noproxy', '*', '-sS', '-o', '/dev/null', '-w', '%{size_download}', 'http://example.org/'], capture_output=True, text=True).stdout", "52428800"},
+		[2]string{"'Permission denied' in (p := subprocess.run(['curl', '--noproxy', '*', '-v', 'http://other.org/'], capture_output=True, text=True)).stderr or p.stderr[-300:]", "True"},
+		[2]string{"len({socket.gethostbyname('h%d.example.org' % i) for i in range(10000)})", "10000"},
+	)
+	if got := n.printed(t, r, `
+slow = [socket.create_connection(("example.org", 80)) for _ in range(256)]
+print(tries(get, "example.org", 80), tries(get, "example.org", 80, 5))
+for s in slow: s.close()
+`); got != "ENOBUFS ENOBUFS" {
+		t.Errorf("with 256 connections that say nothing: got %q", got)
+	}
+}

@@ -232,9 +232,20 @@ func (n *internet) answer(m dnsmessage.Message) ([]byte, error) {
 // session opens a session of Python that may reach these hosts.
 func (n *internet) session(t *testing.T, hosts ...string) *drive.REPL {
 	t.Helper()
+	return n.open(t, false, hosts)
+}
+
+// asking opens one that asks for each host.
+func (n *internet) asking(t *testing.T) *drive.REPL {
+	t.Helper()
+	return n.open(t, true, nil)
+}
+
+func (n *internet) open(t *testing.T, ask bool, hosts []string) *drive.REPL {
+	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = n.work, workspace(n.machine)
-	spec.Sandbox.Network, spec.Sandbox.Hosts = workers.NetworkList, hosts
+	spec.Sandbox.Network, spec.Sandbox.Hosts, spec.Sandbox.Ask = workers.NetworkList, hosts, ask
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, clientCode)
