@@ -2,12 +2,15 @@ package escapes
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // peersEnv names a file with a line "NAME KIND COMMAND …" for each sandbox that is compared.
@@ -75,17 +78,21 @@ func judge(b *testing.B, kind string, command []string) (held, works int) {
 
 // A peer is a sandbox in which the probes run.
 type peer struct {
-	b     *testing.B
-	mcp   bool
+	b *testing.B
+	m *machine
+
+	command []string
+
+	mcp   bool // and then:
 	in    *bufio.Writer
 	lines *bufio.Scanner
 	last  int
 }
 
 func startPeer(b *testing.B, m *machine, kind string, command []string) *peer {
-	p := &peer{b: b, mcp: kind == "mcp"}
+	p := &peer{b: b, m: m, mcp: kind == "mcp", command: command}
 	if !p.mcp {
-		command = append(command, interpreter, "probes.py", "serve")
+		return p
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr = m.work, m.env, os.Stderr
@@ -103,11 +110,9 @@ func startPeer(b *testing.B, m *machine, kind string, command []string) *peer {
 	b.Cleanup(func() { _ = in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	p.in, p.lines = bufio.NewWriter(in), bufio.NewScanner(out)
 	p.lines.Buffer(nil, 1<<22)
-	if p.mcp {
-		p.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "peers", "version": "1"}})
-		fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		p.repl("import subprocess, sys")
-	}
+	p.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "peers", "version": "1"}})
+	fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	p.repl("import subprocess, sys")
 	return p
 }
 
@@ -137,10 +142,10 @@ func (p *peer) probe(name string) string {
 	if p.mcp { // a program of its own, which a probe that hangs does not hold
 		return p.repl("r = subprocess.run([sys.executable, 'probes.py', '" + name + "'], capture_output=True, text=True, timeout=50); print(r.stdout + r.stderr)\n")
 	}
-	fmt.Fprintln(p.in, name)
-	_ = p.in.Flush()
-	if !p.lines.Scan() {
-		p.b.Fatalf("%s: it has ended: %v", name, p.lines.Err())
-	}
-	return p.lines.Text()
+	ctx, cancel := context.WithTimeout(p.b.Context(), 50*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.command[0], slices.Concat(p.command[1:], []string{interpreter, "probes.py", name})...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = p.m.work, p.m.env, time.Second
+	out, err := cmd.CombinedOutput()
+	return fmt.Sprint(string(out), err)
 }
