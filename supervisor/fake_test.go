@@ -33,7 +33,11 @@ type fakeProcess struct {
 	dies    host.Signal   // the first that ends it
 	noGrant error         // the answer to Grant
 	exit    host.Exit
-	once    sync.Once
+
+	usage    host.Usage
+	measured int            // how often usage was asked for
+	allowed  host.Allowance // the last
+	once     sync.Once
 }
 
 // heard is what reached a fake worker: a frame or a signal.
@@ -219,6 +223,22 @@ func (p *fakeProcess) Grant(dir string) error {
 	return p.noGrant
 }
 func (p *fakeProcess) Close() error { return nil }
+
+func (p *fakeProcess) Usage(int64) host.Usage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.measured++
+	return p.usage
+}
+
+func (p *fakeProcess) Allow(_ host.Usage, a host.Allowance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.allowed = a
+}
+
+func (p *fakeProcess) EndLargest(host.Usage, int64) string { return "" }
+func (p *fakeProcess) EndNewest(_ host.Usage, tasks int)   { p.hear(tasks) }
 
 func (p *fakeProcess) TryRead([]byte) (int, error) {
 	select {

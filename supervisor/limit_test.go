@@ -108,3 +108,100 @@ func TestTurnLimit_TheTimeOfAWaitDoesNotCount(t *testing.T) {
 		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
 	})
 }
+
+const gigabyte = 1 << 30
+
+var oneGigabyte = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, NoMemory: []string{"MemoryError"}}
+
+// uses sets the memory that the worker uses.
+func (p *fakeProcess) uses(bytes int64) { p.change(func() { p.usage.Memory = bytes }) }
+
+func TestMemoryLimit_NobodyLooksAtAnIdleSession(t *testing.T) {
+	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		for range 3 {
+			turn := submit(t, s, "1+1")
+			p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
+		}
+		p.later(time.Second)
+		p.change(func() {
+			if p.measured == 0 || p.measured > 3 {
+				t.Errorf("%d looks at a start and three short turns", p.measured)
+			}
+			p.measured = 0
+		})
+		p.later(24 * time.Hour)
+		p.change(func() {
+			if p.measured > 0 {
+				t.Errorf("%d looks at an idle session", p.measured)
+			}
+		})
+	})
+}
+
+func TestMemoryLimit_ACalmTurnIsLookedAtOnceASecond(t *testing.T) {
+	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		submit(t, s, "sleep")
+		p.later(time.Minute)
+		p.change(func() { p.measured = 0 })
+		p.later(time.Hour)
+		p.change(func() {
+			if p.measured < 3500 || p.measured > 3601 {
+				t.Errorf("%d looks in an hour", p.measured)
+			}
+		})
+	})
+}
+
+func TestMemoryLimit_WarnsOnceThenEndsTheWorkerBeyondATenth(t *testing.T) {
+	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "grow")
+		p.later(time.Second)
+		p.uses(gigabyte / 100 * 92)
+		p.later(2 * time.Second)
+		p.uses(gigabyte)
+		p.later(10 * time.Second)
+		if got := limitsMet(s); len(got) > 0 && got[0] != "memory: 942 of 1024 MiB used" || len(got) != 1 {
+			t.Errorf("got %q", got)
+		}
+		p.change(func() {
+			if p.allowed.Left != 0 || p.allowed.Most != gigabyte || p.allowed.Spare != 0 {
+				t.Errorf("at its limit it was allowed %+v", p.allowed)
+			}
+		})
+		p.uses(gigabyte / 10 * 12)
+		p.later(2 * time.Second)
+		if r := now(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(report(t, s).Reason, "1228 of 1024 MiB used; the worker was ended") {
+			t.Errorf("got %q, %q", r.Outcome, report(t, s).Reason)
+		}
+	})
+}
+
+func TestMemoryLimit_TheReplyToALackOfMemoryNamesItWithThePeak(t *testing.T) {
+	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "grow")
+		p.uses(gigabyte / 2)
+		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "ArrayMemoryError"}})
+		turn = submit(t, s, "1/0")
+		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "ZeroDivisionError"}})
+		want := []string{"memory: the limit of this session is 1024 MiB; this turn used up to 512"}
+		if got := limitsMet(s); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestMemoryLimit_OfAllSessionsTogetherBoundsEach(t *testing.T) {
+	inBubble(t, &Options{Memory: gigabyte}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		submit(t, s, "grow")
+		p.uses(gigabyte / 100 * 95)
+		p.later(2 * time.Second)
+		if got := limitsMet(s); !slices.Equal(got, []string{"memory: 972 of 1024 MiB used by all sessions together"}) {
+			t.Errorf("got %q", got)
+		}
+	})
+}

@@ -5,6 +5,3 @@ package supervisor_test
 // terminalReaders is code that asks by reading the terminal itself, which is seen
 // on this system.
 var terminalReaders = []string{"readtty"}
-
-// limitsMemory says whether this system knows memory limits.
-const limitsMemory = false

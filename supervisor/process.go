@@ -38,6 +38,10 @@ type process interface {
 	CatchUp()
 	Forget() error
 	MemoryBytes() int64
+	Usage(exact int64) host.Usage
+	Allow(host.Usage, host.Allowance)
+	EndLargest(u host.Usage, bytes int64) string
+	EndNewest(u host.Usage, tasks int)
 	Close() error
 }
 

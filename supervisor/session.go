@@ -29,6 +29,7 @@ type Session struct {
 	o            Options
 	launcher     launcher
 	preparations *preparations // the supervisor's
+	keeper       *keeper       // likewise
 	dir          string        // private to the session; Close removes it
 	lock         *os.File      // shows other programs that dir is in use
 	log          *timeline.Log

@@ -63,6 +63,10 @@ type Options struct {
 	// MaxSessions bounds the open sessions. 0 means DefaultMaxSessions.
 	MaxSessions int
 
+	// Memory bounds the bytes that all sessions use together, beside their own limits: see
+	// workers.Limits and DefaultMemory. 0 means no limit. Only Linux has it.
+	Memory int64
+
 	// MemoryBytes bounds the part of a session's timeline that is in memory, and OutputBytes
 	// bounds each of its files. 0 means the defaults of timeline.Options.
 	MemoryBytes int64
@@ -104,6 +108,7 @@ type Supervisor struct {
 	o            Options
 	launcher     launcher
 	preparations preparations
+	keeper       *keeper
 
 	mu       sync.Mutex
 	sessions map[string]*Session // guarded by mu; a nil value reserves a name
@@ -129,6 +134,9 @@ func New(opts *Options) (*Supervisor, error) {
 	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 {
 		return nil, errors.New("supervisor: an option is negative")
 	}
+	if o.Memory != 0 && o.Memory < workers.MinMemory {
+		return nil, fmt.Errorf("supervisor: all sessions together need more memory than %s: allow at least %s", workers.Bytes(o.Memory), workers.Bytes(workers.MinMemory))
+	}
 	if o.Env == nil {
 		o.Env = os.Environ()
 	}
@@ -149,8 +157,13 @@ func New(opts *Options) (*Supervisor, error) {
 	}
 	removeAbandoned(o.Dir)
 	lostIn(o.Dir) // removes those that are too old
-	return &Supervisor{o: o, launcher: launchHere, sessions: make(map[string]*Session)}, nil
+	return &Supervisor{o: o, launcher: launchHere, keeper: newKeeper(o.Memory), sessions: make(map[string]*Session)}, nil
 }
+
+// DefaultMemory is what all sessions of a machine can use together, in bytes, and leave the
+// rest of it working: three quarters of its memory, or of what a control group leaves it. It is
+// 0 where that is not known.
+func DefaultMemory() int64 { return host.MachineMemory() / 4 * 3 }
 
 func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateName()) }
 
@@ -316,6 +329,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		o:            v.o,
 		launcher:     v.launcher,
 		preparations: &v.preparations,
+		keeper:       v.keeper,
 		dir:          dir,
 		lock:         lock,
 		log:          log,

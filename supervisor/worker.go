@@ -56,6 +56,8 @@ type worker struct {
 	active atomic.Int64 // when the worker last said anything, in Unix nanoseconds
 	slow   atomic.Bool  // look for terminal readers less often
 
+	ward *ward // its limits of memory and processes; nil without any; set by begin
+
 	// The rest is guarded by s.mu.
 	input    []session.Input // for the terminal, the first is being fed
 	watching *time.Timer     // looks for terminal readers; nil where they cannot be seen
@@ -152,6 +154,7 @@ func (w *worker) begin() {
 		s.told = w.told
 	}
 	s.m.launched()
+	s.keeper.keep(w)
 	for _, d := range s.early {
 		s.m.denied(d, false) // nobody is asked during a start
 	}
@@ -250,6 +253,7 @@ func (w *worker) frame(f ipc.Message) {
 		// Before anybody can start the next turn on it.
 		_ = w.proc.terminal.Restore()
 		w.proc.CatchUp() // the turn's reply has its denials
+		w.rests(f.Error)
 	case ipc.Call:
 		w.take(f)
 		return
@@ -302,6 +306,7 @@ func (w *worker) perform(e effect) {
 	case doFeed:
 		w.feedLocked(e.input)
 	case doLook:
+		s.keeper.wake(w)
 		w.watchTerminal()
 	case doLookLater:
 		if w.watching != nil {
@@ -395,6 +400,7 @@ func (w *worker) watch() {
 	_ = w.conn.Close()
 	<-drained
 	w.fence.flush()
+	w.s.keeper.release(w)
 	report := w.s.ended(w)
 	logEnd(w.log, report)
 	_ = removeTree(w.files) // closing the session tries the rest again

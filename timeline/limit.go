@@ -27,15 +27,17 @@ const (
 
 // String describes the limit in one line.
 func (l Limit) String() string {
-	whose := ""
+	whose, limit := "", "the limit of this session"
 	if l.All {
-		whose = " by all sessions together"
+		whose, limit = " by all sessions together", "the limit of all sessions together"
 	}
 	switch {
 	case l.What == LimitTurn:
 		return "interrupted: this turn's limit of " + spoken(time.Duration(l.Max))
 	case l.What == LimitMemory && l.Did == LimitEnded:
 		return fmt.Sprintf("memory: %d of %d MiB used%s; %s was ended", l.Used>>20, l.Max>>20, whose, l.Program)
+	case l.What == LimitMemory && l.Did == LimitRefused:
+		return fmt.Sprintf("memory: %s is %d MiB; this turn used up to %d", limit, l.Max>>20, l.Used>>20)
 	case l.What == LimitMemory:
 		return fmt.Sprintf("memory: %d of %d MiB used%s", l.Used>>20, l.Max>>20, whose)
 	case l.Did == LimitEnded:

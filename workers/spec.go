@@ -56,6 +56,10 @@ type Spec struct {
 	// which explains the cause. "" means that the worker may ask.
 	EarlyInput string
 
+	// NoMemory are words in the name or the message of an error that mean that the runtime
+	// got no memory. Then the reply names the limit of memory, if there is one.
+	NoMemory []string
+
 	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	Why string
 

@@ -70,7 +70,7 @@ const keptOut = "R started without its part of the worker: .Renviron must not se
 // Spec returns how to start an R worker. If no R is found, or an option is out of bounds,
 // its Err says so.
 func Spec(o Options) workers.Spec {
-	s := workers.Spec{Name: "r", Dir: o.Dir}
+	s := workers.Spec{Name: "r", Dir: o.Dir, NoMemory: []string{"cannot allocate", "could not allocate", "memory exhausted"}}
 	s.Err = fill(&s, o)
 	return s
 }

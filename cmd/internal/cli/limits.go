@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -22,6 +23,15 @@ func (l *limitFlags) define(f *flag.FlagSet) {
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "files", 0, "`N` files that each process may have open")
 	f.DurationVar(&l.Turn, "turn-limit", 0, "`DURATION` after which an input is interrupted, such as 30m")
+}
+
+// together is what all sessions may use together: three quarters of the machine, or as much
+// as one of them may have.
+func (l *limitFlags) together() int64 {
+	if all := supervisor.DefaultMemory(); all >= workers.MinMemory {
+		return max(all, l.Memory)
+	}
+	return 0
 }
 
 // check refuses limits that cannot be meant.

@@ -29,6 +29,7 @@ type serveOptions struct {
 	log                logChoice
 	idleExit, cullIdle time.Duration
 	maxSessions        int
+	memory             size // of all sessions together
 	quiet, detach      bool
 }
 
@@ -41,6 +42,7 @@ func serve(f *flag.FlagSet) action {
 	f.DurationVar(&o.idleExit, "idle-exit", 0, "`DURATION` end after this time without use; 0 is never")
 	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions after this time without use; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
+	f.Var(&o.memory, "memory", "`SIZE` of memory that all sessions may use together; without it three quarters of the machine's")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
 	return func(s streams, args []string) (int, error) {
@@ -57,6 +59,15 @@ func serve(f *flag.FlagSet) action {
 		}
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
 			return statusUsage, misuse("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
+		}
+		if isSet(f, "memory") && supervisor.DefaultMemory() == 0 {
+			return statusUsage, misuse("--memory: this system bounds no memory of all sessions together; leave it out")
+		}
+		if o.memory == 0 {
+			o.memory = size((&limitFlags{}).together())
+		}
+		if o.memory != 0 && o.memory < workers.MinMemory {
+			return statusUsage, misuse("--memory %s: allow at least %s", &o.memory, workers.Bytes(workers.MinMemory))
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
@@ -128,7 +139,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "crashed_pid", c.Crashed())
 	}
 	sup, err := supervisor.New(&supervisor.Options{
-		Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions,
+		Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory),
 		Logger: log, Grants: keptFile(),
 	})
 	if err != nil {

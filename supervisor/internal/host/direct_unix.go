@@ -136,3 +136,8 @@ func (d *direct) run(ended func(Exit), _ func(string)) (remains []int) {
 func (d *direct) memoryBytes() int64 { return d.tree.memory() }
 func (d *direct) readers() []Reader  { return d.pty.readers(d.tree.root, false) }
 func (d *direct) seesReaders() bool  { return seesReaders(d.tree.root) }
+
+// Without a stage nothing keeps a tree together that could be limited.
+func (d *direct) usage(int64) Usage      { return Usage{} }
+func (d *direct) allow(Usage, Allowance) {}
+func (d *direct) endMembers([]int)       {}

@@ -37,7 +37,8 @@
 //	readers of the terminal   yes: /proc       not seen               not seen
 //	out of memory             cgroup v1, v2    not seen               not seen
 //	memory of the tree        yes              unknown                yes
-//	memory limit              no               no                     yes: job
+//	limits                    memory, tasks,   none                   job: memory,
+//	                          CPUs, files                             processes
 //
 // On Windows the terminal is a pseudo console, and the private channel is two named
 // pipes, to which the worker connects. The stage shares the console and interrupts

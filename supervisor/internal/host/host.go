@@ -73,7 +73,7 @@ func Start(c *Command) (*Process, error) {
 			return nil, &StartError{Step: "sandbox", Err: errors.New("it needs the stage: call StageMain first in main")}
 		}
 	}
-	if err := c.Limits.supported(c.Sandbox != nil); err != nil {
+	if err := c.Limits.supported(); err != nil {
 		return nil, &StartError{Step: "limits", Err: err}
 	}
 	return start(c)

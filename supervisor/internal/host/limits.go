@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"runtime"
 )
 
 // Limits bound what a worker and everything it starts use; zero fields bound nothing.
@@ -16,11 +15,8 @@ type Limits struct {
 
 // supported reports the limits that this system does not have, and those that need a stage
 // where there is none.
-func (l Limits) supported(boxed bool) error {
+func (l Limits) supported() error {
 	has := systemLimits
-	if runtime.GOOS == "linux" && !boxed {
-		has.Processes = 0 // the kernel would count all that the user has
-	}
 	for _, one := range []struct {
 		given, has bool
 		what, flag string

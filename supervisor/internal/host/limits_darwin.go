@@ -5,3 +5,7 @@ var systemLimits = Limits{}
 
 func useCPUs(int) error             { return nil }
 func limit(int, Limits, bool) error { return nil }
+
+func (s *staged) usage(int64) Usage      { return Usage{} }
+func (s *staged) allow(Usage, Allowance) {}
+func (s *staged) endMembers([]int)       {}

@@ -8,7 +8,7 @@ import (
 )
 
 // systemLimits are the limits that this system has.
-var systemLimits = Limits{Memory: 0, Processes: 1, CPUs: 1, Files: 1}
+var systemLimits = Limits{Memory: 1, Processes: 1, CPUs: 1, Files: 1}
 
 // useCPUs puts this thread, and what it starts, on n of its processors; 0 means all. Which
 // ones is left to chance, so that sessions do not meet on the first.

@@ -53,6 +53,10 @@ type backend interface {
 	readers() []Reader
 	seesReaders() bool
 	memoryBytes() int64
+	// usage, allow and endMembers do nothing where the system has no such limits.
+	usage(exact int64) Usage
+	allow(Usage, Allowance)
+	endMembers(pids []int)
 	confined
 }
 

@@ -36,6 +36,8 @@ type staged struct {
 	notices      []string     // of the sandbox
 	foregrounded chan error   // answers to doForeground; holds one
 	grants       grants
+	bounding     sync.Mutex
+	data         map[int]int64 // of each process, when it was bounded last; guarded by bounding
 	life
 	ending   sync.Once
 	watchdog *time.Timer // ends a stage that does not end; set by ending

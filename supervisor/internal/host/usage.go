@@ -1,0 +1,75 @@
+package host
+
+// A Usage is what a worker and everything it started use at one moment.
+type Usage struct {
+	Memory int64 // bytes that no file has: on the heap, on stacks, in shared memory, swapped out
+	Tasks  int   // processes with their threads
+	parts  []part
+}
+
+// A part is one process of a tree.
+type part struct {
+	pid, tasks   int
+	name         string
+	data, memory int64 // bytes: what it may write alone, and what it uses
+}
+
+// Allowance is what a tree may have from now on.
+type Allowance struct {
+	Left int64 // bytes that it may still use
+	Most int64 // bytes that one process may ask for, used or not; 0: memory is not bounded
+
+	// Spare bytes are allowed to each process even where nothing is left, so that a runtime
+	// can say so and take an order to free something.
+	Spare int64
+	Forks
+}
+
+// keptBytes of what it was allowed before stays allowed to a process when nothing is left: a
+// runtime that gives memory back to show an error can use it for that.
+const keptBytes = 8 << 20
+
+// Forks says whether a tree may start processes and threads.
+type Forks int
+
+const (
+	ForksKept    Forks = iota // as it is
+	ForksAllowed              // as at the beginning
+	ForksRefused
+)
+
+// Usage looks at the tree. Its processes share memory after a fork; from exact bytes on, that
+// is counted once, which takes milliseconds for each gigabyte.
+func (p *Process) Usage(exact int64) Usage { return p.backend.usage(exact) }
+
+// Allow bounds the tree by an allowance, as it was seen.
+func (p *Process) Allow(u Usage, a Allowance) { p.backend.allow(u, a) }
+
+// EndLargest ends the largest process of the tree but the worker, if it uses this much. It
+// returns its name, or "" if there is none.
+func (p *Process) EndLargest(u Usage, bytes int64) string {
+	var largest part
+	for _, one := range u.parts {
+		if one.pid != p.pid && one.memory > largest.memory {
+			largest = one
+		}
+	}
+	if largest.memory < bytes || largest.pid == 0 {
+		return ""
+	}
+	p.backend.endMembers([]int{largest.pid})
+	return largest.name
+}
+
+// EndNewest ends the newest processes of the tree but the worker, until they have this many
+// tasks less.
+func (p *Process) EndNewest(u Usage, tasks int) {
+	var pids []int
+	for i := len(u.parts) - 1; i >= 0 && tasks > 0; i-- {
+		if one := u.parts[i]; one.pid != p.pid {
+			tasks -= one.tasks
+			pids = append(pids, one.pid)
+		}
+	}
+	p.backend.endMembers(pids)
+}

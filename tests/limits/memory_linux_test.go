@@ -1,0 +1,106 @@
+package limits
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// memory is what the sessions of these tests may use.
+const memory = 192 << 20
+
+// A hog uses up the memory of its session.
+type hog struct {
+	name, code string
+	ends       string // the outcome, or its error
+}
+
+var pythonHogs = []hog{
+	{"one array", "b = bytearray(3 << 30)", "MemoryError"},
+	{"steps of 10 MB", "l = []\nwhile True: l.append(bytearray(10 << 20))", "MemoryError"},
+	{"small lists", "l = []\nwhile True: l.append([0] * 1000)", "MemoryError"},
+	{"small objects", "l = []\nwhile True: l.append(object())", "MemoryError"},
+	{"a dictionary", "d = {}\ni = 0\nwhile True: d[i] = str(i); i += 1", "MemoryError"},
+	{"a string that doubles", "s = 'x'\nwhile True: s += s", "MemoryError"},
+	{"caught and tried again", "l = []\nfor _ in range(3):\n  try:\n    while True: l.append(bytearray(1 << 20))\n  except MemoryError: pass", "ok"},
+	{"untouched, then used", "l = [bytearray(80 << 20) for _ in range(2)]\nm = bytearray(80 << 20)", "MemoryError"},
+	{"threads", "import threading\nl, go = [], threading.Event()\ndef f():\n  go.wait()\n  try:\n    while True: l.append(bytearray(1 << 20))\n  except MemoryError: pass\nts = [threading.Thread(target=f) for _ in range(8)]\nfor t in ts: t.start()\ngo.set()\nfor t in ts: t.join()", "ok"},
+	{"a child", "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'l = []\\nwhile True: l.append(bytearray(1 << 20))'], stderr=subprocess.DEVNULL).returncode", "ok"},
+	{"a pool", "import multiprocessing as mp\ndef f(_):\n  l = []\n  try:\n    while True: l.append(bytearray(1 << 20))\n  except MemoryError: return len(l) > 5\nwith mp.get_context('fork').Pool(4) as p: print(p.map_async(f, range(8)).get(30))", "ok"},
+	{"forks that share", "import os\nl = bytearray(os.urandom(80 << 20))\nfor _ in range(6):\n  if os.fork() == 0:\n    import time; time.sleep(0.3); os._exit(0)\nfor _ in range(6): assert os.wait()[1] == 0", "ok"},
+}
+
+var numpyHogs = []hog{
+	{"numpy at once", "import numpy as np\na = np.ones((1 << 30,))", "ArrayMemoryError"},
+	{"numpy in steps", "import numpy as np\nl = []\nwhile True: l.append(np.ones(1 << 20))", "ArrayMemoryError"},
+	{"numpy, zeros that are filled", "import numpy as np\na = np.zeros(20 << 20)\nb = np.zeros(20 << 20)\na[:] = 1\nb[:] = 1", "ArrayMemoryError"},
+}
+
+var rHogs = []hog{
+	{"one vector", "x <- numeric(4e8)", "cannot allocate"},
+	{"vectors", "l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6)", "cannot allocate"},
+	{"small objects", "l <- NULL; repeat l <- list(l, 1)", "memory exhausted"},
+	{"strings", "l <- character(); i <- 0; repeat { i <- i + 1; l[i] <- paste(rep(i, 100), collapse = '') }", "cannot allocate"},
+	{"a child", "r <- parallel::mclapply(1:2, function(i) { l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6) })", "ok"},
+}
+
+// landsSoftly runs a hog, and wants the reply and the session to be right behind it.
+func landsSoftly(t *testing.T, s *drive.REPL, h hog, lives, frees string) {
+	t.Helper()
+	s.Run(t, "x = 41").Wants(t, "")
+	r := s.Run(t, h.code)
+	said := r.Script()
+	got := r.Outcome
+	if r.Failure != "" {
+		got = r.Failure
+	}
+	switch {
+	case h.ends == "ok" && r.Outcome != "ok", h.ends != "ok" && !strings.Contains(got+said, h.ends):
+		t.Errorf("got %q, want %s: %.600q", got, h.ends, said)
+	case h.ends != "ok" && !strings.Contains(said, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memory>>20)):
+		t.Errorf("the reply names no limit: %.600q", said)
+	}
+	if r := s.Run(t, lives); r.Outcome != "ok" || r.Script() != "42\n" {
+		t.Fatalf("it does not live on: %q %q %+v", r.Outcome, r.Script(), s.Log().Since(0))
+	}
+	s.Run(t, frees).Wants(t, "")
+	if r := s.Run(t, lives); r.Outcome != "ok" {
+		t.Errorf("after it was freed: %q %q", r.Outcome, r.Script())
+	}
+	if used := drive.Info(s).MemoryBytes; used > memory+32<<20 { // with the files of its programs
+		t.Errorf("%d MiB are still used", used>>20)
+	}
+}
+
+func TestMemory_PythonRaisesItsOwnErrorAndTheSessionLivesOn(t *testing.T) {
+	hogs := pythonHogs
+	if os.Getenv("TURNSTONE_TEST_MATPLOTLIB") != "" {
+		hogs = append(hogs, numpyHogs...)
+	}
+	eachHog(t, hogs, func(t *testing.T, box *workers.Sandbox, h hog) {
+		landsSoftly(t, openPython(t, box, workers.Limits{Memory: memory}), h, "x + 1", "l = d = s = m = a = b = None")
+	})
+}
+
+func TestMemory_RSaysItsOwnErrorAndTheSessionLivesOn(t *testing.T) {
+	eachHog(t, rHogs, func(t *testing.T, box *workers.Sandbox, h hog) {
+		landsSoftly(t, openR(t, box, workers.Limits{Memory: memory}), h, "cat(x + 1, '\\n', sep = '')", "l <- r <- NULL; invisible(gc())")
+	})
+}
+
+// eachHog runs a test for each hog, without a sandbox and with one, one after the other: the
+// machine has other things to do.
+func eachHog(t *testing.T, hogs []hog, test func(t *testing.T, box *workers.Sandbox, h hog)) {
+	for _, h := range hogs {
+		t.Run(h.name, func(t *testing.T) {
+			t.Run("plain", func(t *testing.T) { test(t, nil, h) })
+			t.Run("sandbox", func(t *testing.T) {
+				test(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, h)
+			})
+		})
+	}
+}
