@@ -64,10 +64,12 @@ func landsSoftly(t *testing.T, s *drive.REPL, h hog, lives, frees string) {
 	case h.ends != "ok" && !strings.Contains(said, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memory>>20)):
 		t.Errorf("the reply names no limit: %.600q", said)
 	}
-	if r := s.Run(t, lives); r.Outcome != "ok" || r.Script() != "42\n" {
-		t.Fatalf("it does not live on: %q %q %+v", r.Outcome, r.Script(), s.Log().Since(0))
+	if r := s.Run(t, lives); r.Outcome != "ok" || !strings.HasSuffix(r.Script(), "42\n") {
+		t.Fatalf("it does not live on: %q %q", r.Outcome, r.Script())
 	}
-	s.Run(t, frees).Wants(t, "")
+	if r := s.Run(t, frees); r.Outcome != "ok" {
+		t.Errorf("it cannot free: %q %q", r.Outcome, r.Script())
+	}
 	if r := s.Run(t, lives); r.Outcome != "ok" {
 		t.Errorf("after it was freed: %q %q", r.Outcome, r.Script())
 	}

@@ -29,6 +29,8 @@ func (t tree) usage(exact int64) Usage {
 		for i, one := range u.parts {
 			if n, ok := ownMemory(one.pid); ok {
 				u.parts[i].memory = n
+			} else if _, alive := partOf(one.pid); !alive {
+				u.parts[i].memory = 0 // it has ended meanwhile
 			}
 			u.Memory += u.parts[i].memory
 		}
