@@ -52,7 +52,7 @@ func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
 	t.Logf("the grant took %v", time.Since(begin))
 	says(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
 	says(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
-	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".git/config", ".vscode/tasks.json"} {
+	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".git/config", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
 		says(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
 	}
 	says(t, r, `

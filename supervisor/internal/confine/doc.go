@@ -10,7 +10,9 @@
 //	               namespace in which it may mount
 //	stage          Enter, in order: dumpable, namespaces, clones, read-only, places,
 //	               devices, processes, network, rights, filter
-//	               Serve: connects in the worker's place, to what is inside
+//	               Serve: connects and makes names in the worker's place, to what is inside
+//	               and where it may; tells and holds what the mounts will refuse
+//	               Grant: a directory more, while the worker runs
 //	worker         sees the machine read-only but for its places
 //
 // Each step that fails ends the start under its name ([StepError]). Enter weakens nothing to

@@ -12,6 +12,7 @@ import (
 
 // A fileCall says where a system call has its paths.
 type fileCall struct {
+	name  string
 	op    string
 	paths []pathAt // one or two
 	flags int      // the argument with the flags of an open; -1 for other calls
@@ -24,30 +25,31 @@ type pathAt struct {
 }
 
 // fileCalls returns the calls that change files, by number.
-func fileCalls() map[int32]fileCall {
+func fileCalls() map[int32]*fileCall {
 	at := func(dir, path int) []pathAt { return []pathAt{{dir, path, ""}} }
-	calls := map[int32]fileCall{}
+	calls := map[int32]*fileCall{}
 	for name, f := range map[string]fileCall{
-		"open":      {"write", at(-1, 0), 1},
-		"openat":    {"write", at(0, 1), 2},
-		"creat":     {"write", at(-1, 0), -1},
-		"mkdir":     {"create", at(-1, 0), -1},
-		"mkdirat":   {"create", at(0, 1), -1},
-		"mknod":     {"create", at(-1, 0), -1},
-		"mknodat":   {"create", at(0, 1), -1},
-		"unlink":    {"remove", at(-1, 0), -1},
-		"unlinkat":  {"remove", at(0, 1), -1},
-		"rmdir":     {"remove", at(-1, 0), -1},
-		"rename":    {"rename", []pathAt{{-1, 0, ""}, {-1, 1, "create"}}, -1},
-		"renameat":  {"rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
-		"renameat2": {"rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
-		"link":      {"create", at(-1, 1), -1},
-		"linkat":    {"create", at(2, 3), -1},
-		"symlink":   {"create", at(-1, 1), -1},
-		"symlinkat": {"create", at(1, 2), -1},
+		"open":      {"", "write", at(-1, 0), 1},
+		"openat":    {"", "write", at(0, 1), 2},
+		"creat":     {"", "write", at(-1, 0), -1},
+		"mkdir":     {"", "create", at(-1, 0), -1},
+		"mkdirat":   {"", "create", at(0, 1), -1},
+		"mknod":     {"", "create", at(-1, 0), -1},
+		"mknodat":   {"", "create", at(0, 1), -1},
+		"unlink":    {"", "remove", at(-1, 0), -1},
+		"unlinkat":  {"", "remove", at(0, 1), -1},
+		"rmdir":     {"", "remove", at(-1, 0), -1},
+		"rename":    {"", "rename", []pathAt{{-1, 0, ""}, {-1, 1, "create"}}, -1},
+		"renameat":  {"", "rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
+		"renameat2": {"", "rename", []pathAt{{0, 1, ""}, {2, 3, "create"}}, -1},
+		"link":      {"", "create", at(-1, 1), -1},
+		"linkat":    {"", "create", at(2, 3), -1},
+		"symlink":   {"", "create", at(-1, 1), -1},
+		"symlinkat": {"", "create", at(1, 2), -1},
 	} {
 		if nr, ok := architectures[runtime.GOARCH].calls[name]; ok {
-			calls[int32(nr)] = f
+			f.name = name
+			calls[int32(nr)] = &f
 		}
 	}
 	return calls
@@ -97,7 +99,7 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 		}
 		part := text[have : have+want]
 		if err := peek(pid, at, part); err != nil {
-			return 0, unix.EFAULT
+			return 0, err
 		}
 		if i := bytes.IndexByte(part, 0); i >= 0 {
 			return have + i, nil
@@ -110,7 +112,7 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 // refusal reports whether the worker's mounts will refuse a call that changes files, though its
 // user may change them outside. Nothing depends on it but what is told and asked: the program
 // can change the path meanwhile.
-func (b *Box) refusal(n *notification, f fileCall, names *[2]name) (Denial, bool) {
+func (b *Box) refusal(n *notification, f *fileCall, names *[2]name) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {

@@ -11,6 +11,7 @@ import (
 type Grant struct {
 	Dir    Path    // real
 	Places []Place // below Dir, parents before children: what stays as it is
+	Absent []Path  // as in a Plan
 }
 
 // maxGrant bounds a grant in bytes, because an order to the stage must fit into a pipe.
@@ -45,7 +46,7 @@ func (p *Plan) NewGrant(dir string) (*Grant, error) {
 		}
 	}
 	g.protect([]string{found}, maxSearched)
-	plan := &Grant{Dir: Path(found)}
+	plan := &Grant{Dir: Path(found), Absent: g.absent}
 	for path, place := range g.kinds {
 		if path != found {
 			plan.Places = append(plan.Places, place)

@@ -35,12 +35,12 @@ func (b *Box) give(g *Grant) error {
 	defer unix.Close(whole)
 	t.enter(b.mounts)
 	if t.failed == nil {
+		b.keep(g.Absent)
 		t.step("place", t.dir, moveTo(whole, t.dir))
 	}
 	if t.failed != nil {
 		return t.failed
 	}
-	b.granted.Store(true)
 	return nil
 }
 

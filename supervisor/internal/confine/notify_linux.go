@@ -1,8 +1,10 @@
 package confine
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -48,8 +50,15 @@ type service struct {
 	worker atomic.Int64 // its pid, in the session's pid namespace; 0 until it is known
 	slots  chan struct{}
 
-	giving  sync.Mutex  // held by the grant under way
-	granted atomic.Bool // there was a grant
+	giving sync.Mutex // held by the grant under way
+
+	buffers   sync.Pool // of *name
+	keeping   sync.RWMutex
+	kept      map[string]bool // paths that must not be made, in lower case
+	keptNames map[string]bool // their last names
+	keptAbove map[string]bool // all directories above them
+
+	unsent map[making]bool // guarded by mu
 
 	mu    sync.Mutex
 	told  map[Denial]bool // without IDs; at most maxTold
@@ -62,12 +71,15 @@ type service struct {
 // be called by several goroutines. Serve must run on the thread that entered the sandbox.
 //
 // A connect is made in the worker's place: if the kernel went on with the worker's own call, a
-// second thread could change the address after the check. Calls that change files go on, and the
-// worker's mounts decide about them. The stage only sees beforehand which of them will be refused.
+// second thread could change the address after the check. The same holds for calls that make names,
+// because some names must not be made. Other calls that change files go on, and the worker's mounts
+// decide about them. The stage only sees beforehand which of them will be refused.
 func (b *Box) Serve(tell func(Denial)) {
 	b.tell = tell
 	b.slots = make(chan struct{}, maxServed)
 	b.open = map[Denial]*question{}
+	b.buffers.New = func() any { return new(name) }
+	b.keep(b.plan.Absent)
 	b.Forget()
 	go b.receive()
 }
@@ -75,11 +87,16 @@ func (b *Box) Serve(tell func(Denial)) {
 // Worker names the worker's pid, in the session's pid namespace.
 func (b *Box) Worker(pid int) { b.worker.Store(int64(pid)) }
 
+// receive reads the calls. It makes those that make names on its own thread.
 func (b *Box) receive() {
+	runtime.LockOSThread()
+	if b.withoutRights() != nil {
+		return // calls then fail when the listener is closed
+	}
 	calls := fileCalls()
 	var n notification
 	var names [2]name // used again for each call, because the stage frees no memory
-	for {
+	for made := 1; ; {
 		n = notification{}
 		if err := control(b.calls, receiveCall, unsafe.Pointer(&n)); err != nil {
 			if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
@@ -87,18 +104,156 @@ func (b *Box) receive() {
 			}
 			return // no caller is left
 		}
-		r := reply{ID: n.ID, Flags: goOn}
-		if f, ok := calls[n.Data.Number]; !ok {
+		f, ok := calls[n.Data.Number]
+		switch {
+		case !ok:
 			b.serve(n, b.connected)
-		} else if d, refused := b.refusal(&n, f, &names); !refused {
-			_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
-		} else if b.plan.Ask {
-			b.serve(n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} })
-		} else {
-			b.denied(d)
-			_ = control(b.calls, answerCall, unsafe.Pointer(&r))
+		case f.isMaking(&n):
+			b.answerMaking(&n, f, &names)
+			if made++; made%collectAfter == 0 {
+				runtime.GC() // the stage's collector waits for much more
+			}
+		default:
+			b.answerChanging(&n, f, &names)
 		}
 	}
+}
+
+// collectAfter is how many calls the stage makes before it frees their memory, some megabytes.
+const collectAfter = 4096
+
+// answerChanging lets a call go on that makes no name.
+func (b *Box) answerChanging(n *notification, f *fileCall, names *[2]name) {
+	r := reply{ID: n.ID, Flags: goOn}
+	d, refused := b.refusal(n, f, names)
+	if refused && b.plan.Ask {
+		b.serve(*n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} })
+		return
+	}
+	if refused {
+		b.denied(d)
+	}
+	_ = control(b.calls, answerCall, unsafe.Pointer(&r)) // fails if the caller is gone
+}
+
+// A making is a call that was made for a thread.
+type making struct {
+	thread uint32
+	number int32
+	args   [6]uint64
+}
+
+// maxUnsent bounds the calls that were made and whose programs do not know it.
+const maxUnsent = 64
+
+// answerMaking makes a call, and tells or asks if the sandbox refuses it.
+func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
+	if b.wasMade(n, f) {
+		b.answer(n, f, -1, nil)
+		return
+	}
+	fd, err := b.make(n, f)
+	switch kept, isKept := err.(keptError); {
+	case isKept:
+		b.denied(Denial{Op: "create", Path: string(kept), By: b.program(int(n.PID))})
+		err = unix.EROFS
+	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
+		d, refused := b.refusal(n, f, names)
+		if refused && b.plan.Ask {
+			b.later(*n, f, func(n *notification) { b.hold(n, d) })
+			return
+		}
+		if refused {
+			b.denied(d)
+		}
+	case err == unix.ENXIO: // perhaps a pipe without a reader
+		b.later(*n, f, func(*notification) {})
+		return
+	}
+	b.answer(n, f, fd, err)
+}
+
+// later makes a call again after a wait.
+func (b *Box) later(n notification, f *fileCall, wait func(*notification)) {
+	b.slots <- struct{}{}
+	b.apart(func() {
+		defer func() { <-b.slots }()
+		wait(&n)
+		if b.isHere(n.ID) {
+			fd, err := b.make(&n, f)
+			for err == unix.ENXIO && b.isPipe(&n, f) && b.isHere(n.ID) {
+				time.Sleep(readerPause)
+				fd, err = b.make(&n, f)
+			}
+			if _, isKept := err.(keptError); isKept {
+				err = unix.EROFS
+			}
+			b.answer(&n, f, fd, err)
+		}
+	})
+}
+
+// readerPause is how often a program that opens a pipe to write looks whether there is a reader.
+const readerPause = 5 * time.Millisecond
+
+// isPipe reports whether an open names a pipe.
+func (b *Box) isPipe(n *notification, f *fileCall) bool {
+	file, err := b.pathOf(n, f.paths[0])
+	if err != nil {
+		return false
+	}
+	fd, err := b.look(append([]byte(file), 0))
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// answer answers a call that was made. If a signal has interrupted its program meanwhile, the
+// program makes the call again: it must not find what it made itself.
+func (b *Box) answer(n *notification, f *fileCall, fd int, err error) {
+	r := reply{ID: n.ID}
+	sent := error(nil)
+	switch {
+	case err != nil:
+		r.Error = -int32(errnoOf(err))
+	case fd >= 0:
+		sent = b.handOver(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
+		if sent != nil && sent != unix.ENOENT {
+			r.Error = -int32(errnoOf(sent))
+		}
+	}
+	if fd < 0 || r.Error != 0 {
+		sent = control(b.calls, answerCall, unsafe.Pointer(&r))
+	}
+	if err == nil && sent == unix.ENOENT {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.unsent == nil || len(b.unsent) >= maxUnsent {
+			b.unsent = map[making]bool{}
+		}
+		b.unsent[makingOf(n)] = true
+	}
+}
+
+func makingOf(n *notification) making { return making{n.PID, n.Data.Number, n.Data.Args} }
+
+// wasMade reports whether a call was made already, and its program does not know it. An open is
+// made again, and may find its file.
+func (b *Box) wasMade(n *notification, f *fileCall) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := makingOf(n)
+	if !b.unsent[m] {
+		return false
+	}
+	delete(b.unsent, m)
+	if f.flags >= 0 {
+		n.Data.Args[f.flags] &^= unix.O_EXCL
+	}
+	return f.op != "write"
 }
 
 // serve answers a call that may take long.

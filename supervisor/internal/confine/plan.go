@@ -19,7 +19,8 @@ type Plan struct {
 	Network bool    // true for the user's network; otherwise the session has only a loopback
 	Outlet  bool    // besides that loopback, connections leave through the supervisor
 
-	Ask bool // hold a call that a person could allow
+	Absent []Path // names that are not there, and must not be made
+	Ask    bool   // hold a call that a person could allow
 
 	work      []string
 	home      string
@@ -129,7 +130,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	if len(p.kinds) > maxPlaces {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.kinds), maxPlaces)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, work: work, home: p.home, temporary: p.temporary}
+	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Outlet: s.Network == workers.NetworkList, Absent: p.absent, work: work, home: p.home, temporary: p.temporary}
 	for _, place := range p.kinds {
 		plan.Places = append(plan.Places, place)
 	}
@@ -142,6 +143,7 @@ type planner struct {
 	home      string
 	temporary []string
 	kinds     map[string]Place
+	absent    []Path
 	notices   []string
 }
 

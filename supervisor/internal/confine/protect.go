@@ -132,11 +132,13 @@ func isGitDir(dir string) bool {
 	return false
 }
 
-// keep protects a path. It fixes every directory between path and base. Otherwise the session
-// could rename one and put another in its place.
+// keep protects a path, also one that is not there. It fixes every directory between path and
+// base. Otherwise the session could rename one and put another in its place.
 func (s *search) keep(path, base string) {
 	st, err := os.Lstat(path)
 	if err != nil {
+		s.p.absent = append(s.p.absent, Path(path))
+		s.fix(filepath.Dir(path), base)
 		return
 	}
 	if st.Mode()&os.ModeSymlink != 0 {
@@ -147,8 +149,16 @@ func (s *search) keep(path, base string) {
 		}
 	}
 	s.p.set(path, protected)
-	for d := filepath.Dir(path); d != base && inside(d, base); d = filepath.Dir(d) {
-		if _, ok := s.p.kinds[d]; !ok {
+	s.fix(filepath.Dir(path), base)
+}
+
+// fix fixes a directory, if it is there, and those between it and base.
+func (s *search) fix(dir, base string) {
+	for d := dir; d != base && inside(d, base); d = filepath.Dir(d) {
+		if _, ok := s.p.kinds[d]; ok {
+			continue
+		}
+		if st, err := os.Lstat(d); err == nil && st.IsDir() {
 			s.p.set(d, fixed)
 		}
 	}

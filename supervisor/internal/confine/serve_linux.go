@@ -183,22 +183,28 @@ func (b *Box) take(tid, fd int) (int, error) {
 
 // leader returns the process of a thread.
 func (b *Box) leader(tid int) (int, error) {
-	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	text, err := b.status(tid)
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
-	var buf [4096]byte
-	n, err := unix.Read(fd, buf[:])
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(buf[:n])) {
+	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "Tgid:"); ok {
 			return strconv.Atoi(strings.TrimSpace(v))
 		}
 	}
 	return 0, unix.ESRCH
+}
+
+// status returns what the kernel says about a thread, its beginning.
+func (b *Box) status(tid int) (string, error) {
+	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var buf [512]byte
+	n, err := unix.Read(fd, buf[:])
+	return string(buf[:max(n, 0)]), err
 }
 
 // peek copies memory of a thread.

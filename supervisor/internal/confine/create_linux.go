@@ -1,0 +1,509 @@
+package confine
+
+import (
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The stage makes each call that can make a name, in the program's place. If the kernel went on
+// with the program's own call, a second thread could change the path after the check, and make
+// a protected name. Paths are resolved as the program sees them, and names are made by a directory
+// that is open, so nothing can be exchanged in between. The thread has no rights but the user's.
+
+const (
+	addDescriptor = 0x40182103 // SECCOMP_IOCTL_NOTIF_ADDFD
+	alsoAnswer    = 2          // SECCOMP_ADDFD_FLAG_SEND
+
+	maxLinks = 40 // symbolic links in one path, as in the kernel
+)
+
+// An addition is struct seccomp_notif_addfd.
+type addition struct {
+	ID       uint64
+	Flags    uint32
+	From     uint32
+	To       uint32
+	NewFlags uint32
+}
+
+// isMaking reports whether a call can make a name.
+func (f *fileCall) isMaking(n *notification) bool {
+	switch f.name {
+	case "open", "openat":
+		return n.Data.Args[f.flags]&unix.O_CREAT != 0 && n.Data.Args[f.flags]&unix.O_PATH == 0
+	case "unlink", "unlinkat", "rmdir":
+		return false
+	}
+	return true
+}
+
+// withoutRights makes the calling thread one that has no rights but the user's, and a umask of its
+// own. It enters the worker's mounts, because the kernel keeps a mount point from being renamed or
+// removed only for those who see the mount. The thread may take its rights back. No signal interrupts
+// it: one that came while it hands over a descriptor would give the program descriptor 0 instead.
+func (b *Box) withoutRights() error {
+	var all unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	if err := unix.Setns(b.mounts, unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	return setEffective(0)
+}
+
+// setEffective sets the rights that the thread uses, of those that it may use.
+func setEffective(rights uint32) error {
+	var data [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	data[0].Effective, data[1].Effective = data[0].Permitted&rights, 0
+	return unix.Capset(&header, &data[0])
+}
+
+// withRights runs f with the right to look into any program of the session.
+func withRights(f func() error) error {
+	if err := setEffective(1 << unix.CAP_SYS_PTRACE); err != nil {
+		return err
+	}
+	err := f()
+	if e := setEffective(0); e != nil {
+		return e
+	}
+	return err
+}
+
+// make makes a call. Of an open it returns the descriptor, otherwise -1.
+func (b *Box) make(n *notification, f *fileCall) (fd int, err error) {
+	args := &n.Data.Args
+	var paths [2]string
+	for i, p := range f.paths {
+		if paths[i], err = b.pathOf(n, p); err != nil {
+			return -1, err
+		}
+	}
+	switch f.name {
+	case "open", "openat":
+		return b.openOrMake(n, paths[0], int(int32(args[f.flags])), uint32(args[f.flags+1]))
+	case "creat":
+		return b.openOrMake(n, paths[0], unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(args[1]))
+	case "rename", "renameat", "renameat2":
+		return -1, b.rename(f, args, paths)
+	case "link", "linkat":
+		return -1, b.link(n, f, args, paths[0])
+	}
+	return -1, b.at(paths[0], strings.HasPrefix(f.name, "symlink"), func(dir int, name string) error {
+		switch f.name {
+		case "mkdir", "mkdirat":
+			return b.masked(n, func() error { return unix.Mkdirat(dir, name, uint32(args[f.paths[0].path+1])) })
+		case "mknod", "mknodat":
+			return b.masked(n, func() error {
+				return unix.Mknodat(dir, name, uint32(args[f.paths[0].path+1]), int(args[f.paths[0].path+2]))
+			})
+		default: // symlink, symlinkat
+			var text [unix.PathMax]byte
+			k, err := peekText(int(n.PID), args[0], text[:])
+			if err != nil {
+				return err
+			}
+			return unix.Symlinkat(string(text[:k]), dir, name)
+		}
+	})
+}
+
+// pathOf returns an absolute path of a call. Where it names the program's own /proc, it has the
+// number of the program.
+func (b *Box) pathOf(n *notification, p pathAt) (string, error) {
+	dir := unix.AT_FDCWD
+	if p.dir >= 0 {
+		dir = int(int32(n.Data.Args[p.dir]))
+	}
+	to := b.buffers.Get().(*name) // too large to leave to a collector that seldom runs
+	defer b.buffers.Put(to)
+	err := b.read(to, int(n.PID), dir, n.Data.Args[p.path])
+	if err == unix.EPERM || err == unix.EACCES {
+		err = withRights(func() error { return b.read(to, int(n.PID), dir, n.Data.Args[p.path]) })
+	}
+	if err != nil {
+		return "", err
+	}
+	if to.len == 0 {
+		return "", unix.ENOENT
+	}
+	return to.String(), nil
+}
+
+// at opens the directory of a path, and calls do with it and the last name, unless that name must
+// not be made. moving is true when what gets the name may have something in it.
+func (b *Box) at(file string, moving bool, do func(dir int, name string) error) error {
+	file = strings.TrimRight(file, "/")
+	dir, last := path.Split(file)
+	if last == "" || last == "." || last == ".." {
+		return unix.EEXIST
+	}
+	fd, err := b.directory(dir)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := b.mayMake(fd, last, moving); err != nil {
+		return err
+	}
+	return do(fd, last)
+}
+
+// directory opens a directory as the worker sees it, but none of /proc, which would be the
+// stage's own.
+func (b *Box) directory(dir string) (int, error) {
+	fd, err := b.look(append([]byte(dir), 0))
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil || st.Type == unix.PROC_SUPER_MAGIC {
+		unix.Close(fd)
+		return -1, unix.EACCES
+	}
+	return fd, nil
+}
+
+// masked runs f with the umask of the program.
+func (b *Box) masked(n *notification, f func() error) error {
+	mask, err := b.umask(int(n.PID))
+	if err != nil {
+		return err
+	}
+	unix.Umask(mask)
+	return f()
+}
+
+func (b *Box) umask(tid int) (int, error) {
+	text, err := b.status(tid)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
+			mask, err := strconv.ParseUint(strings.TrimSpace(v), 8, 32)
+			return int(mask), err
+		}
+	}
+	return 0, unix.ESRCH
+}
+
+func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {
+	var flags uint
+	if f.name == "renameat2" {
+		flags = uint(args[4])
+	}
+	exchange := flags&unix.RENAME_EXCHANGE != 0
+	from, _ := path.Split(strings.TrimRight(paths[0], "/"))
+	old := path.Base(paths[0])
+	if old == "." || old == ".." || old == "/" {
+		return unix.EBUSY
+	}
+	fd, err := b.directory(from)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if exchange {
+		if err := b.mayMake(fd, old, true); err != nil {
+			return err
+		}
+	}
+	if strings.HasSuffix(paths[0], "/") || strings.HasSuffix(paths[1], "/") {
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, old, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		} else if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return unix.ENOTDIR
+		}
+	}
+	return b.at(paths[1], true, func(dir int, name string) error { return unix.Renameat2(fd, old, dir, name, flags) })
+}
+
+// link makes a hard link. Its first path is read here, because only a link may follow one in
+// /proc: the name of an open file.
+func (b *Box) link(n *notification, f *fileCall, args *[6]uint64, to string) error {
+	first, flags := pathAt{dir: -1, path: 0}, 0
+	if f.name == "linkat" {
+		first, flags = pathAt{dir: 0, path: 1}, int(int32(args[4]))
+	}
+	if flags&^(unix.AT_SYMLINK_FOLLOW|unix.AT_EMPTY_PATH) != 0 {
+		return unix.EINVAL
+	}
+	if flags&unix.AT_EMPTY_PATH != 0 {
+		return unix.ENOENT // as for all programs without rights; they then take the name in /proc
+	}
+	old, err := b.pathOf(n, first)
+	if err != nil {
+		return err
+	}
+	if fd, err := b.openFile(n, old); err != unix.ENOENT {
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return b.at(to, false, func(dir int, name string) error {
+			return unix.Linkat(unix.AT_FDCWD, ownFile(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+		})
+	}
+	for range maxLinks {
+		from, last := path.Split(strings.TrimRight(old, "/"))
+		fd, err := b.directory(from)
+		if err != nil {
+			return err
+		}
+		if flags&unix.AT_SYMLINK_FOLLOW != 0 {
+			var isLink bool
+			if old, isLink = follow(fd, last, old); isLink {
+				unix.Close(fd)
+				continue
+			}
+		}
+		defer unix.Close(fd)
+		return b.at(to, false, func(dir int, name string) error { return unix.Linkat(fd, last, dir, name, 0) })
+	}
+	return unix.ELOOP
+}
+
+// follow returns the path to which a symbolic link leads.
+func follow(dir int, name, file string) (string, bool) {
+	var text [unix.PathMax]byte
+	k, err := unix.Readlinkat(dir, name, text[:])
+	if err != nil {
+		return file, false
+	}
+	to := string(text[:k])
+	if !strings.HasPrefix(to, "/") {
+		to = path.Dir(strings.TrimRight(file, "/")) + "/" + to
+	}
+	return to, true
+}
+
+func ownFile(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// openFile returns a copy of the open file that a path in /proc or /dev names; ENOENT if the
+// path is not such a name.
+func (b *Box) openFile(n *notification, file string) (int, error) {
+	if !strings.HasPrefix(file, "/proc/") && !strings.HasPrefix(file, "/dev/") {
+		return -1, unix.ENOENT
+	}
+	leader, err := b.leader(int(n.PID))
+	if err != nil {
+		return -1, err
+	}
+	own := "/proc/" + strconv.Itoa(leader)
+	for i, standard := range []string{"/dev/stdin", "/dev/stdout", "/dev/stderr"} {
+		if file == standard {
+			file = own + "/fd/" + strconv.Itoa(i)
+		}
+	}
+	for _, prefix := range [][2]string{{"/dev/fd/", own + "/fd/"}, {"/proc/self/", own + "/"}, {"/proc/thread-self/", own + "/"}} {
+		if rest, ok := strings.CutPrefix(file, prefix[0]); ok {
+			file = prefix[1] + rest
+		}
+	}
+	number, ok := strings.CutPrefix(file, own+"/fd/")
+	if !ok {
+		return -1, unix.ENOENT
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		return -1, unix.ENOENT
+	}
+	var copied int
+	err = withRights(func() (err error) {
+		copied, err = b.take(leader, fd)
+		return err
+	})
+	if err == unix.EBADF {
+		err = unix.ENXIO // ENOENT would say that it is no such name
+	}
+	return copied, err
+}
+
+// ownSetting opens a file in the program's own /proc, such as oom_score_adj.
+func (b *Box) ownSetting(n *notification, file string, flags int) (int, error) {
+	leader, err := b.leader(int(n.PID))
+	if err != nil {
+		return -1, err
+	}
+	rest, ok := strings.CutPrefix(file, "/proc/self/")
+	if !ok {
+		rest, ok = strings.CutPrefix(file, "/proc/"+strconv.Itoa(leader)+"/")
+	}
+	if !ok || strings.Contains(rest, "/") || rest == "mem" || leader == 1 {
+		return -1, unix.EACCES
+	}
+	return unix.Openat(b.proc, strconv.Itoa(leader)+"/"+rest, flags&^(unix.O_CREAT|unix.O_EXCL)|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// openOrMake opens a file that may be made. It never waits: a pipe without a reader is tried again by
+// its caller.
+func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (int, error) {
+	switch {
+	case strings.HasSuffix(file, "/"):
+		return -1, unix.EISDIR
+	case flags&unix.O_DIRECTORY != 0 && flags&unix.O_CREAT != 0:
+		return -1, unix.EINVAL
+	}
+	plain := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
+	if fd, err := b.openFile(n, file); err != unix.ENOENT {
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(fd)
+		return opened(flags)(unix.Open(ownFile(fd), plain&^unix.O_NOFOLLOW, 0))
+	}
+	if strings.HasPrefix(file, "/proc/") {
+		return opened(flags)(b.ownSetting(n, file, plain))
+	}
+	for range maxLinks {
+		dir, last := path.Split(file)
+		if last == "" || last == "." || last == ".." {
+			return -1, unix.EISDIR
+		}
+		fd, err := b.openOnce(n, dir, last, flags, plain, mode)
+		if err == unix.EEXIST && flags&unix.O_EXCL == 0 {
+			continue // somebody was faster: it is there now
+		}
+		if err != unix.ELOOP || flags&unix.O_NOFOLLOW != 0 {
+			return opened(flags)(fd, err)
+		}
+		above, err := b.directory(dir)
+		if err != nil {
+			return -1, err
+		}
+		var isLink bool
+		file, isLink = follow(above, last, file)
+		unix.Close(above)
+		if !isLink {
+			continue
+		}
+		if strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "/dev/") {
+			return b.openOrMake(n, file, flags&^unix.O_CREAT, mode) // nothing is made there
+		}
+	}
+	return -1, unix.ELOOP
+}
+
+// openOnce opens what has the name, or makes it.
+func (b *Box) openOnce(n *notification, dir, last string, flags, plain int, mode uint32) (int, error) {
+	above, err := b.directory(dir)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	if flags&unix.O_EXCL == 0 || flags&unix.O_CREAT == 0 {
+		fd, err := unix.Openat(above, last, plain|unix.O_NOFOLLOW, 0)
+		if err != unix.ENOENT || flags&unix.O_CREAT == 0 {
+			if err == nil && isDirectory(fd) && flags&unix.O_CREAT != 0 {
+				unix.Close(fd)
+				return -1, unix.EISDIR
+			}
+			return fd, err
+		}
+	}
+	if err := b.mayMake(above, last, false); err != nil {
+		return -1, err
+	}
+	fd := -1
+	err = b.masked(n, func() (err error) {
+		fd, err = unix.Openat(above, last, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
+		return err
+	})
+	return fd, err
+}
+
+func isDirectory(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// opened gives a descriptor the flags that its program wants.
+func opened(flags int) func(int, error) (int, error) {
+	return func(fd int, err error) (int, error) {
+		if err == nil && flags&unix.O_NONBLOCK == 0 {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&(unix.O_APPEND|unix.O_DIRECT|unix.O_NOATIME))
+			if err != nil {
+				unix.Close(fd)
+				fd = -1
+			}
+		}
+		return fd, err
+	}
+}
+
+// handOver gives a program a descriptor as the result of its call, and closes it here.
+func (b *Box) handOver(n *notification, fd int, closeOnExec bool) error {
+	defer unix.Close(fd)
+	a := addition{ID: n.ID, Flags: alsoAnswer, From: uint32(fd)}
+	if closeOnExec {
+		a.NewFlags = unix.O_CLOEXEC
+	}
+	return control(b.calls, addDescriptor, unsafe.Pointer(&a))
+}
+
+// keep lists names that must not be made.
+func (b *Box) keep(absent []Path) {
+	b.keeping.Lock()
+	defer b.keeping.Unlock()
+	if b.kept == nil {
+		b.kept, b.keptNames, b.keptAbove = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	}
+	for _, p := range absent {
+		full := strings.ToLower(string(p))
+		b.kept[full] = true
+		b.keptNames[path.Base(full)] = true
+		for above := path.Dir(full); above != "/"; above = path.Dir(above) {
+			b.keptAbove[above] = true
+		}
+	}
+}
+
+// A keptError says that a name must not be made.
+type keptError string
+
+func (k keptError) Error() string { return string(k) + " must not be made" }
+
+// mayMake returns why a name in a directory must not be made, a keptError. A directory that would
+// hold such a name may be made, but not moved there with something in it. Case does not count,
+// because on some filesystems it does not.
+func (b *Box) mayMake(dir int, last string, moving bool) error {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	folded := strings.ToLower(last)
+	if !moving && !b.keptNames[folded] {
+		return nil
+	}
+	full := strings.TrimRight(pathOf(dir), "/") + "/" + last
+	if folded = strings.ToLower(full); b.kept[folded] || moving && b.keptAbove[folded] {
+		return keptError(full)
+	}
+	return nil
+}
+
+// apart runs f on a thread without rights, which ends with it.
+func (b *Box) apart(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if b.withoutRights() == nil {
+			f()
+		}
+	}()
+}
