@@ -39,7 +39,7 @@ const (
 // its caller. It has no lock, no goroutine and no timer, and knows no process. Its caller
 // holds the session's lock and then performs the effects (Session.unlock).
 type machine struct {
-	name         string // of the session
+	remedy       func(session.Grant) string // Options.Remedy for this session; may be nil
 	log          *timeline.Log
 	startTimeout time.Duration
 	showSecrets  bool

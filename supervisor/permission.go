@@ -79,13 +79,8 @@ func (m *machine) denied(d host.Denial, offered bool) {
 	m.heard = true
 	grant := grantFor(what)
 	told := what
-	if offered && !slices.Contains(m.refused, grant) {
-		switch {
-		case grant.Write != "":
-			told.Remedy = "repl allow " + m.name + " --write " + timeline.Unmistakable(grant.Write)
-		case grant.Host != "":
-			told.Remedy = "repl allow " + m.name + " --host " + timeline.Unmistakable(grant.Host)
-		}
+	if offered && m.remedy != nil && !slices.Contains(m.refused, grant) {
+		told.Remedy = m.remedy(grant)
 	}
 	if d.Over {
 		m.release(func(a ask) bool { return a.call == d.ID })
@@ -226,7 +221,11 @@ func (m *machine) refuse(p session.Permission) {
 		m.refused = m.refused[1:]
 	}
 	m.refused = append(m.refused, p.Grant)
-	m.tellDenied(p.Denial)
+	told := p.Denial
+	if m.remedy != nil {
+		told.Remedy = m.remedy(p.Grant)
+	}
+	m.tellDenied(told)
 	m.decide(false, func(other session.Permission) bool { return other.Grant == p.Grant })
 }
 
@@ -431,6 +430,31 @@ func (o *Options) kept(spec *workers.Spec) ([]session.Grant, error) {
 		all[i].Always = false
 	}
 	return all, nil
+}
+
+// addKept adds the rights that are kept to those that the session was given, and returns all.
+func (s *Session) addKept(spec *workers.Spec) ([]session.Grant, error) {
+	kept, err := s.o.kept(spec)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range kept {
+		if !slices.Contains(s.m.given, g) {
+			s.m.given = append(s.m.given, g)
+		}
+	}
+	return slices.Clone(s.m.given), nil
+}
+
+// remedyFor returns Remedy for one session; nil without one.
+func (o *Options) remedyFor(name string, spec *workers.Spec) func(session.Grant) string {
+	if o.Remedy == nil || !spec.Sandbox.Confines() {
+		return nil
+	}
+	workspace := workspaceOf(spec)
+	return func(g session.Grant) string { return o.Remedy(name, workspace, g) }
 }
 
 // withGiven returns a sandbox with the rights that persons gave. Directories that are gone are

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -159,10 +158,14 @@ func (s *Session) startProcess(u *startUp) {
 		s.release()
 		return
 	}
-	spec, given, generation, size := s.spec, slices.Clone(s.m.given), s.m.generation, s.o.Size
+	spec, generation, size := s.spec, s.m.generation, s.o.Size
 	s.early = nil
 	s.mu.Unlock()
-	w, err := s.startWorker(spec, given, generation, size)
+	var w *worker
+	given, err := s.addKept(&spec)
+	if err == nil {
+		w, err = s.startWorker(spec, given, generation, size)
+	}
 	if err != nil {
 		logNoStart(s.workerLog(generation), err)
 	}

@@ -98,6 +98,10 @@ type Options struct {
 	// Session.SetFunctions replaces them.
 	Functions []Function
 
+	// Remedy returns the command with which a person can give a session a right, for the line
+	// about a denial. nil names none.
+	Remedy func(session, workspace string, g session.Grant) string
+
 	// Size is the size of the workers' terminals. The zero value means 40 rows
 	// of 120 columns.
 	Size session.Size
@@ -299,10 +303,6 @@ func (v *Supervisor) reserve(name string) error {
 }
 
 func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
-	given, err := v.o.kept(&spec)
-	if err != nil {
-		return nil, startError(name, err)
-	}
 	// Cleaning programs remove a directory that was empty for long.
 	if err := makePrivate(v.o.Dir); err != nil {
 		return nil, startError(name, err)
@@ -338,7 +338,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		lifecycle:    make(chan struct{}, 1),
 		lost:         v.claimLost(a),
 		m: machine{
-			name:         name,
+			remedy:       v.o.remedyFor(name, &spec),
 			log:          log,
 			startTimeout: v.o.StartTimeout,
 			showSecrets:  v.o.ShowSecrets,
@@ -346,14 +346,17 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 			turnLimit:    spec.Limits.Turn,
 			phase:        phaseEnded,
 			fed:          make(map[string]bool),
-			rights:       rights{given: given},
 		},
 	}
 	s.m.called = s.functions.take
 	if len(v.o.Functions) > 0 {
 		_ = s.SetFunctions(v.o.Functions...) // New has checked them
 	}
-	if s.network, err = s.networkOf(spec.Sandbox, given); err != nil {
+	given, err := s.addKept(&spec)
+	if err == nil {
+		s.network, err = s.networkOf(spec.Sandbox, given)
+	}
+	if err != nil {
 		_ = log.Close()
 		_ = lock.Close()
 		_ = discard(dir)

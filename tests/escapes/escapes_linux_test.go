@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -21,12 +22,15 @@ var probes string
 // interpreter is one that every user may run.
 const interpreter = "/usr/bin/python3"
 
+// remedy is the command that a person would use.
+func remedy(name, _ string, g session.Grant) string { return "repl allow " + name + " --write " + g.Write }
+
 // open starts a session of Python on a machine, and defines what runs one probe in it.
 func open(t *testing.T, m *machine, sandbox *workers.Sandbox) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Remedy: remedy}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, `
 import json, subprocess, sys

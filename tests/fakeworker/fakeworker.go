@@ -22,6 +22,7 @@
 //	image [SOURCE]    shows a picture; with SOURCE, it replaces the last one of SOURCE
 //	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
 //	secret PROMPT     asks for a secret and prints how many bytes it has
+//	create PATH       makes an empty file and prints "made"; an error if that fails
 //	took N PROMPT     says that line N of the input has answered PROMPT
 //	shell PROMPT      asks for lines and prints them; only level 2 ends that
 //	all PROMPT        asks for all there is and prints it

@@ -69,6 +69,7 @@ func commands() map[string]command {
 		"wait":     waitLine,
 		"secret":   waitSecret,
 		"took":     took,
+		"create":   create,
 		"shell":    shell,
 		"all":      waitAll,
 		"sleep":    sleep,
@@ -256,6 +257,17 @@ func progress(w *worker, t *turn, _ string) *ipc.RuntimeError {
 		w.send(ipc.Progress{Turn: t.id, Progress: float64(i + 1), Total: &total, Message: "working"})
 	}
 	return nil
+}
+
+func create(w *worker, _ *turn, path string) *ipc.RuntimeError {
+	f, err := os.Create(path)
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		w.print(ipc.Stdout, "made\n")
+	}
+	return fail(0, err)
 }
 
 func took(w *worker, t *turn, argument string) *ipc.RuntimeError {

@@ -163,6 +163,13 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 	return statusDone, nil
 }
 
+// remedyLater returns the command with which a person gives a right to sessions that start
+// later: no other program reaches those of this one.
+func remedyLater(_, workspace string, g session.Grant) string {
+	right := strings.TrimPrefix(allowCommand("-", g), "repl allow - ")
+	return "repl allow --always --dir " + shellWord(workspace) + " " + right + " (from the next start or reset on)"
+}
+
 // allowCommand returns the command with which a person gives a right.
 func allowCommand(name string, g session.Grant) string {
 	if g.Host != "" {

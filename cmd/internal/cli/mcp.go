@@ -144,7 +144,7 @@ func mcp(f *flag.FlagSet) action {
 			}
 			return status, err
 		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile()})
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile(), Remedy: remedyLater})
 		if err != nil {
 			return statusFailed, err
 		}

@@ -243,8 +243,9 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 			mark.wait(lastMark)
 			return nil
 		},
-		ByHand: "repl attach " + s.Name() + h.where,
-		Read:   read,
+		ByHand:      "repl attach " + s.Name() + h.where,
+		AllowByHand: "repl allow " + s.Name() + h.where,
+		Read:        read,
 		Mark: func(seq timeline.Seq) {
 			mark.move(seq)
 			mark.wait(markPatience)

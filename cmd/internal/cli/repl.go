@@ -241,7 +241,7 @@ func inSession(s streams, spec workers.Spec, log *slog.Logger, use func(context.
 	ctx, stop := catchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: log, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile()})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: log, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile(), Remedy: remedyLater})
 	if err != nil {
 		return statusFailed, err
 	}

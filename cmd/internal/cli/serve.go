@@ -140,7 +140,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	}
 	sup, err := supervisor.New(&supervisor.Options{
 		Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory),
-		Logger: log, Grants: keptFile(),
+		Logger: log, Grants: keptFile(), Remedy: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
 	})
 	if err != nil {
 		return statusFailed, err

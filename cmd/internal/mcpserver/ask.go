@@ -51,6 +51,9 @@ func (r *request) questionKind(w *session.Wait) questionKind {
 // over and the call can go on waiting for the turn. Otherwise there is a result, which is nil
 // when ctx ended.
 func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if w.Permission != nil {
+		return a.resolvePermission(ctx, wait, w, beat)
+	}
 	if p := a.decision; p != nil && p.wait == w.ID {
 		a.decision = nil
 		if !onPage(p.question, p.answer) {
@@ -194,6 +197,9 @@ func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 // refusal interrupts the code, like Ctrl-C at a prompt. So code never goes on without a real
 // answer.
 func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+	if w.Permission != nil {
+		return a.applyPermission(ctx, w, answer)
+	}
 	if answer.Action == "accept" {
 		text, ok := answer.Content[answerKey].(string)
 		if !ok {
@@ -257,6 +263,9 @@ func withNewline(text string) string {
 // elicitation returns the question for the answer to w. It names the asking program, because
 // the prompt itself may say anything.
 func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
+	if w.Permission != nil {
+		return a.permissionQuestion(w), nil
+	}
 	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
 	if w.Terminal && w.Reader != "" {
 		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.view.name)

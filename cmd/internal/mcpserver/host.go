@@ -34,6 +34,10 @@ type Opened struct {
 	// questions that the model must not; "" when there is none.
 	ByHand string
 
+	// AllowByHand is the command with which a person gives the session a right; "" when
+	// ByHand is.
+	AllowByHand string
+
 	Now   session.Info // its state at the time of opening
 	Made  bool         // this Open made it
 	Lacks []string     // preparations that an existing session lacks

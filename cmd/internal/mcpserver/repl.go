@@ -182,7 +182,7 @@ func (a *sessionCall) submit(ctx context.Context, code string, eof bool) *mcp.Ca
 // not taken for code: it was not meant to be. Where only a person may answer, the
 // model can still end the input.
 func (a *sessionCall) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
-	if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && text != "" {
+	if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && (text != "" || w.Permission != nil) {
 		a.refuse("")
 		return a.replyNow(ctx, a.now)
 	}

@@ -292,6 +292,9 @@ func tells[B timeline.Body](r session.Reply) bool {
 
 // waitText describes a wait. The drawing of a full-screen program is not a prompt.
 func waitText(w *session.Wait, fullScreen bool) string {
+	if w.Permission != nil {
+		return permissionText(w)
+	}
 	if fullScreen && w.Terminal && !w.Secret {
 		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
 	}

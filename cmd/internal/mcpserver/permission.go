@@ -1,0 +1,139 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// The answers of a person who is asked for a permission. The client shows them.
+const (
+	allowHere   = "allow in this session"
+	allowAlways = "always allow in this workspace"
+	allowNot    = "no"
+)
+
+// canAskPermission reports whether the client can put the question to its user in a form. A page
+// is not enough: it is for a text.
+func (a *sessionCall) canAskPermission(w *session.Wait) bool {
+	return a.call.questionKind(w) == formQuestion
+}
+
+// resolvePermission handles a wait for a permission, which only a person may give. Its results are
+// those of resolveWait. Where nobody can be asked the permission is refused at once.
+func (a *sessionCall) resolvePermission(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if p := a.decision; p != nil && p.wait == w.ID {
+		a.decision = nil
+		return a.applyDecision(ctx, w, p.answer)
+	}
+	_, shown := a.view.knows()
+	inTime := time.Now().Before(a.deadline)
+	switch {
+	case !a.canAskPermission(w) && a.session.ByHand == "":
+		return a.decidePermission(ctx, w, allowNot)
+	case !inTime:
+		return false, a.replyNow(ctx, wait)
+	case !a.canAskPermission(w) && shown == w.ID:
+		// The caller knows that the user must decide elsewhere, and waits for that.
+		return a.askPerson(ctx, wait, w, beat, &personQuestion{allowed: true, until: a.deadline, remove: func() {}})
+	case !a.canAskPermission(w):
+		return false, a.replyNow(ctx, wait)
+	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
+		return a.returnQuestion(w)
+	}
+	return a.askPerson(ctx, wait, w, beat, a.permissionQuestion(w))
+}
+
+// permissionQuestion returns the question for the user. It names the path as it is, quoted where
+// it could pass for something else: code has chosen it.
+func (a *sessionCall) permissionQuestion(w *session.Wait) *personQuestion {
+	return &personQuestion{
+		params: &mcp.ElicitParams{
+			Mode:    "form",
+			Message: fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Permission.Question()),
+			RequestedSchema: map[string]any{
+				"type": "object",
+				"properties": map[string]any{answerKey: map[string]any{
+					"type": "string", "title": "Permission", "enum": []string{allowHere, allowAlways, allowNot},
+				}},
+				"required": []string{answerKey},
+			},
+		},
+		remove: func() {},
+	}
+}
+
+// applyPermission applies what a person decided about a permission. Only the words that were
+// offered allow anything.
+func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+	if answer.Action != "accept" {
+		return a.decidePermission(ctx, w, allowNot)
+	}
+	text, _ := answer.Content[answerKey].(string)
+	switch text {
+	case allowHere, allowAlways, allowNot:
+		return a.decidePermission(ctx, w, text)
+	}
+	return false, failure(errNotShaped)
+}
+
+// decidePermission ends the wait.
+func (a *sessionCall) decidePermission(ctx context.Context, w *session.Wait, decision string) (bool, *mcp.CallToolResult) {
+	var err error
+	if decision == allowAlways {
+		g := w.Permission.Grant
+		g.Always = true
+		err = a.user().Allow(ctx, g)
+	} else {
+		err = a.user().Permit(ctx, w.Permission.ID, decision == allowHere)
+	}
+	switch {
+	case err == nil, errors.Is(err, session.ErrStale):
+		return true, nil
+	case ctx.Err() != nil:
+		return false, nil
+	case a.session.info(ctx).Wait == nil: // it was allowed, and not all of it worked
+		a.note("%s", err)
+		return true, nil
+	}
+	// The question stays, and with it the held call: it must not come up again by itself.
+	a.note("the permission could not be given: %s", err)
+	if e := a.user().Permit(ctx, w.Permission.ID, false); e != nil && !errors.Is(e, session.ErrStale) {
+		return false, failure(errors.Join(err, e))
+	}
+	return true, nil
+}
+
+// permissionText describes a wait for a permission.
+func permissionText(w *session.Wait) string {
+	return "waiting for a permission: the sandbox holds " + w.Permission.Denial.String()
+}
+
+// permissionAdvice says what the model can do about a wait for a permission.
+func (a *sessionCall) permissionAdvice(w *session.Wait) string {
+	const giveUp = "repl_interrupt gives up"
+	switch {
+	case len(a.view.personAsked) > 0:
+		return ": the user is being asked; repl_output waits, " + giveUp
+	case a.canAskPermission(w):
+		return ": only the user may allow it; repl_output has them asked, " + giveUp
+	case a.session.ByHand != "":
+		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.allowCommand(w.Permission.Grant), giveUp)
+	}
+	return ": repl_output goes on"
+}
+
+// allowCommand returns the command with which a person gives a right.
+func (o *Opened) allowCommand(g session.Grant) string {
+	if g.Host != "" {
+		return o.AllowByHand + " --host " + timeline.Unmistakable(g.Host)
+	}
+	return o.AllowByHand + " --write " + timeline.Unmistakable(g.Write)
+}
