@@ -33,10 +33,13 @@ const (
 	// spareBytes are allowed beyond a limit between turns, up to 105 % of it.
 	spareBytes = 8 << 20
 
-	// leastOver bytes beyond a small limit are still no reason to end a program.
+	// leastOver bytes beyond a small limit are still no reason to end a program. Up to farOver
+	// and a quarter, one is ended only if it stays there: several processes that grew in the
+	// same moment are now bounded, and give back what they meet the bound with.
 	leastOver = 64 << 20
+	farOver   = 128 << 20
 
-	// killGrace is how long an ended process may take to give its memory back.
+	// killGrace is how long programs may take to give memory back, the ended ones too.
 	killGrace = 300 * time.Millisecond
 )
 
@@ -68,6 +71,7 @@ type ward struct {
 	rested bool          // it was looked at since its last turn ended
 	near   bool          // memory: it was warned
 	full   bool          // processes: no more can be started
+	over   time.Time     // memory: since when more is used than the bound allows; zero if it holds
 	killed time.Time     // when a process of it was ended last
 }
 
@@ -210,7 +214,7 @@ func (d *ward) enforce(all, total int64) {
 	}
 	met := timeline.Limit{What: timeline.LimitMemory, Used: used, Max: most, All: whole, Did: timeline.LimitWarned}
 	switch {
-	case used > most+max(most/10, leastOver) && d.usage.Memory*4 >= used && time.Since(d.killed) > killGrace:
+	case d.mustEnd(used, most):
 		d.killed = time.Now()
 		met.Did = timeline.LimitEnded
 		if met.Program = d.w.proc.EndLargest(d.usage, used-most); met.Program != "" {
@@ -226,6 +230,19 @@ func (d *ward) enforce(all, total int64) {
 		d.near = true
 		d.w.met(met)
 	}
+}
+
+// mustEnd reports whether the bound does not hold a session that has a good part in the excess.
+func (d *ward) mustEnd(used, most int64) bool {
+	if used <= most+max(most/10, leastOver) || d.usage.Memory*4 < used {
+		d.over = time.Time{}
+		return false
+	}
+	if d.over.IsZero() {
+		d.over = time.Now()
+	}
+	far := used > most+max(most/4, farOver)
+	return (far || time.Since(d.over) > killGrace) && time.Since(d.killed) > killGrace
 }
 
 // forks decides whether the tree may start processes, and ends the newest where it did so
