@@ -247,7 +247,7 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Open makes a session and starts its first worker. It returns once the worker's process
 // exists, within Options.StartTimeout. An input submitted before the worker is ready is held
@@ -256,7 +256,7 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // even if ctx ends. The error is session.ErrExists, session.ErrLimit, session.ErrClosed or
 // ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
-	if !sessionName.MatchString(name) {
+	if len(name) > 64 || !sessionName.MatchString(name) {
 		return nil, session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
 	if err := ctx.Err(); err != nil {

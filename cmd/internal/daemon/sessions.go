@@ -157,11 +157,11 @@ func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 	return conn
 }
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // create opens a session. It returns at once when something has to be prepared first.
 func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
-	if p.Name != "" && !goodName.MatchString(p.Name) {
+	if p.Name != "" && (len(p.Name) > 64 || !goodName.MatchString(p.Name)) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
