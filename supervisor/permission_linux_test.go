@@ -185,7 +185,7 @@ func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
 		if got := recorded[timeline.Granted](c.s); !slices.Equal(got, []timeline.Granted{{Write: c.a, Author: "ada"}}) {
 			t.Errorf("got %+v", got)
 		}
-		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) || i.Sandbox != "workspace" {
+		if i, _ := c.s.Info(t.Context()); !slices.Equal(i.Given, []session.Grant{{Write: c.a}}) || i.Sandbox != "workspace, network none" {
 			t.Errorf("got %+v of %q", i.Given, i.Sandbox)
 		}
 		again := c.hold("create", c.a+"/y") // it was on its way

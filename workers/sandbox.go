@@ -98,7 +98,7 @@ func (s *Sandbox) String() string {
 	for _, dir := range s.Writable {
 		words += ", writes " + dir
 	}
-	if s.Network != NetworkNone {
+	if s.Network != NetworkList {
 		words += ", network " + string(s.Network)
 	}
 	for _, host := range s.Hosts {
