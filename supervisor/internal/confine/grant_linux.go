@@ -36,7 +36,7 @@ func (b *Box) give(g *Grant) error {
 	t.enter(b.mounts)
 	if t.failed == nil {
 		b.keep(g.Absent)
-		t.step("place", t.dir, moveTo(whole, t.dir))
+		t.step("place", t.dir, moveToPlace(whole, t.dir))
 	}
 	if t.failed != nil {
 		return t.failed
@@ -69,7 +69,7 @@ func (t *giving) takeOwn(places []Place) []clone {
 	var own []clone
 	for _, place := range places {
 		if place.Kind.ofSession() && !coveredBy(own, place.Path) && t.failed == nil {
-			fd, err := cloneOf(string(place.Path))
+			fd, err := cloneOfPlace(string(place.Path))
 			t.step("clone", string(place.Path), err)
 			own = append(own, clone{place, fd})
 		}
@@ -92,7 +92,7 @@ func (t *giving) build(places []Place, own []clone) (whole int) {
 	whole = -1
 	t.do(func() {
 		t.step("state", t.at, makeDir(t.at))
-		fd, err := cloneOf(t.dir)
+		fd, err := cloneOfPlace(t.dir)
 		t.step("clone", t.dir, err)
 		t.mount(fd, t.dir, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	})
@@ -107,7 +107,7 @@ func (t *giving) build(places []Place, own []clone) (whole int) {
 	}
 	t.do(func() {
 		var err error
-		whole, err = cloneOf(t.at)
+		whole, err = cloneOfPlace(t.at)
 		t.step("clone", t.dir, err)
 	})
 	return whole
@@ -128,7 +128,7 @@ func (t *giving) keep(place Place) {
 		}
 		from = filepath.Join(string(t.plan.State), name)
 	}
-	fd, err := cloneOf(from)
+	fd, err := cloneOfPlace(from)
 	if errors.Is(err, unix.ENOENT) {
 		return // it went since the grant was planned
 	}
@@ -142,7 +142,7 @@ func (t *giving) mount(fd int, path string, set uint64) {
 		if set != 0 {
 			t.step("place", path, setAttributes(fd, "", set))
 		}
-		t.step("place", path, moveTo(fd, t.built(path)))
+		t.step("place", path, moveToPlace(fd, t.built(path)))
 	})
 	unix.Close(fd)
 }
