@@ -46,7 +46,7 @@ def when(name, patch):
     if module is not None:
         patch(module)
     else:
-        _patches[name] = patch
+        _patches.setdefault(name, []).append(patch)
 
 
 class Finder:
@@ -70,8 +70,7 @@ class Finder:
 
         def exec_module(module):
             execute(module)
-            patch = _patches.pop(name, None)
-            if patch is not None:
+            for patch in _patches.pop(name, ()):
                 try:
                     patch(module)
                 except Exception:
