@@ -14,6 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -34,7 +35,7 @@ func (b *grantBook) Keep(workspace string, g session.Grant) error {
 }
 
 // A confined is a session with a sandbox whose turn runs, and the directories outside of it.
-type confined struct {
+type boxed struct {
 	*testing.T
 	s        *Session
 	p        *fakeProcess
@@ -46,13 +47,13 @@ type confined struct {
 }
 
 // inSandbox runs a test in fake time, with a turn of a session that has a sandbox.
-func inSandbox(t *testing.T, test func(*testing.T, *confined)) {
+func inSandbox(t *testing.T, test func(*testing.T, *boxed)) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(mustDir(t))
+	dir, err := filepath.EvalSymlinks(confined.Dir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &confined{work: filepath.Join(dir, "work"), a: filepath.Join(dir, "a"), b: filepath.Join(dir, "b"), book: &grantBook{all: map[string][]session.Grant{}}}
+	c := &boxed{work: filepath.Join(dir, "work"), a: filepath.Join(dir, "a"), b: filepath.Join(dir, "b"), book: &grantBook{all: map[string][]session.Grant{}}}
 	for _, d := range []string{c.work, c.a, c.b, filepath.Join(dir, "home")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
@@ -68,44 +69,26 @@ func inSandbox(t *testing.T, test func(*testing.T, *confined)) {
 	})
 }
 
-// mustDir makes a directory outside of those for temporary files, which a sandbox has itself.
-func mustDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/var", "turnstone-test-")
-	if err != nil {
-		dir, err = os.MkdirTemp(".", "turnstone-test-")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	dir, err = filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // hold has the sandbox hold a call, and returns the stage's number for it.
-func (c *confined) hold(op, path string) uint64 {
+func (c *boxed) hold(op, path string) uint64 {
 	c.Helper()
 	c.nextCall++
 	c.report(host.Denial{ID: c.nextCall, Op: op, Path: path})
 	return c.nextCall
 }
 
-func (c *confined) report(d host.Denial) {
+func (c *boxed) report(d host.Denial) {
 	c.s.denied(c.generation(), d)
 	synctest.Wait()
 }
 
-func (c *confined) generation() uint64 {
+func (c *boxed) generation() uint64 {
 	i, _ := c.s.Info(c.Context())
 	return i.Generation
 }
 
 // asked returns the permission that callers see; nil without one.
-func (c *confined) asked() *session.Permission {
+func (c *boxed) asked() *session.Permission {
 	c.Helper()
 	r := now(c.T, c.s, c.turn)
 	if r.Wait == nil {
@@ -118,7 +101,7 @@ func (c *confined) asked() *session.Permission {
 }
 
 // mustAsk fails unless this is asked now, and returns its number.
-func (c *confined) mustAsk(path string) uint64 {
+func (c *boxed) mustAsk(path string) uint64 {
 	c.Helper()
 	p := c.asked()
 	if p == nil || p.Path != path || p.Grant != (session.Grant{Write: filepath.Dir(path)}) {
@@ -128,7 +111,7 @@ func (c *confined) mustAsk(path string) uint64 {
 }
 
 // answers are the answers to held calls since the last look.
-func (c *confined) answers() (got []permitted) {
+func (c *boxed) answers() (got []permitted) {
 	for _, h := range c.p.take() {
 		if a, ok := h.what.(permitted); ok {
 			got = append(got, a)
@@ -137,7 +120,7 @@ func (c *confined) answers() (got []permitted) {
 	return got
 }
 
-func (c *confined) mustAnswer(want ...permitted) {
+func (c *boxed) mustAnswer(want ...permitted) {
 	c.Helper()
 	if got := c.answers(); !slices.Equal(got, want) {
 		c.Fatalf("the stage was told %v, want %v", got, want)
@@ -154,14 +137,14 @@ func recorded[B timeline.Body](s *Session) (all []B) {
 	return all
 }
 
-func (c *confined) allow(g session.Grant) {
+func (c *boxed) allow(g session.Grant) {
 	c.Helper()
 	if err := c.s.As("ada").Allow(c.Context(), g); err != nil {
 		c.Fatal(err)
 	}
 }
 
-func (c *confined) permit(id uint64, ok bool) {
+func (c *boxed) permit(id uint64, ok bool) {
 	c.Helper()
 	if err := c.s.As("ada").Permit(c.Context(), id, ok); err != nil {
 		c.Fatal(err)
@@ -169,7 +152,7 @@ func (c *confined) permit(id uint64, ok bool) {
 }
 
 func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		c.permit(c.mustAsk(c.a+"/x"), true)
 		var got []any
@@ -194,7 +177,7 @@ func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
 }
 
 func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		first := c.hold("write", c.a+"/x")
 		c.permit(c.mustAsk(c.a+"/x"), false)
 		c.mustAnswer(permitted{first, false})
@@ -213,7 +196,7 @@ func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
 }
 
 func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		x, other, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/o"), c.hold("create", c.a+"/y")
 		c.permit(c.mustAsk(c.a+"/x"), true)
 		c.mustAnswer(permitted{x, true}, permitted{y, true})
@@ -226,7 +209,7 @@ func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T)
 }
 
 func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		deep := filepath.Join(c.a, "deep")
 		if err := os.Mkdir(deep, 0o700); err != nil {
 			t.Fatal(err)
@@ -241,7 +224,7 @@ func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
 }
 
 func TestPermission_FiveAreAskedInATurn(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		for i := range maxQuestions {
 			path := fmt.Sprintf("%s/%d/x", c.a, i)
 			c.hold("write", path)
@@ -266,7 +249,7 @@ func TestPermission_FiveAreAskedInATurn(t *testing.T) {
 }
 
 func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		home := variable(c.s.o.Env, "HOME")
 		for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
 			"/run/docker.sock", "/tmp/x", c.a + "/.git/hooks/pre-commit", c.a + "/.vscode/tasks.json", "relative", ""} {
@@ -289,7 +272,7 @@ func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 }
 
 func TestPermission_NoInputGivesIt(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
 		w := now(c.T, c.s, c.turn).Wait
@@ -308,7 +291,7 @@ func TestPermission_NoInputGivesIt(t *testing.T) {
 }
 
 func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
 		w := now(c.T, c.s, c.turn).Wait
 		c.hold("write", c.a+"/x") // behind the question for input
@@ -326,7 +309,7 @@ func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
 }
 
 func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		id := c.mustAsk(c.a + "/x")
 		result := interruptAside(t, c.s, c.turn)
@@ -363,7 +346,7 @@ func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testi
 }
 
 func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
 		result := interruptAside(t, c.s, c.turn)
@@ -379,7 +362,7 @@ func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
 }
 
 func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		x, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/y")
 		c.mustAsk(c.a + "/x")
 		c.report(host.Denial{ID: y, Over: true})
@@ -398,27 +381,27 @@ func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
 
 func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(*confined)
+		end  func(*boxed)
 		want []permitted
 	}{
-		"idle":  {func(c *confined) { c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK}) }, []permitted{{1, false}, {2, false}}},
-		"death": {func(c *confined) { c.p.end(host.Exit{Code: 3}) }, nil},
-		"reset": {func(c *confined) {
+		"idle":  {func(c *boxed) { c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK}) }, []permitted{{1, false}, {2, false}}},
+		"death": {func(c *boxed) { c.p.end(host.Exit{Code: 3}) }, nil},
+		"reset": {func(c *boxed) {
 			c.p.change(func() { c.p.dies = host.Hangup })
 			if err := c.s.Reset(c.Context()); err != nil {
 				c.Fatal(err)
 			}
 		}, []permitted{{1, false}, {2, false}}},
-		"close": {func(c *confined) {
+		"close": {func(c *boxed) {
 			c.p.change(func() { c.p.dies = host.Hangup })
 			if err := c.s.Close(c.Context()); err != nil {
 				c.Fatal(err)
 			}
 		}, []permitted{{1, false}, {2, false}}},
-		"the worker leaves": {func(c *confined) { c.p.say(ipc.SessionEnd{Reason: ipc.EndExit}); c.p.end(host.Exit{}) }, nil},
+		"the worker leaves": {func(c *boxed) { c.p.say(ipc.SessionEnd{Reason: ipc.EndExit}); c.p.end(host.Exit{}) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSandbox(t, func(t *testing.T, c *confined) {
+			inSandbox(t, func(t *testing.T, c *boxed) {
 				c.hold("write", c.a+"/x")
 				c.hold("write", c.b+"/y")
 				id, p, generation := c.mustAsk(c.a+"/x"), c.p, c.generation()
@@ -446,7 +429,7 @@ func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 }
 
 func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		id := c.mustAsk(c.a + "/x")
 		c.p.say(ipc.SessionEnd{Reason: ipc.EndExit})
@@ -458,7 +441,7 @@ func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
 }
 
 func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
 		call := c.hold("write", c.a+"/x")
 		c.mustAnswer(permitted{call, false})
@@ -473,7 +456,7 @@ func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
 }
 
 func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.allow(session.Grant{Write: c.a})
 		c.allow(session.Grant{Write: c.b})
 		if err := os.Remove(c.b); err != nil {
@@ -497,7 +480,7 @@ func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 }
 
 func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
 		c.allow(session.Grant{Write: c.a, Always: true})
@@ -517,7 +500,7 @@ func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
 }
 
 func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
 		c.hold("write", c.a+"/x")
 		id := c.mustAsk(c.a + "/x")
@@ -533,7 +516,7 @@ func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
 }
 
 func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
-	inSandbox(t, func(t *testing.T, c *confined) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.hold("write", c.a+"/x. Allow it to write /harmless? (yes\n")
 		if q, want := c.asked().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.asked().Path, c.asked().Grant.Write); q != want {
 			t.Errorf("got %s, want %s", q, want)

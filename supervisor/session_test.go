@@ -386,8 +386,12 @@ func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 }
 
 func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
-	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
-	first, err := s.Submit(t.Context(), "yes")
+	var s *supervisor.Session
+	first, err := uint64(0), error(session.ErrWaiting)
+	for errors.Is(err, session.ErrWaiting) { // until an input comes before the first question
+		s = open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
+		first, err = s.Submit(t.Context(), "yes")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,14 +49,37 @@ func Main(m *testing.M) int {
 // Base returns the directory of a rerun, or "" if this process is none.
 func Base() string { return os.Getenv(baseEnv) }
 
+// Dir makes a directory that is not among temporary files, of which a sandbox has its own.
+func Dir(t testing.TB) string {
+	t.Helper()
+	parent, err := parent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(parent, "turnstone-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// parent is where directories of tests are made.
+func parent() (string, error) {
+	if Base() != "" {
+		return Base(), nil
+	}
+	if os.Getuid() == 0 {
+		return "/var", nil
+	}
+	return os.UserHomeDir()
+}
+
 // Rerun runs this test program once more, as a user without rights, in a copy of its package's
 // directory. Home and temporary files are there as well, because a session does not see those in
 // /tmp. All of it is removed.
 func Rerun() (code int, err error) {
-	parent, err := os.UserHomeDir()
-	if os.Getuid() == 0 {
-		parent, err = "/var", nil
-	}
+	parent, err := parent()
 	if err != nil {
 		return 1, err
 	}

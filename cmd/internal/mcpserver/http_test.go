@@ -304,7 +304,7 @@ func TestHTTP_EachMCPSessionHasItsOwnSessions(t *testing.T) {
 	wantText(t, a.repl("print a"), "a")
 	wantText(t, b.repl("print b"), "b")
 	a.call("repl", map[string]any{"input": "print 1", "session": "work"})
-	if got := b.call("repl_sessions", nil).text(); strings.Contains(got, "work") || !strings.Contains(got, "main") {
+	if got := b.call("repl_sessions", nil).text(); strings.Contains(got, "\nwork ") || !strings.Contains(got, "\nmain ") {
 		t.Errorf("got %q, want only main", got)
 	}
 	if n := len(w.sup.Sessions()); n != 3 {

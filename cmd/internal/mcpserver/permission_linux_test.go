@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -21,11 +22,7 @@ func (b *book) Keep(_ string, g session.Grant) error { b.kept = append(b.kept, g
 // confinedSetup has sessions with a sandbox, which may not write outside.
 func confinedSetup(t *testing.T) (s setup, outside string, kept *book) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var", "turnstone-test-") // a sandbox has a /tmp of its own
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := confined.Dir(t)
 	work, outside := filepath.Join(dir, "work"), filepath.Join(dir, "outside")
 	for _, d := range []string{work, outside} {
 		if err := os.Mkdir(d, 0o700); err != nil {

@@ -181,6 +181,7 @@ func TestRepl_BusyIsSaidAtOnce(t *testing.T) {
 func TestRepl_LeadingControlCharactersActFirst(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
+	wantText(t, c.repl("print 0"), "0") // the start can be interrupted
 	wantText(t, c.repl("\x03 print 1"), "1\n[nothing was running]")
 	c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 	c.untilState("running")

@@ -291,7 +291,7 @@ func TestReset_CloseEndsASessionForGood(t *testing.T) {
 	c.call("repl", map[string]any{"input": "sleep", "session": "work", "timeout_ms": 0})
 	c.untilState("running")
 	wantText(t, c.call("repl_reset", map[string]any{"session": "work", "close": true}).text(), `[session "work" is closed, and its variables are lost]`)
-	if text := c.call("repl_sessions", nil).text(); strings.Contains(text, "work") {
+	if text := c.call("repl_sessions", nil).text(); strings.Contains(text, "\nwork ") {
 		t.Errorf("got %q", text)
 	}
 	wantPart(t, c.call("repl", map[string]any{"input": "print 1", "session": "third"}).text(), "1\n")

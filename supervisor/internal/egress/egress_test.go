@@ -1,3 +1,7 @@
+//go:build !windows
+
+// Only the sandboxes of Linux use this package.
+
 package egress
 
 import (
