@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -112,14 +113,22 @@ func bind(path string) (*net.UnixListener, os.FileInfo, error) {
 		return nil, nil, err
 	}
 	// From its first instant only the user can reach the socket, even if the directory is
-	// opened to others later.
-	before := syscall.Umask(0o177)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	syscall.Umask(before)
+	// opened to others later. Linux gives the file the mode of the socket: a mask of this process
+	// would also count for directories that sessions make in the same moment. Elsewhere the
+	// mode is set when the file is there.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
+	}}
+	made, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make the socket %s: %w", path, err)
 	}
+	l := made.(*net.UnixListener)
 	l.SetUnlinkOnClose(false) // otherwise Close would remove whatever has the name then
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close()
+		return nil, nil, err
+	}
 	file, err := os.Lstat(path)
 	if err != nil {
 		_ = l.Close()

@@ -4,6 +4,7 @@ package daemon_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -42,6 +43,46 @@ func TestListen_TheSocketIsTheUsersOwn(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket was left behind: %v", err)
+	}
+}
+
+// A session may be made in the moment in which a daemon makes its socket anew. The mode of one
+// is not that of the other.
+func TestListen_LeavesTheModesOfOtherFilesAlone(t *testing.T) {
+	dir := place(t)
+	done := make(chan error)
+	stop := make(chan struct{})
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			made := filepath.Join(dir, strconv.Itoa(i))
+			err := os.Mkdir(made, 0o700)
+			if st, e := os.Lstat(made); e == nil && st.Mode().Perm() != 0o700 {
+				err = fmt.Errorf("%s has the mode %04o", made, st.Mode().Perm())
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 300 {
+		l, err := daemon.Listen(filepath.Join(dir, "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
