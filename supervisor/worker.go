@@ -85,7 +85,7 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 		return nil, err
 	}
 	box.notices = append(box.notices, gone...)
-	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", "PAGER=cat"}, box.env...)
+	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", host.Pager}, box.env...)
 	changes = append(changes, expand(spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(spec.PlainEnv)...)

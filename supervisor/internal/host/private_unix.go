@@ -11,6 +11,9 @@ import (
 // FoldEnv says whether names of environment variables ignore case.
 const FoldEnv = false
 
+// Pager makes programs show text whole, without waiting for keys.
+const Pager = "PAGER=cat"
+
 // Causes of a failed start.
 const (
 	errNotDirectory = syscall.ENOTDIR

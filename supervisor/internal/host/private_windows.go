@@ -10,6 +10,9 @@ import (
 // without case.
 const FoldEnv = true
 
+// Pager removes a pager: here is no cat, and programs show text whole where TERM is dumb.
+const Pager = "PAGER"
+
 // Causes of a failed start.
 const (
 	errNotDirectory = windows.ERROR_DIRECTORY
