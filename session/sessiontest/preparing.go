@@ -51,7 +51,7 @@ func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Prepa
 	} {
 		t.Run(promise.name, func(t *testing.T) {
 			w := &workshop{make(chan struct{}, 9), make(chan workers.Progress), make(chan error), make(chan error, 9)}
-			s := open(t, workers.Preparation{Key: t.Name(), What: "numpy", Make: w.make})
+			s := open(t, workers.Preparation{Key: t.Name(), What: "numpy", Limit: time.Hour, Make: w.make}) // others may run in the meantime
 			t.Parallel()
 			<-w.begun
 			promise.test(t, s, w)
