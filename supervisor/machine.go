@@ -65,8 +65,9 @@ type machine struct {
 	shown *ask  // the wait that clients see
 	queue inputQueue
 	rights
-	known map[string]bool // keys of the terminal readers that blocked before the turn began
-	fed   map[string]bool // keys of the terminal readers that got input
+	known map[string]bool      // keys of the terminal readers that blocked before the turn began
+	fed   map[string]bool      // keys of the terminal readers that got input
+	left  map[string]time.Time // keys of the terminal readers that an interrupt struck, and when
 
 	retry   ipc.Interrupt // the interrupt that is repeated; Seq 0 without one
 	tries   int           // how often it was repeated
@@ -201,7 +202,7 @@ func (m *machine) submit(t *turn, known map[string]bool) (number uint64, err err
 	}
 	m.recent = append(m.recent, t)
 	if m.phase == phaseIdle {
-		m.known = known
+		m.known, m.left = known, nil
 		m.begin(t)
 	} else {
 		m.early = t
@@ -614,6 +615,7 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 	m.effect(effect{do: doInterrupt, message: m.retry}) // before held calls are refused, so that the signal ends them
 	if !m.userHandlesSigint || level > 1 {              // otherwise the user's handler decides whether a reader goes on
 		t.unacked = true
+		m.leave(now)
 		m.dropWaits()
 		if m.phase == phaseWaiting {
 			m.resume()

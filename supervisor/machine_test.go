@@ -185,6 +185,32 @@ func TestInterrupt_WhatWasAskedBeforeItsAcknowledgementIsVoid(t *testing.T) {
 	})
 }
 
+// A child may still read the terminal when the worker has acknowledged the signal that ends
+// both.
+func TestInterrupt_AReaderThatItStruckIsNotAskedForWhileItEnds(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "cat")
+		p.change(func() { p.reading = []host.Reader{{Key: "cat", Command: "cat"}} })
+		p.later(time.Second)
+		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
+			t.Fatalf("got wait %+v", r.Wait)
+		}
+		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
+		p.later(ms)
+		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+		p.later(90 * ms)
+		if r := now(t, s, turn); r.Wait != nil {
+			t.Errorf("got wait %+v of a reader that may end", r.Wait)
+		}
+		p.later(time.Second)
+		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
+			t.Errorf("got wait %+v of a reader that goes on", r.Wait)
+		}
+		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
+	})
+}
+
 func TestInterrupt_OneThatIsNeverAcknowledgedVoidsNothingForEver(t *testing.T) {
 	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 		turn, _ := interrupted(t, s, p)

@@ -47,6 +47,11 @@ func (m *machine) stdinWait(f ipc.StdinWait) error {
 	return nil
 }
 
+// leaveTime is how long a program that an interrupt struck may still be seen to read the
+// terminal, before it counts as one that goes on reading. The worker's acknowledgement does not
+// tell whether its children have felt the same signal.
+const leaveTime = 100 * time.Millisecond
+
 // looks reports whether a new terminal reader would matter.
 func (m *machine) looks() bool {
 	return (m.phase == phaseStarting || m.phase == phaseRunning) && !m.turn.unacked && len(m.asked) == 0
@@ -60,7 +65,7 @@ func (m *machine) reads(reader, command string, secret bool) {
 		}
 		return
 	}
-	if m.known[reader] || m.fed[reader] {
+	if m.known[reader] || m.fed[reader] || time.Since(m.left[reader]) < leaveTime {
 		return
 	}
 	prompt := m.log.Hidden(string(m.lastLine))
@@ -215,6 +220,18 @@ func (m *machine) resume() {
 		m.move(phaseStarting)
 	} else {
 		m.move(phaseRunning)
+	}
+}
+
+// leave notes who reads the terminal when an interrupt strikes.
+func (m *machine) leave(now time.Time) {
+	for _, a := range m.asked {
+		if a.reader != "" {
+			if m.left == nil {
+				m.left = make(map[string]time.Time)
+			}
+			m.left[a.reader] = now
+		}
 	}
 }
 
