@@ -37,10 +37,10 @@ type Conn struct {
 
 	mu     sync.Mutex
 	room   chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
-	queue  [][]byte // waiting frames; the first may be partly written; guarded by mu
-	unsent int      // bytes in queue and of the frame that is being written; guarded by mu
-	taken  bool     // a Send is writing, or it is the writer's turn; guarded by mu
-	err    error    // the answer to every Send; guarded by mu
+	queue  [][]byte      // waiting frames; the first may be partly written; guarded by mu
+	unsent int           // bytes in queue and of the frame that is being written; guarded by mu
+	taken  bool          // a Send is writing, or it is the writer's turn; guarded by mu
+	err    error         // the answer to every Send; guarded by mu
 }
 
 // tryWriter is an rw that can write without waiting: as much as fits now, which may be

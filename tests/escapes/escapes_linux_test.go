@@ -23,7 +23,9 @@ var probes string
 const interpreter = "/usr/bin/python3"
 
 // remedy is the command that a person would use.
-func remedy(name, _ string, g session.Grant) string { return "repl allow " + name + " --write " + g.Write }
+func remedy(name, _ string, g session.Grant) string {
+	return "repl allow " + name + " --write " + g.Write
+}
 
 // open starts a session of Python on a machine, and defines what runs one probe in it.
 func open(t *testing.T, m *machine, sandbox *workers.Sandbox) *drive.REPL {
