@@ -55,7 +55,7 @@ var mayImport = map[string]string{
 	"tests/bench":      "session ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
 	"tests/escapes":    "session timeline workers workers/python supervisor tests/confined tests/drive",
 	"tests/confined":   "workers",
-	"tests/limits":     "session timeline workers workers/python workers/r supervisor tests/drive",
+	"tests/limits":     "session timeline workers workers/python workers/r supervisor tests/confined tests/drive",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers tests/confined",
 	"tests/rawworker":  "ipc workers",

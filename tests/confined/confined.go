@@ -18,7 +18,7 @@ import (
 
 const (
 	levelEnv = "TURNSTONE_TEST_SANDBOX"
-	// baseEnv names the directory that Rerun has made.
+	// baseEnv names the directory that rerun has made.
 	baseEnv = "TURNSTONE_TEST_BASE"
 )
 
@@ -33,12 +33,20 @@ func Sandbox() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.Level(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, Quiet: true}
 }
 
-// Main runs the tests of a package.
+// Main runs the tests of a package: as a user without rights if they are about a sandbox.
 func Main(m *testing.M) int {
-	if os.Getenv(levelEnv) == "" || Base() != "" {
+	if os.Getenv(levelEnv) == "" {
 		return m.Run()
 	}
-	code, err := Rerun()
+	return WithoutRights(m)
+}
+
+// WithoutRights runs the tests of a package as a user without rights.
+func WithoutRights(m *testing.M) int {
+	if Base() != "" {
+		return m.Run()
+	}
+	code, err := rerun()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -75,10 +83,10 @@ func parent() (string, error) {
 	return os.UserHomeDir()
 }
 
-// Rerun runs this test program once more, as a user without rights, in a copy of its package's
+// rerun runs this test program once more, as a user without rights, in a copy of its package's
 // directory. Home and temporary files are there as well, because a session does not see those in
 // /tmp. All of it is removed.
-func Rerun() (code int, err error) {
+func rerun() (code int, err error) {
 	parent, err := parent()
 	if err != nil {
 		return 1, err

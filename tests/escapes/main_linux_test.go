@@ -43,12 +43,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(tryEnv) != "" {
 		os.Exit(try())
 	}
-	if confined.Base() != "" {
-		os.Exit(m.Run())
-	}
-	code, err := confined.Rerun()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	os.Exit(confined.WithoutRights(m))
 }

@@ -191,17 +191,12 @@ func (b *Box) masked(n *notification, f func() error) error {
 }
 
 func (b *Box) umask(tid int) (int, error) {
-	text, err := b.status(tid)
+	value, err := b.status(tid, "Umask:")
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
-			mask, err := strconv.ParseUint(strings.TrimSpace(v), 8, 32)
-			return int(mask), err
-		}
-	}
-	return 0, unix.ESRCH
+	mask, err := strconv.ParseUint(value, 8, 32)
+	return int(mask), err
 }
 
 func (b *Box) rename(f *fileCall, args *[6]uint64, paths [2]string) error {

@@ -183,20 +183,15 @@ func (b *Box) take(tid, fd int) (int, error) {
 
 // leader returns the process of a thread.
 func (b *Box) leader(tid int) (int, error) {
-	text, err := b.status(tid)
+	value, err := b.status(tid, "Tgid:")
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(line, "Tgid:"); ok {
-			return strconv.Atoi(strings.TrimSpace(v))
-		}
-	}
-	return 0, unix.ESRCH
+	return strconv.Atoi(value)
 }
 
-// status returns what the kernel says about a thread, its beginning.
-func (b *Box) status(tid int) (string, error) {
+// status returns a value from the beginning of what the kernel says about a thread.
+func (b *Box) status(tid int, name string) (string, error) {
 	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
@@ -204,7 +199,15 @@ func (b *Box) status(tid int) (string, error) {
 	defer unix.Close(fd)
 	var buf [512]byte
 	n, err := unix.Read(fd, buf[:])
-	return string(buf[:max(n, 0)]), err
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(buf[:n])) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", unix.ESRCH
 }
 
 // peek copies memory of a thread.
