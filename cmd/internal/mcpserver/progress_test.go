@@ -212,8 +212,13 @@ func TestPrepare_APartOfTheWorkerIsTold(t *testing.T) {
 	c := greet(t, &setup{prepare: shop.prepare})
 	shop.words <- "compiling the shim"
 	c.untilPart("repl_sessions", nil, "s: compiling the shim")
+	id := c.send("tools/call", map[string]any{
+		"name": "repl", "arguments": map[string]any{"input": "print 1"}, "_meta": map[string]any{"progressToken": "t"},
+	})
+	// A call that comes after the failure would try again, so the call must wait before it.
+	c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
 	shop.end <- errors.New("no compiler")
-	wantPart(t, c.call("repl", map[string]any{"input": "print 1"}).text(), `no compiler`)
+	wantPart(t, c.resultOf(id).text(), `no compiler`)
 	c = greet(t, &setup{prepare: shop.prepare})
 	shop.end <- nil
 	wantPart(t, c.repl("print 1"), "1")
