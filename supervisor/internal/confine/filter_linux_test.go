@@ -1,54 +1,74 @@
 package confine
 
 import (
+	"encoding/binary"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// run executes a filter over one call, as the kernel does.
+// run executes a filter over one call, in the machine of golang.org/x/net, which refuses
+// programs that the kernel would refuse. That machine reads numbers in the order of networks.
 func (p program) run(t *testing.T, a architecture, nr uint32, args ...uint64) uint32 {
 	t.Helper()
-	data := map[uint32]uint32{number: nr, audit: a.audit}
+	call := make([]byte, argument(6)) // struct seccomp_data
+	binary.BigEndian.PutUint32(call[number:], nr)
+	binary.BigEndian.PutUint32(call[audit:], a.audit)
 	for i, arg := range args {
-		data[argument(uint32(i))] = uint32(arg)
+		binary.BigEndian.PutUint32(call[argument(uint32(i)):], uint32(arg))
+		binary.BigEndian.PutUint32(call[argument(uint32(i))+4:], uint32(arg>>32))
 	}
-	var loaded uint32
-	for at := 0; at < len(p); at++ {
-		i := p[at]
-		var yes bool
-		switch i.Code {
-		case load:
-			loaded = data[i.K]
-			continue
-		case and:
-			loaded &= i.K
-			continue
-		case answer:
-			return i.K
-		case equal:
-			yes = loaded == i.K
-		case atOver:
-			yes = loaded >= i.K
-		case anyBit:
-			yes = loaded&i.K != 0
-		default:
-			t.Fatalf("instruction %d is unknown: %+v", at, i)
-		}
-		if yes {
-			at += int(i.Jt)
-		} else {
-			at += int(i.Jf)
-		}
+	answer, err := p.machine(t).Run(call)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("the filter ends without an answer")
-	return 0
+	return uint32(answer)
+}
+
+// machine loads a filter.
+func (p program) machine(t *testing.T) *bpf.VM {
+	t.Helper()
+	var raw []bpf.RawInstruction
+	for _, i := range p {
+		raw = append(raw, bpf.RawInstruction{Op: i.Code, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	instructions, known := bpf.Disassemble(raw)
+	if !known {
+		t.Fatal("an instruction of the filter is unknown")
+	}
+	vm, err := bpf.NewVM(instructions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vm
+}
+
+// numbersOf are the system calls of an architecture, as golang.org/x/sys has them.
+func numbersOf(t *testing.T, name string) map[string]uint32 {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "unix", "zsysnum_linux_"+name+".go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]uint32{}
+	for _, m := range regexp.MustCompile(`SYS_(\w+)\s*=\s*(\d+)`).FindAllStringSubmatch(string(text), -1) {
+		n, _ := strconv.ParseUint(m[2], 10, 32)
+		numbers[strings.ToLower(m[1])] = uint32(n)
+	}
+	return numbers
 }
 
 func eachArchitecture(t *testing.T, test func(t *testing.T, a architecture)) {
@@ -59,20 +79,8 @@ func eachArchitecture(t *testing.T, test func(t *testing.T, a architecture)) {
 
 func TestFilter_NumbersAreTheKernels(t *testing.T) {
 	t.Parallel()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, a := range architectures {
-		text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "unix", "zsysnum_linux_"+name+".go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		numbers := map[string]uint32{}
-		for _, m := range regexp.MustCompile(`SYS_(\w+)\s*=\s*(\d+)`).FindAllStringSubmatch(string(text), -1) {
-			n, _ := strconv.ParseUint(m[2], 10, 32)
-			numbers[strings.ToLower(m[1])] = uint32(n)
-		}
+		numbers := numbersOf(t, name)
 		for _, call := range append(append([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, append(forbidden, reported...)...), absent...) {
 			is, there := numbers[call]
 			has, listed := a.calls[call]
@@ -151,20 +159,70 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 				t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
 			}
 		}
-		known := map[uint32]bool{}
-		for _, nr := range a.calls {
-			known[nr] = true
-		}
-		for nr := range uint32(1000) {
-			if got := p.run(t, a, nr); !known[nr] && got != allow {
-				t.Errorf("call %d is not named and got %#x, want it allowed", nr, got)
+	})
+}
+
+// Each call of the kernel gets the answer that the lists have for its name, on the machine's own
+// architecture and on no other.
+func TestFilter_AnswersEveryCallOfTheKernel(t *testing.T) {
+	t.Parallel()
+	for name, a := range architectures {
+		t.Run(name, func(t *testing.T) {
+			numbers := numbersOf(t, name)
+			if len(numbers) < 300 {
+				t.Fatalf("only %d calls are known", len(numbers))
 			}
+			p := filterFor(a)
+			want := func(call string) uint32 {
+				switch {
+				case slices.Contains(forbidden, call):
+					return errno(unix.EPERM)
+				case slices.Contains(absent, call):
+					return errno(unix.ENOSYS)
+				case slices.Contains(reported, call):
+					return unix.SECCOMP_RET_USER_NOTIF
+				case call == "socketpair": // of type 0, which there is not
+					return errno(unix.EPERM)
+				case call == "socket": // of the family 0
+					return errno(unix.EAFNOSUPPORT)
+				}
+				return unix.SECCOMP_RET_ALLOW
+			}
+			for call, nr := range numbers {
+				if got := p.run(t, a, nr); got != want(call) {
+					t.Errorf("%s (%d): got %#x, want %#x", call, nr, got, want(call))
+				}
+			}
+			named := slices.Collect(maps.Values(numbers))
+			for nr := range uint32(1024) {
+				if got := p.run(t, a, nr); !slices.Contains(named, nr) && got != unix.SECCOMP_RET_ALLOW {
+					t.Errorf("call %d has no name and got %#x, want it allowed: its kernel answers", nr, got)
+				}
+				for what, foreigner := range map[string]struct{ audit, nr uint32 }{
+					"i386": {unix.AUDIT_ARCH_I386, nr}, "arm": {unix.AUDIT_ARCH_ARM, nr}, "riscv64": {unix.AUDIT_ARCH_RISCV64, nr},
+					"x32": {a.audit, foreign | nr}, "a negative number": {a.audit, 1<<31 | nr},
+				} {
+					if got := p.run(t, architecture{audit: foreigner.audit}, foreigner.nr); got != errno(unix.ENOSYS) {
+						t.Errorf("call %d of %s got %#x, want that there is none", nr, what, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A filter loads whole numbers, of which the kernel checks that they lie within its data.
+func TestFilter_IsOneThatTheKernelTakes(t *testing.T) {
+	t.Parallel()
+	eachArchitecture(t, func(t *testing.T, a architecture) {
+		p := filterFor(a)
+		if len(p) > 4096 { // BPF_MAXINSNS
+			t.Errorf("the filter has %d instructions", len(p))
 		}
-		if got := p.run(t, a, foreign|a.calls["mount"]); got != enosys {
-			t.Errorf("a call of x32 got %#x, want %#x", got, enosys)
-		}
-		if got := p.run(t, architecture{audit: 0x40000003}, a.calls["connect"]); got != enosys {
-			t.Errorf("a 32-bit call got %#x, want %#x", got, enosys)
+		for at, i := range p {
+			if i.Code == load && (i.K%4 != 0 || i.K >= 64) {
+				t.Errorf("instruction %d loads at %d", at, i.K)
+			}
 		}
 	})
 }
