@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,8 @@ func variable(env []string, name string) string {
 
 // TrySandbox starts a program in a sandbox, in a directory, and ends it. There is no other way
 // to know what this system allows. The error names the step that failed and a remedy. The
-// result has the notices that a user of such a session would get.
+// result has the notices that a user of such a session would get. The end of ctx ends the
+// program.
 func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -149,16 +151,17 @@ func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, d
 	if err != nil || c.plan == nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p, err := host.Start(&host.Command{Path: "/bin/true", Env: s.o.Env, Dir: dir, Sandbox: c.plan, Timeout: s.o.StartTimeout})
+	p, err := host.Start(&host.Command{Path: "/bin/true", Env: s.o.Env, Dir: dir, Sandbox: c.plan, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(ctx, p.Kill)()
 	notices := c.notices
 	for n := range p.Notices() { // until all of it has ended
 		notices = append(notices, n)
 	}
-	return notices, p.Close()
+	if err := p.Close(); err != nil || ctx.Err() != nil {
+		return nil, cmp.Or(ctx.Err(), err)
+	}
+	return notices, nil
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -45,6 +46,10 @@ type Command struct {
 
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
+
+	// Context gives up a start that a stage makes on Unix; nil: nothing does. It does nothing to
+	// a worker that has started.
+	Context context.Context
 
 	// Logger gets, at debug, every order to the stage and every report of it, without
 	// the worker's arguments and environment; nil: nobody wants to know.

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,6 +137,15 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 	s.down.out.SetWriteDeadline(deadline)
 	s.down.in.SetReadDeadline(deadline)
 	defer s.down.in.SetReadDeadline(time.Time{})
+	givenUp := c.Context
+	if givenUp == nil {
+		givenUp = context.Background()
+	}
+	goOn := context.AfterFunc(givenUp, func() {
+		s.down.out.SetWriteDeadline(time.Now())
+		s.down.in.SetReadDeadline(time.Now())
+	})
+	defer goOn()
 	o := order{Do: doStart, Plan: &plan{
 		Path: []byte(c.Path),
 		Args: bytesOf(append([]string{c.Path}, c.Args...)),
@@ -154,6 +164,8 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		s.log.report(r)
 	}
 	switch {
+	case !goOn():
+		err = givenUp.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.timeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

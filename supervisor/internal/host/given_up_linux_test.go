@@ -1,0 +1,21 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+func TestStart_ItsContextHasEndedThenItIsGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p, err := host.Start(&host.Command{Path: program(t, "sleep"), Args: []string{"1000"}, Context: ctx})
+	if err == nil {
+		p.Close()
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was given up", err)
+	}
+}
