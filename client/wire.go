@@ -86,19 +86,21 @@ type Info struct {
 // prepared first: the session is provisional then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
-	Name     string          `json:"name,omitempty"`     // "" makes one up
-	Language string          `json:"language,omitempty"` // "" is the daemon's default
-	Dir      string          `json:"dir,omitempty"`      // absolute; "" is the daemon's own
-	Runtime  string          `json:"runtime,omitempty"`  // which interpreter, as --python has it
-	With     []string        `json:"with,omitempty"`     // packages to prepare
-	Sandbox  string          `json:"sandbox,omitempty"`  // read-only, workspace or full; "" is full
-	Writable []string        `json:"writable,omitempty"` // more directories that a sandbox lets it write, absolute
-	Network  string          `json:"network,omitempty"`  // of a sandbox: none, list or full; "" is none
-	Hosts    []string        `json:"hosts,omitempty"`    // of the network list: patterns of hosts
-	Ask      bool            `json:"ask,omitempty"`      // hold what a sandbox refuses and a person could allow
-	Limits   Limits          `json:"limits,omitzero"`
-	CullMS   int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
-	Token    json.RawMessage `json:"progressToken,omitempty"`
+	Name      string          `json:"name,omitempty"`      // "" makes one up
+	Language  string          `json:"language,omitempty"`  // "" is the daemon's default
+	Dir       string          `json:"dir,omitempty"`       // absolute; "" is the daemon's own
+	Runtime   string          `json:"runtime,omitempty"`   // which interpreter, as --python has it
+	With      []string        `json:"with,omitempty"`      // packages to prepare
+	Sandbox   string          `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
+	Writable  []string        `json:"writable,omitempty"`  // more directories that a sandbox lets it write, absolute
+	Protected []string        `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
+	Hidden    []string        `json:"hidden,omitempty"`    // paths that a sandbox hides besides the usual ones, absolute
+	Network   string          `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
+	Hosts     []string        `json:"hosts,omitempty"`     // of the network list: patterns of hosts
+	Ask       bool            `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
+	Limits    Limits          `json:"limits,omitzero"`
+	CullMS    int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
+	Token     json.RawMessage `json:"progressToken,omitempty"`
 }
 
 // Limits bound what a session uses; zero fields bound nothing.

@@ -23,6 +23,10 @@ type Sandbox struct {
 	// Writable are more directories that may be written, absolute.
 	Writable []string
 
+	// Protected are absolute paths in what may be written that stay as they are. One that is
+	// not there cannot be made.
+	Protected []string
+
 	// Hidden are absolute paths of files and directories that the session can neither read nor
 	// write, besides those of DefaultHidden.
 	Hidden []string
@@ -98,6 +102,12 @@ func (s *Sandbox) String() string {
 	for _, dir := range s.Writable {
 		words += ", writes " + dir
 	}
+	for _, path := range s.Protected {
+		words += ", keeps " + path
+	}
+	for _, path := range s.Hidden {
+		words += ", hides " + path
+	}
 	if s.Network != NetworkList {
 		words += ", network " + string(s.Network)
 	}
@@ -127,7 +137,7 @@ func (s *Sandbox) Validate() error {
 	if s.Workspace != "" && !filepath.IsAbs(s.Workspace) {
 		return fmt.Errorf("workers: the workspace is not absolute: %q", s.Workspace)
 	}
-	for _, dirs := range [][]string{s.Writable, s.Hidden, s.Layered} {
+	for _, dirs := range [][]string{s.Writable, s.Protected, s.Hidden, s.Layered} {
 		for _, d := range dirs {
 			if !filepath.IsAbs(d) {
 				return fmt.Errorf("workers: a path of the sandbox is not absolute: %q", d)
@@ -158,12 +168,19 @@ func (s *Sandbox) validateHosts() error {
 	return nil
 }
 
+// ProtectedNames are the names of files that programs outside a session run or trust without
+// asking: settings of editors, clients of models and clouds. At the top of each directory that is
+// written, and of each repository, they stay as they are.
+func ProtectedNames() []string {
+	return []string{".vscode", ".idea", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc"}
+}
+
 // DefaultHidden are the places below a home directory where secrets are kept.
 func DefaultHidden(home string) []string {
 	return below(home, ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".boto",
 		".netrc", ".pgpass", ".my.cnf", ".git-credentials", ".pypirc", ".npmrc", ".vault-token", ".terraform.d",
 		".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties",
-		".config/gcloud", ".config/gh", ".config/glab-cli", ".config/hub", ".config/op", ".config/doctl", ".config/git/credentials",
+		".config/turnstone", ".config/gcloud", ".config/gh", ".config/glab-cli", ".config/hub", ".config/op", ".config/doctl", ".config/git/credentials",
 		".config/containers/auth.json", ".config/rclone", ".config/sops", ".config/age", ".password-store",
 		".local/share/keyrings", ".local/share/kwalletd", ".local/share/gnome-keyring", ".kaggle", ".cache/huggingface/token", ".huggingface/token",
 		".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",

@@ -131,6 +131,8 @@ func mcp(f *flag.FlagSet) action {
 			Stdin:     policy,
 			ImageSide: *imageSize,
 			Default:   c.lang,
+			Sandbox:   c.sandbox,
+			Narrows:   agentsLevel != workers.Full,
 			With:      names,
 			In:        s.in,
 			Out:       s.out,

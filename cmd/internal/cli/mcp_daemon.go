@@ -20,6 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 const (
@@ -146,7 +147,7 @@ func directoryName(dir string) string {
 }
 
 // Open implements mcpserver.Host.
-func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report func(string)) (*mcpserver.Opened, error) {
+func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.Opened, error) {
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.base
@@ -154,7 +155,8 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 		name = h.base + "-" + name
 	}
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.choice.limits.wire()}
-	asked(h.choice.sandbox, &p)
+	sandbox := narrow(h.choice.sandbox)
+	asked(sandbox, &p)
 	if p.Dir == "" {
 		p.Dir = h.choice.dir
 	}
@@ -171,7 +173,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 	defer cancel()
 	there, now, made, err := h.link.Open(bounded, p)
 	if err == nil && !made {
-		err = errors.Join(mustHold(h.choice.sandbox, now), mustLimit(h.choice.limits.Limits, now))
+		err = errors.Join(mustHold(sandbox, now), mustLimit(h.choice.limits.Limits, now))
 	}
 	if err != nil {
 		return nil, err
@@ -192,7 +194,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, report fu
 		return nil, err
 	}
 	o := h.opened(s, read, now)
-	o.Made = made
+	o.Made, o.Sandbox = made, sandbox
 	if !made && len(h.with) > 0 {
 		o.Lacks, err = h.lacks(now.With)
 	}

@@ -126,10 +126,13 @@ func (c *confinement) origin(f *flag.FlagSet, name string) string {
 // keptFile is the user's file about sandboxes.
 func keptFile() kept.File { return kept.Default(os.Getenv) }
 
-// hideKept hides the directory of the user's file, which says what later sessions may do.
+// hideKept hides the directory of the user's file, which says what later sessions may do, where
+// it is not at its usual place, which all sandboxes hide.
 func hideKept(s *workers.Sandbox) {
-	if f := keptFile(); f != "" {
-		s.Hidden = append(s.Hidden, filepath.Dir(string(f)))
+	home, _ := os.UserHomeDir()
+	dir := filepath.Dir(string(keptFile()))
+	if keptFile() != "" && !slices.Contains(workers.DefaultHidden(home), dir) && !slices.Contains(s.Hidden, dir) {
+		s.Hidden = append(s.Hidden, dir)
 	}
 }
 
@@ -137,6 +140,7 @@ func hideKept(s *workers.Sandbox) {
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
+		p.Protected, p.Hidden = s.Protected, s.Hidden
 	}
 }
 
@@ -149,7 +153,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Hidden: p.Hidden}
 	if s.Confines() {
 		hideKept(s)
 	}

@@ -76,7 +76,7 @@ func (a *sessionCall) end(ctx context.Context) *mcp.CallToolResult {
 // askAbout returns a call about an existing session, or the call's result. waits means that the
 // call also waits for preparation, and not only for the start of the session.
 func (s *server) askAbout(ctx context.Context, r *request, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
-	v, err := r.named(ctx, func() (*view, error) { return s.sessions.find(name) })
+	v, err := r.named(ctx, func() (*view, error) { return s.sessions.find(name, r.codex) })
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil

@@ -6,15 +6,18 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A Host has sessions that outlive the server, and that others may use, too.
 type Host interface {
 	// Open returns the session of that name. It makes a missing one in this directory,
 	// or returns session.ErrClosed if lang is "". MainSession stands for the client's
-	// default session, which the host chooses. Open waits for preparation, reports its
-	// progress, and bounds everything else. Failed preparation is a *PrepareError.
-	Open(ctx context.Context, name, lang, dir string, report func(line string)) (*Opened, error)
+	// default session, which the host chooses. narrow makes the host's sandbox as narrow as
+	// the client's own; a session that is there already must not be wider. Open waits for
+	// preparation, reports its progress, and bounds everything else. Failed preparation is a
+	// *PrepareError.
+	Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*Opened, error)
 
 	// Sessions describes all sessions, by the names that Open takes.
 	Sessions(ctx context.Context) ([]session.Info, error)
@@ -37,6 +40,9 @@ type Opened struct {
 	// AllowByHand is the command with which a person gives the session a right; "" when
 	// ByHand is.
 	AllowByHand string
+
+	// Sandbox is that with which it was opened.
+	Sandbox *workers.Sandbox
 
 	Now   session.Info // its state at the time of opening
 	Made  bool         // this Open made it

@@ -92,6 +92,7 @@ type setup struct {
 	stdin      mcpserver.StdinPolicy
 	neverReads bool // the client never reads
 	log        io.Writer
+	sandbox    *workers.Sandbox // that of specs
 
 	prepare func(context.Context, func(workers.Progress)) (workers.Made, error) // what every session needs
 	with    []string
@@ -199,7 +200,7 @@ func connect(t *testing.T, s *setup) *client {
 		logger = slog.New(slog.NewTextHandler(s.log, nil))
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Specs: s.needing(), Default: s.main, Dir: s.dir, Stdin: s.stdin, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Specs: s.needing(), Sandbox: s.sandbox, Narrows: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

@@ -15,7 +15,7 @@ func (s *sessions) openAhead() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.closed && s.views[MainSession] == nil { // a call may have been faster
-			s.openLocked(MainSession, s.main, s.dir)
+			s.openLocked(MainSession, s.main, s.dir, nil)
 		}
 	}
 }
@@ -31,15 +31,16 @@ func (s *sessions) openingLocked() (n int) {
 }
 
 // openLocked starts a session without waiting for it. It replaces an unused one of that name.
-func (s *sessions) openLocked(name, lang, dir string) *view {
+func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *view {
 	v, unused := newView(name, lang, dir, &s.mu), s.views[name]
+	v.codex = codex
 	s.views[name] = v
 	ctx, cancel := context.WithCancel(s.ctx)
 	v.giveUp = cancel
 	s.opening.Go(func() {
 		defer cancel()
 		if unused != nil {
-			unused.close(s.logger)
+			unused.abandon(s.logger)
 		}
 		if s.host != nil {
 			v.session, v.err = s.openAt(ctx, v)
@@ -59,6 +60,8 @@ func (s *sessions) openLocked(name, lang, dir string) *view {
 
 func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, error) {
 	spec := s.specs[lang](v.dir)
+	bound := s.boundOf(v.codex, v.dir)
+	spec.Sandbox = bound.narrow(spec.Sandbox)
 	opened, err := s.supervisor.Open(ctx, s.prefix+v.name, spec)
 	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
 		opened, err = s.supervisor.Open(ctx, s.prefix+v.name, spec)
@@ -70,14 +73,16 @@ func (s *sessions) open(ctx context.Context, v *view, lang string) (*Opened, err
 		_ = opened.Close(context.Background())
 		return nil, err
 	}
-	v.setNote(s.newWord(spec.Notice))
-	return own(opened, s.author), nil
+	v.setNote(s.newWord(spec.Notice, bound))
+	o := own(opened, s.author)
+	o.Sandbox = spec.Sandbox
+	return o, nil
 }
 
-// newWord tells the model, once, about a new session: which packages it has, and that its runtime
-// is not the one that was asked for.
-func (s *sessions) newWord(notice string) string {
-	var word []string
+// newWord tells the model, once, about a new session: which packages it has, that its runtime is
+// not the one that was asked for, and that the client bounds its sandbox.
+func (s *sessions) newWord(notice string, b bound) string {
+	word := b.words
 	if notice != "" {
 		word = append(word, notice)
 	}
@@ -107,7 +112,8 @@ func calledBy(name string, err error) error {
 // openAt opens the session of a view at the host, and goes on reading where this
 // client stopped when it was here before.
 func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
-	opened, err := s.host.Open(ctx, v.name, v.lang, v.dir, v.preparing.report)
+	bound := s.boundOf(v.codex, v.dir)
+	opened, err := s.host.Open(ctx, v.name, v.lang, v.dir, bound.narrow, v.preparing.report)
 	if errors.Is(err, session.ErrClosed) {
 		return nil, s.notThere(ctx, v.name)
 	}
@@ -121,7 +127,7 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 		if v.name != MainSession && v.name != v.lang {
 			word = append(word, fmt.Sprintf("new session %q", v.name))
 		}
-		if new := s.newWord(info.Notice); new != "" {
+		if new := s.newWord(info.Notice, bound); new != "" {
 			word = append(word, new)
 		}
 	} else {

@@ -31,10 +31,11 @@ func confinedSetup(t *testing.T) (s setup, outside string, kept *book) {
 	}
 	kept = &book{}
 	s.dir = work
+	s.sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Ask: true}
 	s.sup.Grants = kept
 	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
 		spec := fake(nil)(dir)
-		spec.Sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Ask: true}
+		spec.Sandbox = s.sandbox
 		return spec
 	}}
 	return s, outside, kept

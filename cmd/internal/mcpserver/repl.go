@@ -45,7 +45,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	now := time.Now()
 	var news []string
 	v, err := r.named(ctx, func() (v *view, err error) {
-		v, news, err = s.sessions.use(args.Session, args.Lang, r.directory())
+		v, news, err = s.sessions.use(args.Session, args.Lang, r.codex)
 		return v, err
 	})
 	switch {
@@ -159,6 +159,10 @@ func (a *sessionCall) interruptNow(ctx context.Context) error {
 
 // submit runs code.
 func (a *sessionCall) submit(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
+	if why := a.beyondClient(); why != "" {
+		a.refuse(why)
+		return a.replyNow(ctx, a.now)
+	}
 	if owns, result := a.takeTurn(ctx); !owns {
 		return result
 	}

@@ -2,23 +2,18 @@ package mcpserver
 
 import (
 	"context"
-	"net/url"
-	"os"
-	"path/filepath"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
-
-// sandboxState is a capability of Codex. A server that declares it gets, with each call, the
-// sandbox that the user chose and the user's directory.
-const sandboxState = "codex/sandbox-state-meta"
 
 // A request is a call of a tool, with facts about its client.
 type request struct {
 	*mcpwire.Call
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
+
+	codex *codexState // nil from other clients
 
 	unknown []string       // arguments that the tool does not have
 	lane    *mcpwire.Place // among the calls about the same session, until this one has begun; nil when it is about none
@@ -44,26 +39,4 @@ func (r *request) named(ctx context.Context, find func() (*view, error)) (*view,
 func (r *request) letNextPass() {
 	r.Arrival.Leave()
 	r.lane.Leave()
-}
-
-// directory returns where the client works; "" when it does not say, or names no
-// directory.
-func (r *request) directory() string {
-	state, _ := r.sdk.Params.Meta[sandboxState].(map[string]any)
-	text, _ := state["sandboxCwd"].(string)
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" {
-		return ""
-	}
-	dir := filepath.Clean(filepath.FromSlash(u.Path))
-	if filepath.VolumeName(dir[1:]) != "" { // file:///C:/x has one slash before it
-		dir = dir[1:]
-	}
-	if !filepath.IsAbs(dir) {
-		return ""
-	}
-	if i, err := os.Stat(dir); err != nil || !i.IsDir() {
-		return ""
-	}
-	return dir
 }

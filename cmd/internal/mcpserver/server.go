@@ -31,6 +31,12 @@ type Options struct {
 	// search for the runtime.
 	Specs map[string]func(dir string) workers.Spec
 
+	// Sandbox is that of the specs, and of a host's sessions.
+	Sandbox *workers.Sandbox
+
+	// Narrows says that sessions can be confined on this system, as a client may ask.
+	Narrows bool
+
 	// With names what the specs prepare, for the model.
 	With []string
 

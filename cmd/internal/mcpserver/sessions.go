@@ -35,11 +35,13 @@ type sessions struct {
 	author     string
 	host       Host // where the sessions are; nil: they are our own
 	specs      map[string]func(dir string) workers.Spec
-	with       []string // packages that every spec prepares, as told to the model
-	dir        string   // where sessions work, whatever the client says; may be ""
-	here       string   // the directory of this process
-	languages  []string // sorted
-	main       string   // the language that is meant when none is named; "" when there are several
+	sandbox    *workers.Sandbox // of each session, unless the client allows less
+	narrows    bool             // sessions can be confined as a client asks
+	with       []string         // packages that every spec prepares, as told to the model
+	dir        string           // where sessions work, whatever the client says; may be ""
+	here       string           // the directory of this process
+	languages  []string         // sorted
+	main       string           // the language that is meant when none is named; "" when there are several
 	logger     *slog.Logger
 	prefix     string          // of the names that the supervisor knows them by
 	shared     bool            // by callers that cannot be told apart: each call names its session
@@ -64,6 +66,8 @@ func newSessions(o *Options, c mcpwire.Client) *sessions {
 		host:       o.Host,
 		author:     o.Author,
 		specs:      o.Specs,
+		sandbox:    o.Sandbox,
+		narrows:    o.Narrows,
 		with:       o.With,
 		dir:        o.Dir,
 		languages:  slices.Sorted(maps.Keys(o.Specs)),
@@ -101,10 +105,11 @@ func (s *sessions) areUsed() bool {
 
 // use returns the session of that name and language. It makes a missing one, in the client's
 // directory. news has the facts about it that the caller does not expect.
-func (s *sessions) use(name, lang, dir string) (v *view, news []string, err error) {
+func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []string, err error) {
 	if lang != "" && s.specs[lang] == nil {
 		return nil, nil, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
 	}
+	dir := codex.directory()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -129,9 +134,10 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 		if lang != "" && lang != v.lang {
 			return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", name, v.lang, lang)
 		}
-		if !v.used && s.place(dir) != v.dir { // opened ahead, and in another place
-			v = s.openLocked(name, v.lang, s.place(dir))
-			if s.host == nil {
+		moved := s.place(dir) != v.dir
+		if bound := s.boundOf(codex, s.place(dir)); !v.used && (moved || bound.narrow(s.sandbox) != s.sandbox) { // opened ahead, and in another way
+			v = s.openLocked(name, v.lang, s.place(dir), codex)
+			if s.host == nil && moved {
 				news = append(news, "it works in "+v.dir)
 			}
 		}
@@ -155,7 +161,7 @@ func (s *sessions) use(name, lang, dir string) (v *view, news []string, err erro
 	if name == newSession {
 		name = s.freeNameLocked(lang)
 	}
-	v = s.openLocked(name, lang, s.place(dir))
+	v = s.openLocked(name, lang, s.place(dir), codex)
 	v.used = true
 	s.touchLocked(v)
 	if s.host != nil {
@@ -231,7 +237,7 @@ func (s *sessions) freeNameLocked(lang string) string {
 }
 
 // find returns the session of that name, or the default one, if it is there.
-func (s *sessions) find(name string) (*view, error) {
+func (s *sessions) find(name string, codex *codexState) (*view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared && name == "" {
@@ -245,7 +251,7 @@ func (s *sessions) find(name string) (*view, error) {
 		return v, nil
 	}
 	if s.host != nil && name != "" && !s.closed { // it may have it
-		v := s.openLocked(name, "", s.dir)
+		v := s.openLocked(name, "", s.place(codex.directory()), codex)
 		v.used = true
 		return v, nil
 	}

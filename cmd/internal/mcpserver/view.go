@@ -20,6 +20,8 @@ type view struct {
 	dir  string // where it works, as chosen for it; may be ""
 	used bool   // guarded by sessions.mu; a call has named it
 
+	codex *codexState // of the call for which it was opened; may be nil
+
 	touched time.Time   // guarded by sessions.mu; when the last call named it
 	expiry  *time.Timer // guarded by sessions.mu; nil when it may stay
 
@@ -133,6 +135,17 @@ func (v *view) close(logger *slog.Logger) {
 		return
 	}
 	logger.Info("a caller left a session", "session", v.name)
+}
+
+// abandon closes a session that was opened ahead and is not what the first call wants. A host would
+// keep it.
+func (v *view) abandon(logger *slog.Logger) {
+	v.giveUp()
+	<-v.opened
+	if ctx := context.Background(); v.err == nil && v.session.Made && v.session.info(ctx).Turn == 0 {
+		_ = v.session.Close(ctx)
+	}
+	v.close(logger)
 }
 
 // setCursor sets the caller's cursor, but not the open wait: this may be a new conversation, whose

@@ -113,6 +113,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		p.set(d, writable)
 	}
 	p.protect(work, maxSearched)
+	p.keepAll(s.Protected, work)
 	sessions := real(o.Sessions)
 	p.set(sessions, covered)
 	p.show(o)

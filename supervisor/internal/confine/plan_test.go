@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,6 +91,25 @@ func TestNewPlan_ReadOnlyHasNoWorkspace(t *testing.T) {
 	kinds, _ := w.plan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
 	if got := kinds[w.work]; got == writable {
 		t.Errorf("got %q for the workspace", got)
+	}
+}
+
+func TestNewPlan_KeepsWhatTheSandboxNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.work+"/a/lock", "")
+	s := workspace()
+	s.Protected = []string{w.work + "/a/lock", w.work + "/b", w.home + "/elsewhere"}
+	p, _, err := NewPlan(s, w.origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, _ := w.plan(t, s)
+	if kinds[w.work+"/a/lock"] != protected || kinds[w.work+"/a"] != fixed {
+		t.Errorf("got %q in %q, want it protected in a fixed directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
+	}
+	if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/elsewhere")) {
+		t.Errorf("got %q as names that must not be made, want %s/b and nothing that cannot be written", p.Absent, w.work)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 const (
@@ -17,9 +19,9 @@ const (
 
 // These files in a writable directory stay as they are, because programs outside the session
 // run or trust them without asking: hooks and settings of repositories, and settings of
-// editors and model clients.
+// editors, model clients and clouds.
 var (
-	protectedNames = []string{".vscode", ".idea", ".claude", ".codex", ".cursor", ".gemini", ".mcp.json", ".envrc"}
+	protectedNames = workers.ProtectedNames()
 	protectedInGit = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
 )
 
@@ -37,6 +39,21 @@ func (p *planner) protect(work []string, entries int) {
 	}
 	if s.left <= 0 {
 		p.notice("the workspace has more than %d files: repositories deep in it were not looked for, and their hooks can be written", entries)
+	}
+}
+
+// keepAll protects paths that the sandbox names, where they can be written at all.
+func (p *planner) keepAll(paths, work []string) {
+	s := &search{p: p}
+	for _, path := range paths {
+		if dir := real(filepath.Dir(path)); dir != "" { // else nothing can be made there
+			path = filepath.Join(dir, filepath.Base(path))
+		}
+		for _, base := range work {
+			if inside(path, base) && path != base {
+				s.keep(path, base)
+			}
+		}
 	}
 }
 

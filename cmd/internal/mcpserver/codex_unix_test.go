@@ -1,0 +1,100 @@
+//go:build unix
+
+package mcpserver
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// codexMeta returns the state that Codex sends for a user in dir; each DIR in it is that.
+func codexMeta(t *testing.T, dir, state string) map[string]any {
+	t.Helper()
+	var meta map[string]any
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(`{"codex/sandbox-state-meta": `+state+`}`, "DIR", dir)), &meta); err != nil {
+		t.Fatal(err)
+	}
+	return meta
+}
+
+// These states are as Codex 0.169.0 sent them, for sandbox_mode workspace-write and read-only.
+const (
+	codexWorkspace = `{"permissionProfile": {"type": "managed", "network": "restricted", "file_system": {"type": "restricted", "entries": [
+		{"access": "read", "path": {"type": "special", "value": {"kind": "root"}}},
+		{"access": "write", "path": {"path": "DIR", "type": "path"}},
+		{"access": "write", "path": {"type": "special", "value": {"kind": "slash_tmp"}}},
+		{"access": "write", "path": {"type": "special", "value": {"kind": "tmpdir"}}},
+		{"access": "read", "missing_path_behavior": "skip", "path": {"path": "DIR/.git", "type": "path"}},
+		{"access": "read", "missing_path_behavior": "skip", "path": {"path": "DIR/.agents", "type": "path"}},
+		{"access": "read", "missing_path_behavior": "skip", "path": {"path": "DIR/.codex", "type": "path"}},
+		{"access": "read", "missing_path_behavior": "skip", "path": {"path": "DIR/.aws", "type": "path"}}]}},
+		"sandboxCwd": "file://DIR", "useLegacyLandlock": false, "useMxc": false}`
+	codexReadOnly = `{"permissionProfile": {"type": "managed", "network": "restricted", "file_system": {"type": "restricted", "entries": [
+		{"access": "read", "path": {"type": "special", "value": {"kind": "root"}}}]}}, "sandboxCwd": "file://DIR"}`
+	codexFull = `{"permissionProfile": {"type": "disabled"}, "sandboxCwd": "file://DIR"}`
+)
+
+func TestCodex_ItsStateSaysWhatItsOwnCommandsMayDo(t *testing.T) {
+	t.Parallel()
+	dir := realDir(t.TempDir())
+	more := filepath.Join(dir, "more")
+	if err := os.Mkdir(more, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reads := workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
+	writes := func(change func(*workers.Sandbox)) workers.Sandbox {
+		s := reads
+		s.Writable = []string{dir}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	managed := func(network, entries string) string {
+		return `{"permissionProfile": {"type": "managed", "network": "` + network + `", "file_system": {"type": "restricted", "entries": [` + entries + `]}}, "sandboxCwd": "file://DIR"}`
+	}
+	const root = `{"access": "read", "path": {"type": "special", "value": {"kind": "root"}}}`
+	const project = `{"access": "write", "path": {"type": "special", "value": {"kind": "project_roots"}}}`
+	for name, row := range map[string]struct {
+		state  string
+		want   *workers.Sandbox
+		unheld string
+	}{
+		"workspace":       {codexWorkspace, new(writes(nil)), ""},
+		"read-only":       {codexReadOnly, &reads, ""},
+		"full":            {codexFull, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
+		"directory alone": {`{"sandboxCwd": "file://DIR"}`, nil, ""},
+		"network":         {managed("enabled", root+","+project), new(writes(func(s *workers.Sandbox) { s.Network = workers.NetworkFull })), ""},
+		"its own files": {managed("restricted", root+","+project+`, {"access": "read", "path": {"type": "path", "path": "DIR/lock"}}, {"access": "deny", "path": {"type": "path", "path": "DIR/key"}}, {"access": "none", "path": {"type": "special", "value": {"kind": "project_roots", "subpath": "old"}}}`),
+			new(writes(func(s *workers.Sandbox) {
+				s.Protected, s.Hidden = []string{dir + "/lock"}, []string{dir + "/key", dir + "/old"}
+			})), ""},
+		"a pattern":          {managed("restricted", root+","+project+`, {"access": "deny", "path": {"type": "glob_pattern", "pattern": "**/*.env"}}`), new(writes(nil)), "pattern **/*.env"},
+		"some reads":         {managed("restricted", project), new(writes(nil)), "read some places only"},
+		"everything written": {managed("restricted", `{"access": "write", "path": {"type": "special", "value": {"kind": "root"}}}`), new(writes(func(s *workers.Sandbox) { s.Writable = []string{"/"} })), ""},
+		"confined elsewhere": {`{"permissionProfile": {"type": "external", "network": "restricted"}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkNone}, ""},
+		"unrestricted files": {`{"permissionProfile": {"type": "managed", "network": "enabled", "file_system": {"type": "unrestricted"}}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
+		"a later kind":       {`{"permissionProfile": {"type": "cloud"}}`, &reads, "not known here"},
+		"a later shape":      {`{"permissionProfile": "workspace-write"}`, &reads, "not known here"},
+		"older workspace":    {`{"sandboxPolicy": {"type": "workspace-write", "writable_roots": ["DIR/more"], "network_access": true}, "sandboxCwd": "file://DIR"}`, new(writes(func(s *workers.Sandbox) { s.Writable, s.Network = []string{dir, more}, workers.NetworkFull })), ""},
+		"older read-only":    {`{"sandboxPolicy": {"type": "read-only"}}`, &reads, ""},
+		"older full":         {`{"sandboxPolicy": {"type": "danger-full-access"}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
+	} {
+		got, unheld := codexStateOf(codexMeta(t, dir, row.state)).sandbox("/elsewhere")
+		if !reflect.DeepEqual(got, row.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, row.want)
+		}
+		if said := strings.Join(unheld, "; "); (row.unheld == "") != (said == "") || !strings.Contains(said, row.unheld) {
+			t.Errorf("%s: it says that this does not hold: %q, want %q", name, said, row.unheld)
+		}
+	}
+	if got, _ := codexStateOf(nil).sandbox(dir); got != nil {
+		t.Errorf("a client that says nothing: got %+v", got)
+	}
+}

@@ -1,0 +1,38 @@
+//go:build linux
+
+package clients
+
+import (
+	"strings"
+	"testing"
+)
+
+// The user of Codex chooses in it what its commands may do. Our sessions may do no more.
+func TestSandbox_IsAsNarrowAsCodexsOwn(t *testing.T) {
+	const writes = `open("written", "w").close()`
+	for mode, want := range map[string]struct {
+		text    string
+		written bool
+	}{
+		"read-only":          {"[sandbox read-only: ", false},
+		"workspace-write":    {"[sandbox workspace: it writes ", true},
+		"danger-full-access": {"[sandbox workspace: it writes ", true},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			p := newPlace(t)
+			m := newModel(t, codex.dialect, codex.tool, run(writes))
+			once, _ := codex.configure(t, p, m, options{})
+			once.Args = append(once.Args, "-c", "sandbox_mode='"+mode+"'")
+			if out, err := finish(t, once); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			got := m.result(t, 0).text
+			if !strings.Contains(got, want.text) || strings.Contains(got, "Codex allows its own commands no more") == want.written {
+				t.Errorf("the model is told %q", got)
+			}
+			if got := p.exists("written"); got != want.written {
+				t.Errorf("written: %v, want %v", got, want.written)
+			}
+		})
+	}
+}

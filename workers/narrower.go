@@ -1,0 +1,106 @@
+package workers
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Narrower returns a sandbox for a session in dir that allows only what both allow. It is s
+// itself if other takes nothing from it. Links are not followed: give real paths.
+func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
+	n := Sandbox{Level: Full, Network: NetworkFull, Ask: true}
+	if s.Confines() {
+		n = *s
+	}
+	narrowed := n.writeOnly(other.writes(dir), s.writes(dir), dir)
+	narrowed = n.reachOnly(other) || narrowed
+	if other != nil {
+		for _, add := range []struct {
+			to   *[]string
+			from []string
+		}{{&n.Hidden, other.Hidden}, {&n.Protected, other.Protected}} {
+			for _, path := range add.from {
+				if !slices.Contains(*add.to, path) {
+					*add.to = append(slices.Clip(*add.to), path)
+					narrowed = true
+				}
+			}
+		}
+	}
+	if !narrowed {
+		return s
+	}
+	if n.Level == Full { // without its workspace alone, there would be nothing to enforce the rest
+		n.Level = Workspace
+	}
+	return &n
+}
+
+// writes returns the directories that may be written, with all that is in them.
+func (s *Sandbox) writes(dir string) []string {
+	switch {
+	case !s.Confines():
+		return []string{string(filepath.Separator)}
+	case s.Level == Workspace && s.Workspace != "":
+		dir = s.Workspace
+	case s.Level != Workspace:
+		return s.Writable
+	}
+	return append([]string{dir}, s.Writable...)
+}
+
+// writeOnly leaves of own only what lies in other as well.
+func (s *Sandbox) writeOnly(other, own []string, dir string) (narrowed bool) {
+	var both []string
+	for _, a := range own {
+		for _, b := range other {
+			switch {
+			case isWithin(b, a):
+			case isWithin(a, b):
+				b = a
+			default:
+				continue
+			}
+			if !slices.Contains(both, b) {
+				both = append(both, b)
+			}
+		}
+	}
+	if slices.Equal(both, own) {
+		return false
+	}
+	if s.Level == Workspace && s.Workspace != "" {
+		dir = s.Workspace
+	}
+	s.Level = ReadOnly
+	if slices.ContainsFunc(both, func(b string) bool { return isWithin(dir, b) }) {
+		s.Level = Workspace
+		both = slices.DeleteFunc(both, func(b string) bool { return b == dir })
+	}
+	s.Writable = both
+	return true
+}
+
+// reachOnly leaves only the network that other has as well. Where a person may add hosts they
+// still may, as to any session.
+func (s *Sandbox) reachOnly(other *Sandbox) (narrowed bool) {
+	if !other.Confines() && (other == nil || other.Network != NetworkNone) || other.Network == NetworkFull || s.Network == NetworkNone {
+		return false
+	}
+	if s.Network == NetworkFull {
+		s.Network, s.Hosts = NetworkList, other.Hosts
+		return true
+	}
+	before := len(s.Hosts)
+	s.Hosts = slices.DeleteFunc(slices.Clone(s.Hosts), func(h string) bool { return !slices.Contains(other.Hosts, h) })
+	return len(s.Hosts) < before
+}
+
+// below reports whether path is dir or in it.
+func isWithin(path, dir string) bool {
+	if dir == string(filepath.Separator) || path == dir {
+		return true
+	}
+	return strings.HasPrefix(path, dir+string(filepath.Separator))
+}

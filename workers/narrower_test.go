@@ -1,0 +1,62 @@
+package workers_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
+	t.Parallel()
+	const dir = "/p"
+	full := &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}
+	reads := &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
+	theirs := &workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir, "/data"}, Network: workers.NetworkNone}
+	agent := &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Ask: true}
+	for _, row := range []struct {
+		name        string
+		ours, other *workers.Sandbox
+		want        *workers.Sandbox // nil: ours
+	}{
+		{"nothing is said", agent, nil, nil},
+		{"full widens nothing", agent, full, nil},
+		{"no sandbox at all", nil, full, nil},
+		{"the same directory", agent, theirs, nil},
+		{"read-only", agent, reads, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkList, Ask: true}},
+		{"read-only of a session without a sandbox", nil, reads, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkList, Ask: true}},
+		{"their directories for a session without a sandbox", nil, theirs, &workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data"}, Network: workers.NetworkList, Ask: true}},
+		{"hosts", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org"}}, theirs,
+			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{}}},
+		{"the whole network", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkFull}, theirs,
+			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList}},
+		{"no network stays none", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, theirs, nil},
+		{"directories that both have", &workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data/x", "/other"}, Network: workers.NetworkNone}, theirs,
+			&workers.Sandbox{Level: workers.Workspace, Writable: []string{"/data/x"}, Network: workers.NetworkNone}},
+		{"a part of the workspace", agent, &workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/p/out", "/pp"}, Network: workers.NetworkFull},
+			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/p/out"}, Network: workers.NetworkList, Ask: true}},
+		{"the workspace lies in theirs", agent, &workers.Sandbox{Level: workers.ReadOnly, Writable: []string{"/"}, Network: workers.NetworkFull}, nil},
+		{"hidden and protected paths are added", &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hidden: []string{"/k"}},
+			&workers.Sandbox{Level: workers.ReadOnly, Writable: []string{dir}, Network: workers.NetworkNone, Hidden: []string{"/k", "/s"}, Protected: []string{"/p/lock"}},
+			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hidden: []string{"/k", "/s"}, Protected: []string{"/p/lock"}}},
+		{"no network for who may write everything", nil, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkNone},
+			&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Ask: true}},
+	} {
+		got, want := row.ours.Narrower(row.other, dir), row.want
+		if want == nil {
+			want = row.ours
+			if got != want {
+				t.Errorf("%s: got another sandbox, %+v", row.name, got)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", row.name, got, want)
+		}
+		if again := got.Narrower(row.other, dir); again != got {
+			t.Errorf("%s: narrowed twice it is %+v, not %+v", row.name, again, got)
+		}
+		if err := got.Validate(); err != nil {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
