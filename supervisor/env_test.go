@@ -40,3 +40,12 @@ func TestWorkerEnv(t *testing.T) {
 		})
 	}
 }
+
+// A sandbox that hides the keys of one home directory, for a worker that has another, would hide
+// none.
+func TestVariable_TheLastOfARepeatedNameCounts(t *testing.T) {
+	env := []string{"HOME=/first", "HOME=/last"}
+	if got := variable(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {
+		t.Errorf("got %q", got)
+	}
+}

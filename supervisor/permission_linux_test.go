@@ -469,7 +469,11 @@ func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 		if err := c.s.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := plans[0].Sandbox.Writable(); !slices.Contains(got, c.a) || slices.Contains(got, c.b) {
+		plan, err := plans[0].Sandbox.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plan.Writable(); !slices.Contains(got, c.a) || slices.Contains(got, c.b) {
 			t.Errorf("the new worker writes %v", got)
 		}
 		said := recorded[timeline.Notice](c.s)

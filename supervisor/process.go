@@ -3,7 +3,6 @@ package supervisor
 import (
 	"io"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
@@ -81,21 +80,7 @@ func launchHere(c *host.Command) (*launched, error) {
 		l.readers = p
 	}
 	if c.Sandbox != nil {
-		l.gate = sandboxed{p, c.Sandbox}
+		l.gate = p
 	}
 	return l, nil
-}
-
-// sandboxed is the gate of a process of this system.
-type sandboxed struct {
-	*host.Process
-	plan *confine.Plan
-}
-
-func (s sandboxed) Grant(dir string) error {
-	g, err := s.plan.NewGrant(dir)
-	if err != nil {
-		return err
-	}
-	return s.Process.Grant(g)
 }

@@ -19,17 +19,18 @@ import (
 
 // A confinement has the additions of a sandbox to a start.
 type confinement struct {
-	plan    *confine.Plan
-	env     []string // changes of the worker's environment, before those of its Spec
-	notices []string // for the user of the session
+	sandbox *host.Sandbox // nil without one
+	env     []string      // changes of the worker's environment, before those of its Spec
+	notices []string      // for the user of the session; complete when the worker has started
 }
 
 // maxNamed bounds the variables that a notice names.
 const maxNamed = 8
 
-// confinementOf plans the sandbox of a worker; the plan is nil when it has none. private
-// is the directory of its session, files that of the worker.
-func confinementOf(spec *workers.Spec, o *Options, private, files string) (c confinement, err error) {
+// confinementOf prepares the sandbox of a worker. private is the directory of its session, files
+// that of the worker.
+func confinementOf(spec *workers.Spec, o *Options, private, files string) (c *confinement, err error) {
+	c = &confinement{}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
 		return c, nil
@@ -77,20 +78,22 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c con
 			return c, err
 		}
 	}
-	var notices []string
-	c.plan, notices, err = confine.NewPlan(&policy, confine.Origin{
-		Home: home, Dir: dir, Program: spec.Path,
-		State: state, Sessions: o.Dir, Files: []string{files, own},
-		Replaced: replaced,
-	})
-	if err != nil {
-		return c, err
-	}
-	c.plan.Ask = sandbox.Ask
-	if !policy.Quiet {
-		c.notices = []string{holds(c.plan.Writable(), &policy, hidden)}
-	}
-	c.notices = append(c.notices, notices...)
+	c.sandbox = &host.Sandbox{Outlet: policy.Network == workers.NetworkList, Plan: func() (*confine.Plan, error) {
+		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
+			Home: home, Dir: dir, Program: spec.Path,
+			State: state, Sessions: o.Dir, Files: []string{files, own},
+			Replaced: replaced,
+		})
+		if err != nil {
+			return nil, err
+		}
+		plan.Ask = sandbox.Ask
+		if !policy.Quiet {
+			c.notices = append(c.notices, holds(plan.Writable(), &policy, hidden))
+		}
+		c.notices = append(c.notices, notices...)
+		return plan, nil
+	}}
 	return c, nil
 }
 
@@ -123,9 +126,10 @@ func holds(writable []string, s *workers.Sandbox, hidden []string) string {
 	return b.String()
 }
 
-// variable returns the value of a variable in an environment, "" when it is not set.
+// variable returns the value of a variable in an environment, "" when it is not set. The last of
+// a repeated name counts, as it does for the worker.
 func variable(env []string, name string) string {
-	for _, entry := range env {
+	for _, entry := range slices.Backward(env) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
 		}
@@ -148,10 +152,10 @@ func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, d
 	}
 	defer func() { _ = removeTree(state) }()
 	c, err := confinementOf(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, state, filepath.Join(state, "files"))
-	if err != nil || c.plan == nil {
+	if err != nil || c.sandbox == nil {
 		return nil, err
 	}
-	p, err := host.Start(&host.Command{Path: "/bin/true", Env: s.o.Env, Dir: dir, Sandbox: c.plan, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.Command{Path: "/bin/true", Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

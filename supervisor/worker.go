@@ -84,7 +84,6 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 	if err != nil {
 		return nil, err
 	}
-	box.notices = append(box.notices, gone...)
 	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", host.Pager}, box.env...)
 	changes = append(changes, expand(spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
@@ -99,7 +98,7 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 		Size: host.Size(size),
 
 		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: spec.Limits.Processes, CPUs: spec.Limits.CPUs, Files: spec.Limits.Files},
-		Sandbox: box.plan,
+		Sandbox: box.sandbox,
 		Denied:  func(d host.Denial) { s.denied(generation, d) },
 		Timeout: s.o.StartTimeout,
 		Logger:  log,
@@ -111,7 +110,7 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 		s:           s,
 		log:         log,
 		files:       files,
-		told:        box.notices,
+		told:        append(box.notices, gone...),
 		generation:  generation,
 		calls:       newCalls(),
 		proc:        proc,

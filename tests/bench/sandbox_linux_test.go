@@ -1,39 +1,27 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // BenchmarkStart_InASandbox starts Python alternately without and with a sandbox, each time
-// up to the first answer: what a sandbox adds is the difference of the medians, over-ms. The
-// home directory has what a sandbox makes layers over and hides.
+// up to the first answer: what a sandbox adds is the difference of the medians, over-ms.
 func BenchmarkStart_InASandbox(b *testing.B) {
-	base, err := os.MkdirTemp("/var/tmp", "bench-") // not among /tmp's files, which a session does not see
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(base) })
-	home, work := filepath.Join(base, "home"), filepath.Join(base, "home/work")
-	for _, dir := range []string{".cache", ".config/gh", ".local/bin", ".ssh", ".aws", "R", "go", "work/.git/hooks", "work/src"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
-			b.Fatal(err)
-		}
-	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: filepath.Join(base, "sessions"), Env: append(os.Environ(), "HOME="+home)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = sup.Close() })
-	spec := python.Spec(python.Options{Path: interpreter(b)})
+	path := interpreter(b)
+	sup, work := machine(b)
+	spec := python.Spec(python.Options{Path: path})
 	spec.Dir = work
 	start := func(s *workers.Sandbox) time.Duration {
 		spec.Sandbox = s
@@ -54,11 +42,150 @@ func BenchmarkStart_InASandbox(b *testing.B) {
 	var without, with []time.Duration
 	for b.Loop() {
 		without = append(without, start(nil))
-		with = append(with, start(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}))
+		with = append(with, start(confinedWorkspace()))
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(micros(median(without))/1e3, "without-ms")
 	b.ReportMetric(micros(median(with))/1e3, "with-ms")
 	b.ReportMetric(micros(median(with)-median(without))/1e3, "over-ms")
 	b.ReportMetric(micros(slices.Min(with)-slices.Min(without))/1e3, "over-best-ms")
+}
+
+// BenchmarkGrant gives a running session one directory after the other, each with a repository:
+// until it has the directory.
+func BenchmarkGrant(b *testing.B) {
+	path := interpreter(b)
+	sup, work := machine(b)
+	spec := python.Spec(python.Options{Path: path})
+	spec.Dir, spec.Sandbox = work, confinedWorkspace()
+	s, err := sup.Open(b.Context(), "bench", spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var grants, turns []time.Duration
+	for i := 0; b.Loop(); i++ {
+		began := time.Now()
+		run(b, s, "1+1")
+		turns = append(turns, time.Since(began))
+
+		dir := filepath.Join(work, "..", "..", fmt.Sprint("granted-", i))
+		if err := os.MkdirAll(filepath.Join(dir, ".git/hooks"), 0o755); err != nil {
+			b.Fatal(err)
+		}
+		began = time.Now()
+		if err := s.Allow(b.Context(), session.Grant{Write: dir}); err != nil {
+			b.Fatal(err)
+		}
+		grants = append(grants, time.Since(began))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(micros(median(grants)), "us/grant")
+	b.ReportMetric(micros(slices.Min(grants)), "us/grant-best")
+	b.ReportMetric(micros(percentile(grants, 0.9)), "us/grant-p90")
+	b.ReportMetric(float64(median(grants))/float64(median(turns)), "x-turn")
+}
+
+// BenchmarkTurn_InASandbox is a turn of 1+1 in a session without anything, in one with a sandbox
+// and in one with limits. The targets are 1.05 times the first.
+func BenchmarkTurn_InASandbox(b *testing.B) {
+	path := interpreter(b)
+	sup, work := machine(b)
+	arms := []struct {
+		unit    string
+		sandbox *workers.Sandbox
+		limits  workers.Limits
+		session *supervisor.Session
+		took    []time.Duration
+	}{
+		{unit: "plain"},
+		{unit: "sandbox", sandbox: confinedWorkspace()},
+		{unit: "limits", limits: workers.Limits{Memory: 1 << 30, Files: 1024, Turn: time.Hour}},
+	}
+	for i := range arms {
+		spec := python.Spec(python.Options{Path: path})
+		spec.Dir, spec.Sandbox, spec.Limits = work, arms[i].sandbox, arms[i].limits
+		s, err := sup.Open(b.Context(), arms[i].unit, spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range 50 {
+			run(b, s, "1+1")
+		}
+		arms[i].session = s
+	}
+	for b.Loop() {
+		for i := range arms { // in bursts, so that no arm always follows another's sleep
+			for range 20 {
+				began := time.Now()
+				run(b, arms[i].session, "1+1")
+				arms[i].took = append(arms[i].took, time.Since(began))
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, a := range arms {
+		b.ReportMetric(micros(median(a.took)), "us/"+a.unit)
+		b.ReportMetric(float64(median(a.took))/float64(median(arms[0].took)), "x-"+a.unit)
+	}
+}
+
+// BenchmarkOpenToWrite_InASandbox opens a file to write it from a Python without and with a
+// sandbox. The target is 30 us.
+func BenchmarkOpenToWrite_InASandbox(b *testing.B) {
+	path := interpreter(b)
+	sup, work := machine(b)
+	const code = `
+import os, time, statistics
+def opens(flags):
+    took = []
+    for _ in range(2000):
+        began = time.perf_counter_ns()
+        fd = os.open('file', flags)
+        took.append(time.perf_counter_ns() - began)
+        os.close(fd)
+    return statistics.median(took)
+open('file', 'w').close()
+print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
+`
+	for name, sandbox := range map[string]*workers.Sandbox{"plain": nil, "sandbox": confinedWorkspace()} {
+		spec := python.Spec(python.Options{Path: path})
+		spec.Dir, spec.Sandbox = work, sandbox
+		s, err := sup.Open(b.Context(), name, spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var write, create, read float64
+		run(b, s, code)
+		if _, err := fmt.Sscan(run(b, s, code).Text(), &write, &create, &read); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(write/1e3, "us/write-"+name)
+		b.ReportMetric(create/1e3, "us/create-"+name)
+		b.ReportMetric(read/1e3, "us/read-"+name)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// machine makes a supervisor and a workspace. The home directory has what a sandbox makes layers
+// over and hides.
+func machine(b *testing.B) (_ *supervisor.Supervisor, work string) {
+	base := confined.Dir(b) // not among temporary files, of which a session has its own
+	home := filepath.Join(base, "home")
+	work = filepath.Join(home, "work")
+	for _, dir := range []string{".cache", ".config/gh", ".local/bin", ".ssh", ".aws", "R", "go", "work/.git/hooks", "work/src"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Setenv("HOME", home)
+	sup, err := supervisor.New(&supervisor.Options{Dir: filepath.Join(base, "sessions"), Env: os.Environ()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = sup.Close() })
+	return sup, work
+}
+
+func confinedWorkspace() *workers.Sandbox {
+	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
 }

@@ -3,6 +3,8 @@ package confine
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,8 +28,9 @@ func MayGive(s *workers.Sandbox, home, dir string) error {
 			return refused("belongs to the system")
 		}
 	}
+	above := filesAbove(dir)
 	for _, h := range append(p.defaultHidden(), s.Hidden...) {
-		if inside(dir, filepath.Clean(h)) || real(h) != "" && inside(dir, real(h)) {
+		if inside(dir, filepath.Clean(h)) || isOneOf(above, h) {
 			return refused("is hidden from sessions")
 		}
 	}
@@ -37,4 +40,23 @@ func MayGive(s *workers.Sandbox, home, dir string) error {
 		}
 	}
 	return nil
+}
+
+// filesAbove returns a path and all directories above it, as far as they are there.
+func filesAbove(path string) (all []fs.FileInfo) {
+	for ; ; path = filepath.Dir(path) {
+		if st, err := os.Stat(path); err == nil {
+			all = append(all, st)
+		}
+		if path == "/" || path == "." {
+			return all
+		}
+	}
+}
+
+// isOneOf reports whether a path leads to one of these files. That is one question to the kernel,
+// and resolving the path would be one for each part of it.
+func isOneOf(files []fs.FileInfo, path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && slices.ContainsFunc(files, func(f fs.FileInfo) bool { return os.SameFile(f, st) })
 }

@@ -20,7 +20,7 @@ type System struct {
 }
 
 func (s System) variable(name string) string {
-	for _, entry := range s.Env {
+	for _, entry := range slices.Backward(s.Env) { // the last of a repeated name counts, as for programs
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
 		}

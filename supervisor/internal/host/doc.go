@@ -58,7 +58,7 @@
 //
 // Close waits for all of them. If a pseudo console does not end, Close gives a notice
 // instead, and pump and free end later, with the console. The stage has two: one
-// serves, one reads orders until the supervisor is gone.
+// serves, one reads orders until the supervisor is gone, and obeys those for a sandbox.
 //
 // # Handles on Windows
 //

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
 // grantLimit bounds the time of a grant, which takes less than a millisecond.
@@ -62,9 +60,13 @@ func (s *staged) forget() error {
 	return s.counted(func() error { return s.order(order{Do: doForget}) })
 }
 
-func (s *staged) grant(g *confine.Grant) error {
+func (s *staged) grant(dir string) error {
 	if !s.confined {
 		return errUnconfined
+	}
+	g, err := s.sandbox.NewGrant(dir)
+	if err != nil {
+		return err
 	}
 	id, answer := s.grants.begin()
 	defer s.grants.forget(id)

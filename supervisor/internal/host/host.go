@@ -38,7 +38,7 @@ type Command struct {
 
 	// Sandbox confines the worker and everything that it starts; nil leaves them the
 	// caller's rights. It needs the stage.
-	Sandbox *confine.Plan
+	Sandbox *Sandbox
 
 	// Denied is told what the sandbox refuses. If the denial has an ID, its call waits until
 	// Process.Permit answers it. Denied must return soon: the stage's other reports wait.
@@ -54,6 +54,15 @@ type Command struct {
 	// Logger gets, at debug, every order to the stage and every report of it, without
 	// the worker's arguments and environment; nil: nobody wants to know.
 	Logger *slog.Logger
+}
+
+// A Sandbox says how a worker is confined.
+type Sandbox struct {
+	Outlet bool // as in the plan
+
+	// Plan returns the plan. It is called once, while the stage starts: looking for repositories
+	// takes as long.
+	Plan func() (*confine.Plan, error)
 }
 
 func (c *Command) timeout() time.Duration {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
@@ -65,7 +64,7 @@ type confined interface {
 	// permit answers a held call.
 	permit(id uint64, ok bool) error
 	// grant gives the sandbox a directory, and waits until it has it.
-	grant(*confine.Grant) error
+	grant(dir string) error
 	// forget makes the stage tell denials again.
 	forget() error
 	// catchUp takes in the reports that the stage has sent so far.
@@ -75,10 +74,10 @@ type confined interface {
 // unconfined is that part of a backend that has no sandboxes.
 type unconfined struct{}
 
-func (unconfined) permit(uint64, bool) error  { return errUnconfined }
-func (unconfined) grant(*confine.Grant) error { return errUnconfined }
-func (unconfined) forget() error              { return nil }
-func (unconfined) catchUp()                   {}
+func (unconfined) permit(uint64, bool) error { return errUnconfined }
+func (unconfined) grant(string) error        { return errUnconfined }
+func (unconfined) forget() error             { return nil }
+func (unconfined) catchUp()                  {}
 
 var errUnconfined = errors.New("host: the worker has no sandbox")
 
@@ -181,7 +180,7 @@ func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permit(id,
 
 // Grant gives the worker's sandbox a directory to write. When it returns, the worker and its
 // children have it.
-func (p *Process) Grant(g *confine.Grant) error { return p.backend.grant(g) }
+func (p *Process) Grant(dir string) error { return p.backend.grant(dir) }
 
 // Forget makes the sandbox tell denials that it has told already.
 func (p *Process) Forget() error { return p.backend.forget() }

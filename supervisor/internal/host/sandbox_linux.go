@@ -36,10 +36,11 @@ func (s *stage) confine(plan *plan) {
 // A box is the sandbox of a worker.
 type box = *confine.Box
 
-// obeySandbox obeys an order for the sandbox.
-func (s *stage) obeySandbox(o order) {
+// obeySandbox obeys an order for the sandbox. It returns false for other orders.
+func (s *stage) obeySandbox(o order) bool {
 	switch {
 	case s.box == nil:
+		return false
 	case o.Do == doPermit:
 		s.box.Permit(o.ID)
 	case o.Do == doForget:
@@ -54,7 +55,10 @@ func (s *stage) obeySandbox(o order) {
 			}
 			s.report(r)
 		})
+	default:
+		return false
 	}
+	return true
 }
 
 // seenFromOutside returns the worker's pid as the supervisor sees it. This thread sees the

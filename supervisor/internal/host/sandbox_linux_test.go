@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
@@ -33,7 +35,7 @@ func TestStart_DirectoryOfASandboxBecameALinkThenItIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() error {
-		p, err := host.Start(&host.Command{Path: "/bin/true", Env: os.Environ(), Dir: work, Sandbox: plan})
+		p, err := host.Start(&host.Command{Path: "/bin/true", Env: os.Environ(), Dir: work, Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) { return plan, nil }}})
 		if err != nil {
 			return err
 		}
@@ -50,5 +52,34 @@ func TestStart_DirectoryOfASandboxBecameALinkThenItIsRefused(t *testing.T) {
 	}
 	if err := start(); err == nil || !strings.Contains(err.Error(), `sandbox: clone "`+repository) {
 		t.Errorf("got %v, want a refusal to follow %s", err, repository)
+	}
+}
+
+// The plan is made while the stage starts, so the stage must not stay behind.
+func TestStart_PlanOfASandboxFailsThenNothingIsLeft(t *testing.T) {
+	failed := errors.New("no such workspace")
+	var stage int
+	_, err := host.Start(&host.Command{Path: "/bin/true", Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) {
+		children, err := filepath.Glob("/proc/self/task/*/children")
+		for _, path := range children {
+			text, _ := os.ReadFile(path)
+			for pid := range strings.FieldsSeq(string(text)) {
+				if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(args), "turnstone-stage\x00") {
+					stage, _ = strconv.Atoi(pid)
+				}
+			}
+		}
+		return nil, errors.Join(failed, err)
+	}}})
+	if err != nil && strings.Contains(err.Error(), "sandbox: user namespace") {
+		t.Skip(err)
+	}
+	if !errors.Is(err, failed) {
+		t.Errorf("got %v, want the plan's error", err)
+	}
+	if stage == 0 {
+		t.Error("there was no stage yet")
+	} else if err := syscall.Kill(stage, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("stage %d is still there: %v", stage, err)
 	}
 }

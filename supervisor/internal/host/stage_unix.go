@@ -143,7 +143,7 @@ func runStage() {
 	os.Chdir("/") // do not keep the user's directory busy after the worker left it
 	s.memory = newOOMCounter()
 	forgetImage()
-	s.orders = receive(down)
+	s.orders = s.receive(down)
 	s.serve()
 }
 
@@ -168,9 +168,9 @@ func (s *stage) report(r report) {
 	_ = s.up.Encode(r)
 }
 
-// receive forwards orders until the pipe ends. The goroutine ends with the
-// process.
-func receive(down *json.Decoder) <-chan order {
+// receive forwards orders until the pipe ends. Those for the sandbox are obeyed at once: a grant
+// need not wait until the thread of the worker runs. The goroutine ends with the process.
+func (s *stage) receive(down *json.Decoder) <-chan order {
 	c := make(chan order)
 	go func() {
 		defer close(c)
@@ -179,7 +179,9 @@ func receive(down *json.Decoder) <-chan order {
 			if down.Decode(&o) != nil {
 				return
 			}
-			c <- o
+			if !s.obeySandbox(o) {
+				c <- o
+			}
 		}
 	}()
 	return c
@@ -218,8 +220,6 @@ func (s *stage) obey(o order) {
 		s.report(r)
 	case doKill:
 		s.end()
-	default:
-		s.obeySandbox(o)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
@@ -33,9 +34,10 @@ type staged struct {
 	sending
 	log          stageLog
 	confined     bool
-	denied       func(Denial) // may be nil
-	notices      []string     // of the sandbox
-	foregrounded chan error   // answers to doForeground; holds one
+	sandbox      *confine.Plan // nil without one
+	denied       func(Denial)  // may be nil
+	notices      []string      // of the sandbox
+	foregrounded chan error    // answers to doForeground; holds one
 	grants       grants
 	bounding     sync.Mutex
 	data         map[int]int64 // of each process, when it was bounded last; guarded by bounding
@@ -133,6 +135,11 @@ func (l *launch) startStage() (_ *staged, err error) {
 // startWorker sends the plan and waits for the answer, within Command.Timeout.
 func (s *staged) startWorker(l *launch) (pid int, err error) {
 	c := l.command
+	if c.Sandbox != nil {
+		if s.sandbox, err = c.Sandbox.Plan(); err != nil {
+			return 0, err
+		}
+	}
 	deadline := time.Now().Add(c.timeout())
 	s.down.out.SetWriteDeadline(deadline)
 	s.down.in.SetReadDeadline(deadline)
@@ -153,7 +160,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Dir:  []byte(c.Dir),
 		Tag:  l.tag,
 
-		Sandbox: c.Sandbox,
+		Sandbox: s.sandbox,
 		Limits:  c.Limits,
 	}}
 	s.log.order(o)
