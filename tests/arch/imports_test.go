@@ -61,6 +61,7 @@ var mayImport = map[string]string{
 	"tests/rawworker":  "ipc workers",
 	"tests/drive":      "session timeline workers supervisor tests/confined",
 	"tests/waits":      "",
+	"tests/pythons":    "",
 }
 
 // reasons says why an import that looks handy is refused.

@@ -6,6 +6,6 @@
 // Windows, those tests run that are not about children and readers of the
 // terminal.
 //
-// TURNSTONE_ALL_PYTHONS=1 runs them over every Python 3.8 and newer that pyenv
-// has, and TURNSTONE_ROUNDS=n makes races and orders n times as long.
+// TURNSTONE_ALL_PYTHONS=1 runs them over every Python 3.8 and newer that is
+// there, and TURNSTONE_ROUNDS=n makes races and orders n times as long.
 package python

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/tests/pythons"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -27,25 +26,15 @@ func TestMain(m *testing.M) {
 // for, over all that pyenv has.
 func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 	t.Run("default", func(t *testing.T) { test(t, python.Options{}) })
-	if os.Getenv("TURNSTONE_ALL_PYTHONS") != "1" {
+	if !pythons.All() {
 		return
 	}
-	home, err := os.UserHomeDir()
+	installed, err := pythons.Installed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(home, ".pyenv", "versions", "3.*", "bin", "python"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("pyenv has no Python: %v", err)
-	}
-	for _, path := range found {
-		version := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		_, minor, _ := strings.Cut(version, ".")
-		minor, _, _ = strings.Cut(minor, ".")
-		if n, err := strconv.Atoi(minor); err != nil || n < 8 {
-			continue // older than what is supported
-		}
-		t.Run(version, func(t *testing.T) { test(t, python.Options{Path: path}) })
+	for _, i := range installed {
+		t.Run(i.Version, func(t *testing.T) { test(t, python.Options{Path: i.Path}) })
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestWorker_Conforms(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
-		spec := python.Spec(python.Options{Path: s.python, CacheDir: "-"})
+		spec := python.Spec(python.Options{Path: s.python, CacheDir: cacheDir})
 		for _, r := range conformance.Run(t.Context(), spec, &conformance.Options{Dialect: conformance.Python(), Timeout: rawworker.Patience}) {
 			switch {
 			case r.Err != nil:

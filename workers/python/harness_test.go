@@ -3,13 +3,16 @@
 package python_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/pythons"
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -25,6 +28,7 @@ type worker struct {
 // A setup is how a Python is started.
 type setup struct {
 	python  string
+	newest  bool // of the interpreters that are tested
 	options python.Options
 	rawworker.Setup
 }
@@ -32,13 +36,26 @@ type setup struct {
 // cacheDir keeps the worker's compiled code for the tests of this process.
 var cacheDir string
 
+// matrix is what eachPython tests on, and a line about what it leaves out.
+var matrix struct {
+	interpreters []pythons.Interpreter
+	others       string
+}
+
 func TestMain(m *testing.M) {
 	var err error
 	if cacheDir, err = os.MkdirTemp("", "python-cache-"); err != nil {
 		panic(err)
 	}
+	waits.SideBySide()
+	if matrix.interpreters, matrix.others, err = pythons.Ends(); err != nil {
+		panic(err)
+	}
 	status := m.Run()
 	os.RemoveAll(cacheDir)
+	if matrix.others != "" {
+		fmt.Println(matrix.others)
+	}
 	os.Exit(status)
 }
 

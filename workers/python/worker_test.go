@@ -11,38 +11,16 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// eachPython runs a test on every interpreter of the matrix.
+// eachPython runs a test on the oldest interpreter and on the newest, or on all of them if
+// that is asked for.
 func eachPython(t *testing.T, test func(t *testing.T, s setup)) {
 	t.Helper()
-	for _, path := range pythons(t) {
-		name := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		t.Run(name, func(t *testing.T) {
+	for n, i := range matrix.interpreters {
+		t.Run(i.Version, func(t *testing.T) {
 			t.Parallel()
-			test(t, setup{python: path})
+			test(t, setup{python: i.Path, newest: n == len(matrix.interpreters)-1})
 		})
 	}
-}
-
-// pythons returns the interpreters to test on: python3, those of pyenv, and those that
-// TURNSTONE_TEST_PYTHONS lists.
-func pythons(t *testing.T) []string {
-	t.Helper()
-	var found []string
-	if home, err := os.UserHomeDir(); err == nil {
-		found, _ = filepath.Glob(filepath.Join(home, ".pyenv", "versions", "3.*", "bin", "python"))
-	}
-	found = append(found, filepath.SplitList(os.Getenv("TURNSTONE_TEST_PYTHONS"))...)
-	usable := []string{"python3"}
-	for _, path := range found {
-		version := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		if !strings.HasPrefix(version, "3.6.") && !strings.HasPrefix(version, "3.7.") {
-			usable = append(usable, path)
-		}
-	}
-	if len(usable) == 1 {
-		t.Log("only python3 is tested: install others with pyenv, or list them in TURNSTONE_TEST_PYTHONS=PATH:PATH")
-	}
-	return usable
 }
 
 func TestTurn_ShowsWhatItShould(t *testing.T) {
