@@ -71,6 +71,14 @@ type Options struct {
 
 	// Version is the program's, for display.
 	Version string
+
+	clock *clock // nil is the machine's
+}
+
+// A clock says what time it is for idleness, and when to look whether it is over.
+type clock struct {
+	now   func() time.Time
+	looks <-chan time.Time
 }
 
 // A Daemon serves clients.
@@ -113,7 +121,7 @@ func New(o *Options) (*Daemon, error) {
 		return nil, errors.New("daemon: Supervisor, Languages and Spec are required")
 	}
 	d := &Daemon{
-		o: *o, log: o.Logger, started: time.Now(), lastUse: time.Now(),
+		o: *o, log: o.Logger, started: time.Now(),
 		commands:    make(chan command, maxCommands),
 		entries:     make(map[string]*entry),
 		watches:     make(map[string]*watch),
@@ -121,6 +129,7 @@ func New(o *Options) (*Daemon, error) {
 		connections: make(map[*rpc.Conn]*connState),
 	}
 	d.streams = make(map[chan struct{}]bool)
+	d.lastUse = d.now()
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -208,12 +217,8 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 // own is the main loop of the daemon: only it starts and stops things. It returns the reason
 // for the end.
 func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
-	var idle <-chan time.Time
-	if d.o.IdleExit > 0 {
-		ticker := time.NewTicker(max(d.o.IdleExit/4, time.Millisecond))
-		defer ticker.Stop()
-		idle = ticker.C
-	}
+	idle, stop := d.idleLooks()
+	defer stop()
 	place := d.newPlace(l)
 	defer place.stop()
 	var drained chan struct{} // nil until a drain begins
@@ -253,6 +258,26 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 			}
 		}
 	}
+}
+
+// idleLooks says when to look whether the daemon has been idle for long enough, until stop.
+func (d *Daemon) idleLooks() (looks <-chan time.Time, stop func()) {
+	switch {
+	case d.o.clock != nil:
+		return d.o.clock.looks, func() {}
+	case d.o.IdleExit == 0:
+		return nil, func() {}
+	}
+	ticker := time.NewTicker(max(d.o.IdleExit/4, time.Millisecond))
+	return ticker.C, ticker.Stop
+}
+
+// now is the time by which idleness is measured.
+func (d *Daemon) now() time.Time {
+	if d.o.clock != nil {
+		return d.o.clock.now()
+	}
+	return time.Now()
 }
 
 // drain refuses new work and waits for running turns, for drainLimit at most.
@@ -296,7 +321,7 @@ func (d *Daemon) idleFor() time.Duration {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return time.Since(d.lastUse)
+	return d.now().Sub(d.lastUse)
 }
 
 // isBusy reports whether anything is under way.
@@ -331,7 +356,7 @@ func (d *Daemon) isBusy() bool {
 }
 
 // used notes that somebody uses the daemon.
-func (d *Daemon) used() { d.usedAt(time.Now()) }
+func (d *Daemon) used() { d.usedAt(d.now()) }
 
 func (d *Daemon) usedAt(then time.Time) {
 	d.mu.Lock()

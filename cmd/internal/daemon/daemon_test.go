@@ -605,26 +605,6 @@ func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
 	}
 }
 
-func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
-	t.Parallel()
-	r := start(t, func(o *daemon.Options) { o.IdleExit = 2 * time.Second }) // a busy machine needs a while for what follows
-	c := r.dial()
-	r.session(c)
-	begun := time.Now()
-	for { // probes go on until it ends
-		if _, err := c.List(t.Context()); err != nil {
-			break
-		}
-	}
-	if time.Since(begun) > patience/2 {
-		t.Error("the probes kept it alive")
-	}
-	if err := <-r.served; err != nil {
-		t.Error(err)
-	}
-	r.served <- nil
-}
-
 func TestDaemon_TenClientsAtOnce(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

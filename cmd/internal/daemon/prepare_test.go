@@ -528,23 +528,17 @@ func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
 
 func TestPrepare_TheDaemonIsNotIdleMeanwhileAndItsEndIsTheJobs(t *testing.T) {
 	t.Parallel()
-	const idle = time.Second // a busy machine needs a while for the first request
 	w := newWork()
-	r := start(t, func(o *daemon.Options) {
-		o.IdleExit = idle
-		needing(o, w.run)
-	})
-	p := r.peer()
+	clock := startWithClock(t, func(o *daemon.Options) { needing(o, w.run) })
+	p := clock.peer()
 	p.request("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
 	p.until("1")
-	begun := time.Now()
-	for time.Since(begun) < 2*idle {
-		select {
-		case w.reports <- workers.Progress{Done: 1}:
-		case err := <-w.ended:
-			t.Fatalf("it was given up: %v", err)
-		}
+	clock.staysAt(clock.now().Add(2 * idleTime))
+	select {
+	case w.reports <- workers.Progress{Done: 1}:
+	case err := <-w.ended:
+		t.Fatalf("it was given up: %v", err)
 	}
-	r.cancel()
+	clock.cancel()
 	<-w.ended
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,71 +15,146 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
+// An idleClock is that of a daemon which ends when it was idle for a minute. It stands still
+// until a test moves it.
+type idleClock struct {
+	*rig
+	looks chan time.Time
+
+	mu sync.Mutex
+	at time.Time // guarded by mu
+}
+
+const idleTime = time.Minute
+
+func startWithClock(t *testing.T, change func(*daemon.Options)) *idleClock {
+	t.Helper()
+	c := &idleClock{at: time.Now(), looks: make(chan time.Time)}
+	c.rig = start(t, func(o *daemon.Options) {
+		o.IdleExit = idleTime
+		o.SetClock(c.now, c.looks)
+		if change != nil {
+			change(o)
+		}
+	})
+	return c
+}
+
+func (c *idleClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *idleClock) set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
+// look has the daemon look at its clock, and reports whether it did.
+func (c *idleClock) look() bool {
+	c.t.Helper()
+	select {
+	case c.looks <- c.now():
+		return true
+	case err := <-c.served:
+		c.served <- err // for the rig
+		return false
+	case <-time.After(patience):
+		c.t.Fatal("the daemon does not look at its clock, and does not end")
+		return false
+	}
+}
+
+// staysAt moves the clock and fails unless the daemon stays: then it looks once more. That
+// look may still be under way.
+func (c *idleClock) staysAt(at time.Time) {
+	c.t.Helper()
+	c.set(at)
+	if !c.look() || !c.look() {
+		c.t.Fatal("the daemon has ended")
+	}
+}
+
+// endsAt moves the clock and fails unless the daemon ends.
+func (c *idleClock) endsAt(at time.Time) {
+	c.t.Helper()
+	c.set(at)
+	if c.look() && c.look() {
+		c.t.Fatal("the daemon has not ended")
+	}
+}
+
+// lastTurn returns when the last turn of the session ended.
+func (c *idleClock) lastTurn(of *client.Client) time.Time {
+	c.t.Helper()
+	info, err := of.Get(c.t.Context(), "main")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return info.Since
+}
+
+func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
+	t.Parallel()
+	clock := startWithClock(t, nil)
+	c := clock.dial()
+	clock.session(c)
+	used := clock.lastTurn(c)
+	clock.staysAt(used.Add(idleTime - 1))
+	if _, err := c.List(t.Context()); err != nil {
+		t.Error(err)
+	}
+	clock.endsAt(used.Add(idleTime))
+}
+
 func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
 	t.Parallel()
-	const idle, turn = 2 * time.Second, 4 * time.Second
-	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
-	c := r.dial()
-	r.session(c)
-	begun := time.Now()
-	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "sleep " + turn.String()}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-c.Done():
-	case <-time.After(patience):
-		t.Fatal("the daemon does not end")
-	}
-	if took := time.Since(begun); took < turn+idle {
-		t.Errorf("it ended after %s, want %s after a turn of %s", took, idle, turn)
-	}
+	clock := startWithClock(t, nil)
+	c := clock.dial()
+	clock.session(c)
+	clock.run(c, "sleep 5ms", "")
+	used := clock.lastTurn(c)
+	clock.staysAt(used.Add(idleTime - 1))
+	clock.endsAt(used.Add(idleTime))
 }
 
 func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
 	t.Parallel()
-	const idle = time.Second
-	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
-	c := r.dial()
-	r.session(c)
+	clock := startWithClock(t, nil)
+	c := clock.dial()
+	clock.session(c)
 	reply, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: patience.Milliseconds()})
 	if err != nil || reply.Wait == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	for asked := time.Now(); time.Since(asked) < 3*idle; { // which is no use
-		if _, err := c.List(t.Context()); err != nil {
-			t.Fatalf("it ended while somebody was asked: %v", err)
-		}
+	late := clock.now().Add(3 * idleTime)
+	clock.staysAt(late)
+	reply, err = c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "Ada\n", WaitMS: patience.Milliseconds()})
+	if err != nil || reply.Outcome != "ok" {
+		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := c.Input(t.Context(), client.InputParams{Session: "main", Wait: reply.Wait.ID, Input: "Ada\n"}); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-c.Done():
-	case <-time.After(patience):
-		t.Fatal("the daemon does not end")
-	}
+	clock.staysAt(late.Add(idleTime - 1))
+	clock.endsAt(late.Add(idleTime))
 }
 
 func TestDaemon_AnAgentThatThinksIsUse(t *testing.T) {
 	t.Parallel()
-	const idle = time.Second
-	r := start(t, func(o *daemon.Options) { o.IdleExit = idle })
-	agent, onlooker := r.dial(), r.dial()
-	r.session(agent)
+	clock := startWithClock(t, nil)
+	agent, onlooker := clock.dial(), clock.dial()
+	clock.session(agent)
 	if _, err := agent.Mark(t.Context(), client.MarkParams{Session: "main", Reader: "bot", Own: true}); err != nil {
 		t.Fatal(err)
 	}
-	for asked := time.Now(); time.Since(asked) < 3*idle; { // which is no use
-		if _, err := onlooker.List(t.Context()); err != nil {
-			t.Fatalf("it ended while an agent was there: %v", err)
-		}
-	}
+	late := clock.now().Add(3 * idleTime)
+	clock.staysAt(late)
 	_ = agent.Close()
-	select {
-	case <-onlooker.Done():
-	case <-time.After(patience):
-		t.Fatal("the daemon does not end")
-	}
+	clock.until("the agent is gone", func() bool {
+		clients, err := onlooker.Clients(t.Context(), "")
+		return err == nil && len(clients) == 1
+	})
+	clock.endsAt(late.Add(2 * idleTime))
 }
 
 func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
