@@ -11,7 +11,7 @@ import (
 
 func TestWorker_Conforms(t *testing.T) {
 	t.Parallel()
-	s := setup{}
+	s := setup{bare: true}
 	for _, r := range conformance.Run(t.Context(), specOf(t, s), &conformance.Options{Dialect: conformance.R(), Timeout: rawworker.Patience}) {
 		switch {
 		case r.Err != nil:

@@ -33,7 +33,7 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{})
+			w := start(t, setup{bare: true})
 			temporary := strings.Trim(w.Run("cat(tempdir())").Out(), "\n")
 			r := w.Run(c.code)
 			if r.End == nil || r.End.Reason != c.reason || r.End.Code == nil || *r.End.Code != int64(c.status) || r.Idle != nil {
@@ -88,7 +88,7 @@ void leaves(void) { _Exit(9); }
 		{"f <- function(x) tools::pskill(Sys.getpid(), 9)\nf(1)", "", syscall.SIGKILL},
 		{"f <- function(x) tools::pskill(Sys.getpid(), 15)\nf(1); Sys.sleep(10)", "", syscall.SIGTERM},
 	} {
-		w := start(t, setup{})
+		w := start(t, setup{bare: true})
 		w.Run(source)
 		r := w.Run("cat('last words\\n'); " + c.code)
 		if s := w.Status(); !s.Signaled() || s.Signal() != c.signal {
@@ -104,7 +104,7 @@ void leaves(void) { _Exit(9); }
 			t.Errorf("%s: got %+v %+v", c.code, r.Idle, r.End)
 		}
 	}
-	w := start(t, setup{})
+	w := start(t, setup{bare: true})
 	w.Run(source)
 	w.Run(".C('leaves')")
 	if got := w.Status().ExitStatus(); got != 9 {
@@ -132,7 +132,7 @@ func TestShutdown_EndsItInEveryState(t *testing.T) {
 		for _, closed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, closed %v", c.name, closed), func(t *testing.T) {
 				t.Parallel()
-				w := start(t, setup{})
+				w := start(t, setup{bare: true})
 				w.Run(".Last <- function() cat('bye\\n')")
 				end := func() {
 					if closed {
@@ -175,7 +175,7 @@ func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
 		"too long":        "\xff\xff\xff\xff",
 		"a field twice":   "\x00\x00\x00\x1a\x82\xa4type\xa8shutdown\xa4type\xa8shutdown",
 	} {
-		w := start(t, setup{})
+		w := start(t, setup{bare: true})
 		if _, err := w.Channel.WriteString(frame); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestFork_ThatIsLeftRunningDoesNotDelayTheEnd(t *testing.T) {
 		"a shell":    "system('sleep 600', wait = FALSE)",
 		"a cluster":  "cl <- parallel::makeCluster(1)",
 	} {
-		w := start(t, setup{})
+		w := start(t, setup{bare: true})
 		w.Run(code)
 		w.Tell(ipc.Shutdown{GraceMS: 1000})
 		for {
@@ -297,7 +297,7 @@ func TestTempdir_IsFreshAndGoesWithTheWorker(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 3 {
-		w := start(t, setup{})
+		w := start(t, setup{bare: true})
 		dir := strings.TrimSpace(w.Run("writeLines('x', tempfile()); cat(tempdir(), '\\n')").Out())
 		if !filepath.IsAbs(dir) || seen[dir] {
 			t.Fatalf("got %q after %v", dir, seen)

@@ -12,9 +12,15 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
+
+func TestMain(m *testing.M) {
+	waits.SideBySide()
+	os.Exit(m.Run())
+}
 
 type (
 	worker = rawworker.Worker
@@ -26,6 +32,7 @@ type setup struct {
 	options  r.Options
 	rprofile string // the user's .Rprofile
 	site     string // Rprofile.site
+	bare     bool   // without R's default packages: it starts in half the time
 	rawworker.Setup
 }
 
@@ -67,6 +74,9 @@ func specOf(t testing.TB, s setup) workers.Spec {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(temporary) })
+	if s.bare {
+		env = append(env, "R_DEFAULT_PACKAGES=NULL")
+	}
 	o.Env = slices.Concat(env, []string{"TMPDIR=" + temporary}, o.Env)
 	return r.Spec(o)
 }

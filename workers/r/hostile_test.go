@@ -98,7 +98,7 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, setup{})
+			w := start(t, setup{bare: name != "no search path"})
 			w.Run(code) // the harness fails when idle does not come
 			w.Run("x <- 1")
 			if r := w.Run("base::cat(6 * 7, '\\n', file = base::stderr())"); name != "a sink of messages" && name != "no options" && !strings.Contains(r.Out(), "42") {

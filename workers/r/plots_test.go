@@ -235,10 +235,10 @@ func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})
-	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:2e6) i }")
+	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:1e6) i }")
 	for i := range rawworker.Rounds(16) {
 		w.Begin("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
-		rawworker.Spin(time.Duration(rand.IntN(150)) * time.Millisecond)
+		rawworker.Spin(time.Duration(rand.IntN(75)) * time.Millisecond)
 		if r := w.Insist(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(outcome(r), "interrupted") {
 			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
 		}

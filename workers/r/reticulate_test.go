@@ -8,20 +8,19 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-// startReticulate returns a worker whose R has Python with matplotlib within it. CI has none.
-func startReticulate(t *testing.T) *worker {
-	t.Helper()
+// One R has Python with matplotlib within it, which takes long to start.
+func TestReticulate(t *testing.T) {
+	t.Parallel()
 	w := start(t, setup{Setup: rawworker.Setup{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
 	has := "cat(requireNamespace('reticulate', quietly = TRUE) && reticulate::py_module_available('matplotlib'))"
 	if w.Run(has).Out() != "TRUE" {
 		t.Skip("reticulate or matplotlib is not installed: install them with apt-get install r-cran-reticulate python3-matplotlib")
 	}
-	return w
+	t.Run("figures are shown", func(t *testing.T) { figuresAreShown(t, w) })
+	t.Run("prompts are no debuggers", func(t *testing.T) { promptsAreNoDebuggers(t, w) })
 }
 
-func TestReticulate_FiguresAreShown(t *testing.T) {
-	t.Parallel()
-	w := startReticulate(t)
+func figuresAreShown(t *testing.T, w *worker) {
 	w.Run("plt <- reticulate::import('matplotlib.pyplot')")
 	tell(t, w, []told{
 		{"x <- plt$plot(1:3); cat('drawn\\n'); plt$show(); cat('shown\\n')", "drawn\n[plot-1]shown\n"},
@@ -32,9 +31,7 @@ func TestReticulate_FiguresAreShown(t *testing.T) {
 }
 
 // An interrupt at a prompt of Python's ends the code that asked.
-func TestReticulate_PromptsAreNoDebuggers(t *testing.T) {
-	t.Parallel()
-	w := startReticulate(t)
+func promptsAreNoDebuggers(t *testing.T, w *worker) {
 	w.Run("f <- function() { x <- reticulate:::readline('Please? '); cat('GOT', x, '\\n') }")
 	w.Begin("f()")
 	if wait := w.UntilWait(); wait.Kind != "line" || wait.Prompt != "Please? " {

@@ -189,6 +189,22 @@ func needCompiler(t *testing.T) {
 	}
 }
 
+// hurriedCompiler puts a compiler on PATH that optimizes nothing, for tests of what happens
+// around it.
+func hurriedCompiler(t *testing.T) {
+	t.Helper()
+	needCompiler(t)
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+cc+"' \"$@\" -O0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+}
+
 // said collects progress.
 type said struct {
 	mu    sync.Mutex
@@ -231,7 +247,7 @@ func TestCompiled_OnceAndKept(t *testing.T) {
 }
 
 func TestCompiled_ByTwoAtOnce(t *testing.T) {
-	needCompiler(t)
+	hurriedCompiler(t)
 	cache := t.TempDir()
 	if err := os.Chmod(cache, 0o700); err != nil {
 		t.Fatal(err)
@@ -259,7 +275,7 @@ func TestCompiled_ByTwoAtOnce(t *testing.T) {
 }
 
 func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
-	needCompiler(t)
+	hurriedCompiler(t)
 	cache := t.TempDir()
 	if err := os.Chmod(cache, 0o777); err != nil {
 		t.Fatal(err)
