@@ -302,6 +302,12 @@ func (c *Client) Parse(ctx context.Context, p QueryParams) (r Parsed, err error)
 	return r, err
 }
 
+// Reached lists what a session with a sandbox has reached in the network.
+func (c *Client) Reached(ctx context.Context, name string) (r ReachedPlaces, err error) {
+	err = c.Call(ctx, MethodReached, NameParams{Session: name}, &r)
+	return r, err
+}
+
 // Variables lists what user code has made, while the session is idle.
 func (c *Client) Variables(ctx context.Context, name string) (r session.Variables, err error) {
 	err = c.Call(ctx, MethodVariables, NameParams{Session: name}, &r)

@@ -216,6 +216,12 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 	return p.Status, err
 }
 
+// Reached is session.Session's.
+func (s *Session) Reached(ctx context.Context) ([]session.Reached, error) {
+	r, err := use(ctx, s, func(c *Client) (ReachedPlaces, error) { return c.Reached(ctx, s.name) })
+	return r.Places, err
+}
+
 // Variables is session.Session's.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return use(ctx, s, func(c *Client) (session.Variables, error) { return c.Variables(ctx, s.name) })

@@ -35,6 +35,7 @@ const (
 	MethodComplete  = "query/complete"
 	MethodParse     = "query/parse"
 	MethodVariables = "query/variables"
+	MethodReached   = "query/reached"
 	MethodOutput    = "output/query"
 
 	MethodTake    = "writer/take"
@@ -94,7 +95,6 @@ type CreateParams struct {
 	Sandbox   string          `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
 	Writable  []string        `json:"writable,omitempty"`  // more directories that a sandbox lets it write, absolute
 	Protected []string        `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
-	Hidden    []string        `json:"hidden,omitempty"`    // paths that a sandbox hides besides the usual ones, absolute
 	Network   string          `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
 	Hosts     []string        `json:"hosts,omitempty"`     // of the network list: patterns of hosts
 	Ask       bool            `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
@@ -110,6 +110,11 @@ type Limits struct {
 	CPUs      int   `json:"cpus,omitempty"`
 	Files     int   `json:"files,omitempty"` // open in each process
 	TurnMS    int64 `json:"turn_ms,omitempty"`
+}
+
+// ReachedPlaces are the places in the network that a session has had to do with.
+type ReachedPlaces struct {
+	Places []session.Reached `json:"places"`
 }
 
 // MaxAuthorBytes bounds the name of an author.

@@ -89,6 +89,11 @@ type Session interface {
 	Parse(ctx context.Context, text string) (ParseStatus, error)
 	Variables(ctx context.Context) (Variables, error)
 
+	// Reached lists the places in the network with which a session with a sandbox of its list of
+	// hosts has had to do, the last first. It is for the user of the session; without such a
+	// sandbox the list is empty.
+	Reached(ctx context.Context) ([]Reached, error)
+
 	// Resize sets the size of the worker's terminal.
 	Resize(ctx context.Context, size Size) error
 }

@@ -13,20 +13,14 @@ import (
 )
 
 // networkOf returns the way out of a session's sandbox; nil when there is none.
-func (s *Session) networkOf(sandbox *workers.Sandbox, given []session.Grant) (*egress.Policy, error) {
+func (s *Session) networkOf(sandbox *workers.Sandbox) (*egress.Policy, error) {
 	if !sandbox.Confines() || sandbox.Network != workers.NetworkList {
 		return nil, nil
-	}
-	hosts := egress.Expand(sandbox.Hosts, egress.System{Env: s.o.Env})
-	for _, g := range given {
-		if g.Host != "" {
-			hosts = append(hosts, g.Host)
-		}
 	}
 	machine, _ := os.Hostname()
 	return egress.New(egress.Options{
 		Machine: machine,
-		Hosts:   hosts,
+		Hosts:   egress.Expand(sandbox.Hosts, egress.System{Env: s.o.Env}),
 		Refused: s.refusedHost,
 		Tell:    s.Notify,
 	})
@@ -84,17 +78,16 @@ func checkHost(g session.Grant) (session.Grant, error) {
 	return g, nil
 }
 
-// Reached lists what a session with workers.NetworkList has reached in the network and what it
-// was refused, the last first. It is for the user of the session.
-func (s *Session) Reached() []session.Reached {
+// Reached implements session.Session.
+func (s *Session) Reached(context.Context) ([]session.Reached, error) {
+	list := []session.Reached{}
 	if s.network == nil {
-		return nil
+		return list, nil
 	}
-	var list []session.Reached
 	for _, r := range s.network.Reached() {
 		list = append(list, session.Reached(r))
 	}
-	return list
+	return list, nil
 }
 
 // namesFiles makes the files by which programs find the session's names: its resolver, and a

@@ -432,11 +432,19 @@ func (o *Options) kept(spec *workers.Spec) ([]session.Grant, error) {
 	return all, nil
 }
 
-// addKept adds the rights that are kept to those that the session was given, and returns all.
+// addKept adds the rights that are kept to those that the session was given, and returns all. It
+// lets through the hosts among them; directories are for a worker that starts.
 func (s *Session) addKept(spec *workers.Spec) ([]session.Grant, error) {
 	kept, err := s.o.kept(spec)
 	if err != nil {
 		return nil, err
+	}
+	for _, g := range kept {
+		if g.Host != "" && s.network != nil {
+			if err := s.network.Allow(g.Host); err != nil {
+				return nil, fmt.Errorf("a host that is allowed in this workspace: %w", err)
+			}
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

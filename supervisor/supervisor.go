@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -247,8 +246,6 @@ func checkPrivate(dir string) error {
 	return nil
 }
 
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-
 // Open makes a session and starts its first worker. It returns once the worker's process
 // exists, within Options.StartTimeout. An input submitted before the worker is ready is held
 // for it. If something has to be prepared first, Open returns at once, with the session in
@@ -256,7 +253,7 @@ var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // even if ctx ends. The error is session.ErrExists, session.ErrLimit, session.ErrClosed or
 // ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
-	if len(name) > 64 || !sessionName.MatchString(name) {
+	if !session.IsName(name) {
 		return nil, session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
 	}
 	if err := ctx.Err(); err != nil {
@@ -352,11 +349,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	if len(v.o.Functions) > 0 {
 		_ = s.SetFunctions(v.o.Functions...) // New has checked them
 	}
-	given, err := s.addKept(&spec)
-	if err == nil {
-		s.network, err = s.networkOf(spec.Sandbox, given)
-	}
-	if err != nil {
+	if s.network, err = s.networkOf(spec.Sandbox); err != nil {
 		_ = log.Close()
 		_ = lock.Close()
 		_ = discard(dir)

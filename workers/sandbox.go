@@ -105,9 +105,6 @@ func (s *Sandbox) String() string {
 	for _, path := range s.Protected {
 		words += ", keeps " + path
 	}
-	for _, path := range s.Hidden {
-		words += ", hides " + path
-	}
 	if s.Network != NetworkList {
 		words += ", network " + string(s.Network)
 	}

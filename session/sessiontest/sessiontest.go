@@ -467,6 +467,9 @@ func rights(t *testing.T, s session.Session) {
 			t.Errorf("%+v: got %v", g, err)
 		}
 	}
+	if places, err := s.Reached(limited(t)); err != nil || places == nil || len(places) > 0 {
+		t.Errorf("reached: got %v, %v", places, err)
+	}
 	for _, ok := range []bool{true, false} { // the id of a wait for input is not that of a permission
 		if err := s.As("ada").Permit(limited(t), uint64(r.Wait.ID), ok); !errors.Is(err, session.ErrStale) {
 			t.Errorf("got %v", err)

@@ -174,19 +174,48 @@ func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
 	}
 }
 
-func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
-	h, _ := confinedHome(t)
-	path := filepath.Join(h.dir, ".config", "turnstone", "sandbox.toml")
+// settings writes the user's file about sandboxes, and returns its path.
+func (h home) settings(t *testing.T, text string) string {
+	t.Helper()
+	var path string
 	for _, entry := range h.env {
-		if config, ok := strings.CutPrefix(entry, "XDG_CONFIG_HOME="); ok && config != "" {
+		if config, ok := strings.CutPrefix(entry, "XDG_CONFIG_HOME="); ok {
 			path = filepath.Join(config, "turnstone", "sandbox.toml")
-		} else if home, ok := strings.CutPrefix(entry, "HOME="); ok {
-			path = filepath.Join(home, ".config", "turnstone", "sandbox.toml")
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSandbox_TheUsersFileHasDefaultsForAgentsAsWell(t *testing.T) {
+	t.Parallel()
+	h, outside := confinedHome(t)
+	h.settings(t, "sandbox = \"read-only\"\nwritable = [\""+outside+"\"]\nallow-host = [\"a.org\"]\n")
+	for _, row := range []struct {
+		args        []string
+		holds, text string
+	}{
+		{nil, "[sandbox read-only: it writes " + outside + " and its own /tmp, reaches a.org,", "refused written None"},
+		{[]string{"--allow-host", "b.org"}, "reaches a.org, b.org,", "refused written None"},
+		{[]string{"--network", "none"}, "/tmp, no network,", "refused written None"},
+		{[]string{"--sandbox", "workspace"}, "[sandbox workspace: it writes " + h.dir + ", " + outside, "written written None"},
+		{[]string{"--sandbox", "full"}, "", "written written secret"},
+	} {
+		a := h.caller(t, row.args...)
+		if got := a.repl(writes); !strings.HasSuffix(got, row.text) || !strings.Contains(a.holds, row.holds) || row.holds == "" && a.holds != "" {
+			t.Errorf("%v: got %q, %q; want %q in the first and %q", row.args, a.holds, got, row.holds, row.text)
+		}
+	}
+}
+
+func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
+	h, _ := confinedHome(t)
+	path := h.settings(t, "")
 	for text, want := range map[string]string{
 		"sandbox = \"workspace\"\nwriteable = []\n": path + ", line 2: there is no setting",
 		"sandbox = \"workspace\n":                   path + ", line 1: ",

@@ -98,7 +98,11 @@ func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
 	reached := map[string]session.Reached{}
-	for _, place := range r.Reached() {
+	places, err := r.Reached(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range places {
 		reached[place.Place] = place
 	}
 	if p := reached["example.org:80"]; p.Connections < 3 || p.Received < 24 || p.Refused != 0 {
@@ -301,7 +305,7 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 	if n == nil {
 		return
 	}
-	for _, name := range []string{"example.org", "asked.org", "never.org"} {
+	for _, name := range []string{"example.org", "asked.org", "never.org", "kept.org"} {
 		n.name(name, hostAddress)
 	}
 	n.listen(t, hostAddress+":80", greets("hello"))
@@ -314,12 +318,14 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.prints(t, r, [2]string{"get('example.org', 80)", "hello"}, [2]string{"tries(get, 'example.org', 81)", "EACCES"})
+	n.kept = []session.Grant{{Host: "kept.org"}} // by another session, as it were
+	n.prints(t, r, [2]string{"tries(get, 'kept.org', 80)", "EACCES"})
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
 	r.Run(t, clientCode)
-	n.prints(t, r, [2]string{"get('example.org', 80, 5)", "hello"})
+	n.prints(t, r, [2]string{"get('example.org', 80, 5)", "hello"}, [2]string{"get('kept.org', 80)", "hello"})
 
 	asking := n.asking(t)
 	for _, row := range []struct {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -29,7 +30,8 @@ const internetEnv = "ESCAPES_INTERNET"
 // stands for the user's, and another one behind a wire, in which all servers are.
 type internet struct {
 	*machine
-	there *os.File // the namespace of the servers
+	there *os.File        // the namespace of the servers
+	kept  []session.Grant // what is allowed always
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr // what the name server says, in turn; the last one stays
@@ -241,12 +243,20 @@ func (n *internet) asking(t *testing.T) *drive.REPL {
 	return n.open(t, true, nil)
 }
 
+// Kept and Keep make n the store of what is allowed always.
+func (n *internet) Kept(string) ([]session.Grant, error) { return n.kept, nil }
+
+func (n *internet) Keep(_ string, g session.Grant) error {
+	n.kept = append(n.kept, g)
+	return nil
+}
+
 func (n *internet) open(t *testing.T, ask bool, hosts []string) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = n.work, workspace(n.machine)
 	spec.Sandbox.Network, spec.Sandbox.Hosts, spec.Sandbox.Ask = workers.NetworkList, hosts, ask
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env}, spec)
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, clientCode)
 	return r

@@ -79,8 +79,8 @@ func (d *daemonChoice) check(web webChoice) error {
 		return misuse("use either --daemon or --http, not both")
 	case !d.use && (d.socket != "" || d.name != ""):
 		return misuse("--socket and --name are for --daemon")
-	case d.name != "" && !sessionName.MatchString(d.name):
-		return misuse("--name %s: use up to 60 letters, digits, dots, underscores and hyphens", d.name)
+	case d.name != "" && (len(d.name) > maxBase || !session.IsName(d.name)):
+		return misuse("--name %s: use up to %d letters, digits, dots, underscores and hyphens", d.name, maxBase)
 	}
 	if d.socket == "" {
 		d.socket = client.DefaultSocket(os.Getenv)
@@ -114,7 +114,8 @@ func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice
 	return statusDone, mcpserver.Run(ctx, o)
 }
 
-var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$`)
+// maxBase leaves room behind --name for that of a language.
+const maxBase = 64 - len("-python")
 
 // clientName distinguishes clients that work in one directory, if they identify themselves.
 func clientName() string {
@@ -156,6 +157,9 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	}
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.choice.limits.wire()}
 	sandbox := narrow(h.choice.sandbox)
+	if ours := h.choice.sandbox; sandbox != ours && (ours == nil || len(sandbox.Hidden) > len(ours.Hidden)) && len(sandbox.Hidden) > 0 {
+		return nil, errors.New("the client denies its own commands some files, which no session of a daemon hides: start repl mcp without --daemon")
+	}
 	asked(sandbox, &p)
 	if p.Dir == "" {
 		p.Dir = h.choice.dir

@@ -72,6 +72,9 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s %s: use yes or no", c.origin(f, "ask"), c.ask)
 	}
 	s := &workers.Sandbox{Level: level, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes}
+	if s.Network == workers.NetworkList || !isSet(f, "network") {
+		s.Hosts = append(slices.Clone(settings.AllowHost), c.hosts...)
+	}
 	if len(c.hosts) > 0 && !isSet(f, "network") {
 		s.Network = workers.NetworkList
 	}
@@ -95,7 +98,7 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s %s: use none, list or full", c.origin(f, "network"), c.network)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, misuse("--allow-host: %s", strings.TrimPrefix(err.Error(), "workers: "))
+		return nil, misuse("%s: %s", c.origin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return s, nil
 }
@@ -140,7 +143,7 @@ func hideKept(s *workers.Sandbox) {
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
-		p.Protected, p.Hidden = s.Protected, s.Hidden
+		p.Protected = s.Protected
 	}
 }
 
@@ -153,7 +156,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Hidden: p.Hidden}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -212,12 +215,13 @@ func showSandbox(f *flag.FlagSet) action {
 
 // An account is what a session may do, and what became of it.
 type account struct {
-	Session string           `json:"session"`
-	Sandbox string           `json:"sandbox"` // full without one
-	Given   []session.Grant  `json:"given"`
-	Asks    *session.Wait    `json:"asks,omitempty"`
-	Denied  []session.Denial `json:"denied"` // each once, at most maxShownDenials
-	More    int              `json:"more_denied,omitempty"`
+	Session string            `json:"session"`
+	Sandbox string            `json:"sandbox"` // full without one
+	Given   []session.Grant   `json:"given"`
+	Reached []session.Reached `json:"reached"`
+	Asks    *session.Wait     `json:"asks,omitempty"`
+	Denied  []session.Denial  `json:"denied"` // each once, at most maxShownDenials
+	More    int               `json:"more_denied,omitempty"`
 }
 
 // maxShownDenials bounds the denials that are listed.
@@ -231,6 +235,9 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 	a := account{Session: now.Name, Sandbox: cmp.Or(now.Sandbox, string(workers.Full)), Given: now.Given, Denied: []session.Denial{}}
 	if a.Given == nil {
 		a.Given = []session.Grant{}
+	}
+	if a.Reached, err = c.Session(name).Reached(ctx); err != nil {
+		return a, err
 	}
 	if now.Wait != nil && now.Wait.Permission != nil {
 		a.Asks = now.Wait
@@ -261,6 +268,11 @@ func (a account) print(w io.Writer) {
 	fmt.Fprintf(w, "sandbox %s\n", a.Sandbox)
 	for _, g := range a.Given {
 		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Write: g.Write, Host: g.Host})
+	}
+	for _, r := range a.Reached {
+		if r.Connections > 0 {
+			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Place, r.Connections, timeline.ByteCount(r.Sent), timeline.ByteCount(r.Received))
+		}
 	}
 	for _, d := range a.Denied {
 		fmt.Fprintf(w, "refused: %s\n", d)

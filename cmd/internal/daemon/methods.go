@@ -105,6 +105,7 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodComplete:  method(d.handleComplete),
 		client.MethodParse:     method(d.handleParse),
 		client.MethodVariables: method(d.handleVariables),
+		client.MethodReached:   method(d.handleReached),
 		client.MethodOutput:    method(d.handleOutput),
 		client.MethodMark:      method(d.handleMark),
 		client.MethodClients:   method(d.handleClients),
@@ -408,6 +409,15 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.Outp
 		return session.Output{}, err
 	}
 	return e.session.Output(ctx, p.OutputQuery)
+}
+
+func (d *Daemon) handleReached(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.ReachedPlaces, error) {
+	e, err := d.known(p.Session)
+	if err != nil {
+		return client.ReachedPlaces{}, err
+	}
+	places, err := e.session.Reached(ctx)
+	return client.ReachedPlaces{Places: places}, err
 }
 
 // sendable returns a reply whose events fit on one line.

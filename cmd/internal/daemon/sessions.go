@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -157,11 +156,9 @@ func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
 	return conn
 }
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-
 // create opens a session. It returns at once when something has to be prepared first.
 func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
-	if p.Name != "" && (len(p.Name) > 64 || !goodName.MatchString(p.Name)) {
+	if p.Name != "" && !session.IsName(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {

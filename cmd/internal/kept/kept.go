@@ -46,10 +46,11 @@ func Default(getenv func(string) string) File {
 // Settings are what the file says.
 type Settings struct {
 	// Defaults of the flags with these names.
-	Sandbox  string   `toml:"sandbox"`
-	Writable []string `toml:"writable"`
-	Network  string   `toml:"network"`
-	Ask      string   `toml:"ask"`
+	Sandbox   string   `toml:"sandbox"`
+	Writable  []string `toml:"writable"`
+	AllowHost []string `toml:"allow-host"`
+	Network   string   `toml:"network"`
+	Ask       string   `toml:"ask"`
 
 	// Workspace has what is allowed in each workspace, by its real path.
 	Workspace map[string]Workspace `toml:"workspace"`

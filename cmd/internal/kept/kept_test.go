@@ -57,7 +57,7 @@ func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 }
 
 func TestFile_ThePersonsTextStays(t *testing.T) {
-	before := "# mine\nsandbox = \"workspace\" # always\nask = \"no\"\n"
+	before := "# mine\nsandbox = \"workspace\" # always\nask = \"no\"\nallow-host = [\"a.org\"]\n"
 	f := file(t, before)
 	if err := f.Keep(abs("work"), session.Grant{Write: abs("a")}); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestFile_ThePersonsTextStays(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(after), before) {
 		t.Errorf("got %s, %v", after, err)
 	}
-	if s, err := f.Read(); err != nil || s.Sandbox != "workspace" || s.Ask != "no" || !slices.Equal(s.Workspace[abs("work")].Writable, []string{abs("a")}) {
+	if s, err := f.Read(); err != nil || s.Sandbox != "workspace" || s.Ask != "no" || !slices.Equal(s.AllowHost, []string{"a.org"}) || !slices.Equal(s.Workspace[abs("work")].Writable, []string{abs("a")}) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }

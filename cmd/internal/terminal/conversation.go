@@ -217,23 +217,39 @@ func (c *conversation) answer(ctx context.Context, w session.Wait) error {
 	if c.editor.screen.shows(prompt) {
 		prompt = ""
 	}
-	line, err := c.editor.answer(w.ID, prompt, w.Secret)
-	input := session.Input{Data: []byte(line + "\n")}
-	switch {
-	case ctx.Err() != nil, errors.Is(err, errCancelled):
-		return nil
-	case errors.Is(err, errInterrupted):
-		_, err = c.session.Interrupt(ctx, w.Turn)
-		return err
-	case errors.Is(err, io.EOF):
-		input = session.Input{EOF: true}
-	case err != nil:
-		return err
+	return c.readAnswer(ctx, w, prompt, func(line string, end bool) (bool, error) {
+		input := session.Input{Data: []byte(line + "\n")}
+		if end {
+			input = session.Input{EOF: true}
+		}
+		_, err := c.session.Answer(ctx, w.ID, input)
+		return true, err
+	})
+}
+
+// readAnswer reads lines for a wait until take says that one was enough. end means that the person typed
+// the end of input. Ctrl-C interrupts the turn instead.
+func (c *conversation) readAnswer(ctx context.Context, w session.Wait, prompt string, take func(line string, end bool) (enough bool, err error)) error {
+	for {
+		line, err := c.editor.answer(w.ID, prompt, w.Secret)
+		end := errors.Is(err, io.EOF)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, errCancelled):
+			return nil
+		case errors.Is(err, errInterrupted):
+			_, err = c.session.Interrupt(ctx, w.Turn)
+			return err
+		case err != nil && !end:
+			return err
+		}
+		switch enough, err := take(line, end); {
+		case errors.Is(err, session.ErrStale):
+			return nil // its wait ended by itself at the same moment
+		case enough || err != nil:
+			return err
+		}
+		c.editor.freshLine()
 	}
-	if _, err := c.session.Answer(ctx, w.ID, input); !errors.Is(err, session.ErrStale) {
-		return err
-	}
-	return nil // its wait ended by itself at the same moment
 }
 
 // signals interrupts running code on Ctrl-C, and follows the size of the window.

@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 
@@ -54,27 +53,15 @@ func (c *conversation) decide(ctx context.Context, w session.Wait) error {
 	}
 	c.printer.note(w.Permission.Question())
 	c.editor.keys.forget() // what was typed before was not meant for this
-	for {
-		c.editor.freshLine()
-		line, err := c.editor.answer(w.ID, Choices, false)
+	c.editor.freshLine()
+	return c.readAnswer(ctx, w, Choices, func(line string, end bool) (bool, error) {
 		decision, ok := Decision(line)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, errCancelled):
-			return nil
-		case errors.Is(err, errInterrupted):
-			_, err = c.session.Interrupt(ctx, w.Turn)
-			return err
-		case errors.Is(err, io.EOF):
-			decision, ok = Refuse, true
-		case err != nil:
-			return err
+		case end:
+			decision = Refuse
+		case !ok:
+			return false, nil
 		}
-		if !ok {
-			continue
-		}
-		if err := Decide(ctx, c.session, *w.Permission, decision); !errors.Is(err, session.ErrStale) {
-			return err
-		}
-		return nil // its wait ended by itself at the same moment
-	}
+		return true, Decide(ctx, c.session, *w.Permission, decision)
+	})
 }
