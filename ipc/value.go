@@ -214,14 +214,7 @@ func (e *documentWriter) bytes(v reflect.Value) error {
 	if n > MaxDocumentBytes {
 		return errDocumentBytes
 	}
-	switch {
-	case n < 1<<8:
-		e.buf = append(e.buf, 0xc4, byte(n))
-	case n < 1<<16:
-		e.buf = binary.BigEndian.AppendUint16(append(e.buf, 0xc5), uint16(n))
-	default:
-		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xc6), uint32(n))
-	}
+	e.buf = appendBytesHead(e.buf, n)
 	if v.Kind() == reflect.Array && !v.CanAddr() {
 		addressable := reflect.New(v.Type()).Elem()
 		addressable.Set(v)
@@ -229,6 +222,19 @@ func (e *documentWriter) bytes(v reflect.Value) error {
 	}
 	e.buf = append(e.buf, v.Bytes()...)
 	return e.full()
+}
+
+// BytesHead returns how a document begins that is n bytes; they follow it.
+func BytesHead(n int) []byte { return appendBytesHead(nil, n) }
+
+func appendBytesHead(b []byte, n int) []byte {
+	switch {
+	case n < 1<<8:
+		return append(b, 0xc4, byte(n))
+	case n < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, 0xc5), uint16(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
 }
 
 func (e *documentWriter) full() error {

@@ -426,7 +426,11 @@ func (w *worker) finish(one *call, value any, err error, refused bool) {
 	c.results <- struct{}{}
 	defer func() { <-c.results }()
 	document, failed := encodeResult(value, err)
-	w.s.functions.ended(one.tally, one, failed, len(document))
+	size := 0
+	for _, piece := range document {
+		size += len(piece)
+	}
+	w.s.functions.ended(one.tally, one, failed, size)
 	c.mu.Lock()
 	delete(c.open, one.ID)
 	c.bytes -= one.bytes
@@ -435,8 +439,10 @@ func (w *worker) finish(one *call, value any, err error, refused bool) {
 	}
 	c.mu.Unlock()
 	for more := true; more; {
-		part := document[:min(len(document), resultPart)]
-		document = document[len(part):]
+		part := document[0][:min(len(document[0]), resultPart)]
+		if document[0] = document[0][len(part):]; len(document[0]) == 0 {
+			document = document[1:]
+		}
 		more = len(document) > 0
 		if w.conn.SendWithRoom(ipc.CallResult{ID: one.ID, Value: part, More: more, Failed: failed}) != nil {
 			return // the worker is gone, and nobody waits
@@ -444,15 +450,19 @@ func (w *worker) finish(one *call, value any, err error, refused bool) {
 	}
 }
 
-// encodeResult returns the document for the caller, which is an error if failed.
-func encodeResult(value any, err error) (document []byte, failed bool) {
+// encodeResult returns the document for the caller, in pieces; it is an error if failed.
+func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	if err == nil {
+		if b, ok := value.([]byte); ok && len(b) > resultPart && len(b) < ipc.MaxDocumentBytes-16 {
+			return [][]byte{ipc.BytesHead(len(b)), b}, false // not copied
+		}
+		var document []byte
 		document, err = ipc.EncodeDocument(value)
 		if err == nil && len(document) > ipc.MaxDocumentBytes {
 			err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(document), ipc.MaxDocumentBytes)
 		}
 		if err == nil {
-			return document, false
+			return [][]byte{document}, false
 		}
 		err = fmt.Errorf("the result cannot be sent: %w", err)
 	}
@@ -464,8 +474,8 @@ func encodeResult(value any, err error) (document []byte, failed bool) {
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		name = "TimeoutError"
 	}
-	document, _ = ipc.EncodeDocument(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
-	return document, true
+	document, _ := ipc.EncodeDocument(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
+	return [][]byte{document}, true
 }
 
 // briefly returns valid text of at most n bytes.

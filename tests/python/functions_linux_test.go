@@ -57,6 +57,26 @@ print(wrong, stopped > 100, add(1))
 	})
 }
 
+// Ten thousand calls of a turn leave nothing, neither in the worker nor here.
+func TestFunction_TenThousandCallsInATurnTakeNoMemory(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		wants(t, r, `
+from turnstone import echo
+import resource
+def many(n):
+    for i in range(n):
+        if echo({"i": i, "text": "x" * 500})["i"] != i: print("!")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = many(500)
+grown = many(10_000) - before
+print(grown if grown > 1024 else "flat")
+`, "flat\n")
+		h.AllEnded(t)
+	})
+}
+
 func TestFunction_AForkedChildIsToldSo(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()

@@ -103,8 +103,44 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 	wants(t, s, "ls(turnstone)", "character(0)\n")
 }
 
-// A long vector is slow to read, and must not be quadratic.
-func TestFunction_ReadsOneOfAHundredThousandNumbers(t *testing.T) {
+func TestFunction_ValuesOfRKeepTheirKinds(t *testing.T) {
 	s := drive.OpenHost(t, drive.NewHost(), spec(t, r.Options{}))
-	wants(t, s, "x <- as.double(1:100000); system.time(y <- turnstone$echo(x))[[3]] < 30; identical(x, y)", "[1] TRUE\n[1] TRUE\n")
+	wants(t, s, `x <- turnstone$echo; f <- factor(c("b", NA, "a")); d <- as.Date(c("2026-01-02", NA, "1899-12-31", "2000-02-29"))
+identical(x(f), as.character(f)); identical(x(d), as.character(d)); identical(x(as.Date(1e5, "1970-01-01")), "2243-10-17")
+identical(x(Sys.Date() + 0:400), as.character(Sys.Date() + 0:400)); identical(x(as.Date(-354000:-353000, "1970-01-01")), format(as.Date(-354000:-353000, "1970-01-01")))
+t <- as.POSIXct("2026-03-04 05:06:07", tz = "UTC"); t2 <- as.POSIXct(c("2026-03-04 05:06:07", NA), tz = "UTC"); identical(x(t), t); identical(x(as.POSIXlt(t)), t); class(x(c(t, NA))); is.na(x(c(t, NA)))
+identical(x(list(NULL, list(list(), I(1L)))), list(NULL, list(list(), 1L)))
+identical(x(data.frame(d = d[1:2], f = factor(c("u", "v")), n = 1:2, s = c("a", NA), t = t2)),
+  data.frame(d = c("2026-01-02", NA), f = c("u", "v"), n = 1:2, s = c("a", NA), t = t2))
+identical(x(matrix(1:4, 2)), list(c(1L, 3L), c(2L, 4L))); str(x(table(c("p", "q", "q")))); identical(x(c(NA, NA)), c(NA, NA))
+df <- data.frame(i = 1:2); df$l <- list(1:3, "a"); str(x(df)); identical(x(c(1L, NA, 3L)), c(1L, NA, 3L)); identical(x(c(NA_real_, NaN)), c(NA_real_, NaN))
+identical(x(structure(list(), names = character())), structure(list(), names = character())); x(TRUE); x("\u00fc"); x(2^40)`,
+		strings.Repeat("[1] TRUE\n", 7)+"[1] \"POSIXct\" \"POSIXt\" \n[1] FALSE  TRUE\n[1] TRUE\n[1] TRUE\n[1] TRUE\n"+
+			"List of 2\n $ p: int 1\n $ q: int 2\n[1] TRUE\n"+
+			"List of 2\n $ :List of 2\n  ..$ i: int 1\n  ..$ l: int [1:3] 1 2 3\n $ :List of 2\n  ..$ i: int 2\n  ..$ l: chr \"a\"\n"+
+			"[1] TRUE\n[1] TRUE\n[1] TRUE\n[1] TRUE\n[1] \"ü\"\n[1] 1.099512e+12\n")
+	for code, want := range map[string]string{
+		"x(function() 1)":                                      "echo: argument value: a value of type closure cannot be sent",
+		"x(list(a = globalenv()))":                             "echo: argument value.a: a value of type environment cannot be sent",
+		"x(quote(a))":                                          "a value of type symbol cannot be sent",
+		"x(list(a = 1, 2))":                                    "echo: argument value: some of its names are empty",
+		"x(as.POSIXct(Inf, origin = '1970-01-01'))":            "a time that is infinite",
+		"x(iconv('\\u00fc', 'UTF-8', 'latin1'))":               `[1] "ü"`,
+		`x("\xff")`:                                            "echo: argument value: the text is not UTF-8: send raw bytes",
+		"x(raw(33 * 2^20))":                                    "echo: argument value: it is too large: at most 33554432 bytes",
+		"x(data.frame(a = I(matrix(1:2, 1))))":                 "echo: argument value.a: this column of a data frame is no plain vector or list",
+		"e <- new.env(); l <- list(list(list(list(e)))); x(l)": "echo: argument value[1][1][1][1]: a value of type environment",
+	} {
+		if res := s.Run(t, code); !strings.Contains(res.Text(), want) {
+			t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.Text(), want)
+		}
+	}
+	wants(t, s, "gctorture(TRUE); y <- x(list(a = c('p', 'q'), b = data.frame(u = 1:3, v = c('x', 'y', NA)), t = t)); gctorture(FALSE)\nidentical(y$b$v, c('x', 'y', NA)) && identical(y$t, t)", "[1] TRUE\n")
+	clean(t, s)
+}
+
+// Long vectors are read and written at once.
+func TestFunction_AMillionValuesGoOverAtOnce(t *testing.T) {
+	s := drive.OpenHost(t, drive.NewHost(), spec(t, r.Options{}))
+	wants(t, s, "for (x in list(as.double(1:1e6), 1:1e6, as.character(1:3e5))) print(identical(turnstone$echo(x), x))", strings.Repeat("[1] TRUE\n", 3))
 }

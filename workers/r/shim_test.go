@@ -167,7 +167,7 @@ func entryPoints(t *testing.T) []string {
 	}
 	var names []string
 	for _, code := range sources {
-		for _, marked := range regexp.MustCompile(`(?m)^EXPORT void (turnstone_\w+)\(`).FindAllSubmatch(code, -1) {
+		for _, marked := range regexp.MustCompile(`(?m)^EXPORT (?:void|SEXP) (turnstone_\w+)\(`).FindAllSubmatch(code, -1) {
 			names = append(names, string(marked[1]))
 		}
 	}

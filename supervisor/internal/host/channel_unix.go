@@ -13,6 +13,7 @@ import (
 type Channel struct {
 	in, out *os.File // from the worker, to the worker; both nonblocking
 	raw     syscall.RawConn
+	wide    bool // out holds more than a usual pipe; for Write
 	closing sync.Once
 	closed  error
 }
@@ -26,8 +27,20 @@ func newChannel(in, out *os.File) (*Channel, error) {
 	return &Channel{in: in, out: out, raw: raw}, nil
 }
 
-func (c *Channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
-func (c *Channel) Write(b []byte) (int, error) { return c.out.Write(b) }
+func (c *Channel) Read(b []byte) (int, error) { return c.in.Read(b) }
+
+// usualPipe is what a pipe holds on Linux, in bytes.
+const usualPipe = 64 << 10
+
+// Write waits for the worker to read. A pipe that is too small for what waits is made larger once:
+// each time that it is full costs a change between two processes.
+func (c *Channel) Write(b []byte) (int, error) {
+	if len(b) > usualPipe && !c.wide {
+		c.wide = true
+		_ = c.raw.Control(func(fd uintptr) { widen(int(fd), 4*usualPipe) })
+	}
+	return c.out.Write(b)
+}
 
 // Close closes both directions and ends a Read or Write in progress.
 func (c *Channel) Close() error {

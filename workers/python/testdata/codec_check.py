@@ -120,4 +120,30 @@ for d in json.load(open(vectors.replace("vectors.json", "documents.json"), encod
             print("%s: got %r, want %r" % (d["name"], got, want))
     elif got != want or type(got) is not type(want) or values.encode(want) != document:
         print("%s: got %r, %s, want %r" % (d["name"], got, values.encode(want).hex(), want))
+# Numbers that stand side by side are written and read at once.
+checked["lists"] = 0
+widths = (1, 200, 70000, 1 << 40, -5, -300, 1 << 63, 1.5)
+for long in (
+    *([n] * 100 for n in widths),
+    *(([n] * 20 + [m]) * 3 for n in widths for m in (*widths, "x", None, True)),
+    list(widths) * 50,
+    [-(1 << 63), (1 << 63) - 1] * 10,
+    [True, False] * 20,
+    list(range(1000)),
+):
+    checked["lists"] += 1
+    narrow = b"".join([values._head(len(long), *values._ARRAY)] + [values.encode(v) for v in long])
+    for document in (values.encode(long), narrow):
+        got = values.decode(document)
+        if got != long or list(map(type, got)) != list(map(type, long)) or values.decode(document[:3], document[3:]) != long:
+            print("%.60r...: got %.60r..." % (long, got))
+        for cut in (1, 2, 3, len(document) // 2, len(document) - 1):
+            try:
+                print("%.60r...: cut off at %d, got %.60r..." % (long, cut, values.decode(document[:cut])))
+            except ValueError:
+                pass
+for whole in (b"x" * 70000, "ä" * 70000):
+    document = values.encode(whole)
+    if values.decode(document[:5], document[5:6], document[6:]) != whole or values.decode(document[:6], memoryview(document)[6:]) != whole:
+        print("%.20r...: in parts it is something else" % whole)
 print(" ".join("%s %d" % c for c in checked.items()))

@@ -10,8 +10,11 @@ from itertools import count
 
 from turnstone_worker import imports
 from turnstone_worker.atomic import together
-from turnstone_worker.interrupt import is_inside
+from turnstone_worker.interrupt import guard, is_inside
 
+guard(globals())
+
+values = None  # the module, imported with the first call
 MAX_OPEN = 1024  # more are an error in the code that calls
 
 
@@ -45,8 +48,6 @@ def _kind(name):
 
 def error(document):
     """The exception for a result that failed."""
-    from turnstone_worker import values
-
     try:
         fields = values.decode(document)
         return _kind(str(fields["name"]))(str(fields["message"]))
@@ -66,13 +67,11 @@ class Open:
         return bool(self.parts) and not self.parts[-1]["more"]
 
     def result(self):
-        from turnstone_worker import values
-
-        document = b"".join([m["value"] for m in self.parts])
+        parts = [m["value"] for m in self.parts]
         if self.parts[-1]["failed"]:
-            raise error(document)
+            raise error(b"".join(parts))
         try:
-            return values.decode(document)
+            return values.decode(*parts)
         except ValueError as e:
             raise CallError("the result cannot be read: %s" % e) from None
 
@@ -83,6 +82,7 @@ class Calls:
         self.numbers = count(1)  # one step of C: no two threads or handlers get the same
         self.open = {}
         self.leading = False  # a thread leads for the awaited calls
+        self.complete = []  # awaited calls whose results have come, and that are not woken yet
 
     def call(self, name, args):
         """Calls a function of the host, and waits for its result."""
@@ -104,8 +104,9 @@ class Calls:
 
     def _ready(self, name, args):
         """The arguments as a document, when a call can be made here and now."""
-        from turnstone_worker import values
-
+        global values
+        if values is None:
+            from turnstone_worker import values
         channel = self.channel
         if channel.forked:
             raise CallError("%s: a forked child cannot call functions of the host: call in the parent, and pass the result on" % name)
@@ -133,14 +134,16 @@ class Calls:
         if one is None:
             del arrived[0]
             return
-        together([], partial(one.parts.append, arrived[0]), partial(arrived.pop, 0))
-        self.rouse()
+        steps = [partial(one.parts.append, arrived[0]), partial(arrived.pop, 0)]
+        if one.wake is not None and not arrived[0]["more"]:
+            steps.append(partial(self.complete.append, one))
+        together([], *steps)
 
     def rouse(self):
         """Wakes the awaited calls that have their results; may be repeated."""
-        for one in list(self.open.values()):
-            if one.wake is not None and one.done:
-                one.wake()
+        while self.complete:
+            self.complete[-1].wake()
+            self.complete.pop()
 
     # ------------------------------------------------------------ await
 

@@ -9,10 +9,13 @@ import os
 from _functools import partial
 from _thread import RLock, get_ident
 
-from turnstone_worker import codec
+from turnstone_worker import atomic, codec
 from turnstone_worker.atomic import progress, together, write_all
-from turnstone_worker.interrupt import Wake, critical
+from turnstone_worker.interrupt import Wake, critical, guard
 from turnstone_worker.system import Gate
+
+guard(globals())
+guard(vars(atomic))
 
 
 class Gone(BaseException):
@@ -233,7 +236,7 @@ class Channel:
                 gate.acquire()
 
     def _receive(self):
-        self.inbox.receive(self.chunks)
+        self.inbox.receive(self.chunks, self.need)
 
     def _sweep(self, patience):
         seen = bool(self.chunks)
@@ -274,6 +277,8 @@ class Channel:
                 continue
             self._accept(self.arrived[0])
             del self.arrived[0]
+        if self.calls is not None and self.calls.complete:
+            self.calls.rouse()
         return found
 
     def _accept(self, m):

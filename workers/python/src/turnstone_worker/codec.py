@@ -24,6 +24,8 @@ def frame(message):
     """The message as one frame: its length, then a map."""
     if len(message) == 5 and message["type"] == "idle" and message["outcome"] == "ok":
         return _idle(message)
+    if message["type"] == "call":
+        return _call(message)
     out = [b""]
     _append(out, message)
     payload = b"".join(out)
@@ -32,8 +34,8 @@ def frame(message):
     return len(payload).to_bytes(4, "big") + payload
 
 
-# Every turn begins and ends with the same two messages. They have a short way: a
-# turn_start in decode, and this idle here.
+# Every turn begins and ends with the same two messages, and a loop may make many calls.
+# They have a short way: a turn_start and a call_result in split, an idle and a call here.
 _idles = {}  # the part between its two numbers, by prompt; prompts rarely change
 
 
@@ -48,6 +50,34 @@ def _idle(message):
         middle = _idles[prompt] = b"\xa6prompt" + b"".join(out) + b"\xa7outcome\xa2ok\xa4mark"
     payload = b"\x85\xa4type\xa4idle\xa4turn" + _natural(message["turn"]) + middle + _natural(message["mark"])
     return len(payload).to_bytes(4, "big") + payload
+
+
+_names = {}  # the part of a call between its numbers and its arguments, by name
+
+
+def _call(message):
+    """{"type": "call", "id": …, "turn": …, "name": …, "args": …}, and maybe "mark": …"""
+    name, args, mark = message["name"], message["args"], message.get("mark")
+    middle = _names.get(name)
+    if middle is None:
+        if len(_names) >= 1000:
+            _names.clear()
+        out = []
+        _append(out, name)
+        middle = _names[name] = b"\xa4name" + b"".join(out) + b"\xa4args"
+    head = b"\x85\xa4type\xa4call\xa2id" if mark is None else b"\x86\xa4type\xa4call\xa2id"
+    head += _natural(message["id"]) + b"\xa4turn" + _natural(message["turn"]) + middle + _bin(len(args))
+    tail = b"" if mark is None else b"\xa4mark" + _natural(mark)
+    return b"".join(((len(head) + len(args) + len(tail)).to_bytes(4, "big"), head, args, tail))
+
+
+def _bin(n):
+    """The head of so many bytes."""
+    if n < 1 << 8:
+        return bytes((0xC4, n))
+    if n < 1 << 16:
+        return b"\xc5" + n.to_bytes(2, "big")
+    return b"\xc6" + n.to_bytes(4, "big")
 
 
 def _natural(n):
@@ -98,13 +128,7 @@ def _append(out, value):
             width = 0 if value >= -1 << 7 else 1 if value >= -1 << 15 else 2 if value >= -1 << 31 else 3
             out.append(bytes((0xD0 + width,)) + value.to_bytes(1 << width, "big", signed=True))
     elif kind is bytes or kind is memoryview:
-        n = len(value)
-        if n < 1 << 8:
-            out.append(bytes((0xC4, n)))
-        elif n < 1 << 16:
-            out.append(b"\xc5" + n.to_bytes(2, "big"))
-        else:
-            out.append(b"\xc6" + n.to_bytes(4, "big"))
+        out.append(_bin(len(value)))
         out.append(value)
     elif kind is bool:
         out.append(b"\xc3" if value else b"\xc2")
@@ -260,35 +284,60 @@ _MESSAGES = {
 _NAMES = {"type"}.union(*_MESSAGES.values())
 
 
-# A turn_start as the supervisor writes it: small numbers take one byte, large ones more.
+# Messages as the supervisor writes them: small numbers take one byte, large ones more.
 _TURN_START = b"\x83\xa4type\xaaturn_start\xa4turn"
+_CALL_RESULT = b"\x85\xa4type\xabcall_result\xa2id"
+_LARGE = 128 << 10  # bytes that are not copied once more
+_SHORT = 16  # bytes behind those that a message of the usual form has at least
 
 
-def _turn_start(b):
-    """A turn_start, or None if it is not written in the usual way."""
-    i = len(_TURN_START)
-    turn = b[i]
-    if turn > 0x7F:
-        if turn not in (0xCC, 0xCD, 0xCE, 0xCF):
-            return None
-        width = 1 << (turn - 0xCC)
-        turn = int.from_bytes(b[i + 1 : i + 1 + width], "big")
-        i += width
-    if b[i + 1 : i + 7] != b"\xa5input" or not 0xC4 <= b[i + 7] <= 0xC6:
+def _plain(b, i):
+    """The number at b[i:] and where it ends; None if it is not of the usual form."""
+    code = b[i]
+    if code < 0x80:
+        return code, i + 1
+    if code not in (0xCC, 0xCD, 0xCE, 0xCF):
+        return None, i
+    width = 1 << (code - 0xCC)
+    return int.from_bytes(b[i + 1 : i + 1 + width], "big"), i + 1 + width
+
+
+def _content(b, i, name, end):
+    """The bytes of the field name at b[i:] and where they end; None if it is not of the usual form."""
+    at = i + len(name)
+    if at + 5 > end or b[i:at] != name or not 0xC4 <= b[at] <= 0xC6:
+        return None, i
+    begin = at + 1 + (1 << (b[at] - 0xC4))
+    i = begin + int.from_bytes(b[at + 1 : begin], "big")
+    if i > end:
+        return None, i
+    return (b[begin:i] if i - begin < _LARGE else memoryview(b)[begin:i]), i
+
+
+def _turn_start(b, i, end):
+    """The turn_start at b[i:end], or None if it is not written in the usual way."""
+    turn, i = _plain(b, i + len(_TURN_START))
+    if not turn:
         return None
-    width = 1 << (b[i + 7] - 0xC4)
-    i += 8 + width
-    if turn < 1 or i + int.from_bytes(b[i - width : i], "big") != len(b):
+    content, i = _content(b, i, b"\xa5input", end)
+    return {"type": "turn_start", "turn": turn, "input": bytes(content)} if content is not None and i == end else None
+
+
+_ENDS = {b"\xa4more\xc2\xa6failed\xc2": (False, False), b"\xa4more\xc3\xa6failed\xc2": (True, False), b"\xa4more\xc2\xa6failed\xc3": (False, True)}
+
+
+def _call_result(b, i, end):
+    """The call_result at b[i:end], or None if it is not written in the usual way."""
+    number, i = _plain(b, i + len(_CALL_RESULT))
+    if not number:
         return None
-    return {"type": "turn_start", "turn": turn, "input": b[i:]}
+    value, i = _content(b, i, b"\xa5value", end)
+    last = _ENDS.get(b[i:end]) if value is not None else None
+    return {"type": "call_result", "id": number, "value": value, "more": last[0], "failed": last[1]} if last is not None else None
 
 
 def decode(payload):
     """The message in payload, its fields checked, with "type" among them."""
-    if payload.startswith(_TURN_START) and len(payload) > len(_TURN_START) + 16:
-        message = _turn_start(payload)
-        if message is not None:
-            return message
     fields, twice = _fields(payload)
     kind = fields.get("type")
     wanted = _MESSAGES.get(kind) if type(kind) is str else None
@@ -315,6 +364,15 @@ def decode(payload):
     return message
 
 
+def _usual(data, i, end):
+    """The message at data[i:end], if it is one of those with a short way; or None."""
+    if data.startswith(_CALL_RESULT, i, end - _SHORT):
+        return _call_result(data, i, end)
+    if data.startswith(_TURN_START, i, end - _SHORT):
+        return _turn_start(data, i, end)
+    return None
+
+
 def split(data):
     """The messages at the beginning of data, the remaining bytes, and how many bytes the next message needs."""
     messages = []
@@ -327,5 +385,6 @@ def split(data):
             raise ProtocolError("a frame of %d bytes is larger than %d" % (n, MAX_FRAME))
         if len(data) - i - 4 < n:
             return messages, data[i:], 4 + n
-        messages.append(decode(data[i + 4 : i + 4 + n]))
-        i += 4 + n
+        i += 4
+        messages.append(_usual(data, i, i + n) or decode(data[i : i + n]))
+        i += n

@@ -60,9 +60,7 @@ def make(entry, calls, module):
     """A Python function for an entry of the host's list."""
     true = entry["name"]
     parameters = _parameters(entry)
-
-    def bind(args, kwargs):
-        return _bind(true, parameters, args, kwargs)
+    bind = _binder(true, parameters)
 
     def function(*args, **kwargs):
         return calls.call(true, bind(args, kwargs))
@@ -80,25 +78,37 @@ def make(entry, calls, module):
     return function
 
 
-def _bind(name, parameters, args, kwargs):
-    """The arguments by their true names. The host says what is missing, unknown or of a wrong type."""
+def _binder(name, parameters):
+    """Gives arguments their true names. The host says what is missing, unknown or of a wrong type."""
     if parameters is None:
-        if args:
-            raise TypeError("%s: takes its arguments by name only" % name)
-        return kwargs
-    places = [p for p in parameters if p.required] or parameters[:1]
-    if len(args) > len(places):
-        raise TypeError(
-            "%s: %d arguments without a name, at most %d are allowed: %s" % (name, len(args), len(places), ", ".join(p.name for p in places) or "all need one")
-        )
+
+        def bind(args, kwargs):
+            if args:
+                raise TypeError("%s: takes its arguments by name only" % name)
+            return kwargs
+
+        return bind
+    places = [p.true for p in _places(parameters)]
     by_name = {p.name: p.true for p in parameters}
-    bound = {p.true: value for p, value in zip(places, args)}
-    for given, value in kwargs.items():
-        true = by_name.get(given, given)
-        if true in bound:
-            raise TypeError("%s: two values for %s" % (name, given))
-        bound[true] = value
-    return bound
+
+    def bind(args, kwargs):
+        if len(args) > len(places):
+            told = ", ".join(p.name for p in _places(parameters)) or "all need one"
+            raise TypeError("%s: %d arguments without a name, at most %d are allowed: %s" % (name, len(args), len(places), told))
+        bound = dict(zip(places, args))
+        for given, value in kwargs.items():
+            true = by_name.get(given, given)
+            if true in bound:
+                raise TypeError("%s: two values for %s" % (name, given))
+            bound[true] = value
+        return bound
+
+    return bind
+
+
+def _places(parameters):
+    """The parameters that may go without their names."""
+    return [p for p in parameters if p.required] or parameters[:1]
 
 
 def _doc(entry, parameters):
@@ -161,7 +171,7 @@ def sign(function):
     inspect = sys.modules["inspect"]
     entry, parameters = function.__dict__["turnstone"]
     kind, hints, found = inspect.Parameter, {}, []
-    places = [p for p in parameters or () if p.required] or (parameters or [])[:1]
+    places = _places(parameters or [])
     for p in parameters or ():
         hints[p.name] = _hint(p.schema)
         default = kind.empty if p.required else p.schema.get("default", _GIVEN)

@@ -39,7 +39,7 @@ class Wake(BaseException):
     """The handler has read frames, so a waiting thread must look at them before it blocks again."""
 
 
-_critical = set()
+_critical = set()  # the ids of code, which is quicker than to compare it
 
 
 def critical(function):
@@ -49,7 +49,7 @@ def critical(function):
     asynchronous exception of the user's has struck between its two halves. The caller
     looks at deferred afterwards.
     """
-    _critical.add(function.__code__)
+    _critical.add(id(function.__code__))
     return function
 
 
@@ -264,7 +264,7 @@ class Interrupts:
         # Finalizers also run in the worker's own frames. Not in a critical one.
         frame = outer = sys._getframe(1)
         while outer is not None:
-            if outer.f_code in _critical:
+            if id(outer.f_code) in _critical:
                 frame = outer.f_back
             outer = outer.f_back
         if not ours or not self.running or frame is None or get_ident() != self.main:
@@ -311,7 +311,7 @@ class Interrupts:
             code = frame.f_code
             if code is _BLOCK:
                 return not self.blocking
-            if code in _critical:
+            if id(code) in _critical:
                 return True
             frame = frame.f_back
         return False
@@ -408,15 +408,19 @@ class Interrupts:
 
 
 _BLOCK = Interrupts.block.__code__
-_GUARDED = ("turnstone_worker.channel", "turnstone_worker.atomic", "turnstone_worker.calls")
+_guarded = set()  # the ids of the globals of modules
+
+
+def guard(names):
+    """Marks a module, by its globals: its functions may be repeated, but not be entered again."""
+    _guarded.add(id(names))
 
 
 def is_inside(frame):
     """Reports whether the code at frame has interrupted the channel's own: it is a signal handler,
-    or a finalizer. The channel's functions may be repeated, but not be entered again."""
+    or a finalizer."""
     while frame is not None:
-        code = frame.f_code
-        if code is _BLOCK or code in _critical or frame.f_globals.get("__name__") in _GUARDED:
+        if id(frame.f_globals) in _guarded or id(frame.f_code) in _critical or frame.f_code is _BLOCK:
             return True
         frame = frame.f_back
     return False

@@ -10,7 +10,8 @@ KEEPS_MARKERS = True  # a terminal passes on output unchanged
 O_QUIET = os.O_CLOEXEC  # for files that children must not get
 
 _read = os.read
-_READ = 64 << 10  # bytes of one read: the size of a pipe
+_READ = 64 << 10  # bytes of one read: the usual size of a pipe
+_MOST = 1 << 20  # the same, of a large frame
 
 
 class Inbox:
@@ -25,10 +26,10 @@ class Inbox:
         """Reports whether receive would not block, now or within patience milliseconds."""
         return self.poller.poll(patience)
 
-    def receive(self, chunks):
+    def receive(self, chunks, need):
         """Appends what has arrived; b"" is the end. It blocks until there is something."""
         # The bytes are stored without a bytecode boundary after the system call.
-        chunks.extend(map(_read, (self.fd,), (_READ,)))
+        chunks.extend(map(_read, (self.fd,), (max(_READ, min(need, _MOST)),)))
 
     def close(self):
         try:

@@ -47,7 +47,7 @@ class Inbox:
         """Reports whether receive would not block, now or within patience milliseconds."""
         return not self._begin() or _wait_for_one(self.reads[0][0].event, patience) == _winapi.WAIT_OBJECT_0
 
-    def receive(self, chunks):
+    def receive(self, chunks, need):
         """Appends what has arrived; b"" is the end. It blocks until there is something."""
         while True:
             if not self._begin():

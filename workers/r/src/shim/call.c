@@ -12,7 +12,7 @@
 
 typedef struct {
 	uint64_t id; /* 0: free */
-	bool sent, done, failed;
+	bool done, failed;
 	uint8_t *at;
 	size_t n, room;
 } slot;
@@ -81,94 +81,108 @@ bool call_news(void) {
 	return changed;
 }
 
-/* turnstone_functions gives the size of the list of functions, or copies it. */
-EXPORT void turnstone_functions(double *size, uint8_t *to) {
+/* turnstone_functions gives the list of functions, or NULL. utf8 says whether R's own text is. */
+EXPORT SEXP turnstone_functions(SEXP utf8) {
+	value_in_utf8 = LOGICAL(utf8)[0] == 1;
 	take(&guard);
-	if (*size == 0)
-		*size = (double)list.n;
-	else if (*size <= (double)list.n)
-		memcpy(to, list.at, (size_t)*size);
+	size_t n = list.n;
 	leave(&guard);
+	if (n == 0)
+		return R_NilValue;
+	SEXP copy = Rf_protect(Rf_allocVector(R_RAWSXP, (ptrdiff_t)n));
+	take(&guard);
+	bool same = list.n == n;
+	if (same)
+		memcpy(RAW(copy), list.at, n);
+	leave(&guard); /* when it has changed meanwhile, R is told again */
+	const char *wrong;
+	SEXP functions = same ? value_read((bytes){RAW(copy), n}, &wrong) : NULL;
+	Rf_unprotect(1);
+	return functions != NULL ? functions : R_NilValue;
 }
 
-/* turnstone_call_id gives the number for a call: 0: this is a forked child, -1: there are too
- * many, -2: the session is ending. */
-EXPORT void turnstone_call_id(double *id) {
-	*id = 0;
+/* open_slot takes a number for a call: 0: this is a forked child, -1: there are too many, -2: the
+ * session is ending. */
+static double open_slot(void) {
+	double id = -1;
 	if (forked)
-		return;
+		return 0;
 	take(&guard);
 	slot *s = find(0);
 	if (console_ending())
-		*id = -2;
-	else if (s == NULL)
-		*id = -1;
-	else
-		*id = (double)(s->id = ++last_id);
+		id = -2;
+	else if (s != NULL)
+		id = (double)(s->id = ++last_id);
 	leave(&guard);
+	return id;
 }
 
-EXPORT void turnstone_call_send(double *id, char **name, uint8_t *args, double *n) {
-	take(&guard);
-	slot *s = forked ? NULL : find((uint64_t)*id);
-	if (s != NULL)
-		s->sent = true;
-	leave(&guard);
-	if (s == NULL)
-		return;
+/* turnstone_call_begin sends a call, and puts its number into cell, of which R's code has said
+ * already that it is given back: so no jump can lose it. The result is an error's name and words,
+ * or NULL. */
+EXPORT SEXP turnstone_call_begin(SEXP cell, SEXP name, SEXP args) {
+	const char *kind, *words;
+	bytes document = value_write(args, &kind, &words);
+	if (document.at == NULL)
+		return value_texts(kind, words);
+	const char *function = R_CHAR(STRING_ELT(name, 0));
+	double id = REAL(cell)[0] = open_slot();
+	if (id < 1)
+		return R_NilValue;
 	terminal_flush();
 	frame *f = send_begin("call", 4, terminal_written());
-	put_uint(f, "id", (uint64_t)*id);
+	put_uint(f, "id", (uint64_t)id);
 	put_uint(f, "turn", console_turn());
-	put_text_n(f, "name", *name, strlen(*name), MAX_BRIEF);
-	put_bin_head(f, "args", (size_t)*n);
-	send_frame(f, args, (size_t)*n);
+	put_text_n(f, "name", function, strlen(function), MAX_BRIEF);
+	put_bin_head(f, "args", document.n);
+	send_frame(f, document.at, document.n);
+	return R_NilValue;
 }
 
-/* turnstone_call_wait waits for a result, and tells its size. R serves its events meanwhile, as
- * in Sys.sleep(); an interrupt jumps out of it. state: 0 is a value, 1 an error, 2 that there
- * will be none. */
-EXPORT void turnstone_call_wait(double *id, int *state, double *size) {
+/* How a call has ended, for functions.R. */
+enum { VALUE, FAILED, NONE, UNREADABLE };
+
+/* turnstone_call_result waits for the result, and puts into cell how the call has ended. R serves
+ * its events meanwhile, as in Sys.sleep(); an interrupt jumps out of it. */
+EXPORT SEXP turnstone_call_result(SEXP cell) {
+	double *state = REAL(cell) + 1;
+	slot *s;
 	for (;;) {
 		take(&guard);
-		slot *s = forked ? NULL : find((uint64_t)*id);
+		s = forked ? NULL : find((uint64_t)REAL(cell)[0]);
 		bool over = s == NULL || s->done;
-		*state = s == NULL ? 2 : s->failed;
-		*size = s == NULL ? 0 : (double)s->n;
 		leave(&guard);
+		*state = NONE;
+		if (s == NULL || (!over && console_ending()))
+			return R_NilValue;
 		if (over)
-			return;
-		if (console_ending()) {
-			*state = 2;
-			return;
-		}
+			break;
 		main_wait();
 		main_events();
 		R_CheckUserInterrupt();
 	}
-}
-
-EXPORT void turnstone_call_take(double *id, double *size, uint8_t *to) {
-	take(&guard);
-	slot *s = find((uint64_t)*id);
-	if (s != NULL && s->done && *size <= (double)s->n && s->n > 0)
-		memcpy(to, s->at, (size_t)*size);
-	leave(&guard);
+	/* The slot is this call's until turnstone_call_done: nothing else touches it. */
+	const char *wrong;
+	SEXP value = value_read((bytes){s->at, s->n}, &wrong);
+	*state = value == NULL ? UNREADABLE : s->failed ? FAILED : VALUE;
+	return value == NULL ? value_texts(wrong, NULL) : value;
 }
 
 /* turnstone_call_done gives the place back. Nobody waits for the result any more. */
-EXPORT void turnstone_call_done(double *id) {
-	if (forked || *id < 1)
-		return;
+EXPORT SEXP turnstone_call_done(SEXP cell) {
+	double id = REAL(cell)[0];
+	if (forked || id < 1)
+		return R_NilValue;
 	take(&guard);
-	slot *s = find((uint64_t)*id);
-	bool cancel = s != NULL && s->sent && !s->done;
+	slot *s = find((uint64_t)id);
+	bool cancel = s != NULL && !s->done;
 	if (s != NULL)
 		release(s);
 	leave(&guard);
-	if (!cancel)
-		return;
-	frame *f = send_begin("call_cancel", 1, false);
-	put_uint(f, "id", (uint64_t)*id);
-	send_frame(f, NULL, 0);
+	if (cancel) {
+		frame *f = send_begin("call_cancel", 1, false);
+		put_uint(f, "id", (uint64_t)id);
+		send_frame(f, NULL, 0);
+	}
+	return R_NilValue;
 }

@@ -59,6 +59,8 @@ typedef pthread_mutex_t lock;
 #define MAX_VARIABLES 200
 #define MAX_BRIEF 256 /* bytes of each text of a variable */
 
+typedef struct SEXPREC *SEXP; /* a value of R */
+
 /* ---- codec.c: MessagePack */
 
 typedef struct {
@@ -174,6 +176,13 @@ void call_result(const message *m);    /* for the reader thread */
 void call_functions(const message *m); /* likewise */
 bool call_news(void);                  /* the list of functions has changed since the last call */
 
+/* ---- value.c: values of R as documents */
+
+extern bool value_in_utf8;
+SEXP value_read(bytes document, const char **wrong);
+bytes value_write(SEXP x, const char **kind, const char **words);
+SEXP value_texts(const char *a, const char *b); /* one, or two */
+
 /* ---- interrupt.c, windows.c */
 
 void interrupt_install(void);
@@ -211,23 +220,22 @@ bool terminal_open(const char *nonce);
 
 /* ---- R's own */
 
-typedef struct SEXPREC *SEXP;
-
 #ifdef _WIN32
 #define R_API extern
 #define has(name) (found_##name != NULL) /* for those that windows.c lists as such */
 extern void *found_R_curErrorBuf, *found_Rf_findVarInFrame, *found_R_BindingIsActive, *found_R_NoEcho;
-extern SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue;
+extern SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString;
 extern volatile int *found_R_interrupts_pending;
 #define R_GlobalEnv (*found_R_GlobalEnv)
 #define R_BaseEnv (*found_R_BaseEnv)
 #define R_NilValue (*found_R_NilValue)
+#define R_NaString (*found_R_NaString)
 #define R_interrupts_pending (*found_R_interrupts_pending)
 #define R_NoEcho (*(char *)found_R_NoEcho)
 #else
 #define R_API extern __attribute__((weak))
 #define has(name) (&name != NULL)
-R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue;
+R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue, R_NaString;
 R_API int R_interrupts_pending;
 R_API char R_NoEcho; /* the byte that tells, of one or four: all systems here have it first */
 #endif
@@ -242,8 +250,15 @@ R_API SEXP R_tryEvalSilent(SEXP, SEXP, int *);
 R_API unsigned char R_ToplevelExec(void (*)(void *), void *); /* the byte that tells */
 R_API void Rf_unprotect(int), R_PreserveObject(SEXP), Rf_defineVar(SEXP, SEXP, SEXP);
 R_API const char *R_CHAR(SEXP), *Rf_translateCharUTF8(SEXP), *Rf_type2char(unsigned);
-R_API int TYPEOF(SEXP), Rf_length(SEXP), *INTEGER(SEXP);
+R_API int TYPEOF(SEXP), Rf_length(SEXP), *INTEGER(SEXP), Rf_getCharCE(SEXP);
 R_API ptrdiff_t Rf_xlength(SEXP);
+R_API SEXP Rf_allocVector(unsigned, ptrdiff_t), SET_VECTOR_ELT(SEXP, ptrdiff_t, SEXP), Rf_setAttrib(SEXP, SEXP, SEXP);
+R_API SEXP Rf_lang2(SEXP, SEXP), Rf_eval(SEXP, SEXP);
+R_API void SET_STRING_ELT(SEXP, ptrdiff_t, SEXP);
+R_API double *REAL(SEXP);
+R_API int *LOGICAL(SEXP);
+R_API unsigned char *RAW(SEXP), Rf_inherits(SEXP, const char *); /* the byte that tells */
+R_API char *R_alloc(size_t, int); /* memory until .Call() ends */
 R_API SEXP Rf_findVarInFrame(SEXP, SEXP); /* a promise as it is */
 R_API unsigned char R_BindingIsActive(SEXP, SEXP); /* the byte that tells */
 

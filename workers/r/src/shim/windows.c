@@ -18,7 +18,8 @@ static DWORD main_thread;
 	F(Rf_install) F(STRING_ELT) F(VECTOR_ELT) F(Rf_getAttrib) F(Rf_mkString) F(Rf_mkCharLenCE) F(Rf_ScalarString) \
 	F(Rf_ScalarInteger) F(Rf_lang1) F(Rf_lang3) F(Rf_protect) F(R_ParseVector) F(R_tryEvalSilent) F(R_ToplevelExec) \
 	F(Rf_unprotect) F(R_PreserveObject) F(Rf_defineVar) F(R_CHAR) F(Rf_translateCharUTF8) F(Rf_type2char) F(TYPEOF) \
-	F(Rf_length) F(INTEGER) F(Rf_xlength)
+	F(Rf_length) F(INTEGER) F(Rf_xlength) F(Rf_allocVector) F(SET_VECTOR_ELT) F(Rf_setAttrib) F(Rf_lang2) F(Rf_eval) \
+	F(SET_STRING_ELT) F(REAL) F(LOGICAL) F(RAW) F(Rf_inherits) F(R_alloc) F(Rf_getCharCE)
 #define PERHAPS(F) F(R_curErrorBuf) F(Rf_findVarInFrame) F(R_BindingIsActive) F(R_SizeFromEnv)
 
 #define JUMP(name) \
@@ -27,7 +28,7 @@ static DWORD main_thread;
 NEEDED(JUMP)
 PERHAPS(JUMP)
 
-SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue;
+SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString;
 volatile int *found_R_interrupts_pending;
 void *found_R_NoEcho;
 static volatile char *user_break; /* the byte that tells, of one or four */
@@ -51,7 +52,7 @@ static const char *bind(void) {
 	} all[] = {
 		NEEDED(NEED) PERHAPS(WISH)
 		{"R_GlobalEnv", &found_R_GlobalEnv, true}, {"R_BaseEnv", &found_R_BaseEnv, true},
-		{"R_NilValue", &found_R_NilValue, true}, {"R_interrupts_pending", &found_R_interrupts_pending, true},
+		{"R_NilValue", &found_R_NilValue, true}, {"R_NaString", &found_R_NaString, true}, {"R_interrupts_pending", &found_R_interrupts_pending, true},
 		{"UserBreak", &user_break, true}, {"R_Outputfile", &output_file, true},
 		{"R_Consolefile", &console_file, true}, {"R_CStackLimit", &stack_limit, true},
 		{"R_NoEcho", &found_R_NoEcho, false},
