@@ -30,6 +30,7 @@ type Info struct {
 	Notice      string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
 	Dir         string        `json:"dir,omitempty"`         // the workers' directory
 	Sandbox     string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
+	HeldBy      string        `json:"held_by,omitempty"`     // the mechanism that its user accepted in place of namespaces, if its worker has that
 	Given       []Grant       `json:"given,omitempty"`       // what persons gave it beside that; see Session.Allow
 	Limits      string        `json:"limits,omitempty"`      // in words; "" when there are none
 	OutputPath  string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
@@ -37,6 +38,17 @@ type Info struct {
 	LastSeq     timeline.Seq  `json:"last_seq"`
 	Watchers    int           `json:"watchers"`         // in a daemon
 	Writer      string        `json:"writer,omitempty"` // the holder of the keyboard, in a daemon
+}
+
+// Confinement says in a few words what confines the session: "full" when nothing does.
+func (i Info) Confinement() string {
+	switch {
+	case i.Sandbox == "":
+		return "full"
+	case i.HeldBy != "":
+		return i.Sandbox + " (held by " + i.HeldBy + " only)"
+	}
+	return i.Sandbox
 }
 
 type plainInfo Info

@@ -79,7 +79,7 @@ func launchHere(c *host.Command) (*launched, error) {
 	if p.CanSeeReaders() {
 		l.readers = p
 	}
-	if c.Sandbox != nil {
+	if c.Sandbox != nil && c.Sandbox.By == "" {
 		l.gate = p
 	}
 	return l, nil

@@ -27,15 +27,36 @@ type confinement struct {
 // maxNamed bounds the variables that a notice names.
 const maxNamed = 8
 
+// eachWay tries the ways in which a sandbox may be held until one holds it: those that are not the
+// first only if their user accepts them, and where this system lacks what the one before needs.
+func eachWay[T any](s *workers.Sandbox, try func(by workers.Mechanism) (T, error)) (result T, err error) {
+	if !s.Confines() {
+		return try("")
+	}
+	for _, by := range confine.Ways(s.Accept) {
+		before := err
+		if result, err = try(by); err == nil {
+			return result, nil
+		}
+		if before != nil {
+			return result, fmt.Errorf("%w; before that: %w", err, before)
+		}
+		if e, ok := errors.AsType[*host.StartError](err); !ok || !confine.Lacks(e.Step, e.Err) {
+			return result, err
+		}
+	}
+	return result, err
+}
+
 // confinementOf prepares the sandbox of a worker. private is the directory of its session, files
 // that of the worker.
-func confinementOf(spec *workers.Spec, o *Options, private, files string) (c *confinement, err error) {
+func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private, files string) (c *confinement, err error) {
 	c = &confinement{}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
 		return c, nil
 	}
-	if err := confine.Supported(); err != nil {
+	if err := confine.Supported(by); err != nil {
 		return c, err
 	}
 	state := filepath.Join(private, "sandbox")
@@ -62,7 +83,11 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c *co
 		}
 	}
 	policy.Layered = slices.DeleteFunc(policy.Layered, func(d string) bool { return !filepath.IsAbs(d) })
-	c.env = append(c.env, "TMPDIR=/tmp", "TMP", "TEMP")
+	tmp := "/tmp"
+	if by != "" { // it has no /tmp of its own
+		tmp = filepath.Join(state, "tmp")
+	}
+	c.env = append(c.env, "TMPDIR="+tmp, "TMP", "TEMP")
 	hidden := workers.SecretVariables(o.Env)
 	c.env = append(c.env, hidden...)
 
@@ -73,12 +98,12 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c *co
 		}
 	}
 	var replaced map[string]string
-	if policy.Network == workers.NetworkList {
+	if policy.Network == workers.NetworkList && by == "" {
 		if replaced, err = namesFiles(state); err != nil {
 			return c, err
 		}
 	}
-	c.sandbox = &host.Sandbox{Outlet: policy.Network == workers.NetworkList, Plan: func() (*confine.Plan, error) {
+	c.sandbox = &host.Sandbox{By: by, Outlet: policy.Network == workers.NetworkList && by == "", Plan: func() (*confine.Plan, error) {
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
 			Home: home, Dir: dir, Program: spec.Path,
 			State: state, Sessions: o.Dir, Files: []string{files, own},
@@ -88,23 +113,27 @@ func confinementOf(spec *workers.Spec, o *Options, private, files string) (c *co
 			return nil, err
 		}
 		plan.Ask = sandbox.Ask
-		if !policy.Quiet {
-			c.notices = append(c.notices, holds(plan.Writable(), &policy, hidden))
+		lacks, err := plan.HeldBy(by, sandbox)
+		if err != nil {
+			return nil, err
 		}
-		c.notices = append(c.notices, notices...)
+		if !policy.Quiet {
+			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))
+		}
+		c.notices = append(append(c.notices, lacks...), notices...)
 		return plan, nil
 	}}
 	return c, nil
 }
 
 // holds describes in one line what a session may do.
-func holds(writable []string, s *workers.Sandbox, hidden []string) string {
+func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
 	if len(writable) > 0 {
-		fmt.Fprintf(&b, "it writes %s and its own /tmp", strings.Join(writable, ", "))
+		fmt.Fprintf(&b, "it writes %s and its own %s", strings.Join(writable, ", "), tmp)
 	} else {
-		b.WriteString("it writes its own /tmp")
+		fmt.Fprintf(&b, "it writes its own %s", tmp)
 	}
 	switch {
 	case s.Network == workers.NetworkList && len(s.Hosts) > 0:
@@ -142,20 +171,24 @@ func variable(env []string, name string) string {
 // result has the notices that a user of such a session would get. The end of ctx ends the
 // program.
 func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	state, err := os.MkdirTemp(s.o.Dir, "try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = removeTree(state) }()
-	c, err := confinementOf(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, state, filepath.Join(state, "files"))
+	return eachWay(sandbox, func(by workers.Mechanism) ([]string, error) { return s.tryIn(ctx, sandbox, by, dir, state) })
+}
+
+func (s *Supervisor) tryIn(ctx context.Context, sandbox *workers.Sandbox, by workers.Mechanism, dir, state string) ([]string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c, err := confinementOf(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, by, state, filepath.Join(state, "files"))
 	if err != nil || c.sandbox == nil {
 		return nil, err
 	}
-	p, err := host.Start(&host.Command{Path: "/bin/true", Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.Command{Path: confine.Trial, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -112,6 +112,9 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		i.Language, i.Runtime = s.m.ready.Worker.Language, s.m.ready.Worker.RuntimeVersion
 	}
 	w := s.worker
+	if w != nil {
+		i.HeldBy = string(w.heldBy)
+	}
 	s.mu.Unlock()
 	i.OutputPath = s.log.OutputPath()
 	if w != nil {

@@ -43,6 +43,7 @@ type worker struct {
 	log         *slog.Logger
 	files       string   // its private directory
 	told        []string // of its sandbox, for whoever uses the session
+	heldBy      workers.Mechanism
 	proc        *launched
 	conn        *ipc.Conn
 	fence       *fence
@@ -67,6 +68,12 @@ type worker struct {
 
 // startWorker starts a worker process.
 func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
+	return eachWay(spec.Sandbox, func(by workers.Mechanism) (*worker, error) {
+		return s.startWorkerBy(by, spec, given, generation, size)
+	})
+}
+
+func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
@@ -80,7 +87,7 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 	}
 	var gone []string
 	spec.Sandbox, gone = withGiven(spec.Sandbox, given)
-	box, err := confinementOf(&spec, &s.o, s.dir, files)
+	box, err := confinementOf(&spec, &s.o, by, s.dir, files)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +118,7 @@ func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generati
 		log:         log,
 		files:       files,
 		told:        append(box.notices, gone...),
+		heldBy:      by,
 		generation:  generation,
 		calls:       newCalls(),
 		proc:        proc,

@@ -47,6 +47,10 @@ type Sandbox struct {
 	// programs that show Info.Sandbox themselves. Other notices of the sandbox still come.
 	Quiet bool
 
+	// Accept is what the user takes where namespaces cannot be had; "" is nothing, so that
+	// such a session does not start.
+	Accept Mechanism
+
 	// Hosts are patterns of what a session with NetworkList may reach, as ParseHost reads
 	// them, or HostsOfPackages.
 	Hosts []string
@@ -111,6 +115,9 @@ func (s *Sandbox) String() string {
 	for _, host := range s.Hosts {
 		words += ", reaches " + host
 	}
+	if s.Accept != "" {
+		words += ", accepts " + string(s.Accept)
+	}
 	return words
 }
 
@@ -124,6 +131,9 @@ func (s *Sandbox) Validate() error {
 	}
 	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
 		return fmt.Errorf("workers: no such network for a sandbox: %q; there is none, list and full", n)
+	}
+	if _, err := ParseMechanism(string(s.Accept)); err != nil {
+		return fmt.Errorf("workers: %w", err)
 	}
 	if err := s.validateHosts(); err != nil {
 		return err
@@ -181,6 +191,7 @@ func DefaultHidden(home string) []string {
 		".config/containers/auth.json", ".config/rclone", ".config/sops", ".config/age", ".password-store",
 		".local/share/keyrings", ".local/share/kwalletd", ".local/share/gnome-keyring", ".kaggle", ".cache/huggingface/token", ".huggingface/token",
 		".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
+		"Library/Keychains", "Library/Cookies", "Library/Safari", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 		".claude", ".claude.json", ".codex", ".gemini", ".cursor", ".config/github-copilot",
 		".bash_history", ".zsh_history", ".python_history", ".Rhistory", ".psql_history", ".mysql_history", ".node_repl_history")
 }

@@ -40,6 +40,10 @@ func try() int {
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()
+	if os.Getenv(lonelyEnv) == "prepare" {
+		fmt.Println(becomeLonely())
+		os.Exit(1)
+	}
 	if os.Getenv(tryEnv) != "" {
 		os.Exit(try())
 	}

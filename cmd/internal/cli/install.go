@@ -204,7 +204,7 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "network", "ask", "memory", "processes", "cpus", "files", "turn-limit"}, given.Name) {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-accept", "network", "ask", "memory", "processes", "cpus", "files", "turn-limit"}, given.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}
@@ -246,7 +246,7 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 		}
 	}
 	if !i.uninstall && i.sandbox.Confines() && seen > 0 {
-		if err := sandboxHere(ctx); err != nil && ctx.Err() == nil {
+		if _, err := sandboxHere(ctx, i.sandbox.Accept); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", oneLine(err))
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // listSessions shows the daemon's sessions.
@@ -36,7 +34,7 @@ func listSessions(f *flag.FlagSet) action {
 			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
 			for _, one := range sessions {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
-					time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), cmp.Or(one.Sandbox, string(workers.Full)), one.Watchers, plainLine(one.Writer))
+					time.Since(one.Opened).Round(time.Second), megabytes(one.MemoryBytes), one.Confinement(), one.Watchers, plainLine(one.Writer))
 			}
 			return statusDone, w.Flush()
 		})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 // A confinement has the user's options for the sandbox of a session.
 type confinement struct {
 	level, network, ask string
+	accept              string
 	writable            directories
 	hosts               names
 }
@@ -39,6 +39,7 @@ func (d *directories) Set(dir string) error {
 func (c *confinement) define(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
 	f.Var(&c.writable, "writable", "`DIR` one more directory that a session with a sandbox may write")
+	f.StringVar(&c.accept, "sandbox-accept", "", "`landlock|seatbelt` a weaker sandbox to take where the usual one cannot be had: landlock on Linux without user namespaces, seatbelt on macOS, where it was never tried")
 	f.StringVar(&c.ask, "ask", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
 	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` of a session with a sandbox: list (the hosts of --allow-host, and those that a person allows), none but its own loopback, or full")
 	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")
@@ -63,15 +64,19 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s: %v", c.origin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || len(c.hosts) > 0 || isSet(f, "network") || isSet(f, "ask") {
-			return nil, misuse("--writable, --network, --allow-host and --ask are for sessions with a sandbox: add --sandbox workspace")
+		if len(c.writable) > 0 || len(c.hosts) > 0 || isSet(f, "network") || isSet(f, "ask") || isSet(f, "sandbox-accept") {
+			return nil, misuse("--writable, --network, --allow-host, --ask and --sandbox-accept are for sessions with a sandbox: add --sandbox workspace")
 		}
 		return nil, nil
 	}
 	if c.ask != askYes && c.ask != askNo {
 		return nil, misuse("%s %s: use yes or no", c.origin(f, "ask"), c.ask)
 	}
-	s := &workers.Sandbox{Level: level, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes}
+	accept, err := workers.ParseMechanism(c.accept)
+	if err != nil {
+		return nil, misuse("%s: %v", c.origin(f, "sandbox-accept"), err)
+	}
+	s := &workers.Sandbox{Level: level, Accept: accept, Network: workers.Network(c.network), Hosts: c.hosts, Ask: c.ask == askYes}
 	if s.Network == workers.NetworkList || !isSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), c.hosts...)
 	}
@@ -111,7 +116,7 @@ func (c *confinement) setDefaults(f *flag.FlagSet, s kept.Settings) {
 	for name, to := range map[string]struct {
 		value *string
 		kept  string
-	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "ask": {&c.ask, s.Ask}} {
+	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "ask": {&c.ask, s.Ask}, "sandbox-accept": {&c.accept, s.Accept}} {
 		if to.kept != "" && !isSet(f, name) {
 			*to.value = to.kept
 		}
@@ -143,7 +148,7 @@ func hideKept(s *workers.Sandbox) {
 func asked(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.Ask = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.Ask
-		p.Protected = s.Protected
+		p.Protected, p.Accept = s.Protected, string(s.Accept)
 	}
 }
 
@@ -156,7 +161,7 @@ func sandboxOf(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected}
+	s := &workers.Sandbox{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, Ask: p.Ask, Protected: p.Protected, Accept: workers.Mechanism(p.Accept)}
 	if s.Confines() {
 		hideKept(s)
 	}
@@ -191,7 +196,7 @@ func showSandbox(f *flag.FlagSet) action {
 			}
 			return try(s)
 		}
-		for _, name := range []string{"sandbox", "writable", "network", "allow-host", "ask", "dir"} {
+		for _, name := range []string{"sandbox", "sandbox-accept", "writable", "network", "allow-host", "ask", "dir"} {
 			if isSet(f, name) {
 				return statusUsage, misuse("--%s is for a new session; repl allow %s --write DIR gives more to one that is there", name, given[0])
 			}
@@ -232,7 +237,7 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 	if err != nil {
 		return account{}, err
 	}
-	a := account{Session: now.Name, Sandbox: cmp.Or(now.Sandbox, string(workers.Full)), Given: now.Given, Denied: []session.Denial{}}
+	a := account{Session: now.Name, Sandbox: now.Confinement(), Given: now.Given, Denied: []session.Denial{}}
 	if a.Given == nil {
 		a.Given = []session.Grant{}
 	}
@@ -335,20 +340,22 @@ func tryIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (told []st
 
 // sandboxHere tries whether a session can be confined on this system: each has its own
 // switches that forbid it.
-func sandboxHere(ctx context.Context) error {
+func sandboxHere(ctx context.Context, accept workers.Mechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	_, err = tryIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, dir)
-	return err
+	return tryIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Accept: accept, Quiet: true}, dir)
 }
 
 func examineSandbox(ctx context.Context) fact {
 	f := fact{Name: "sandbox"}
-	if err := sandboxHere(ctx); err != nil {
+	if _, err := sandboxHere(ctx, ""); err != nil {
 		f.Detail = err.Error()
+		if told, err := sandboxHere(ctx, acceptable); err == nil && len(told) > 0 && acceptable != "" {
+			f.Detail += "; with --sandbox-accept " + string(acceptable) + ": " + told[0]
+		}
 		return f
 	}
 	f.Available, f.Detail = true, "sessions can be confined, as those of repl mcp are"

@@ -1,7 +1,9 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package cli
 
 import "github.com/turnstone-repl/turnstone/workers"
 
 const agentsLevel = workers.Full // there are no sandboxes
+
+const acceptable = workers.Mechanism("")

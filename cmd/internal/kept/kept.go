@@ -51,6 +51,7 @@ type Settings struct {
 	AllowHost []string `toml:"allow-host"`
 	Network   string   `toml:"network"`
 	Ask       string   `toml:"ask"`
+	Accept    string   `toml:"sandbox-accept"`
 
 	// Workspace has what is allowed in each workspace, by its real path.
 	Workspace map[string]Workspace `toml:"workspace"`

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // interrupt returns the tool repl_interrupt.
@@ -132,7 +130,7 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 			memory, pid = timeline.ByteCount(i.MemoryBytes), fmt.Sprint(i.PID)
 		}
 		age := time.Since(i.Opened).Round(time.Second)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, cmp.Or(i.Sandbox, string(workers.Full)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, i.Confinement())
 	}
 	_ = table.Flush() // to memory
 	if s.sessions.idle > 0 {

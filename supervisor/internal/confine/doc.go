@@ -15,6 +15,10 @@
 //	               Grant: a directory more, while the worker runs
 //	worker         sees the machine read-only but for its places
 //
+// [Plan.HeldBy] turns such a plan into one for a mechanism that the user accepts where there are no
+// namespaces: Landlock ([Restrict], on the same thread), or seatbelt, whose program the worker
+// starts through ([Plan.Seatbelt]).
+//
 // Each step that fails ends the start under its name ([StepError]). Enter weakens nothing to
 // make a start succeed. A notice names each place that is narrower than the user asked for,
 // such as a read-only directory that cannot have a layer.

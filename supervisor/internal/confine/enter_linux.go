@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported says why no worker can be confined here. nil does not promise success.
-func Supported() error { return supportedFilter() }
-
 // Attributes make a new process the first one of a pid namespace. It also gets a user
 // namespace, in which it has these rights and keeps its user's number.
 func Attributes(a *syscall.SysProcAttr) {

@@ -29,6 +29,18 @@ var (
 	absent = []string{"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2"}
 )
 
+// shared are the calls for what all programs of a machine share by number or name. A session in
+// namespaces has its own.
+var shared = []string{
+	"shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
+}
+
+// ofOthers are the calls that change how another process of the user runs, with the argument that
+// names it: 0 is the process itself.
+var ofOthers = map[string]uint32{
+	"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
+}
+
 // reported are the calls that the kernel reports to the stage, beside opening to write.
 var reported = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
@@ -106,9 +118,46 @@ func (p *program) call(a architecture, name string, body func(*program)) {
 	}
 }
 
-// filterFor returns the filter of an architecture. It allows all calls that it does not name,
-// because mounts and rights protect files.
+// filterFor returns the filter of an architecture, below mounts and namespaces. It allows all
+// calls that it does not name, because mounts and rights protect files.
 func filterFor(a architecture) program {
+	p := common(a)
+	p.call(a, "socket", sockets)
+	for _, name := range reported {
+		if nr, ok := a.calls[name]; ok {
+			p.when(equal, nr, unix.SECCOMP_RET_USER_NOTIF)
+		}
+	}
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // opening to read costs nothing
+		p.call(a, name, func(p *program) {
+			p.add(load, argument(flags), 0, 0)
+			p.when(anyBit, writes, unix.SECCOMP_RET_USER_NOTIF)
+		})
+	}
+	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return p
+}
+
+// lonelyFilterFor returns the filter for a session that shares the machine's namespaces, and
+// so must not reach what is in them: by sockets, shared memory or queues.
+func lonelyFilterFor(a architecture, network bool) program {
+	p := common(a)
+	p.call(a, "socket", func(p *program) { lonelySockets(p, network) })
+	for _, name := range shared {
+		p.when(equal, a.calls[name], errno(unix.ENOSYS))
+	}
+	for name, who := range ofOthers {
+		p.call(a, name, func(p *program) {
+			p.add(load, argument(who), 0, 0)
+			p.unless(errno(unix.EPERM), 0)
+		})
+	}
+	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
+	return p
+}
+
+// common returns what the filters begin with: foreign programs, and calls that no session has.
+func common(a architecture) program {
 	var p program
 	p.add(load, audit, 0, 0)
 	p.add(equal, a.audit, 1, 0)
@@ -136,24 +185,11 @@ func filterFor(a architecture) program {
 		p.when(equal, unix.TIOCSTI, errno(unix.EPERM))
 		p.when(equal, tiocLinux, errno(unix.EPERM))
 	})
-	p.call(a, "socket", sockets)
 	p.call(a, "socketpair", func(p *program) {
 		p.add(load, argument(1), 0, 0)
 		p.add(and, 0xf, 0, 0)
 		p.unless(errno(unix.EPERM), unix.SOCK_STREAM, unix.SOCK_SEQPACKET)
 	})
-	for _, name := range reported {
-		if nr, ok := a.calls[name]; ok {
-			p.when(equal, nr, unix.SECCOMP_RET_USER_NOTIF)
-		}
-	}
-	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // opening to read costs nothing
-		p.call(a, name, func(p *program) {
-			p.add(load, argument(flags), 0, 0)
-			p.when(anyBit, writes, unix.SECCOMP_RET_USER_NOTIF)
-		})
-	}
-	p.add(answer, unix.SECCOMP_RET_ALLOW, 0, 0)
 	return p
 }
 
@@ -178,15 +214,42 @@ func sockets(p *program) {
 	})
 }
 
+// lonelySockets allows no sockets of this machine, whose names a filter cannot read, and those of
+// the network only to a session that has all of it.
+func lonelySockets(p *program, network bool) {
+	p.add(load, argument(0), 0, 0)
+	families := []uint32{unix.AF_NETLINK}
+	if network {
+		families = append(families, unix.AF_INET, unix.AF_INET6)
+	}
+	p.unless(errno(unix.EACCES), families...)
+	p.only(unix.AF_NETLINK, func(p *program) {
+		p.add(load, argument(2), 0, 0)
+		p.unless(errno(unix.EPROTONOSUPPORT), unix.NETLINK_ROUTE)
+	})
+}
+
+// installLonely puts that filter on the calling thread.
+func installLonely(network bool) error {
+	if err := supportedFilter(); err != nil {
+		return err
+	}
+	_, err := install(lonelyFilterFor(architectures[runtime.GOARCH], network), 0)
+	return err
+}
+
 // installFilter puts the filter on the calling thread. It returns the descriptor on which the
 // kernel reports calls that wait for an answer.
 func installFilter() (int, error) {
 	if err := supportedFilter(); err != nil {
 		return -1, err
 	}
-	p := filterFor(architectures[runtime.GOARCH])
+	return install(filterFor(architectures[runtime.GOARCH]), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+}
+
+func install(p program, flags uintptr) (int, error) {
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
-	fd, _, no := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&prog)))
+	fd, _, no := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(p)
 	if no != 0 {
 		return -1, no

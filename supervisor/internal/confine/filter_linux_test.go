@@ -81,7 +81,8 @@ func TestFilter_NumbersAreTheKernels(t *testing.T) {
 	t.Parallel()
 	for name, a := range architectures {
 		numbers := numbersOf(t, name)
-		for _, call := range append(append([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, append(forbidden, reported...)...), absent...) {
+		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbidden, shared, reported, absent, slices.Collect(maps.Keys(ofOthers)))
+		for _, call := range calls {
 			is, there := numbers[call]
 			has, listed := a.calls[call]
 			if is != has || there != listed {
@@ -158,6 +159,60 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			if got := p.run(t, a, nr, row.args...); got != row.want {
 				t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
 			}
+		}
+	})
+}
+
+// A session that shares the machine's namespaces gets no socket but pairs, and nothing that has a
+// name for all programs.
+func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
+	t.Parallel()
+	eachArchitecture(t, func(t *testing.T, a architecture) {
+		without, with := lonelyFilterFor(a, false), lonelyFilterFor(a, true)
+		const allow = unix.SECCOMP_RET_ALLOW
+		eperm, enosys, eacces := errno(unix.EPERM), errno(unix.ENOSYS), errno(unix.EACCES)
+		for _, row := range []struct {
+			call          string
+			args          []uint64
+			without, with uint32
+		}{
+			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eacces, eacces},
+			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, eacces, eacces},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM}, eacces, allow},
+			{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM}, eacces, allow},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, eacces, allow},
+			{"socket", []uint64{unix.AF_PACKET, unix.SOCK_RAW}, eacces, eacces},
+			{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, eacces, eacces},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow, allow},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errno(unix.EPROTONOSUPPORT), errno(unix.EPROTONOSUPPORT)},
+			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allow, allow},
+			{"socketpair", []uint64{unix.AF_UNIX, unix.SOCK_DGRAM}, eperm, eperm},
+			{"shmat", nil, enosys, enosys},
+			{"msgrcv", nil, enosys, enosys},
+			{"mq_open", nil, enosys, enosys},
+			{"prlimit64", []uint64{0, unix.RLIMIT_NOFILE}, allow, allow},
+			{"prlimit64", []uint64{1234, unix.RLIMIT_NOFILE}, eperm, eperm},
+			{"setpriority", []uint64{unix.PRIO_PROCESS, 1234}, eperm, eperm},
+			{"clone", []uint64{unix.CLONE_NEWUSER}, eperm, eperm},
+			{"mount", nil, eperm, eperm},
+			{"io_uring_setup", nil, enosys, enosys},
+			{"ioctl", []uint64{0, unix.TIOCSTI}, eperm, eperm},
+			{"openat", []uint64{0, 0, unix.O_RDWR}, allow, allow}, // nobody would answer a report
+			{"renameat2", nil, allow, allow},
+		} {
+			nr, ok := a.calls[row.call]
+			if !ok {
+				t.Fatalf("%s has no number", row.call)
+			}
+			if got := without.run(t, a, nr, row.args...); got != row.without {
+				t.Errorf("without a network, %s%x: got %#x, want %#x", row.call, row.args, got, row.without)
+			}
+			if got := with.run(t, a, nr, row.args...); got != row.with {
+				t.Errorf("with the network, %s%x: got %#x, want %#x", row.call, row.args, got, row.with)
+			}
+		}
+		if got := without.run(t, architecture{audit: unix.AUDIT_ARCH_I386}, 1); got != enosys {
+			t.Errorf("a 32-bit call got %#x, want %#x", got, enosys)
 		}
 	})
 }

@@ -19,6 +19,10 @@ type Plan struct {
 	Network bool    // true for the user's network; otherwise the session has only a loopback
 	Outlet  bool    // besides that loopback, connections leave through the supervisor
 
+	// By is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
+	By    workers.Mechanism
+	Rules []Rule
+
 	Absent []Path // names that are not there, and must not be made
 	Ask    bool   // hold a call that a person could allow
 

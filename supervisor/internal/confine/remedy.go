@@ -10,13 +10,16 @@ import (
 
 // Remedy says what a person can do about a failed step.
 func Remedy(step string, err error) string {
-	const without = "; --sandbox full does without one"
+	without := "; --sandbox full does without one"
+	if slices.Contains([]string{"landlock", "rule"}, step) {
+		return "this system does not hold a session by Landlock either" + without
+	}
+	without = "; --sandbox-accept landlock takes a weaker one where the kernel has it" + without
 	if errors.Is(err, syscall.ENOSYS) {
 		return "this system lacks what a sandbox needs: Linux 5.12 or newer, or a container that allows the calls of new mounts" + without
 	}
 	// No path forbids a call as such.
-	system := slices.Contains([]string{"user namespace", "namespaces", "read-only", "proc", "network", "rights", "filter"}, step) || errors.Is(err, syscall.EPERM)
-	if !system {
+	if !lacksSteps(step) && !errors.Is(err, syscall.EPERM) {
 		return "this session needs something that the sandbox cannot give here: name other directories" + without
 	}
 	return "programs may not confine themselves on this system: an administrator can " + permission(func(path string) string {

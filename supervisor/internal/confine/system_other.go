@@ -1,15 +1,23 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package confine
 
 import (
 	"errors"
 	"fmt"
+
+	"github.com/turnstone-repl/turnstone/workers"
 )
+
+// Trial is a program that does nothing, to be confined.
+const Trial = ""
 
 func sameFilesystem(a, b string) bool { return false }
 
-// Supported says why no worker can be confined here.
-func Supported() error {
+// Ways are the mechanisms that are tried for a user who accepts this one, in order.
+func Ways(workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{""} }
+
+// Supported says why no worker can be confined in this way here.
+func Supported(workers.Mechanism) error {
 	return fmt.Errorf("a sandbox: %w on this system: --sandbox full does without one", errors.ErrUnsupported)
 }

@@ -58,12 +58,16 @@ type Command struct {
 
 // A Sandbox says how a worker is confined.
 type Sandbox struct {
-	Outlet bool // as in the plan
+	By     confine.Mechanism // as in the plan
+	Outlet bool              // as in the plan
 
 	// Plan returns the plan. It is called once, while the stage starts: looking for repositories
 	// takes as long.
 	Plan func() (*confine.Plan, error)
 }
+
+// namespaces reports whether the worker is confined by namespaces, and so served by its stage.
+func (s *Sandbox) namespaces() bool { return s != nil && s.By == "" }
 
 func (c *Command) timeout() time.Duration {
 	if c.Timeout == 0 {
@@ -80,7 +84,7 @@ func (c *Command) timeout() time.Duration {
 // Otherwise it is started directly, with weaker promises: see Process.Staged.
 func Start(c *Command) (*Process, error) {
 	if c.Sandbox != nil {
-		if err := confine.Supported(); err != nil {
+		if err := confine.Supported(c.Sandbox.By); err != nil {
 			return nil, &StartError{Step: "sandbox", Err: err}
 		}
 		if !StageAvailable() {

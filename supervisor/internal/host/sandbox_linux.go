@@ -20,17 +20,26 @@ func (s *stage) confine(plan *plan) {
 	if plan.Sandbox == nil {
 		return
 	}
+	if plan.Sandbox.Rules != nil {
+		s.mustConfine(confine.Restrict(plan.Sandbox))
+		return
+	}
 	dir, err := os.Getwd()
 	s.must("chdir", "", err)
 	box, err := confine.Enter(plan.Sandbox)
-	if e, ok := errors.AsType[*confine.StepError](err); ok {
-		s.must("sandbox: "+e.Step, e.Path, e.Err)
-	}
+	s.mustConfine(err)
 	s.must("chdir", dir, os.Chdir(dir))
 	s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
 	box.Serve(func(d confine.Denial) { s.report(report{What: whatDenied, Denied: deniedOf(d)}) })
 	s.box = box
 	s.notices = bytesOf(box.Notices())
+}
+
+// mustConfine ends the stage with a report if a step of the sandbox failed.
+func (s *stage) mustConfine(err error) {
+	if e, ok := errors.AsType[*confine.StepError](err); ok {
+		s.must("sandbox: "+e.Step, e.Path, e.Err)
+	}
 }
 
 // A box is the sandbox of a worker.

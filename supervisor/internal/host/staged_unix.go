@@ -104,7 +104,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 		ExtraFiles:  []*os.File{orders, reportsIn, l.workerIn, l.workerOut}, // fdDown…
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
 	}
-	if l.command.Sandbox != nil {
+	if l.command.Sandbox.namespaces() {
 		prepareSandbox(cmd.SysProcAttr)
 	}
 	if l.command.Sandbox != nil && l.command.Sandbox.Outlet {
@@ -118,7 +118,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 	}
 	if err := cmd.Start(); err != nil {
 		down.Close()
-		if l.command.Sandbox != nil {
+		if l.command.Sandbox.namespaces() {
 			return nil, &StartError{Step: "sandbox: user namespace", Err: errnoOf(err)}
 		}
 		return fail(err)
@@ -127,7 +127,7 @@ func (l *launch) startStage() (_ *staged, err error) {
 	return &staged{
 		command: cmd, down: down, reports: reports{raw: up}, pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
-		foregrounded: make(chan error, 1), confined: l.command.Sandbox != nil, denied: l.command.Denied,
+		foregrounded: make(chan error, 1), confined: l.command.Sandbox.namespaces(), denied: l.command.Denied,
 		log: newStageLog(l.command.Logger),
 	}, nil
 }

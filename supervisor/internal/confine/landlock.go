@@ -1,0 +1,118 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A Rule lets a session read a path and all below it, or write it as well.
+type Rule struct {
+	Path  Path
+	Write bool
+}
+
+// maxRules bounds the rules of a plan.
+const maxRules = 5000
+
+// machineShares are directories in which all programs of a user meet. Landlock gives a session
+// none of its own, so it has none.
+var machineShares = []string{"/dev/shm", "/dev/pts", "/dev/mqueue"}
+
+// byLandlock turns a plan for namespaces into one for Landlock, and returns what it cannot
+// hold. Landlock only allows, and what it allows for a directory holds for all below it: so a
+// path is hidden by naming everything beside it, and nothing can be held in a directory that
+// is written.
+func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
+	if len(s.Hosts) > 0 {
+		return nil, fmt.Errorf("hosts by name need namespaces: with --sandbox-accept landlock choose --network none or full, without --allow-host")
+	}
+	if len(s.Protected) > 0 {
+		return nil, fmt.Errorf("Landlock cannot keep %s as it is in a directory that the session writes", s.Protected[0])
+	}
+	r := &rules{}
+	var open []Place
+	r.closed = append(r.closed, machineShares...)
+	for _, place := range p.Places {
+		switch place.Kind {
+		case hidden, private, covered:
+			r.closed = append(r.closed, string(place.Path))
+		case writable, protected:
+			open = append(open, place)
+		}
+	}
+	r.readable("/")
+	for _, place := range open {
+		path := string(place.Path)
+		if place.Kind == protected {
+			if r.isClosed(path) {
+				r.readable(path)
+			}
+			continue
+		}
+		if below := r.closedBelow(path); below != "" {
+			return nil, fmt.Errorf("Landlock cannot hide %s in %s, which the session writes: name another directory", below, path)
+		}
+		r.add(path, true)
+	}
+	tmp := filepath.Join(string(p.State), "tmp")
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return nil, err
+	}
+	r.add(tmp, true)
+	if len(r.list) > maxRules {
+		return nil, fmt.Errorf("Landlock would need %d rules, and %d are allowed: hide fewer files", len(r.list), maxRules)
+	}
+	p.By, p.Rules, p.Outlet, p.Ask, p.Absent = workers.Landlock, r.list, false, false, nil
+	return []string{landlockLacks}, nil
+}
+
+// landlockLacks says what a session by Landlock does not hold, and does not have.
+const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes, and change modes and times of your files; it has no sockets but pairs, no terminals or shared memory, cannot list directories that hold something hidden, and cannot be given more while it runs"
+
+// rules are collected for Landlock.
+type rules struct {
+	closed []string
+	list   []Rule
+}
+
+func (r *rules) add(path string, write bool) {
+	r.list = append(r.list, Rule{Path(path), write})
+}
+
+// closedBelow returns a closed path below dir, or "".
+func (r *rules) closedBelow(dir string) string {
+	i := slices.IndexFunc(r.closed, func(c string) bool { return c != dir && inside(c, dir) })
+	if i < 0 {
+		return ""
+	}
+	return r.closed[i]
+}
+
+func (r *rules) isClosed(path string) bool {
+	return slices.ContainsFunc(r.closed, func(c string) bool { return inside(path, c) })
+}
+
+// readable adds a directory, or everything in it but what is closed. Names that come later
+// into a directory with something closed cannot be read. Links need no rule: the paths that
+// they lead to have one.
+func (r *rules) readable(dir string) {
+	if r.closedBelow(dir) == "" {
+		r.add(dir, false)
+		return
+	}
+	entries, _ := os.ReadDir(dir) // one that cannot be read needs no rule
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.Type()&os.ModeSymlink != 0, slices.Contains(r.closed, path), len(r.list) > maxRules:
+		case e.IsDir():
+			r.readable(path)
+		default:
+			r.add(path, false)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A Mechanism is one of workers, or "" for namespaces.
+type Mechanism = workers.Mechanism
+
+// HeldBy turns a plan for namespaces into one for a mechanism that the user accepts. The notices
+// say what that does not hold.
+func (p *Plan) HeldBy(by workers.Mechanism, s *workers.Sandbox) (notices []string, err error) {
+	for _, place := range p.Places {
+		if place.Kind == layer {
+			notices = append(notices, fmt.Sprintf("caches and libraries such as %s are read-only for this session", place.Path))
+			break
+		}
+	}
+	var lacks []string
+	switch by {
+	case workers.Landlock:
+		lacks, err = p.byLandlock(s)
+	case workers.Seatbelt:
+		lacks, err = p.bySeatbelt(s)
+	default:
+		return nil, nil
+	}
+	return append(lacks, notices...), err
+}
+
+// Lacks reports whether a failed step shows that this system does not let programs confine
+// themselves by namespaces. Other failures come from the plan, and would come again.
+func Lacks(step string, err error) bool {
+	step, ours := strings.CutPrefix(step, "sandbox: ")
+	return ours && (lacksSteps(step) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM))
+}
+
+// lacksSteps reports whether only the system can fail this step.
+func lacksSteps(step string) bool {
+	return slices.Contains([]string{"user namespace", "namespaces", "read-only", "proc", "network", "rights", "filter"}, step)
+}

@@ -1,0 +1,26 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// Trial is a program that does nothing, to be confined.
+const Trial = "/usr/bin/true"
+
+func sameFilesystem(a, b string) bool { return false }
+
+// Ways are the mechanisms that are tried for a user who accepts this one, in order.
+func Ways(accepted workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{accepted} }
+
+// Supported says why no worker can be confined in this way here.
+func Supported(by workers.Mechanism) error {
+	if by != workers.Seatbelt {
+		return fmt.Errorf("a sandbox: %w without a word of yours: that of macOS has never been tried with this program. --sandbox-accept seatbelt takes it all the same; --sandbox full does without one", errors.ErrUnsupported)
+	}
+	_, err := os.Stat(seatbeltProgram)
+	return err
+}

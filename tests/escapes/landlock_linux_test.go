@@ -1,0 +1,190 @@
+package escapes
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// lonelyEnv is set in a process that can make no user namespaces.
+const lonelyEnv = "ESCAPES_WITHOUT_NAMESPACES"
+
+// becomeLonely forbids user namespaces below this one, gives up the right to do that, and begins
+// anew.
+func becomeLonely() error {
+	namespaces, err := os.OpenFile("/proc/sys/user/max_user_namespaces", os.O_WRONLY, 0) // it cannot be truncated
+	if err == nil {
+		_, err = namespaces.WriteString("0")
+	}
+	if err != nil {
+		return err
+	}
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := os.Setenv(lonelyEnv, "yes"); err != nil {
+		return err
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+}
+
+// withoutNamespaces runs the test that calls it once more, where no user namespaces can be made.
+// It reports whether this is that run.
+func withoutNamespaces(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(lonelyEnv) != "" {
+		return true
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), lonelyEnv+"=prepare")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
+		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("without user namespaces: %v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+	return false
+}
+
+func byLandlock(m *machine) *workers.Sandbox {
+	s := workspace(m)
+	s.Accept = workers.Landlock
+	return s
+}
+
+// openByLandlock are the escapes that a session by Landlock can make, as its first notice says.
+var openByLandlock = []string{
+	// Files in the workspace that programs outside run or believe.
+	"write_git_hook", "change_git_hook", "write_git_config", "write_git_config_by_git", "write_git_attributes", "write_submodule_hook", "write_submodule_config",
+	"write_deep_submodule_hook", "change_submodule_pointer", "write_hooks_path", "rename_git", "write_nested_hook", "rename_parent_of_nested_repository",
+	"rename_grandparent_of_nested_repository", "write_editor_settings", "write_mcp_settings",
+	// Facts about files, and numbers of processes.
+	"chmod", "utime", "setxattr", "see_a_process_outside", "signal_everything", "pidfd_outside",
+	// Only a right could empty the set that bounds rights; new rights cannot be had.
+	"capabilities",
+}
+
+// worksByLandlock are the ordinary things that such a session can do. The others need sockets,
+// terminals, shared memory, a /tmp of its own or copies of caches.
+var worksByLandlock = []string{
+	"memfd_and_exec", "socketpair", "git_status", "git_commit", "git_branch_and_gc", "git_stash", "git_init_and_clone", "git_in_a_nested_repository", "write_workspace", "write_named_directory", "read_home", "numpy_threads", "locale_and_zone", "certificates", "tty_and_stty", "debugger", "processes_are_seen", "cpuinfo", "own_number", "sqlite", "inotify", "threads", "sudo_fails_fast", "preload", "r_mclapply", "r_install_with_a_compiler",
+}
+
+func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
+	if !withoutNamespaces(t) {
+		return
+	}
+	m := newMachine(t)
+	l := theList(t, m)
+	r := open(t, m, byLandlock(m))
+	for _, name := range l.Escapes {
+		before := m.state(t)
+		said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr)
+		if slices.Contains(openByLandlock, name) {
+			if !strings.HasPrefix(said, "open: ") {
+				t.Errorf("%s: got %q, want it open, as it is named", name, said)
+			}
+			continue
+		}
+		if !strings.HasPrefix(said, "held: ") || strings.Contains(said, secret) {
+			t.Errorf("%s: got %q, want it held", name, said)
+		}
+		m.unchanged(t, before)
+	}
+}
+
+func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
+	if !withoutNamespaces(t) {
+		return
+	}
+	m := newMachine(t)
+	l := theList(t, m)
+	r := open(t, m, byLandlock(m))
+	for _, name := range worksByLandlock {
+		if tool := l.Needs[name]; tool != "" {
+			if _, err := exec.LookPath(tool); err != nil {
+				t.Errorf("%s needs %s", name, tool)
+			}
+		}
+		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+			t.Errorf("%s: got %s", name, said)
+		}
+	}
+}
+
+// Where there are no namespaces, a session is refused unless its user accepts Landlock, and one by
+// Landlock says what it does not hold: in its first reply and in what callers know of it.
+func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
+	if !withoutNamespaces(t) {
+		return
+	}
+	m := newMachine(t)
+	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessions, Env: m.env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	if _, err := sup.TrySandbox(t.Context(), workspace(m), m.work); err == nil || !strings.Contains(err.Error(), "--sandbox-accept landlock") {
+		t.Errorf("not accepted: got %v, want a refusal that names the flag", err)
+	}
+	told, err := sup.TrySandbox(t.Context(), byLandlock(m), m.work)
+	if err != nil || len(told) < 2 || !strings.HasPrefix(told[1], "held by Landlock, which is weaker") {
+		t.Errorf("accepted: got %q, %v, want what it does not hold", told, err)
+	}
+	listed := byLandlock(m)
+	listed.Network, listed.Hosts = workers.NetworkList, []string{"example.org"}
+	if _, err := sup.TrySandbox(t.Context(), listed, m.work); err == nil || !strings.Contains(err.Error(), "hosts by name need namespaces") {
+		t.Errorf("with hosts: got %v, want a refusal", err)
+	}
+	inside := byLandlock(m)
+	inside.Hidden = []string{filepath.Join(m.work, "vendor")}
+	if _, err := sup.TrySandbox(t.Context(), inside, m.work); err == nil || !strings.Contains(err.Error(), "Landlock cannot hide "+inside.Hidden[0]) {
+		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
+	}
+	r := open(t, m, byLandlock(m))
+	if got := drive.Info(r); got.HeldBy != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
+		t.Errorf("got %q, %q", got.HeldBy, got.Confinement())
+	}
+	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
+		t.Errorf("a grant: got %v, want that it cannot be changed while it runs", err)
+	}
+}
+
+// Where there are namespaces, they are taken, also for a user who would accept less.
+func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, byLandlock(m))
+	if got := drive.Info(r); got.HeldBy != "" || got.Sandbox == "" {
+		t.Errorf("got %+v", got)
+	}
+	if said := r.Run(t, "probe('write_git_hook')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+		t.Errorf("got %q", said)
+	}
+}
