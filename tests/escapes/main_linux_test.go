@@ -47,5 +47,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(tryEnv) != "" {
 		os.Exit(try())
 	}
+	if os.Getenv(holdEnv) != "" {
+		fmt.Println(hold())
+		os.Exit(1)
+	}
 	os.Exit(confined.WithoutRights(m))
 }

@@ -358,17 +358,17 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 		return -1, unix.EINVAL
 	}
 	plain := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
-	if fd, err := b.openFile(n, file); err != unix.ENOENT {
-		if err != nil {
-			return -1, err
-		}
-		defer unix.Close(fd)
-		return opened(flags)(unix.Open(ownFile(fd), plain&^unix.O_NOFOLLOW, 0))
-	}
-	if strings.HasPrefix(file, "/proc/") {
-		return opened(flags)(b.ownSetting(n, file, plain))
-	}
 	for range maxLinks {
+		if fd, err := b.openFile(n, file); err != unix.ENOENT {
+			if err != nil {
+				return -1, err
+			}
+			defer unix.Close(fd)
+			return opened(flags)(unix.Open(ownFile(fd), plain&^unix.O_NOFOLLOW, 0))
+		}
+		if strings.HasPrefix(file, "/proc/") {
+			return opened(flags)(b.ownSetting(n, file, plain))
+		}
 		dir, last := path.Split(file)
 		if last == "" || last == "." || last == ".." {
 			return -1, unix.EISDIR
@@ -391,7 +391,7 @@ func (b *Box) openOrMake(n *notification, file string, flags int, mode uint32) (
 			continue
 		}
 		if strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "/dev/") {
-			return b.openOrMake(n, file, flags&^unix.O_CREAT, mode) // nothing is made there
+			flags &^= unix.O_CREAT // nothing is made there
 		}
 	}
 	return -1, unix.ELOOP

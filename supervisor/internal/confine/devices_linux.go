@@ -3,6 +3,7 @@ package confine
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,24 @@ var (
 	deviceMayBe    = []string{"dri", "kfd", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps", "accel", "dxg"}
 	devicePatterns = []string{"nvidia[0-9]*"}
 )
+
+// devicesOf returns the names of the devices in a directory that a session gets.
+func devicesOf(dir string) []string {
+	names := slices.Clone(deviceNames)
+	may := slices.Clone(deviceMayBe)
+	for _, pattern := range devicePatterns {
+		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, p := range paths {
+			may = append(may, filepath.Base(p))
+		}
+	}
+	for _, n := range may {
+		if _, err := os.Stat(filepath.Join(dir, n)); err == nil {
+			names = append(names, n)
+		}
+	}
+	return names
+}
 
 // devices mounts a /dev for the session, with terminals and shared memory of its own.
 func (b *Box) devices() {
@@ -31,20 +50,8 @@ func (b *Box) devices() {
 		}
 		found = append(found, device{name, fd})
 	}
-	for _, n := range deviceNames {
+	for _, n := range devicesOf("/dev") {
 		take(n, "/dev/"+n)
-	}
-	may := deviceMayBe
-	for _, pattern := range devicePatterns {
-		paths, _ := filepath.Glob("/dev/" + pattern)
-		for _, p := range paths {
-			may = append(may, filepath.Base(p))
-		}
-	}
-	for _, n := range may {
-		if _, err := os.Stat("/dev/" + n); err == nil {
-			take(n, "/dev/"+n)
-		}
 	}
 	name, err := os.Readlink("/proc/self/fd/0")
 	terminal := err == nil && strings.HasPrefix(name, "/dev/pts/")

@@ -10,9 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxServed bounds the slow calls under way: connects, and calls that wait for a person. When
-// there are more, they wait, and only the session waits with them.
-const maxServed = 64
+const (
+	// maxWaiting bounds the slow calls under way: connects, and calls that wait for a person or for
+	// a reader of a pipe. Others are refused at once, so that the quick calls of the session go on.
+	maxWaiting = 512
+	// maxConnecting bounds the connects of them that are made at the same time. The others wait.
+	maxConnecting = 64
+)
 
 // A notification is struct seccomp_notif.
 type notification struct {
@@ -46,9 +50,10 @@ const (
 
 // A service answers the calls that the filter reports.
 type service struct {
-	tell   func(Denial)
-	worker atomic.Int64 // its pid, in the session's pid namespace; 0 until it is known
-	slots  chan struct{}
+	tell       func(Denial)
+	worker     atomic.Int64  // its pid, in the session's pid namespace; 0 until it is known
+	slots      chan struct{} // maxWaiting
+	connecting chan struct{} // maxConnecting
 
 	giving sync.Mutex // held by the grant under way
 
@@ -76,7 +81,7 @@ type service struct {
 // decide about them. The stage only sees beforehand which of them will be refused.
 func (b *Box) Serve(tell func(Denial)) {
 	b.tell = tell
-	b.slots = make(chan struct{}, maxServed)
+	b.slots, b.connecting = make(chan struct{}, maxWaiting), make(chan struct{}, maxConnecting)
 	b.open = map[Denial]*question{}
 	b.buffers.New = func() any { return new(name) }
 	b.keep(b.plan.Absent)
@@ -107,7 +112,9 @@ func (b *Box) receive() {
 		f, ok := calls[n.Data.Number]
 		switch {
 		case !ok:
-			b.serve(n, b.connected)
+			if !b.serve(n, b.connected) {
+				b.answer(&n, nil, -1, unix.EAGAIN)
+			}
 		case f.isMaking(&n):
 			b.answerMaking(&n, f, &names)
 			if made++; made%collectAfter == 0 {
@@ -126,8 +133,7 @@ const collectAfter = 4096
 func (b *Box) answerChanging(n *notification, f *fileCall, names *[2]name) {
 	r := reply{ID: n.ID, Flags: goOn}
 	d, refused := b.refusal(n, f, names)
-	if refused && b.plan.Ask {
-		b.serve(*n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} })
+	if refused && b.plan.Ask && b.serve(*n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} }) {
 		return
 	}
 	if refused {
@@ -159,27 +165,30 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 		err = unix.EROFS
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
 		d, refused := b.refusal(n, f, names)
-		if refused && b.plan.Ask {
-			b.later(*n, f, func(n *notification) { b.hold(n, d) })
+		if refused && b.plan.Ask && b.later(*n, f, func(n *notification) { b.hold(n, d) }) {
 			return
 		}
 		if refused {
 			b.denied(d)
 		}
-	case err == unix.ENXIO: // perhaps a pipe without a reader
-		b.later(*n, f, func(*notification) {})
-		return
+	case err == unix.ENXIO && f.mayWait(n): // perhaps a pipe without a reader
+		if b.later(*n, f, func(*notification) {}) {
+			return
+		}
+		err = unix.EAGAIN
 	}
 	b.answer(n, f, fd, err)
 }
 
-// later makes a call again after a wait.
-func (b *Box) later(n notification, f *fileCall, wait func(*notification)) {
-	b.slots <- struct{}{}
-	b.apart(func() {
-		defer func() { <-b.slots }()
+// later makes a call again after a wait. It returns false if too many wait.
+func (b *Box) later(n notification, f *fileCall, wait func(*notification)) bool {
+	return b.slot(func(free func()) {
 		wait(&n)
-		if b.isHere(n.ID) {
+		b.apart(func() {
+			defer free()
+			if !b.isHere(n.ID) {
+				return
+			}
 			fd, err := b.make(&n, f)
 			for err == unix.ENXIO && b.isPipe(&n, f) && b.isHere(n.ID) {
 				time.Sleep(readerPause)
@@ -189,12 +198,28 @@ func (b *Box) later(n notification, f *fileCall, wait func(*notification)) {
 				err = unix.EROFS
 			}
 			b.answer(&n, f, fd, err)
-		}
+		})
 	})
+}
+
+// slot runs do on a goroutine, and returns false if there are too many. do calls free at its end.
+func (b *Box) slot(do func(free func())) bool {
+	select {
+	case b.slots <- struct{}{}:
+		go do(func() { <-b.slots })
+		return true
+	default:
+		return false
+	}
 }
 
 // readerPause is how often a program that opens a pipe to write looks whether there is a reader.
 const readerPause = 5 * time.Millisecond
+
+// mayWait reports whether an open may wait for the other end of a pipe.
+func (f *fileCall) mayWait(n *notification) bool {
+	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_NONBLOCK == 0
+}
 
 // isPipe reports whether an open names a pipe.
 func (b *Box) isPipe(n *notification, f *fileCall) bool {
@@ -256,18 +281,19 @@ func (b *Box) wasMade(n *notification, f *fileCall) bool {
 	return f.op != "write"
 }
 
-// serve answers a call that may take long.
-func (b *Box) serve(n notification, answer func(*notification) reply) {
-	b.slots <- struct{}{}
-	go func() {
+// serve answers a call that may take long. It returns false if too many do.
+func (b *Box) serve(n notification, answer func(*notification) reply) bool {
+	return b.slot(func(free func()) {
+		defer free()
 		r := answer(&n)
 		_ = control(b.calls, answerCall, unsafe.Pointer(&r))
-		<-b.slots
-	}()
+	})
 }
 
 func (b *Box) connected(n *notification) reply {
 	r := reply{ID: n.ID}
+	b.connecting <- struct{}{}
+	defer func() { <-b.connecting }()
 	if err := b.connect(n); err != nil {
 		r.Error = -int32(errnoOf(err))
 	}
