@@ -616,6 +616,11 @@ func (m *machine) sendInterrupt(t *turn, author string) timeline.Seq {
 	if !m.userHandlesSigint || level > 1 {              // otherwise the user's handler decides whether a reader goes on
 		t.unacked = true
 		m.leave(now)
+		for _, a := range m.asked {
+			if a.Permission != nil {
+				t.stopped = append(t.stopped, a.Permission.Denial)
+			}
+		}
 		m.dropWaits()
 		if m.phase == phaseWaiting {
 			m.resume()

@@ -96,12 +96,28 @@ func (m *machine) denied(d host.Denial, offered bool) {
 	switch {
 	case slices.ContainsFunc(m.given, func(g session.Grant) bool { return covers(g, what) }):
 		m.permit(d.ID, true)
+	case m.madeAgain(what):
+		m.permit(d.ID, false)
 	case !offered || !m.canAsk() || slices.Contains(m.refused, grant):
 		m.permit(d.ID, false)
 		m.tellDenied(told)
 	default:
 		m.askPermission(d.ID, what, grant)
 	}
+}
+
+// madeAgain reports, once for each, whether an interrupt has ended the same call. The kernel makes
+// a call again that a signal interrupts, for programs that want that, as R does. Such a program
+// feels the interrupt only when the call returns.
+func (m *machine) madeAgain(what timeline.Denied) bool {
+	if m.turn == nil {
+		return false
+	}
+	i := slices.Index(m.turn.stopped, what)
+	if i >= 0 {
+		m.turn.stopped = slices.Delete(m.turn.stopped, i, i+1)
+	}
+	return i >= 0
 }
 
 // canAsk reports whether a person can be asked now.

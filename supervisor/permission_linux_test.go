@@ -335,6 +335,8 @@ func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testi
 		if p := c.asked(); p != nil {
 			t.Errorf("it is asked before the interrupt was felt: %+v", p)
 		}
+		c.mustAnswer(permitted{call, false}) // or it would never feel it
+		c.hold("write", c.a+"/x")            // which goes on, and wants the same once more
 		c.p.say(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
 		if again := c.mustAsk(c.a + "/x"); again == id {
 			t.Errorf("a late answer to %d would answer the new question", id)

@@ -32,6 +32,8 @@ type turn struct {
 	unacked    bool         // the worker has not seen that interrupt yet, so its waits are void
 	struck     time.Time    // the first interrupt since an answer, or since level 2; zero for none
 	struckAt   timeline.Seq // its event
+
+	stopped []timeline.Denied // held calls that an interrupt ended, each until it was made once more
 }
 
 // maxKnownTurns bounds the turns that Wait knows by their number.

@@ -162,6 +162,9 @@ type caller struct {
 	errs  bytes.Buffer // to be read once it has ended
 	last  int
 	holds string // the line about the sandbox in the first reply
+
+	answers func(question string) string // the user's; nil when the client cannot ask
+	asked   int
 }
 
 func (h home) caller(t *testing.T, args ...string) *caller {
@@ -171,6 +174,12 @@ func (h home) caller(t *testing.T, args ...string) *caller {
 
 // speak starts the server cmd. It calls started before it sends anything.
 func speak(t *testing.T, cmd *exec.Cmd, started func()) *caller {
+	t.Helper()
+	return speakAs(t, cmd, map[string]any{}, started)
+}
+
+// speakAs is speak for a client with these capabilities.
+func speakAs(t *testing.T, cmd *exec.Cmd, capabilities map[string]any, started func()) *caller {
 	t.Helper()
 	a := &caller{t: t, cmd: cmd}
 	a.cmd.Stderr = &a.errs
@@ -189,7 +198,7 @@ func speak(t *testing.T, cmd *exec.Cmd, started func()) *caller {
 	}
 	t.Cleanup(a.kill)
 	started()
-	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "e2e", "version": "1"}})
+	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": map[string]any{"name": "e2e", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a
 }
@@ -212,13 +221,21 @@ func (a *caller) request(method string, params any) json.RawMessage {
 	for a.lines.Scan() {
 		var m struct {
 			ID     int
+			Method string
+			Params struct{ Message string }
 			Result json.RawMessage
 			Error  json.RawMessage
 		}
 		if err := json.Unmarshal(a.lines.Bytes(), &m); err != nil {
 			a.t.Fatal(err)
 		}
-		if m.ID == a.last {
+		if m.Method == "elicitation/create" && a.answers != nil {
+			a.asked++
+			answer, _ := json.Marshal(a.answers(m.Params.Message))
+			fmt.Fprintf(a.in, `{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{"answer":%s}}}`+"\n", m.ID, answer)
+			continue
+		}
+		if m.ID == a.last && m.Method == "" {
 			if m.Error != nil {
 				a.t.Fatalf("%s: %s", method, m.Error)
 			}

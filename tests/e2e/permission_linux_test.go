@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/tests/confined"
+)
+
+// besideOthers moves the project of a home to where a sandbox shows the machine's files. It makes
+// directories next to it, which the sandbox may not write, and returns how code and how people
+// name them.
+func (h *home) besideOthers(t *testing.T, names ...string) (relative, absolute []string) {
+	t.Helper()
+	base := confined.Dir(t)
+	h.dir = filepath.Join(base, "project")
+	if err := os.Mkdir(h.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		relative, absolute = append(relative, "../"+name), append(absolute, dir)
+	}
+	return relative, absolute
+}
+
+func TestPermission_APersonAnswersAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	there, dirs := h.besideOthers(t, "yes", "always", "no")
+	p := h.sitDown(t, "--lang", "python", "--sandbox", "workspace")
+	try := func(dir, answer, shown string) {
+		t.Helper()
+		p.enters(`open("` + dir + `/x", "w").write("done")`)
+		p.sees("Allow it to write ")
+		p.sees("y (in this session), a (always in this workspace) or n: ")
+		p.types(answer)
+		p.sees(shown)
+		p.sees(">>> ")
+	}
+	p.types("1 +") // typed ahead, and no answer
+	p.types("\x7f\x7f\x7f")
+	try(there[0], "maybe\ry\r", "4")
+	try(there[1], "a\r", "4")
+	try(there[2], "n\r", "Read-only file system")
+	p.enters(`open("` + there[2] + `/y", "w")`) // a no is remembered
+	p.sees("Read-only file system")
+	p.sees(">>> ")
+	p.enters(`open("` + there[0] + `/y", "w").write("again")`) // and a yes
+	p.sees("5")
+	p.types(ctrlD)
+	p.leaves(0)
+	for i, want := range []bool{true, true, false} {
+		if exists(filepath.Join(dirs[i], "x")) != want {
+			t.Errorf("%s: written %v, want %v", dirs[i], !want, want)
+		}
+	}
+	for i, want := range []string{"EROFS", "went on", "EROFS"} { // only what was allowed always holds later
+		got := h.run(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `
+import errno
+try: open("`+there[i]+`/z", "w"); print("went on")
+except OSError as e: print(errno.errorcode[e.errno])`)
+		if strings.TrimSpace(got.stdout) != want {
+			t.Errorf("%s: a later session got %v, want %s", there[i], got, want)
+		}
+	}
+}
+
+// The client cannot ask its user, so the reply has the command with which the user decides.
+func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	there, dirs := h.besideOthers(t, "asked", "given", "never")
+	h.serve(t)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	held := func(dir string) {
+		t.Helper()
+		got := a.repl(`x = 41; open("` + dir + `/x", "w").write("done")`)
+		if !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "only the user may allow it, not you; tell them to run this in a terminal: repl allow bot") {
+			t.Fatalf("got %q", got)
+		}
+	}
+	held(there[0])
+	p := h.start(t, "allow", "bot")
+	p.sees("Allow it to write " + dirs[0] + "?")
+	p.sees("or n: ")
+	p.types("y\r")
+	p.leaves(0)
+	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "4") || !exists(filepath.Join(dirs[0], "x")) {
+		t.Errorf("after a yes: got %q", got)
+	}
+	p = h.start(t, "allow", "bot", "--write", dirs[1]) // which nobody has asked for
+	p.leaves(0)
+	if got := a.repl(`open("` + there[1] + `/x", "w").write("kept"), x + 1`); !strings.HasSuffix(got, "(4, 42)") {
+		t.Errorf("after a grant: got %q", got)
+	}
+	held(there[2])
+	if got := h.run(t, "y\n", "allow", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+		t.Errorf("a program answered: %v", got)
+	}
+	p = h.start(t, "allow", "bot", "--no")
+	p.leaves(0)
+	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "Read-only file system") || exists(filepath.Join(dirs[2], "x")) {
+		t.Errorf("after a no: got %q", got)
+	}
+	got := h.run(t, "", "sandbox", "bot").stdout
+	for _, want := range []string{"given: write " + dirs[0], "given: write " + dirs[1], "refused: create " + dirs[2] + "/x"} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("repl sandbox says %q, want %q in it", got, want)
+		}
+	}
+}
+
+// While a call is held, an interrupt ends it with the language's own interrupt; held again, it
+// goes on after a yes.
+func TestPermission_AnInterruptEndsAHeldCall(t *testing.T) {
+	t.Parallel()
+	for lang, code := range map[string]struct{ open, interrupted, after string }{
+		"python": {`f = open("DIR/x", "w"); print(f.write("done"))`, "KeyboardInterrupt", "4"},
+		"r":      {`f <- file("DIR/x", "w"); cat("done", file = f); close(f); cat("went on\n")`, "interrupted", "went on"},
+	} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			h := daemonHome(t)
+			there, dirs := h.besideOthers(t, lang)
+			h.serve(t)
+			a := speak(t, h.command(t, "mcp", "--daemon", "--name", "bot", "--lang", lang), func() {})
+			hold := func() {
+				t.Helper()
+				got := a.repl(strings.ReplaceAll(code.open, "DIR", there[0]))
+				for strings.Contains(got, "[running") {
+					got = a.tool("repl_output", map[string]any{"wait_ms": 1000})
+				}
+				if !strings.Contains(got, "waiting for a permission") {
+					t.Fatalf("got %q", got)
+				}
+			}
+			hold()
+			if got := a.tool("repl_interrupt", nil); !strings.Contains(got, code.interrupted) || strings.Contains(got, "waiting") || exists(filepath.Join(dirs[0], "x")) {
+				t.Errorf("after an interrupt: got %q", got)
+			}
+			hold()
+			h.start(t, "allow", "bot", "--write", dirs[0]).leaves(0)
+			if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, code.after) || !exists(filepath.Join(dirs[0], "x")) {
+				t.Errorf("after a yes: got %q", got)
+			}
+		})
+	}
+}
+
+// A client that is built with the SDK asks its user.
+func TestPermission_TheUserOfAClientAnswers(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	there, dirs := h.besideOthers(t, "here", "always", "no", "declined")
+	var questions []string
+	answer := map[string]*mcp.ElicitResult{
+		dirs[0]: {Action: "accept", Content: map[string]any{"answer": "allow in this session"}},
+		dirs[1]: {Action: "accept", Content: map[string]any{"answer": "always allow in this workspace"}},
+		dirs[2]: {Action: "accept", Content: map[string]any{"answer": "no"}},
+		dirs[3]: {Action: "decline"},
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			questions = append(questions, r.Params.Message)
+			for dir, result := range answer {
+				if strings.Contains(r.Params.Message, "Allow it to write "+dir+"?") {
+					return result, nil
+				}
+			}
+			return nil, fmt.Errorf("an unknown question: %s", r.Params.Message)
+		},
+	})
+	c, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: h.command(t, "mcp", "--lang", "python")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i, want := range []string{"4", "4", "Read-only file system", "Read-only file system"} {
+		result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": `open("` + there[i] + `/x", "w").write("done")`, "timeout_ms": 30_000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := result.Content[0].(*mcp.TextContent).Text
+		if !strings.HasSuffix(got, want) && !strings.Contains(got, want+":") || exists(filepath.Join(dirs[i], "x")) != (i < 2) {
+			t.Errorf("%s: got %q, want %q", dirs[i], got, want)
+		}
+	}
+	if len(questions) != 4 {
+		t.Errorf("the user was asked %q", questions)
+	}
+	later := h.run(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `open("`+there[1]+`/y", "w").write("x")`)
+	if later.status != 0 || !exists(filepath.Join(dirs[1], "y")) {
+		t.Errorf("what is allowed always does not hold later: %v", later)
+	}
+}
