@@ -44,7 +44,7 @@ var rHogs = []hog{
 	{"one vector", "x <- numeric(4e8)", "cannot allocate"},
 	{"vectors", "l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6)", "cannot allocate"},
 	{"small objects", "l <- NULL; repeat l <- list(l, 1)", "memory exhausted"},
-	{"strings", "l <- character(); i <- 0; repeat { i <- i + 1; l[i] <- paste(rep(i, 100), collapse = '') }", "cannot allocate"},
+	{"strings", "l <- character(); i <- 0; repeat { i <- i + 1; l[i] <- strrep(i, 1000) }", "cannot allocate"},
 	{"a child", "r <- parallel::mclapply(1:2, function(i) { l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6) })", "ok"},
 }
 
