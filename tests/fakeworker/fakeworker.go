@@ -27,6 +27,7 @@
 //	shell PROMPT      asks for lines and prints them; only level 2 ends that
 //	all PROMPT        asks for all there is and prints it
 //	sleep [DURATION]  waits until interrupted, at most DURATION
+//	until PATH        waits until there is such a file, or until interrupted
 //	busy              the same, but level 1 does not help, once it has said "busy"
 //	stuck             the same, but nothing ends it, and it acknowledges nothing
 //	ignore            the same, and signals, shutdown and a closed channel do not help either

@@ -73,6 +73,7 @@ func commands() map[string]command {
 		"shell":    shell,
 		"all":      waitAll,
 		"sleep":    sleep,
+		"until":    until,
 		"busy":     busy,
 		"stuck":    stuck,
 		"ignore":   ignore,
@@ -219,6 +220,21 @@ func sleep(_ *worker, t *turn, argument string) *ipc.RuntimeError {
 	case <-over:
 	}
 	return nil
+}
+
+func until(_ *worker, t *turn, path string) *ipc.RuntimeError {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		select {
+		case <-t.stop:
+			return nil
+		case <-again.C:
+		}
+	}
 }
 
 func busy(w *worker, t *turn, _ string) *ipc.RuntimeError {

@@ -107,12 +107,15 @@ func TestCancel_OfAPollDetaches(t *testing.T) {
 		t.Run(poll.tool, func(t *testing.T) {
 			t.Parallel()
 			c := greet(t, nil)
-			c.call("repl", map[string]any{"input": "sleep 3s\nprint done", "timeout_ms": 0})
+			wait, open := gate(t)
+			c.call("repl", map[string]any{"input": wait + "print done", "timeout_ms": 0})
 			c.untilState("running")
 			id := c.startCall(poll.tool, poll.args)
 			c.untilState("running") // answered after the poll was taken in
 			c.cancel(id)
-			wantPart(t, c.call("repl_output", nil).text(), "done")
+			rest := c.startCall("repl_output", nil)
+			open()
+			wantPart(t, c.resultOf(rest).text(), "done")
 			c.neverAnswered(id)
 		})
 	}
@@ -225,8 +228,11 @@ func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
 	c := greet(t, nil)
 	a := c.startCall("repl", map[string]any{"input": "sleep"})
 	c.untilState("running")
-	b := c.startCall("repl", map[string]any{"input": "sleep 300ms\nprint b", "session": "other"})
+	wait, open := gate(t)
+	b := c.startCall("repl", map[string]any{"input": wait + "print b", "session": "other"})
 	c.cancel(a)
+	c.untilState("idle")
+	open()
 	wantPart(t, c.resultOf(b).text(), "b\n")
 	c.neverAnswered(a)
 }

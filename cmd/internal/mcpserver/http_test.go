@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,6 +172,7 @@ func TestHTTP_AnUnknownCancelLeavesNoTrace(t *testing.T) {
 func TestHTTP_ALostConnectionKeepsTheTurnAndItsOutput(t *testing.T) {
 	t.Parallel()
 	c := serveWeb(t, nil, 0).greet("2025-11-25")
+	// The server needs a while to see that nobody is there: before, it writes an answer.
 	a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 3s\nprint done"}, nil)
 	c.untilBegun()
 	a.hangUp()
@@ -186,13 +188,19 @@ func TestHTTP_AClientThatComesBackGetsTheRest(t *testing.T) {
 		t.Run(fmt.Sprintf("late=%v", late), func(t *testing.T) {
 			t.Parallel()
 			c := serveWeb(t, nil, 0).greet("2025-11-25")
-			a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 3s\nprint done"}, nil)
+			wait, open := gate(t)
+			a := c.startCall("repl", map[string]any{"input": "print begun\n" + wait + "print done"}, nil)
 			a.until("an event to come back to", func() bool { return a.lastID != "" })
 			c.untilBegun()
 			a.hangUp()
 			a.all()
-			if late { // not by calls: what a client can come back to is bounded
+			if late {
+				open()
+				// not by calls: what a client can come back to is bounded
 				eventually(t, "the end of the turn", func() bool { return c.sup.Sessions()[0].State() == session.StateIdle })
+			}
+			if !late { // most likely while the client comes back, which waits for an event
+				time.AfterFunc(100*time.Millisecond, open)
 			}
 			wantText(t, c.comeBack(a).result().text(), "begun\ndone")
 			wantText(t, c.repl("print next"), "next") // and nothing again
@@ -253,7 +261,12 @@ func TestHTTP_ProgressKeepsItsRules(t *testing.T) {
 	t.Parallel()
 	webEras(t, func(t *testing.T, c *caller) {
 		c.repl("print 1")
-		a := c.startCall("repl", map[string]any{"input": "print so far\nsleep 3s\nprint done"}, map[string]any{"progressToken": json.RawMessage(`9007199254740993`)})
+		wait, open := gate(t)
+		a := c.startCall("repl", map[string]any{"input": "print so far\n" + wait + "print done"}, map[string]any{"progressToken": json.RawMessage(`9007199254740993`)})
+		a.until("progress", func() bool {
+			return slices.ContainsFunc(a.events, func(m answer) bool { return m.Method == "notifications/progress" })
+		})
+		open()
 		wantText(t, a.result().text(), "so far\ndone")
 		var beats []answer
 		for _, m := range a.all() {

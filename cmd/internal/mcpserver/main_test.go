@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,6 +111,18 @@ func fake(o *fakeworker.Options) func(string) workers.Spec {
 		spec := fakeworker.Spec(self(), o)
 		spec.Dir = dir
 		return spec
+	}
+}
+
+// gate returns a line of the fake worker's code, which waits until open is called.
+func gate(t *testing.T) (line string, open func()) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "open")
+	return "until " + path + "\n", func() {
+		t.Helper()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -38,10 +38,13 @@ func TestProgress_FirstComesAfterASecond(t *testing.T) {
 	t.Parallel()
 	eras(t, func(t *testing.T, c *client) {
 		c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
+		wait, open := gate(t)
 		id := c.send("tools/call", map[string]any{
-			"name": "repl", "arguments": map[string]any{"input": "print so far\nsleep 3s\nprint done"},
+			"name": "repl", "arguments": map[string]any{"input": "print so far\n" + wait + "print done"},
 			"_meta": map[string]any{"progressToken": "t"},
 		})
+		c.until("progress", func(a answer) bool { return a.Method == "notifications/progress" })
+		open()
 		wantText(t, c.resultOf(id).text(), "so far\ndone")
 		all := c.progress()
 		if len(all) != 1 {

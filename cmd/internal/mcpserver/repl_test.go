@@ -104,7 +104,9 @@ func TestRepl_WaitThatWasNotShownIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
 	// The caller believes that code runs; in the meantime it has begun to ask.
-	wantPart(t, c.call("repl", map[string]any{"input": "sleep 2s\nwait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
+	wait, open := gate(t)
+	wantPart(t, c.call("repl", map[string]any{"input": wait + "wait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
+	open()
 	c.untilState("waiting")
 	wantText(t, c.repl("print not an answer"), `[your input was NOT run: waiting for input: "sure? "]`)
 	wantText(t, c.repl("yes"), "yes")
@@ -152,11 +154,13 @@ func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
 	c.repl("print ready") // the time of a call is also that of a start
-	r := c.call("repl", map[string]any{"input": "print begun\nsleep 4s\nprint done", "timeout_ms": 1000})
+	wait, open := gate(t)
+	r := c.call("repl", map[string]any{"input": "print begun\n" + wait + "print done", "timeout_ms": 1000})
 	wantPart(t, r.text(), "begun\n[running ", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
 	if r.IsError || r.Meta["turnstone/state"] != "running" || r.Meta["turnstone/outcome"] != nil {
 		t.Errorf("got isError %v, %v", r.IsError, r.Meta)
 	}
+	open()
 	wantText(t, c.call("repl_output", nil).text(), "done")
 }
 

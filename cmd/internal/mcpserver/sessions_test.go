@@ -260,6 +260,14 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 	until := func(pattern string) toolResult {
 		return c.call("repl_output", map[string]any{"until": pattern})
 	}
+	// lateCode begins code that prints only when somebody waits for it.
+	lateCode := func(code, pattern string) string {
+		wait, open := gate(t)
+		c.call("repl", map[string]any{"input": wait + code, "timeout_ms": 0})
+		id := c.startCall("repl_output", map[string]any{"until": pattern})
+		open()
+		return c.resultOf(id).text()
+	}
 	r := until("a(?=b)")
 	if !r.IsError {
 		t.Errorf("got %q", r.text())
@@ -267,16 +275,14 @@ func TestOutput_UntilALineMatches(t *testing.T) {
 	wantPart(t, r.text(), "until is not a regular expression: ", "RE2")
 
 	// The turn does not end: only the match can.
-	c.call("repl", map[string]any{"input": "sleep 300ms\nprint one\nprint two words\nsleep", "timeout_ms": 0})
-	wantPart(t, until("^two w").text(), "one\ntwo words\n[running ")
+	wantPart(t, lateCode("print one\nprint two words\nsleep", "^two w"), "one\ntwo words\n[running ")
 	id := c.startCall("repl_output", map[string]any{"until": "^one", "wait_ms": 600_000}) // the model has seen it already
 	c.call("repl_interrupt", nil)                                                         // does not wait for the call before it
 	if got := c.resultOf(id).text(); strings.Contains(got, "one") {
 		t.Errorf("got %q", got)
 	}
 
-	c.call("repl", map[string]any{"input": "sleep 300ms\nprint one\nwait Port? ", "timeout_ms": 0})
-	wantPart(t, until("never").text(), "one\n", `[waiting for input: "Port? "]`)
+	wantPart(t, lateCode("print one\nwait Port? ", "never"), "one\n", `[waiting for input: "Port? "]`)
 	c.repl("x")
 	wantText(t, until("never").text(), "[idle, nothing new]")
 }
