@@ -89,6 +89,7 @@ type Info struct {
 type CreateParams struct {
 	Name      string          `json:"name,omitempty"`      // "" makes one up
 	Language  string          `json:"language,omitempty"`  // "" is the daemon's default
+	Command   []string        `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
 	Dir       string          `json:"dir,omitempty"`       // absolute; "" is the daemon's own
 	Runtime   string          `json:"runtime,omitempty"`   // which interpreter, as --python has it
 	With      []string        `json:"with,omitempty"`      // packages to prepare

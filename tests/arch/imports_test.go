@@ -25,6 +25,7 @@ var mayImport = map[string]string{
 	"workers/python":      "workers workers/internal/discovery",
 	"workers/r":           "workers workers/internal/discovery",
 	"workers/conformance": "ipc workers",
+	"workers/templates":   "",
 
 	"supervisor": "ipc timeline session workers supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/outlet",
 
@@ -43,7 +44,7 @@ var mayImport = map[string]string{
 	"cmd/internal/service":   "",
 	"cmd/internal/private":   "",
 	"cmd/internal/export":    "timeline",
-	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance " +
+	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
 		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept internal/jsonline",
 	"cmd/repl": "cmd/internal/cli supervisor",
@@ -55,6 +56,7 @@ var mayImport = map[string]string{
 	"tests/bench":      "session ipc timeline workers workers/python workers/r supervisor tests/fakeworker",
 	"tests/escapes":    "session timeline workers workers/python supervisor tests/confined tests/drive",
 	"tests/confined":   "workers",
+	"tests/templates":  "session timeline workers workers/conformance workers/templates supervisor",
 	"tests/limits":     "session timeline workers workers/python workers/r supervisor tests/confined tests/drive",
 	"tests/clients":    "",
 	"tests/fakeworker": "ipc workers tests/confined",
@@ -146,6 +148,7 @@ func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 		"golang.org/x/text":                      "cmd/internal/terminal",
 		"github.com/tailscale/hujson":            "cmd/internal/install",
 		"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/kept",
+		"github.com/kballard/go-shellquote":      "cmd/internal/cli",
 	}
 	tr := load(t)
 	for _, p := range tr.pkgs {

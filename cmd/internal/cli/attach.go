@@ -61,13 +61,10 @@ func attach(f *flag.FlagSet) action {
 					return statusFailed, err
 				}
 			}
-			continuation, history := "", ""
-			if l, err := languageNamed(now.Language); err == nil {
-				continuation, history = l.continuation, historyPath(l.name)
-			}
+			lang := languageOf(now.Language)
 			status, err := terminal.Run(ctx, attached{mine.WithKeyboard()}, &terminal.Options{
-				Continuation: continuation,
-				HistoryPath:  history,
+				Continuation: lang.continuation,
+				HistoryPath:  historyPath(lang.name),
 				Graphics:     terminal.DetectGraphics(os.Getenv),
 				Plain:        os.Getenv("TERM") == "dumb",
 				Self:         *self,

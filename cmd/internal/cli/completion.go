@@ -186,7 +186,7 @@ func (l *line) values(placeholder string) []offer {
 		}
 	default:
 		for w := range strings.SplitSeq(placeholder, "|") {
-			if w != "" && strings.ToUpper(placeholder) != placeholder {
+			if w != "" && w != "FILE" && strings.ToUpper(placeholder) != placeholder {
 				found = append(found, offer{word: w})
 			}
 		}

@@ -99,12 +99,15 @@ func doctor(f *flag.FlagSet) action {
 
 // languages returns the chosen languages, or all if none is chosen.
 func (c choice) languages() (asked []language, named bool, err error) {
+	for _, own := range c.worker {
+		asked = append(asked, own.language())
+	}
 	if c.lang != "" {
 		l, err := languageNamed(c.lang)
 		if err == nil {
 			err = c.checkExecutable(l)
 		}
-		return []language{l}, true, err
+		return append(asked, l), true, err
 	}
 	for _, l := range languages() {
 		if c.executable(l) != "" {
@@ -114,7 +117,8 @@ func (c choice) languages() (asked []language, named bool, err error) {
 	if len(asked) > 0 {
 		return asked, true, nil
 	}
-	return languages(), false, nil
+	_, err = ownLanguages()
+	return languages(), false, err
 }
 
 // faults reports whether something that should work does not. A language that was not

@@ -53,6 +53,9 @@ func newCheckup(ctx context.Context, c choice, lang language) *checkup {
 	if spec.Notice != "" {
 		d.Notices = append(d.Notices, spec.Notice)
 	}
+	if lang.dialectErr != nil {
+		d.Notices = append(d.Notices, "less is tried: "+oneLine(lang.dialectErr))
+	}
 	if err != nil {
 		d.Missing = oneLine(err)
 	} else {
@@ -103,17 +106,22 @@ func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec)
 		return
 	}
 	p := patient{opened, lang}
+	code := lang.dialect
 	for _, probe := range []struct {
-		name string
-		try  func(context.Context) (string, error)
+		name  string
+		try   func(context.Context) (string, error)
+		known bool // the code for it
 	}{
-		{"the runtime starts", func(ctx context.Context) (string, error) { return p.ready(ctx, began) }},
-		{"a turn ends when the runtime is done", p.turns},
-		{"a question is seen and answered", p.question},
-		{"an interrupt reaches a loop", p.interrupt},
-		{"a program that reads the terminal is seen", p.reader},
-		{"everything ends", p.end},
+		{"the runtime starts", func(ctx context.Context) (string, error) { return p.ready(ctx, began) }, true},
+		{"a turn ends when the runtime is done", p.turns, code.Whole != ""},
+		{"a question is seen and answered", p.question, code.Ask != nil},
+		{"an interrupt reaches a loop", p.interrupt, code.Loop != ""},
+		{"a program that reads the terminal is seen", p.reader, code.Shell != nil},
+		{"everything ends", p.end, true},
 	} {
+		if !probe.known {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(ctx, probeTime)
 		detail, err := probe.try(ctx)
 		cancel()

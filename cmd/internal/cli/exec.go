@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -24,6 +25,8 @@ func execIn(f *flag.FlagSet) action {
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
 	var lang string
 	r.flags.Var(langFlag{&lang}, "lang", langWords())
+	var worker workerFlag
+	r.flags.Var(&worker, "worker", workerWords)
 	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes")
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
 	var confined confinement
@@ -43,6 +46,10 @@ func execIn(f *flag.FlagSet) action {
 		}
 		if *cull < 0 || *cull > 0 && *cull < time.Second {
 			return statusUsage, misuse("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
+		}
+		own, _, err := worker.one(lang)
+		if err != nil {
+			return statusUsage, err
 		}
 		c := choice{dir: *dir, limits: limits}
 		if err := c.resolvePaths(); err != nil {
@@ -74,7 +81,7 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				params := client.CreateParams{Name: given[0], Language: lang, Dir: c.dir, With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
+				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Dir: c.dir, With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
 				err = create(ctx, s, conn, params)
 				if err == nil {

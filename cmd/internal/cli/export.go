@@ -30,10 +30,7 @@ func exportFrom(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, err
 			}
-			l, err := languageNamed(session.Language)
-			if err != nil {
-				return statusFailed, err
-			}
+			l := languageOf(session.Language)
 			from := export.Session{Name: session.Name, Runtime: session.Runtime, Language: l.export}
 			if *format == "" {
 				*format = l.export.Formats()[0]

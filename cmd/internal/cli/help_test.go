@@ -45,7 +45,11 @@ func TestCommands_LackNoWords(t *testing.T) {
 // A command reads its line with the flags that it defines, wherever they stand: what is
 // behind one that it takes is refused.
 func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
-	values := map[string]string{"N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "DIR": t.TempDir()}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{"COMMAND": "own=" + self, "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "DIR": t.TempDir()}
 	for _, c := range commands() {
 		for _, o := range c.options() {
 			form := strings.Fields(o.form())

@@ -200,6 +200,12 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 			}
 			return
 		}
+		if own, ok := given.Value.(*workerFlag); ok {
+			for _, value := range own.values() {
+				args = append(args, "--"+given.Name, value)
+			}
+			return
+		}
 		value := given.Value.String()
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -44,7 +46,9 @@ type language struct {
 	// packages makes more packages available.
 	packages *packages.Tool
 
-	dialect conformance.Dialect
+	// dialect is the code with which a worker is checked; its zero value checks less.
+	dialect    conformance.Dialect
+	dialectErr error // why it cannot be read
 }
 
 // surroundings are a runtime's settings beside the environment that it inherits.
@@ -53,8 +57,15 @@ type surroundings struct {
 	init string   // a file that it runs at its start, absolute; "" for none
 }
 
-// languages returns all languages in the order of the help; the first is the default.
+// languages returns all languages in the order of the help; the first is the default. It leaves
+// out the user's own when their file cannot be read: see ownLanguages.
 func languages() []language {
+	own, _ := ownLanguages()
+	return append(builtIn(), own...)
+}
+
+// builtIn returns the languages that need no file of the user's.
+func builtIn() []language {
 	return []language{{
 		name:         "python",
 		aliases:      []string{"py", "python3"},
@@ -216,7 +227,8 @@ func pythonString(s string) string {
 // languageNamed finds a language by one of its names, in upper or lower case; "" is
 // the first.
 func languageNamed(name string) (language, error) {
-	all := languages()
+	own, ownErr := ownLanguages()
+	all := append(builtIn(), own...)
 	if name == "" {
 		return all[0], nil
 	}
@@ -227,10 +239,24 @@ func languageNamed(name string) (language, error) {
 		}
 		names = append(names, l.name)
 	}
-	if n := nearest(strings.ToLower(name), names[:1]); n != "" { // not the aliases: any word is close to one of one letter
+	if ownErr != nil {
+		return language{}, ownErr
+	}
+	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to one of one letter
+	if n := nearest(strings.ToLower(name), long); n != "" {
 		return language{}, misuse("unknown language %q; did you mean %s?", name, n)
 	}
-	return language{}, misuse("unknown language %q (have %s)", name, strings.Join(names, ", "))
+	return language{}, misuse("unknown language %q (have %s); one of your own is --worker, or a table in %s", name, strings.Join(names, ", "), workersFile())
+}
+
+// languageOf returns the language of a session that is there already. Its worker may be one that
+// this command knows nothing of.
+func languageOf(name string) language {
+	l, err := languageNamed(name)
+	if err != nil || name == "" {
+		return ownLanguage(cmp.Or(name, "session"), kept.Worker{}, "")
+	}
+	return l
 }
 
 // langFlag is the value of --lang: the language's own name, if it has one.

@@ -41,6 +41,25 @@ func projectDir() string {
 // minImageSize is too small for a model to read anything.
 const minImageSize = 64
 
+// offered returns the languages of an agent: the chosen ones, or all.
+func (c choice) offered() (offered []language, err error) {
+	for _, own := range c.worker {
+		offered = append(offered, own.language())
+	}
+	if c.lang == "" && len(offered) > 0 {
+		return offered, nil
+	}
+	if c.lang == "" {
+		_, err = ownLanguages()
+		return languages(), err
+	}
+	l, err := languageNamed(c.lang)
+	if err == nil {
+		err = c.checkExecutable(l)
+	}
+	return append([]language{l}, offered...), err
+}
+
 // mcp serves agents, on standard input and output or over HTTP.
 func mcp(f *flag.FlagSet) action {
 	var c choice
@@ -74,16 +93,9 @@ func mcp(f *flag.FlagSet) action {
 		if !slices.Contains(mcpserver.StdinPolicies(), policy) {
 			return statusUsage, misuse("--stdin %s: use one of %v", *stdin, mcpserver.StdinPolicies())
 		}
-		offered := languages()
-		if c.lang != "" {
-			l, err := languageNamed(c.lang)
-			if err != nil {
-				return statusUsage, err
-			}
-			if err := c.checkExecutable(l); err != nil {
-				return statusUsage, err
-			}
-			offered = []language{l}
+		offered, err := c.offered()
+		if err != nil {
+			return statusUsage, err
 		}
 		names, err := with.canonical(offered)
 		if err != nil {

@@ -152,7 +152,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.base
-	case slices.Contains(languageNames(), name): // the default one of a language
+	case h.isLanguage(name): // its default session
 		name = h.base + "-" + name
 	}
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.choice.limits.wire()}
@@ -167,7 +167,9 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	if p.Dir == "" {
 		p.Dir, _ = os.Getwd() // the daemon has another one
 	}
-	if l, err := languageNamed(lang); err == nil {
+	if own, ok := h.choice.worker.named(lang); ok {
+		p.Command = own.command
+	} else if l, err := languageNamed(lang); err == nil {
 		p.Runtime = h.choice.executable(l)
 	}
 	if lang != "" {
@@ -205,6 +207,12 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	return o, err
 }
 
+// isLanguage reports whether a name is that of a language.
+func (h *daemonHost) isLanguage(name string) bool {
+	_, own := h.choice.worker.named(name)
+	return own || slices.Contains(languageNames(), name)
+}
+
 // lacks returns the packages that the client needs and an existing session does not have.
 func (h *daemonHost) lacks(has []string) ([]string, error) {
 	l, err := languageNamed(h.choice.lang)
@@ -226,7 +234,7 @@ func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
 		switch {
 		case ok && own == "":
 			all[i].Name = mcpserver.MainSession
-		case ok && slices.Contains(languageNames(), own):
+		case ok && h.isLanguage(own):
 			all[i].Name = own
 		}
 	}

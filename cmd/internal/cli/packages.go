@@ -115,10 +115,7 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 
 // hasPackages says what a session has not that is wanted.
 func hasPackages(session session.Info, with []string) error {
-	l, err := languageNamed(session.Language)
-	if err != nil {
-		return err
-	}
+	l := languageOf(session.Language)
 	has, err := l.packages.Canonical(session.With)
 	if err != nil {
 		return err

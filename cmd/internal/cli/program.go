@@ -102,7 +102,11 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, terminal.LastEnd(reply).Reason)
 	}
 	var outcome timeline.Outcome
-	for _, input := range []string{code, lang.quit} {
+	inputs := []string{code}
+	if lang.quit != "" { // otherwise closing the session ends the runtime
+		inputs = append(inputs, lang.quit)
+	}
+	for _, input := range inputs {
 		if _, err := r.session.Submit(ctx, input); err != nil {
 			return statusFailed, err
 		}
@@ -121,6 +125,9 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		return statusFailed, nil
 	case timeline.OutcomeInterrupted:
 		return 128 + int(syscall.SIGINT), nil
+	}
+	if reply.State != session.StateEnded {
+		return statusDone, nil
 	}
 	return exitStatus(terminal.LastEnd(reply)), nil
 }

@@ -77,17 +77,9 @@ func listLost(s streams, lost []supervisor.LostSession) error {
 	return w.Flush()
 }
 
-// writeLost writes a session as repl export does. A session of an unknown language can only
-// be written as text.
+// writeLost writes a session as repl export does.
 func writeLost(w io.Writer, l supervisor.LostSession, to string) error {
-	from := export.Session{Name: l.Name, Language: export.Language{Display: l.Worker}}
-	lang, err := languageNamed(l.Worker)
-	switch {
-	case err == nil:
-		from.Language = lang.export
-	case to != "text":
-		return fmt.Errorf("a session of %s cannot be written as a %s: use --to text", l.Worker, to)
-	}
+	from := export.Session{Name: l.Name, Language: languageOf(l.Worker).export}
 	format := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[to]
 	return export.Write(w, format, from, l.Events())
 }

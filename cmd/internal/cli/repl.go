@@ -22,6 +22,7 @@ import (
 // choice has the flags that all commands which start a runtime share.
 type choice struct {
 	lang, python, r, dir string
+	worker               workerFlag
 	init, envFile        string
 	env                  []string // from envFile
 	confinement          confinement
@@ -34,7 +35,14 @@ func (c choice) spec() (language, workers.Spec, error) {
 	if c.lang == "" && c.python == "" && c.r != "" {
 		c.lang = "r"
 	}
-	l, err := languageNamed(c.lang)
+	own, ok, err := c.worker.one(c.lang)
+	if err != nil {
+		return language{}, workers.Spec{}, err
+	}
+	if ok {
+		c.lang = own.name
+	}
+	l, err := c.named(c.lang)
 	if err != nil {
 		return l, workers.Spec{}, err
 	}
@@ -46,6 +54,14 @@ func (c choice) spec() (language, workers.Spec, error) {
 	}
 	s, err := c.specOf(l)
 	return l, s, err
+}
+
+// named finds a language by its name, those of --worker included.
+func (c choice) named(name string) (language, error) {
+	if own, ok := c.worker.named(name); ok {
+		return own.language(), nil
+	}
+	return languageNamed(name)
 }
 
 // executable returns the runtime that was named for a language, or "".
@@ -108,6 +124,7 @@ func (c choice) surroundings() surroundings { return surroundings{env: c.env, in
 // define adds the flags that make the choice.
 func (c *choice) define(f *flag.FlagSet) {
 	f.Var(langFlag{&c.lang}, "lang", langWords())
+	f.Var(&c.worker, "worker", workerWords)
 	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
 	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")

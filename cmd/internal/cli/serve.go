@@ -148,7 +148,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
 		Supervisor: sup,
-		Languages:  languageNames(),
+		Languages:  languageNames,
 		Spec:       specFor,
 		IdleExit:   o.idleExit,
 		CullIdle:   o.cullIdle,
@@ -212,11 +212,14 @@ func languageNames() []string {
 
 // specFor finds the runtime that a client of the daemon asks for, with its packages.
 func specFor(p client.CreateParams) (workers.Spec, error) {
-	l, err := languageNamed(p.Language)
+	c := choice{dir: p.Dir}
+	if len(p.Command) > 0 {
+		c.worker = workerFlag{{p.Language, p.Command}}
+	}
+	l, err := c.named(p.Language)
 	if err != nil {
 		return workers.Spec{}, err
 	}
-	c := choice{dir: p.Dir}
 	if err := c.resolvePaths(); err != nil {
 		return workers.Spec{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
 // An action runs a command with the arguments after its name. Its error is printed; for a
@@ -68,7 +69,7 @@ func commands() []command {
 		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
 		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
 		{group: more, name: "sandbox", args: "[SESSION]", says: "what a session may do, was given and was refused; or what holds here", text: "Without SESSION it starts a program under a sandbox. Nothing else tells what a\nsystem allows.", define: showSandbox},
-		{group: more, name: "worker", args: "check COMMAND [ARG ...]", says: "check that a program follows the worker protocol", define: worker},
+		{group: more, name: "worker", args: "check COMMAND [ARG ...]|new TEMPLATE DIR", says: "check that a program follows the worker protocol, or begin one", text: workerText(), define: worker},
 		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
 		{group: more, name: "version", says: "the version of this program", define: version},
 		{group: more, name: "help", args: "[TOPIC]", says: "this help; a TOPIC is repl, commands, sessions or a command", define: help, words: topics},
@@ -122,6 +123,10 @@ func waitText() string {
 	return filled(fmt.Sprintf("The exit status is %d when it is still running after --timeout, %d when it waits for input.", statusRunning, statusWaiting), 80)
 }
 
+func workerText() string {
+	return filled("A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/workers.md says how a worker becomes a language of repl.", 80)
+}
+
 func installText() string {
 	return filled("A CLIENT is one of "+strings.Join(clientNames(), ", ")+". The rest of its file stays as it is.", 80)
 }
@@ -131,6 +136,7 @@ const (
 	codeWords       = "`CODE` run this code; several -e are the lines of one program"
 	withWords       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
 	sessionDirWords = "`DIR` the directory of transcripts, while sessions live"
+	workerWords     = "`COMMAND` a language of your own: NAME=COMMAND starts a program that speaks the worker protocol"
 	outputWords     = "`FILE` write to this file, not to standard output"
 )
 

@@ -1,81 +1,134 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
+	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
 // worker helps people who write a worker.
 func worker(f *flag.FlagSet) action {
-	dialect := f.String("dialect", "", "`"+languageChoices()+"` the language of the worker; without it, checks that need one are skipped")
-	timeout := f.Duration("timeout", 10*time.Second, "`DURATION` the time for each answer")
-	var notes logChoice
-	notes.define(f)
+	var c workerCheck
+	f.StringVar(&c.dialect, "dialect", "", "`"+languageChoices()+"|FILE` the code that the checks run: of a language, or a JSON file; checks without their code are skipped")
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` the time for each answer")
+	c.notes.define(f)
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
 			return statusUsage, err
 		}
-		if f.Arg(0) != "check" {
-			return statusUsage, misuse("use repl worker check COMMAND [ARG ...]")
-		}
-		if err := parse(f, f.Args()[1:]); err != nil {
-			return statusUsage, err
-		}
-		if f.NArg() == 0 {
-			return statusUsage, misuse("worker check needs the command of a worker")
-		}
-		log, err := notes.logger(nil)
-		if err != nil {
-			return statusUsage, err
-		}
-		o := conformance.Options{Timeout: *timeout, Logger: log}
-		if *dialect != "" {
-			l, err := languageNamed(*dialect)
-			if err != nil {
+		what := f.Arg(0)
+		if what == "check" || what == "new" {
+			if err := parse(f, f.Args()[1:]); err != nil {
 				return statusUsage, err
 			}
-			o.Dialect = l.dialect
 		}
-		path, err := exec.LookPath(f.Arg(0))
-		if err == nil {
-			path, err = filepath.Abs(path)
+		switch what {
+		case "check":
+			return c.run(s, f.Args())
+		case "new":
+			return newWorker(s, f.Args())
 		}
-		if err != nil {
-			return statusUsage, misuse("cannot run %s: %v", f.Arg(0), err)
-		}
-		ctx, stop := catchSignals(os.Interrupt)
-		defer stop()
-		spec := workers.Spec{Name: filepath.Base(path), Path: path, Args: f.Args()[1:]}
-		results := conformance.Run(ctx, spec, &o)
-		kept, skipped := 0, 0
-		for _, r := range results {
-			switch {
-			case r.Err != nil:
-				fmt.Fprintf(s.out, "broken   %s\n         %s\n", r.Name, oneLine(r.Err))
-			case r.Skipped != "":
-				skipped++
-				fmt.Fprintf(s.out, "skipped  %s: %s\n", r.Name, r.Skipped)
-			default:
-				kept++
-				fmt.Fprintf(s.out, "kept     %s\n", r.Name)
-			}
-		}
-		broken := len(results) - kept - skipped
-		fmt.Fprintf(s.out, "%d kept, %d broken, %d skipped\n", kept, broken, skipped)
-		if status, ok := statusOf(ctx); ok {
-			return status, nil
-		}
-		if broken > 0 || kept == 0 {
-			return statusFailed, nil
-		}
-		return statusDone, nil
+		return statusUsage, misuse("use repl worker check COMMAND [ARG ...], or repl worker new %s DIR", strings.Join(templates.Names(), "|"))
 	}
+}
 
+// newWorker writes a worker for its reader to change.
+func newWorker(s streams, args []string) (int, error) {
+	if len(args) != 2 {
+		return statusUsage, misuse("worker new needs one of %s, and a directory", strings.Join(templates.Names(), ", "))
+	}
+	next, err := templates.Write(args[0], args[1])
+	if err != nil {
+		return statusUsage, misuse("worker new: %s", strings.TrimPrefix(err.Error(), "templates: "))
+	}
+	_, err = fmt.Fprint(s.out, next)
+	return statusDone, err
+}
+
+// workerCheck are the options of repl worker check.
+type workerCheck struct {
+	dialect string
+	timeout time.Duration
+	notes   logChoice
+}
+
+// code returns the dialect: of a language, or from a file.
+func (c *workerCheck) code() (conformance.Dialect, error) {
+	if c.dialect == "" {
+		return conformance.Dialect{}, nil
+	}
+	l, err := languageNamed(c.dialect)
+	if err == nil {
+		return l.dialect, l.dialectErr
+	}
+	if _, missing := os.Stat(c.dialect); missing != nil {
+		return conformance.Dialect{}, misuse("--dialect %s: no such file, and %v", c.dialect, err)
+	}
+	d, err := readDialect(c.dialect)
+	if err != nil {
+		return d, misuse("--dialect %v", err)
+	}
+	return d, nil
+}
+
+// run checks a worker and prints each promise with what became of it.
+func (c *workerCheck) run(s streams, command []string) (int, error) {
+	if len(command) == 0 {
+		return statusUsage, misuse("worker check needs the command of a worker")
+	}
+	log, err := c.notes.logger(nil)
+	if err != nil {
+		return statusUsage, err
+	}
+	dialect, err := c.code()
+	if err != nil {
+		return statusUsage, err
+	}
+	path, err := exec.LookPath(command[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return statusUsage, misuse("cannot run %s: %v", command[0], err)
+	}
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	spec := workers.Spec{Name: filepath.Base(path), Path: path, Args: command[1:]}
+	kept, failed := c.print(ctx, s, spec, conformance.Options{Timeout: c.timeout, Logger: log, Dialect: dialect})
+	if status, ok := statusOf(ctx); ok {
+		return status, nil
+	}
+	if failed > 0 || kept == 0 {
+		return statusFailed, nil
+	}
+	return statusDone, nil
+}
+
+// print counts the promises that are kept and those that are broken.
+func (c *workerCheck) print(ctx context.Context, s streams, spec workers.Spec, o conformance.Options) (kept, broken int) {
+	skipped := 0
+	for _, r := range conformance.Run(ctx, spec, &o) {
+		switch {
+		case r.Err != nil:
+			broken++
+			fmt.Fprintf(s.out, "broken   %s\n         %s\n", r.Name, oneLine(r.Err))
+		case r.Skipped != "":
+			skipped++
+			fmt.Fprintf(s.out, "skipped  %s: %s\n", r.Name, r.Skipped)
+		default:
+			kept++
+			fmt.Fprintf(s.out, "kept     %s\n", r.Name)
+		}
+	}
+	fmt.Fprintf(s.out, "%d kept, %d broken, %d skipped\n", kept, broken, skipped)
+	return kept, broken
 }

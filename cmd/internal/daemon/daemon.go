@@ -50,8 +50,9 @@ type Options struct {
 	// Supervisor opens the sessions. The daemon does not close it.
 	Supervisor *supervisor.Supervisor
 
-	// Languages are the names that session/create accepts; the first is the default.
-	Languages []string
+	// Languages returns the names that session/create accepts; the first is the default. It
+	// may read a file.
+	Languages func() []string
 
 	// Spec finds the runtime for a new session, and says what has to be prepared for it. It
 	// may search the disk. An error without a kind counts as session.KindStart.
@@ -117,7 +118,7 @@ const (
 
 // New makes a daemon. It starts nothing.
 func New(o *Options) (*Daemon, error) {
-	if o.Supervisor == nil || o.Spec == nil || len(o.Languages) == 0 {
+	if o.Supervisor == nil || o.Spec == nil || o.Languages == nil {
 		return nil, errors.New("daemon: Supervisor, Languages and Spec are required")
 	}
 	d := &Daemon{
@@ -368,11 +369,12 @@ func (d *Daemon) usedAt(then time.Time) {
 
 // info describes the daemon.
 func (d *Daemon) info() client.Info {
+	languages := d.o.Languages()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return client.Info{
 		Version: d.o.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
-		Languages: slices.Clone(d.o.Languages), Sessions: len(d.entries),
+		Languages: languages, Sessions: len(d.entries),
 		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused,
 	}
 }

@@ -60,7 +60,7 @@ func start(t testing.TB, change func(*daemon.Options)) *rig {
 	}
 	o := &daemon.Options{
 		Supervisor: sup,
-		Languages:  []string{"fake"},
+		Languages:  func() []string { return []string{"fake"} },
 		Spec:       func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
 		Version:    "test",
 	}

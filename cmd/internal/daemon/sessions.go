@@ -164,11 +164,20 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
 		return nil, rpc.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
 	}
+	known := d.o.Languages()
 	if p.Language == "" {
-		p.Language = d.o.Languages[0]
+		p.Language = known[0]
 	}
-	if !slices.Contains(d.o.Languages, p.Language) {
-		return nil, session.Errorf(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages, ", "))
+	switch {
+	case len(p.Command) > 0:
+		if slices.Contains(known, p.Language) {
+			return nil, rpc.InvalidParams("command: %s is a language of this daemon, which has its own", p.Language)
+		}
+		if !filepath.IsAbs(p.Command[0]) {
+			return nil, rpc.InvalidParams("command %q: give an absolute path, the daemon works elsewhere", p.Command[0])
+		}
+	case !slices.Contains(known, p.Language):
+		return nil, session.Errorf(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(known, ", "))
 	}
 	if err := d.admits(); err != nil {
 		return nil, err

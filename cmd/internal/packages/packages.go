@@ -84,6 +84,13 @@ type Tool struct {
 	path string
 }
 
+// None is the Tool of a language whose packages nobody makes here.
+func None(language string) *Tool {
+	return &Tool{language: language, canonical: func(string) (string, error) {
+		return "", fmt.Errorf("packages of %s are not made here: install them with its own tools", language)
+	}}
+}
+
 // A finding is the result of examine.
 type finding struct {
 	// facts are the properties of a runtime on which its packages depend, so that another

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kballard/go-shellquote"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+)
+
+// workersFile is the user's file of workers of their own.
+func workersFile() string { return kept.WorkersFile(os.Getenv) }
+
+// ownLanguages returns the languages of the user's file, by name. With an error there are none:
+// commands that need none of them still work.
+func ownLanguages() ([]language, error) {
+	file := workersFile()
+	all, err := kept.Workers(file)
+	if err != nil {
+		return nil, misuse("%v", err)
+	}
+	var own []language
+	taken := make(map[string]string) // a name, and the language that has it
+	for _, l := range builtIn() {
+		for _, n := range append([]string{l.name}, l.aliases...) {
+			taken[n] = l.name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, n := range append([]string{name}, all[name].Aliases...) {
+			if of, ok := taken[n]; ok {
+				return nil, misuse("%s: %s cannot be a name of %s: it is one of %s", file, n, name, of)
+			}
+			taken[n] = name
+		}
+		own = append(own, ownLanguage(name, all[name], "[workers."+name+"] in "+file))
+	}
+	return own, nil
+}
+
+// ownLanguage is the language of a worker that speaks the protocol, and that we know no more
+// about. why says who chose it.
+func ownLanguage(name string, w kept.Worker, why string) language {
+	display := w.Display
+	if display == "" {
+		display = strings.ToUpper(name[:1]) + name[1:]
+	}
+	l := language{
+		name:         name,
+		aliases:      w.Aliases,
+		display:      display,
+		continuation: w.Continuation,
+		spec: func(_, dir string, more surroundings) workers.Spec {
+			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, Why: why}
+			s.Path, s.Args, s.Err = resolveCommand(w.Command)
+			if more.init != "" {
+				s.Err = misuse("--init: %s is a worker of your own, which runs a file at its start in its own way", display)
+			}
+			return s
+		},
+		file:       ownFile,
+		quit:       w.Quit,
+		candidates: func(string, string) []workers.Candidate { return nil },
+		export:     export.Language{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
+		packages:   packages.None(display),
+	}
+	if l.continuation == "" {
+		l.continuation = "... "
+	}
+	if l.export.Extension == "" {
+		l.export.Extension = "txt"
+	}
+	if l.export.Comment == "" {
+		l.export.Comment = "#"
+	}
+	if w.Dialect != "" {
+		l.dialect, l.dialectErr = readDialect(fromHome(w.Dialect))
+	}
+	return l
+}
+
+// readDialect reads the file of a dialect.
+func readDialect(path string) (conformance.Dialect, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return conformance.Dialect{}, err
+	}
+	d, err := conformance.ParseDialect(text)
+	if err != nil {
+		return d, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "conformance: "))
+	}
+	return d, nil
+}
+
+// ownFile runs a file as one input: how a runtime runs a file is its own business. The worker
+// gets args behind its own.
+func ownFile(s *workers.Spec, path, _ string, args []string) (string, error) {
+	s.Args = slices.Concat(s.Args, args)
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	code, err := io.ReadAll(io.LimitReader(file, supervisor.MaxInputBytes+1))
+	return string(code), err
+}
+
+// resolveCommand finds the program of a command, which the worker's directory must not change.
+func resolveCommand(command []string) (path string, args []string, err error) {
+	words := make([]string, len(command))
+	for i, word := range command {
+		words[i] = fromHome(word)
+	}
+	if strings.ContainsAny(words[0], `/\`) && !filepath.IsAbs(words[0]) {
+		return "", nil, fmt.Errorf("the command %q is no absolute path", words[0])
+	}
+	path, err = exec.LookPath(words[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("cannot run the worker: %w", err)
+	}
+	return path, words[1:], nil
+}
+
+// fromHome replaces "~/" at the beginning of a word.
+func fromHome(word string) string {
+	rest, ok := strings.CutPrefix(word, "~/")
+	home, err := os.UserHomeDir()
+	if !ok || err != nil {
+		return word
+	}
+	return filepath.Join(home, rest)
+}
+
+// workerFlag is the value of --worker, which can be given several times: workers of the user's
+// own.
+type workerFlag []ownWorker
+
+// An ownWorker is a command under the name of its language.
+type ownWorker struct {
+	name    string
+	command []string
+}
+
+func (o ownWorker) language() language {
+	return ownLanguage(o.name, kept.Worker{Command: o.command}, "--worker")
+}
+
+// String returns the values in a form that Set takes, one in a line.
+func (w *workerFlag) String() string { return strings.Join(w.values(), "\n") }
+
+func (w *workerFlag) values() []string {
+	var all []string
+	for _, o := range *w {
+		all = append(all, o.name+"="+shellquote.Join(o.command...))
+	}
+	return all
+}
+
+// Set takes NAME=COMMAND or COMMAND, whose name is then that of its program. Words of the
+// command that are files become absolute, since the worker starts in the directory of its
+// session.
+func (w *workerFlag) Set(text string) error {
+	name, command, named := strings.Cut(text, "=")
+	if !named || !kept.IsWorkerName(name) {
+		name, command = "", text
+	}
+	words, err := shellquote.Split(command)
+	if err == nil && len(words) == 0 {
+		err = fmt.Errorf("there is no command")
+	}
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(fromHome(words[0]))
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return err
+	}
+	words[0] = path
+	for i, word := range words[1:] {
+		if info, err := os.Stat(fromHome(word)); err == nil && info.Mode().IsRegular() {
+			if words[i+1], err = filepath.Abs(fromHome(word)); err != nil {
+				return err
+			}
+		}
+	}
+	if name == "" {
+		base, _, _ := strings.Cut(filepath.Base(path), ".")
+		if name = strings.ToLower(base); !kept.IsWorkerName(name) {
+			return fmt.Errorf("%q is no name of a language: write NAME=COMMAND", base)
+		}
+	}
+	for _, l := range builtIn() {
+		if name == l.name || slices.Contains(l.aliases, name) {
+			return fmt.Errorf("%q is %s's name: write NAME=COMMAND", name, l.display)
+		}
+	}
+	if slices.ContainsFunc(*w, func(o ownWorker) bool { return o.name == name }) {
+		return fmt.Errorf("there are two workers with the name %s", name)
+	}
+	*w = append(*w, ownWorker{name, words})
+	return nil
+}
+
+// named returns the worker with a name.
+func (w workerFlag) named(name string) (ownWorker, bool) {
+	i := slices.IndexFunc(w, func(o ownWorker) bool { return o.name == name })
+	if i < 0 {
+		return ownWorker{}, false
+	}
+	return w[i], true
+}
+
+// one returns the only worker, for a command that has one session.
+func (w workerFlag) one(lang string) (ownWorker, bool, error) {
+	switch {
+	case len(w) == 0:
+		return ownWorker{}, false, nil
+	case len(w) > 1:
+		return ownWorker{}, false, misuse("--worker: this is one session, and has one worker")
+	case lang != "" && lang != w[0].name:
+		return ownWorker{}, false, misuse("use either --lang %s or --worker, not both", lang)
+	}
+	return w[0], true, nil
+}

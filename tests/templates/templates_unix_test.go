@@ -1,0 +1,180 @@
+//go:build unix
+
+package templates_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+	"github.com/turnstone-repl/turnstone/workers/templates"
+)
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	os.Exit(m.Run())
+}
+
+// spec writes a template and returns how to start it.
+func spec(t *testing.T, name string) workers.Spec {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "mine")
+	if _, err := templates.Write(name, dir); err != nil {
+		t.Fatal(err)
+	}
+	command := templates.Command(name, dir)
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		t.Skipf("no %s here: scripts/setup-dev names what is needed", command[0])
+	}
+	return workers.Spec{Name: name, Path: path, Args: command[1:]}
+}
+
+func TestTemplate_PassesTheChecksOfItsDialect(t *testing.T) {
+	t.Parallel()
+	for name, skipped := range map[string]int{"node": 0, "python": 4, "sqlite": 14} { // calls; and SQL cannot ask or sleep
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := spec(t, name)
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Args[len(s.Args)-1]), "dialect.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dialect, err := conformance.ParseDialect(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range conformance.Run(t.Context(), s, &conformance.Options{Dialect: dialect, Timeout: time.Minute}) {
+				if r.Err != nil {
+					t.Errorf("%s: %v", r.Name, r.Err)
+				}
+				if r.Skipped != "" {
+					skipped--
+				}
+			}
+			if skipped < 0 {
+				t.Errorf("%d checks more were skipped than its language has no code for", -skipped)
+			}
+		})
+	}
+}
+
+// A repl is a session of a template.
+type repl struct {
+	*testing.T
+	*supervisor.Session
+}
+
+func open(t *testing.T, name string) repl {
+	t.Helper()
+	sup, err := supervisor.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	s, err := sup.Open(t.Context(), "main", spec(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repl{t, s}
+}
+
+// run runs code until it is over or waits, and returns what it printed.
+func (r repl) run(code string) (string, session.Reply) {
+	r.Helper()
+	turn, err := r.Submit(r.Context(), code)
+	if err != nil {
+		r.Fatal(err)
+	}
+	reply, err := r.Wait(r.Context(), turn, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return text(reply), reply
+}
+
+func text(reply session.Reply) string {
+	var b strings.Builder
+	for _, e := range reply.Events {
+		if t, ok := e.Body.(timeline.Text); ok {
+			b.Write(t.Data)
+		}
+	}
+	return b.String()
+}
+
+func TestTemplate_IsARealREPL(t *testing.T) {
+	t.Parallel()
+	for name, turns := range map[string][][2]string{
+		"node": {
+			{"let x = 40; let y = await Promise.resolve(2)", ""},
+			{"let x = 41; x + 1", "42\n"},
+			{"const {a, b} = {a: 1, b: [x, y]}; b", "[ 41, 2 ]\n"},
+			{"setTimeout(() => console.log('later'), 1); await new Promise(done => setTimeout(done, 20))", "later\n"},
+			{"require('node:path').basename('/a/b')", "'b'\n"},
+			{"null.x", "Uncaught TypeError: Cannot read properties of null (reading 'x')\n    at <anonymous>:1:6\n"},
+		},
+		"python": {
+			{"x = 41", ""},
+			{"def f(n):\n    return n + 1\n\nf(x)", "42\n"},
+			{"1/0", "ZeroDivisionError: division by zero\n"},
+		},
+		"sqlite": {
+			{"CREATE TABLE t (n, word);\nINSERT INTO t VALUES (1, 'one'), (22, NULL);", ""},
+			{"SELECT * FROM t; .print no", ""}, // an error of SQL
+			{"SELECT * FROM t;\n.print 'it''s'", "n   word\n1   one\n22  NULL\nit's\n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, name)
+			for _, turn := range turns {
+				if got, _ := r.run(turn[0]); !strings.Contains(got, turn[1]) {
+					t.Errorf("%s: got %q, want %q in it", turn[0], got, turn[1])
+				}
+			}
+		})
+	}
+}
+
+func TestTemplate_AQuestionIsAnsweredAndALoopInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string][3]string{
+		"node":   {"console.log('hello', prompt('name? '))", "let kept = 7; for (;;);", "kept"},
+		"python": {"print('hello', input('name? '))", "kept = 7\nwhile True: pass", "kept"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, name)
+			_, reply := r.run(code[0])
+			if reply.Wait == nil || reply.Wait.Prompt != "name? " {
+				t.Fatalf("got %+v, want a question", reply)
+			}
+			turn, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada\n")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reply, err = r.Wait(t.Context(), turn, &session.WaitOptions{After: reply.Next}); err != nil || text(reply) != "hello Ada\n" {
+				t.Errorf("got %q, %v", text(reply), err)
+			}
+			if turn, err = r.Submit(t.Context(), code[1]); err != nil {
+				t.Fatal(err)
+			}
+			if result, err := r.Interrupt(t.Context(), turn); err != nil || result != session.InterruptIdle {
+				t.Errorf("got %v, %v, want an end", result, err)
+			}
+			// The interrupt may have come before the first statement.
+			if got, reply := r.run(code[2]); reply.Outcome == timeline.OutcomeOK && got != "7\n" {
+				t.Errorf("got %q, %s", got, reply.Outcome)
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// dialectFile is a Dialect as JSON: the fields that are functions are code with {text} in the
+// place of a literal.
+type dialectFile struct {
+	Quote string `json:"quote"`
+
+	Print string `json:"print"`
+	Ask   string `json:"ask"`
+	Shell string `json:"shell"`
+	Call  string `json:"call"`
+
+	Error string `json:"error"`
+	Sleep string `json:"sleep"`
+	Loop  string `json:"loop"`
+	Exit  string `json:"exit"`
+
+	Whole   string `json:"whole"`
+	Partial string `json:"partial"`
+	Broken  string `json:"broken"`
+
+	Word  string `json:"word"`
+	Match string `json:"match"`
+
+	Define   string `json:"define"`
+	Variable string `json:"variable"`
+}
+
+// literals are the ways in which languages write a text, by the name in a dialect file.
+var literals = map[string]func(string) string{
+	"json": func(s string) string {
+		var b bytes.Buffer
+		out := json.NewEncoder(&b)
+		out.SetEscapeHTML(false)
+		_ = out.Encode(s) // a string and a buffer: nothing fails
+		return strings.TrimSuffix(b.String(), "\n")
+	},
+	"sql":   func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" },
+	"shell": func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" },
+}
+
+// textMark stands in a snippet of a dialect file for a literal.
+const textMark = "{text}"
+
+// ParseDialect returns the dialect that a JSON object describes. Its keys are the names of the
+// fields of [Dialect] in lower case, all of them optional. The values are code. In print, ask,
+// shell and call, {text} stands for a text, which is written as "quote" says: "json" for a
+// string of JSON (the default), "sql" for single quotes that are doubled within the
+// text, "shell" for single quotes of a shell.
+func ParseDialect(text []byte) (Dialect, error) {
+	file := dialectFile{Quote: "json"}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&file); err != nil {
+		return Dialect{}, fmt.Errorf("conformance: the dialect is not right: %w", err)
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return Dialect{}, errors.New("conformance: there is text behind the dialect")
+	}
+	quote := literals[file.Quote]
+	if quote == nil {
+		return Dialect{}, fmt.Errorf(`conformance: quote is %q: use "json", "sql" or "shell"`, file.Quote)
+	}
+	d := Dialect{
+		Error: file.Error, Sleep: file.Sleep, Loop: file.Loop, Exit: file.Exit,
+		Whole: file.Whole, Partial: file.Partial, Broken: file.Broken,
+		Word: file.Word, Match: file.Match, Define: file.Define, Variable: file.Variable,
+	}
+	for _, f := range []struct {
+		key, code string
+		to        *func(string) string
+	}{
+		{"print", file.Print, &d.Print}, {"ask", file.Ask, &d.Ask}, {"shell", file.Shell, &d.Shell}, {"call", file.Call, &d.Call},
+	} {
+		if f.code == "" {
+			continue
+		}
+		if !strings.Contains(f.code, textMark) {
+			return Dialect{}, fmt.Errorf("conformance: %s has no %s, which stands for the text", f.key, textMark)
+		}
+		*f.to = func(text string) string { return strings.ReplaceAll(f.code, textMark, quote(text)) }
+	}
+	return d, d.together()
+}
+
+// together refuses a dialect that has only a part of what one check needs.
+func (d *Dialect) together() error {
+	for _, group := range []map[string]string{
+		{"whole": d.Whole, "partial": d.Partial, "broken": d.Broken},
+		{"word": d.Word, "match": d.Match},
+		{"define": d.Define, "variable": d.Variable},
+	} {
+		var has, lacks []string
+		for key, code := range group {
+			if code == "" {
+				lacks = append(lacks, key)
+			} else {
+				has = append(has, key)
+			}
+		}
+		if len(has) > 0 && len(lacks) > 0 {
+			slices.Sort(has)
+			slices.Sort(lacks)
+			return fmt.Errorf("conformance: the dialect has %s, which needs %s", strings.Join(has, " and "), strings.Join(lacks, " and "))
+		}
+	}
+	return nil
+}

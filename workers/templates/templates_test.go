@@ -1,0 +1,40 @@
+package templates_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers/templates"
+)
+
+func TestWrite_MakesAWorkerAndSaysWhatIsNext(t *testing.T) {
+	for _, name := range templates.Names() {
+		dir := filepath.Join(t.TempDir(), "mine")
+		next, err := templates.Write(name, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := templates.Command(name, dir)
+		for _, file := range []string{command[len(command)-1], filepath.Join(dir, "dialect.json")} {
+			if _, err := os.Stat(file); err != nil || !strings.Contains(next, file) {
+				t.Errorf("%s: %v, and the next steps are %q", file, err, next)
+			}
+		}
+	}
+	if slices.Contains(templates.Names(), "") || templates.Command("cobol", "") != nil {
+		t.Error("there is a template that is none")
+	}
+}
+
+func TestWrite_TellsMistakes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for want, name := range map[string]string{"is there already": "node", "there is no template": "cobol"} {
+		if _, err := templates.Write(name, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
