@@ -155,9 +155,17 @@ type Reply struct {
 	Wait        *Wait            `json:"wait,omitempty"`    // set when State is StateWaiting
 	Prompt      string           `json:"prompt,omitempty"`  // the prompt that the runtime would show now
 	Elapsed     time.Duration    `json:"-"`                 // elapsed_ms in JSON
+	Calling     []Calling        `json:"calling,omitempty"` // functions of the host that run
 	OutputBytes int64            `json:"output_bytes"`      // text that Turn has written so far
 	Events      []timeline.Event `json:"events"`
 	Next        timeline.Seq     `json:"next"` // the caller's new cursor
+}
+
+// Calling is a function of the host that code in the session has called, and that runs.
+type Calling struct {
+	Name  string    `json:"name"`
+	Open  int       `json:"open"`  // how many calls of it run
+	Since time.Time `json:"since"` // since when at least one did
 }
 
 type plainReply Reply

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -104,7 +105,8 @@ type function struct {
 type tally struct {
 	timeline.Call
 	open  int
-	since time.Time // since when at least one is open
+	begun time.Time // since when at least one is open
+	since time.Time // the same, or when it was last recorded
 }
 
 // SetFunctions replaces the functions that code in the session may call. Calls that run go on. It
@@ -199,12 +201,35 @@ func (f *functions) find(name string) (*function, error) {
 		return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
+	slices.SortStableFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 	more := ""
 	if len(names) > maxListedNames {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListedNames)
 		names = names[:maxListedNames]
 	}
 	return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
+}
+
+// distance is how many letters must be added, left out or replaced to make b of a.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	a, b = a[:min(len(a), maxFunctionName)], b[:min(len(b), maxFunctionName)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		before := row[0]
+		row[0] = i + 1
+		for j := range b {
+			here := before
+			if a[i] != b[j] {
+				here = min(before, row[j], row[j+1]) + 1
+			}
+			before, row[j+1] = row[j+1], here
+		}
+	}
+	return row[len(b)]
 }
 
 // unknownName counts the calls of functions that do not exist.
@@ -228,7 +253,7 @@ func (f *functions) began(name string, now time.Time) *tally {
 		f.tallies = append(f.tallies, t)
 	}
 	if t.open++; t.open == 1 {
-		t.since = now
+		t.begun, t.since = now, now
 	}
 	return t
 }
@@ -289,6 +314,22 @@ func (f *functions) take() []timeline.Call {
 	clear(f.tallies[len(open):])
 	f.tallies = open
 	return called
+}
+
+// maxCalling bounds the functions that a reply names as under way.
+const maxCalling = 20
+
+// calling returns which functions run, in the order of their first calls.
+func (f *functions) calling() []session.Calling {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []session.Calling
+	for _, t := range f.tallies {
+		if t.open > 0 && len(list) < maxCalling {
+			list = append(list, session.Calling{Name: t.Name, Open: t.open, Since: t.begun})
+		}
+	}
+	return list
 }
 
 // calls are those of one worker.

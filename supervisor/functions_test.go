@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -186,5 +187,48 @@ func TestFunction_LargeResultsWaitForTheirReaderAndLeaveNothing(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
+	}
+}
+
+func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	started := make(chan bool)
+	err := s.SetFunctions(textFunction("slow", func(ctx context.Context, _ string) (any, error) {
+		started <- true
+		<-started
+		return "done", nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitUntilReady(t, s)
+	before := time.Now()
+	turn, err := s.Submit(t.Context(), "call slow x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-started
+	r, err := s.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
+	if err != nil || len(r.Calling) != 1 || r.Calling[0].Name != "slow" || r.Calling[0].Open != 1 || r.Calling[0].Since.Before(before) {
+		t.Errorf("the reply says %+v, %v", r.Calling, err)
+	}
+	started <- true
+	if r, err = s.Wait(t.Context(), turn, nil); err != nil || len(r.Calling) != 0 {
+		t.Errorf("after its end the reply says %+v, %v", r.Calling, err)
+	}
+}
+
+func TestFunction_AnUnknownNameIsAnsweredWithTheNearest(t *testing.T) {
+	s := open(t, nil, fake(nil))
+	var list []supervisor.Function
+	for _, name := range []string{"aaa", "bbb", "get_page", "search_issues", "search_pages", "zzz"} {
+		list = append(list, textFunction(name, func(_ context.Context, text string) (any, error) { return text, nil }))
+	}
+	if err := s.SetFunctions(list...); err != nil {
+		t.Fatal(err)
+	}
+	waitUntilReady(t, s)
+	if _, r := submit(t, s, "call search_isues x"); !strings.Contains(text(r.Events), "there is no function search_isues: the host offers search_issues, search_pages, ") {
+		t.Errorf("the error says %q", text(r.Events))
 	}
 }

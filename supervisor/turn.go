@@ -99,6 +99,7 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 		if over || s.m.nothingToAwait(t) {
 			r := s.m.reply(t)
 			r.Session = s.name
+			r.Calling = s.functions.calling()
 			if o.After == 0 && t != nil {
 				o.After = t.before
 			}

@@ -137,6 +137,7 @@ func TestFunction_FailuresAreExceptionsWithTheHostsWords(t *testing.T) {
 			{"add(1.5)", "a is the number 1.5, not integer"},
 			{"add(1, a=2)", "two values for a"},
 			{"add(1, at={'z': 1})", "missing at.x"},
+			{"turnstone.raize_eror", "AttributeError: the host offers no function raize_eror: it offers raise_error, add, "},
 			{"turnstone.nothing", "AttributeError: the host offers no function nothing: it offers add, block"},
 		} {
 			res := r.Run(t, c.code)
@@ -167,7 +168,8 @@ func TestFunction_RunsFromManyThreadsAtOnce(t *testing.T) {
 		r := drive.OpenHost(t, h, python.Spec(o))
 		wants(t, r, `
 from turnstone import add, sleep
-import threading, time
+import sys, threading, time
+sys.setswitchinterval(1e-6)  # threads meet at every step
 wrong = []
 def many(k):
     for i in range(100):
@@ -175,6 +177,7 @@ def many(k):
 threads = [threading.Thread(target=many, args=(k,)) for k in range(64)]
 for x in threads: x.start()
 for x in threads: x.join()
+sys.setswitchinterval(0.005)
 wrong
 `, "[]\n")
 		wants(t, r, `

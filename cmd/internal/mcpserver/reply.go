@@ -333,7 +333,29 @@ func progressText(r session.Reply) string {
 	if r.OutputBytes > 0 {
 		sofar = timeline.ByteCount(r.OutputBytes) + " so far"
 	}
-	return fmt.Sprintf("%.1f s, %s", r.Elapsed.Seconds(), sofar)
+	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), sofar, callingText(r.Calling))
+}
+
+// callingText says which functions of the host a turn waits for. One that returns quickly is no news.
+func callingText(list []session.Calling) string {
+	const slow, most = 500 * time.Millisecond, 3
+	list = slices.DeleteFunc(slices.Clone(list), func(c session.Calling) bool { return time.Since(c.Since) < slow })
+	text := ""
+	for i, c := range list[:min(len(list), most)] {
+		text += ", "
+		if i == 0 {
+			text += "calling "
+		}
+		text += c.Name
+		if c.Open > 1 {
+			text += fmt.Sprintf(" × %d", c.Open)
+		}
+		text += fmt.Sprintf(" since %.1f s", time.Since(c.Since).Seconds())
+	}
+	if len(list) > most {
+		text += fmt.Sprintf(" and %d more", len(list)-most)
+	}
+	return text
 }
 
 // lastWords returns the last line of the turn's output, for a person: short, and without

@@ -222,7 +222,11 @@ class Channel:
     def _step_down(self):
         self.reading.release()
         while self.followers:
-            self.followers.pop().release()
+            try:
+                gate = self.followers.pop()
+            except IndexError:
+                return  # another thread, which has led since, was quicker
+            gate.release()
 
     def _follow(self, main, ready):
         gate = Gate()

@@ -201,12 +201,19 @@ class Module(ModuleType):
             pass
         if name.startswith("__"):
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
-        names = sorted(host.functions) if host is not None else ()
+        names = _nearest_first(name, host.functions)
         raise AttributeError("the host offers no function %s%s" % (name, ": it offers " + ", ".join(names[:20]) if names else ", and no other"))
 
     def __dir__(self):
         host.refresh()
         return sorted(n for n in self.__dict__ if not n.startswith("_"))
+
+
+def _nearest_first(name, names):
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names, 5, 0.6)
+    return near + sorted(set(names).difference(near))
 
 
 class Host:
