@@ -49,6 +49,8 @@ var mayImport = map[string]string{
 		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept internal/jsonline",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
+	"examples/functions": "supervisor workers workers/python workers/r",
+
 	"tests/arch":       "",
 	"tests/e2e":        "session supervisor workers/python workers/r",
 	"tests/python":     "timeline workers workers/python session supervisor tests/confined tests/drive",

@@ -58,7 +58,7 @@ func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
 }
 
 // The library does what its options say. Arguments and environment of the process belong to
-// the program, which is under cmd.
+// the program, which is under cmd or examples.
 func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
@@ -70,7 +70,7 @@ func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 		"supervisor/internal/host Chdir":     "the stage is a program of its own",
 	})
 	for _, p := range tr.pkgs {
-		if strings.HasPrefix(p.name, "cmd/") || strings.HasPrefix(p.name, "tests/") {
+		if strings.HasPrefix(p.name, "cmd/") || strings.HasPrefix(p.name, "tests/") || strings.HasPrefix(p.name, "examples/") {
 			continue
 		}
 		for _, f := range p.files {
