@@ -130,3 +130,37 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 		}
 	})
 }
+
+// Code that passes a function on, or takes it apart, gets something that works, or words.
+func TestFunction_InPoolsPicklesAndChildren(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
+		wants(t, r, `
+from turnstone import add, echo, CallError
+from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
+import functools, inspect, pickle, copy, multiprocessing
+with ThreadPoolExecutor(8) as pool:
+    print(list(pool.map(add, range(5))), pool.submit(add, 1, b=2).result())
+print(functools.partial(add, b=1)(2), copy.copy(add) is add, copy.deepcopy([add])[0] is add, inspect.iscoroutinefunction(add.async_))
+print(pickle.loads(pickle.dumps(add.async_)) is add.async_)
+`, "[0, 1, 2, 3, 4] 3\n3 True True True\nTrue\n")
+		wants(t, r, `
+context = multiprocessing.get_context("fork")
+with ProcessPoolExecutor(1, mp_context=context) as pool:
+    try: pool.submit(add, 1).result()
+    except Exception as e: print(type(e).__name__, e)
+def child(q):
+    try: q.put(add(1))
+    except CallError as e: q.put(str(e))
+q = context.Queue(); p = context.Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
+`, "CallError "+forked+forked)
+		wants(t, r, `
+import subprocess, sys, pickle
+made = subprocess.run([sys.executable, "-c", "import sys, pickle; pickle.load(sys.stdin.buffer)"], input=pickle.dumps(add), capture_output=True)
+print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
+`, "1 ModuleNotFoundError: No module named 'turnstone'\n")
+		h.AllEnded(t)
+	})
+}
