@@ -111,6 +111,7 @@ type Limits struct {
 	Processes int   `json:"processes,omitempty"` // with their threads
 	CPUs      int   `json:"cpus,omitempty"`
 	Files     int   `json:"files,omitempty"` // open in each process
+	Disk      int64 `json:"disk,omitempty"`  // bytes
 	TurnMS    int64 `json:"turn_ms,omitempty"`
 }
 

@@ -54,6 +54,9 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 	c = &confinement{}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
+		if spec.Limits.Disk > 0 {
+			return c, errors.New("a limit of disk bounds what a sandbox keeps, and this session has none: add --sandbox workspace, or leave --disk out")
+		}
 		return c, nil
 	}
 	if err := confine.Supported(by); err != nil {
@@ -113,6 +116,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 			return nil, err
 		}
 		plan.Ask = sandbox.Ask
+		plan.Disk, plan.Shared = spec.Limits.Disk, sharedLimit(spec.Limits)
 		lacks, err := plan.HeldBy(by, sandbox)
 		if err != nil {
 			return nil, err
@@ -153,6 +157,16 @@ func holds(writable []string, s *workers.Sandbox, tmp string, hidden []string) s
 		fmt.Fprintf(&b, " (hidden variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxNamed)], ", "), more)
 	}
 	return b.String()
+}
+
+// sharedLimit bounds the shared memory of a session, in bytes; 0 does not. Files in it that nobody
+// has mapped do not count as memory. It is larger than the limit of memory, so that a program
+// which maps it meets that one first, whose end is told.
+func sharedLimit(l workers.Limits) int64 {
+	if l.Disk > 0 {
+		return l.Disk
+	}
+	return l.Memory + l.Memory/2
 }
 
 // variable returns the value of a variable in an environment, "" when it is not set. The last of

@@ -104,7 +104,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: spec.Limits.Processes, CPUs: spec.Limits.CPUs, Files: spec.Limits.Files},
+		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: spec.Limits.Processes, CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		Sandbox: box.sandbox,
 		Denied:  func(d host.Denial) { s.denied(generation, d) },
 		Timeout: s.o.StartTimeout,

@@ -13,6 +13,9 @@ const MinMemory = 64 << 20
 // MinFiles is the smallest limit of open files: a runtime opens some itself.
 const MinFiles = 64
 
+// MinDisk is the smallest limit of what a session keeps, in bytes.
+const MinDisk = 1 << 20
+
 // Limits bound what a session uses. A field that is zero bounds nothing. A limit that a
 // system does not have is an error of the start, so that nobody relies on one that has no
 // effect.
@@ -32,6 +35,12 @@ type Limits struct {
 	// Files bounds the open files of each process: MinFiles or more. Only Linux has it.
 	Files int
 
+	// Disk bounds the bytes that a session with a sandbox keeps for itself: its files in /tmp, and
+	// its copies of caches and libraries, together; as much again in /dev/shm; and any one file
+	// that it writes elsewhere. MinDisk or more. Only Linux has it, and holds
+	// these files in memory.
+	Disk int64
+
 	// Turn bounds how long a turn runs. Beyond it the turn is interrupted, then once more
 	// with force, and then the worker is ended. The time in which a turn waits for input
 	// does not count. Every system has it.
@@ -41,10 +50,12 @@ type Limits struct {
 // Validate reports what cannot be meant.
 func (l Limits) Validate() error {
 	switch {
-	case l.Memory < 0 || l.Processes < 0 || l.CPUs < 0 || l.Files < 0 || l.Turn < 0:
+	case l.Memory < 0 || l.Processes < 0 || l.CPUs < 0 || l.Files < 0 || l.Disk < 0 || l.Turn < 0:
 		return fmt.Errorf("workers: a limit is negative: %s", l)
 	case l.Memory != 0 && l.Memory < MinMemory:
 		return fmt.Errorf("workers: the memory limit is %s, in which nothing starts: allow at least %s", Bytes(l.Memory), Bytes(MinMemory))
+	case l.Disk != 0 && l.Disk < MinDisk:
+		return fmt.Errorf("workers: the limit of disk is %d bytes, with which nothing starts: allow at least %s", l.Disk, Bytes(MinDisk))
 	case l.Files != 0 && l.Files < MinFiles:
 		return fmt.Errorf("workers: the limit of open files is %d, with which nothing starts: allow at least %d", l.Files, MinFiles)
 	}
@@ -63,6 +74,7 @@ func (l Limits) String() string {
 	add(l.Processes != 0, "%d processes", l.Processes)
 	add(l.CPUs != 0, "%d CPUs", l.CPUs)
 	add(l.Files != 0, "%d open files", l.Files)
+	add(l.Disk != 0, "disk %s", Bytes(l.Disk))
 	add(l.Turn != 0, "turns of %s", shorten.Replace(l.Turn.String()+" "))
 	return strings.Join(words, ", ")
 }

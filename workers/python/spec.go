@@ -52,7 +52,7 @@ type Options struct {
 // of bounds, its Err says so.
 func Spec(o Options) workers.Spec {
 	// With PYTHONINSPECT set, Python would show its own prompt after an exit.
-	s := workers.Spec{Name: "python", Dir: o.Dir, NoMemory: []string{"MemoryError"}, Env: append([]string{"PYTHONINSPECT"}, o.Env...)}
+	s := workers.Spec{Name: "python", Dir: o.Dir, NoMemory: []string{"MemoryError", "Cannot allocate memory"}, Env: append([]string{"PYTHONINSPECT"}, o.Env...)}
 	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
 		s.Err = fmt.Errorf("python: an image resolution of %d dpi is out of range: use 1 to 1200, or 0 for the default", o.ImageDPI)
 		return s

@@ -210,7 +210,7 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-accept", "network", "ask", "memory", "processes", "cpus", "files", "turn-limit"}, given.Name) {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-accept", "network", "ask", "memory", "processes", "cpus", "files", "disk", "turn-limit"}, given.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}

@@ -22,6 +22,7 @@ func (l *limitFlags) define(f *flag.FlagSet) {
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, with their threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "files", 0, "`N` files that each process may have open")
+	f.Var((*size)(&l.Disk), "disk", "`SIZE` of what a session with a sandbox keeps in its /tmp and its copies of caches, and of each file that it writes, such as 2G")
 	f.DurationVar(&l.Turn, "turn-limit", 0, "`DURATION` after which an input is interrupted, such as 30m")
 }
 
@@ -44,11 +45,11 @@ func (l *limitFlags) check() error {
 
 // wire writes the limits into a request to a daemon, which limitsOf reads.
 func (l *limitFlags) wire() client.Limits {
-	return client.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, TurnMS: l.Turn.Milliseconds()}
+	return client.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
 }
 
 func limitsOf(l client.Limits) workers.Limits {
-	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Turn: time.Duration(l.TurnMS) * time.Millisecond}
+	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, Turn: time.Duration(l.TurnMS) * time.Millisecond}
 }
 
 // mustLimit refuses a session that has other limits than the user asks for.

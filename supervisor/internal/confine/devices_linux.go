@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +86,11 @@ func (b *Box) devices() {
 		b.step("device", dir, os.Mkdir(dir, 0o755))
 	}
 	mount("devpts", "/dev/pts", unix.MOUNT_ATTR_NOSUID, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "620"})
-	mount("tmpfs", "/dev/shm", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "1777"})
+	shared := [][2]string{{"mode", "1777"}}
+	if b.plan.Shared > 0 {
+		shared = append(shared, [2]string{"size", strconv.FormatInt(b.plan.Shared, 10)})
+	}
+	mount("tmpfs", "/dev/shm", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, shared...)
 	b.step("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 	if terminal && b.failed == nil {
 		b.step("device", "/dev/console", reopenTerminal())

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,7 @@ func Attributes(a *syscall.SysProcAttr) {
 // A Box is a sandbox that a thread has entered.
 type Box struct {
 	plan    *Plan
+	store   string // the directory for temporary files and layers
 	notices []string
 	root    int        // the root directory of the worker
 	proc    int        // the /proc of the worker
@@ -60,9 +62,10 @@ func (b *Box) Notices() []string { return b.notices }
 // the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
 // clones in their places.
 func Enter(p *Plan) (*Box, error) {
-	b := &Box{plan: p, root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1}
+	b := &Box{plan: p, store: string(p.State), root: -1, proc: -1, sockets: -1, calls: -1, mounts: -1}
 	b.step("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
 	b.step("namespaces", "", b.unshare())
+	b.do(b.boundDisk)
 	b.do(b.makeClones)
 	b.step("read-only", "/", setAttributes(unix.AT_FDCWD, "/", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV))
 	b.do(b.takePlaces)
@@ -172,18 +175,37 @@ func filesystem(kind string, attributes int, options ...[2]string) (int, error) 
 	return unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attributes)
 }
 
+// boundDisk puts what the session keeps into a filesystem of its own, if that is bounded. No other
+// filesystem can be made without rights.
+func (b *Box) boundDisk() {
+	if b.plan.Disk == 0 {
+		return
+	}
+	b.store = filepath.Join(string(b.plan.State), "bounded")
+	b.step("disk", b.store, os.MkdirAll(b.store, 0o700))
+	fd, err := filesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0700"}, [2]string{"size", strconv.FormatInt(b.plan.Disk, 10)})
+	b.step("disk", b.store, err)
+	if err == nil {
+		b.step("disk", b.store, moveTo(fd, b.store))
+		unix.Close(fd)
+	}
+}
+
+// copyDirectories makes the directories that one has in another.
+func copyDirectories(from, to string) error {
+	entries, err := os.ReadDir(from)
+	for _, e := range entries {
+		if e.IsDir() {
+			err = errors.Join(err, os.MkdirAll(filepath.Join(to, e.Name()), 0o700))
+		}
+	}
+	return err
+}
+
 // makeClones clones the mounts for all places.
 func (b *Box) makeClones() {
-	state := func(name string, mode fs.FileMode) string {
-		dir := filepath.Join(string(b.plan.State), name)
-		err := os.MkdirAll(dir, 0o700)
-		if err == nil {
-			err = os.Chmod(dir, mode|fs.ModeSticky*fs.FileMode(b2i(mode == 0o777)))
-		}
-		b.step("state", dir, err)
-		return dir
-	}
-	nothing, mask := state("hidden", 0), filepath.Join(string(b.plan.State), "hidden-file")
+	state := func(name string, mode fs.FileMode) string { return b.stateDir(b.store, name, mode) }
+	nothing, mask := b.stateDir(string(b.plan.State), "hidden", 0), filepath.Join(string(b.plan.State), "hidden-file") // grants look for them there
 	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
 		f.Close()
 	} else if !errors.Is(err, fs.ErrPermission) { // it exists, and nobody may open it
@@ -200,6 +222,11 @@ func (b *Box) makeClones() {
 			from = nothing
 			if st, err := os.Stat(path); err != nil || !st.IsDir() {
 				from = mask
+			}
+		case writable:
+			if b.plan.Disk > 0 && inside(path, string(b.plan.State)) {
+				from = state("own", 0o700)
+				b.step("state", path, copyDirectories(path, from))
 			}
 		case private:
 			from = state("tmp"+strings.ReplaceAll(path, "/", "-"), 0o777)
@@ -222,6 +249,17 @@ func (b *Box) makeClones() {
 	for _, above := range overlays {
 		b.step("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
 	}
+}
+
+// stateDir makes a directory of the sandbox's own in another.
+func (b *Box) stateDir(in, name string, mode fs.FileMode) string {
+	dir := filepath.Join(in, name)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, mode|fs.ModeSticky*fs.FileMode(b2i(mode == 0o777)))
+	}
+	b.step("state", dir, err)
+	return dir
 }
 
 func b2i(b bool) int {

@@ -16,6 +16,9 @@ type Mechanism = workers.Mechanism
 // HeldBy turns a plan for namespaces into one for a mechanism that the user accepts. The notices
 // say what that does not hold.
 func (p *Plan) HeldBy(by workers.Mechanism, s *workers.Sandbox) (notices []string, err error) {
+	if by != "" && p.Disk > 0 {
+		return nil, fmt.Errorf("a limit of disk needs namespaces, and this sandbox is held by %s: leave --disk out", by)
+	}
 	for _, place := range p.Places {
 		if place.Kind == layer {
 			notices = append(notices, fmt.Sprintf("caches and libraries such as %s are read-only for this session", place.Path))

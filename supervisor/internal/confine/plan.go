@@ -19,6 +19,9 @@ type Plan struct {
 	Network bool    // true for the user's network; otherwise the session has only a loopback
 	Outlet  bool    // besides that loopback, connections leave through the supervisor
 
+	Disk   int64 // bounds what State holds for the session, in bytes; 0 does not
+	Shared int64 // bounds its shared memory; 0 leaves that to the kernel
+
 	// By is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
 	By    workers.Mechanism
 	Rules []Rule

@@ -11,6 +11,7 @@ type Limits struct {
 	Processes int   `json:",omitempty"`
 	CPUs      int   `json:",omitempty"`
 	Files     int   `json:",omitempty"` // open in each process
+	Disk      int64 `json:",omitempty"` // bytes of one file; the rest of it is the sandbox's
 }
 
 // supported reports the limits that this system does not have, and those that need a stage
@@ -25,6 +26,7 @@ func (l Limits) supported() error {
 		{l.Processes > 0, has.Processes > 0, "processes", "--processes"},
 		{l.CPUs > 0, has.CPUs > 0, "CPUs", "--cpus"},
 		{l.Files > 0, has.Files > 0, "open files", "--files"},
+		{l.Disk > 0, has.Disk > 0, "disk", "--disk"},
 	} {
 		if one.given && !one.has {
 			return fmt.Errorf("a limit of %s: %w on this system; leave %s out", one.what, errors.ErrUnsupported, one.flag)

@@ -8,7 +8,7 @@ import (
 )
 
 // systemLimits are the limits that this system has.
-var systemLimits = Limits{Memory: 1, Processes: 1, CPUs: 1, Files: 1}
+var systemLimits = Limits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
 // useCPUs puts this thread, and what it starts, on n of its processors; 0 means all. Which
 // ones is left to chance, so that sessions do not meet on the first.
@@ -38,7 +38,7 @@ func useCPUs(n int) error {
 // sandbox by themselves, and the threads of the stage with them; elsewhere it counts all
 // that the user has, so the count is ours.
 func limit(pid int, l Limits, boxed bool) error {
-	set := func(resource int, n int) error {
+	set := func(resource int, n int64) error {
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &now); err != nil {
 			return err
@@ -47,12 +47,17 @@ func limit(pid int, l Limits, boxed bool) error {
 		return unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
 	if l.Files > 0 {
-		if err := set(unix.RLIMIT_NOFILE, l.Files); err != nil {
+		if err := set(unix.RLIMIT_NOFILE, int64(l.Files)); err != nil {
+			return err
+		}
+	}
+	if l.Disk > 0 {
+		if err := set(unix.RLIMIT_FSIZE, l.Disk); err != nil {
 			return err
 		}
 	}
 	if l.Processes > 0 && boxed {
-		return set(unix.RLIMIT_NPROC, l.Processes+len(threads(os.Getpid())))
+		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(threads(os.Getpid()))))
 	}
 	return nil
 }

@@ -111,6 +111,9 @@ func runStage() {
 	// 7. The processors and the sandbox, of this thread and so of the worker.
 	s.must("limits", "", useCPUs(plan.Limits.CPUs))
 	s.confine(plan)
+	if plan.Limits.Disk > 0 { // a write beyond the limit is an error of the language, not the end of it
+		signal.Ignore(unix.SIGXFSZ)
+	}
 
 	// 8. The worker, in a process group of its own.
 	pid, err := syscall.ForkExec(string(plan.Path), stringsOf(plan.Args), &syscall.ProcAttr{

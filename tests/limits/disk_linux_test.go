@@ -1,0 +1,86 @@
+package limits
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+const disk = 32 << 20
+
+// fill writes megabytes into a directory, in files of ten, until that fails.
+const fill = `
+import os, shutil
+def fill(where):
+    os.makedirs(where, exist_ok=True)
+    n = 0
+    try:
+        for i in range(20):
+            with open(os.path.join(where, "f%d" % i), "wb", 0) as f:
+                for _ in range(10): f.write(b"x" * (1 << 20)); n += 1
+    except OSError as e: return e.strerror if n < 33 else n
+    finally: shutil.rmtree(where)
+    return n
+`
+
+func boxed() *workers.Sandbox {
+	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+}
+
+// All places in which a session keeps something are bounded, those of tools too, and an error of
+// the language is all that happens.
+func TestDisk_ASessionKeepsNoMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	box, cache := boxed(), confined.Dir(t)
+	box.Layered = []string{cache}
+	s := openPython(t, box, workers.Limits{Disk: disk})
+	s.Run(t, fill+"x = 41").Wants(t, "")
+	for _, where := range []string{"'/tmp/a'", "'/var/tmp/a'", "'" + cache + "/a'", "os.environ.get('XDG_CACHE_HOME', '/tmp') + '/b'", "os.environ.get('R_LIBS_USER', '/tmp') + '/c'", "'/dev/shm/a'"} {
+		s.Run(t, "fill("+where+")").Wants(t, "'No space left on device'\n")
+	}
+	// Together, not each.
+	s.Run(t, "open('/tmp/half', 'wb', 0).write(b'x' * (20 << 20))").Wants(t, "20971520\n")
+	s.Run(t, "open('/var/tmp/half', 'wb', 0).write(b'x' * (20 << 20)) <= 12 << 20").Wants(t, "True\n")
+	s.Run(t, "x + 1").Wants(t, "42\n")
+}
+
+func TestDisk_OneFileOfTheWorkspaceGrowsNoFurther(t *testing.T) {
+	t.Parallel()
+	t.Run("python", func(t *testing.T) {
+		s := openPython(t, boxed(), workers.Limits{Disk: disk})
+		if r := s.Run(t, "with open('big', 'wb') as f:\n  for _ in range(40): f.write(b'x' * (1 << 20))"); r.Failure != "OSError" || !strings.Contains(r.Script(), "File too large") {
+			t.Errorf("got %q %q", r.Outcome, r.Script())
+		}
+		s.Run(t, "__import__('os').path.getsize('big') == 32 << 20").Wants(t, "True\n")
+	})
+	t.Run("R", func(t *testing.T) {
+		s := openR(t, boxed(), workers.Limits{Disk: disk})
+		s.Run(t, "x <- 41; f <- file('big', 'wb'); for (i in 1:40) try(writeBin(raw(1e6), f), silent = TRUE); invisible(try(close(f), silent = TRUE))")
+		s.Run(t, "cat(x + 1, file.size('big') <= 2^25, '\\n')").Wants(t, "42 TRUE \n")
+	})
+}
+
+// Files in shared memory that nobody maps are no memory of any process.
+func TestDisk_SharedMemoryIsBoundedByTheLimitOfMemory(t *testing.T) {
+	t.Parallel()
+	s := openPython(t, boxed(), workers.Limits{Memory: memory})
+	s.Run(t, "import os; v = os.statvfs('/dev/shm'); v.f_blocks * v.f_frsize >> 20").Wants(t, "288\n")
+}
+
+func TestDisk_IsRefusedWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	spec := python.Spec(python.Options{Path: "/usr/bin/python3"})
+	spec.Limits = workers.Limits{Disk: disk}
+	if _, err = sup.Open(t.Context(), "main", spec); err == nil || !strings.Contains(err.Error(), "leave --disk out") {
+		t.Errorf("got %v, want a refusal that says what to do", err)
+	}
+}
