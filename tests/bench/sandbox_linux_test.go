@@ -100,6 +100,7 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 		{unit: "plain"},
 		{unit: "sandbox", sandbox: confinedWorkspace()},
 		{unit: "limits", limits: workers.Limits{Memory: 1 << 30, Files: 1024, Turn: time.Hour}},
+		{unit: "all", sandbox: confinedWorkspace(), limits: workers.Limits{Memory: 1 << 30, Processes: 64, CPUs: 1, Files: 1024, Disk: 256 << 20, Turn: time.Hour}},
 	}
 	for i := range arms {
 		spec := python.Spec(python.Options{Path: path})
