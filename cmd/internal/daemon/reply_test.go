@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector takes a minute for these megabytes, which one goroutine makes.
+
 package daemon
 
 import (
