@@ -303,6 +303,41 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 	})
 }
 
+func TestFunction_ListsThatChangeLoseNoCall(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		functions := h.Functions()
+		turn := r.Begin(t, `
+import threading, turnstone
+from turnstone import add
+wrong = []
+def many():
+    for n in range(200):
+        try:
+            if add(n, b=1) != n + 1: wrong.append(n)
+            if turnstone.add(n) != n: wrong.append(n)
+        except Exception as e: wrong.append(e)
+threads = [threading.Thread(target=many) for _ in range(8)]
+for x in threads: x.start()
+for x in threads: x.join()
+print(wrong[:3])`)
+		for i := range drive.Rounds(200) {
+			list := functions
+			if i%2 == 0 {
+				list = functions[:2] // echo and add stay
+			}
+			if err := r.SetFunctions(list...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if res := r.Finish(t, turn); !strings.HasPrefix(res.Text(), "[]") {
+			t.Errorf("the turn ended %s: %.1000q", res.Outcome, res.Text())
+		}
+		h.AllEnded(t)
+	})
+}
+
 func TestFunction_AModuleOfTheUsersIsNotShadowed(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
