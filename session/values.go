@@ -89,29 +89,39 @@ type Wait struct {
 	Permission *Permission `json:"permission,omitempty"` // set when Kind is timeline.WaitPermission
 }
 
-// A Denial is what the sandbox refuses to code.
+// A Denial is what is refused to code, by its sandbox or because nobody has allowed a call.
 type Denial = timeline.Denied
 
-// A Permission is asked for a call of a program that the sandbox refuses, and that is held until
-// a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a
+// A Permission is asked for what the sandbox refuses to a program, or for a function of the host
+// that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a
 // session. A call that begins again after an interrupt asks under its former ID.
 type Permission struct {
 	ID uint64 `json:"id"`
 	Denial
 	// Grant would let the call go on.
 	Grant Grant `json:"grant"`
+	// Wider would, too, and other calls with it. It is nil if there is no such right.
+	Wider *Grant `json:"wider,omitempty"`
 }
 
 // Question asks a person, in one line.
 func (p Permission) Question() string {
+	if p.Call != "" {
+		kind := ""
+		if p.Destructive {
+			kind = ", which its server marks as destructive"
+		}
+		return fmt.Sprintf("code wants to %s%s. Allow it?", p.Denial, kind)
+	}
 	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.Denial, timeline.Granted{Write: p.Grant.Write, Host: p.Grant.Host})
 }
 
-// A Grant is a right that a person gives to a session with a sandbox. One of Write and Host is
-// set.
+// A Grant is a right that a person gives to a session. Write and Host are for one with a
+// sandbox. One of Write, Host and Call is set.
 type Grant struct {
 	Write  string `json:"write,omitempty"`  // the absolute, real path of a directory
 	Host   string `json:"host,omitempty"`   // "example.org", "*.example.org", "example.org:5432"
+	Call   string `json:"call,omitempty"`   // "github.search_issues", or "github.*" for all that are not destructive
 	Always bool   `json:"always,omitempty"` // later sessions of the workspace have it, too
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
@@ -31,8 +33,14 @@ const (
 // A Function is something of this program that code in a session may call. [FunctionOf] makes
 // one of a Go function.
 type Function struct {
-	// Name is what code calls it: at most 128 letters, digits and underscores.
+	// Name is what code calls it: at most 128 letters, digits and underscores. In a Group it
+	// may have other characters, too: the language makes a name of its own of them.
 	Name string
+
+	// Group is where code finds it: the function search of the group github is
+	// turnstone.tools.github.search in Python, and github.search everywhere else. "" is the
+	// place of all that have no group.
+	Group string
 
 	// Doc says what it does, for the help of the language.
 	Doc string
@@ -63,22 +71,6 @@ type CallError struct {
 }
 
 func (e *CallError) Error() string { return e.Message }
-
-// A Caller is the code that calls a Function.
-type Caller struct {
-	Session    *Session
-	Generation uint64
-	Turn       uint64 // the active one; 0 between turns
-	Function   string
-}
-
-type callerKey struct{}
-
-// CallerOf returns the caller of the Function that was given ctx; zero without one.
-func CallerOf(ctx context.Context) Caller {
-	c, _ := ctx.Value(callerKey{}).(Caller)
-	return c
-}
 
 // maxFunctionName bounds a name. In the expression, the bound would cost each stage 100 kB.
 const maxFunctionName = 128
@@ -139,13 +131,13 @@ func checkFunctions(list []Function) (map[string]*function, []byte, error) {
 	told := make([]any, 0, len(list))
 	for _, f := range list {
 		entry, params, err := checkFunction(f)
-		if err == nil && byName[f.Name] != nil {
+		if err == nil && byName[f.fullName()] != nil {
 			err = errors.New("there are two of that name")
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.Name, err)
+			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.fullName(), err)
 		}
-		byName[f.Name] = &function{f, params}
+		byName[f.fullName()] = &function{f, params}
 		told = append(told, entry)
 	}
 	document, err := ipc.EncodeDocument(told)
@@ -158,15 +150,47 @@ func checkFunctions(list []Function) (map[string]*function, []byte, error) {
 	return byName, document, nil
 }
 
+// fullName is the name by which the function is called, allowed and recorded.
+func (f Function) fullName() string {
+	if f.Group == "" {
+		return f.Name
+	}
+	return f.Group + "." + f.Name
+}
+
+// Check returns why a session cannot have the function; nil if it can.
+func (f Function) Check() error {
+	_, _, err := checkFunction(f)
+	return err
+}
+
+// checkNames refuses names that code could not use, or that could pass for others.
+func (f Function) checkNames() error {
+	name := f.Name
+	if f.Group != "" {
+		name = f.Group
+		if len(f.Name) == 0 || len(f.Name) > maxFunctionName || !utf8.ValidString(f.Name) || strings.ContainsFunc(f.Name, func(c rune) bool { return !unicode.IsGraphic(c) }) {
+			return errors.New("its name must be at most 128 bytes of visible text")
+		}
+	}
+	if len(name) > maxFunctionName || !functionName.MatchString(name) {
+		return errors.New("its name must be at most 128 letters, digits and underscores, and not begin with a digit")
+	}
+	return nil
+}
+
 // checkFunction returns the entry of the worker's list, and what arguments must be like.
 func checkFunction(f Function) (ipc.Object, *schema, error) {
-	switch {
-	case len(f.Name) > maxFunctionName || !functionName.MatchString(f.Name):
-		return nil, nil, errors.New("its name must be at most 128 letters, digits and underscores, and not begin with a digit")
-	case f.Call == nil:
+	if err := f.checkNames(); err != nil {
+		return nil, nil, err
+	}
+	if f.Call == nil {
 		return nil, nil, errors.New("it has no Call")
 	}
 	entry := ipc.Object{{Name: "name", Value: f.Name}, {Name: "doc", Value: f.Doc}}
+	if f.Group != "" {
+		entry = append(entry, ipc.Field{Name: "group", Value: f.Group})
+	}
 	var params *schema
 	for _, part := range []struct {
 		name string
@@ -437,7 +461,7 @@ func (w *worker) run(ctx context.Context, f *function, one *call, refusal error)
 	err = &CallError{"CallError", "the function ended its goroutine"}
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("a function panicked", "function", f.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			w.log.Error("a function panicked", "function", f.fullName(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = &CallError{"CallError", fmt.Sprintf("the function panicked: %v", p)}
 		}
 	}()
@@ -455,7 +479,7 @@ func (f *function) call(ctx context.Context, document []byte) (any, error) {
 	case !ok:
 		return nil, &CallError{"TypeError", "the arguments are not a map"}
 	}
-	if err := f.params.check(f.Name, args); err != nil {
+	if err := f.params.check(f.fullName(), args); err != nil {
 		return nil, err
 	}
 	return f.Call(ctx, args)

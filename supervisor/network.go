@@ -26,7 +26,7 @@ func (s *Session) networkOf(sandbox *workers.Sandbox) (*egress.Policy, error) {
 	})
 }
 
-// hostCall is in the numbers of held connects. The stage counts its own calls from 1.
+// hostCall is in the numbers of what is held here, connects and calls of functions. The stage counts its own calls from 1.
 const hostCall = 1 << 62
 
 // refusedHost takes in a place that the sandbox refuses, and waits for a person if one may be
@@ -47,10 +47,10 @@ func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 	s.lastHeld++
 	d.ID = hostCall + s.lastHeld
 	answer := make(chan bool, 1)
-	if s.heldHosts == nil {
-		s.heldHosts = make(map[uint64]chan bool)
+	if s.held == nil {
+		s.held = make(map[uint64]chan bool)
 	}
-	s.heldHosts[d.ID] = answer
+	s.held[d.ID] = answer
 	s.m.denied(d, true)
 	s.unlock()
 	select {
@@ -58,10 +58,7 @@ func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 		return ok
 	case <-ctx.Done():
 	}
-	s.mu.Lock()
-	defer s.unlock()
-	delete(s.heldHosts, d.ID)
-	s.m.denied(host.Denial{ID: d.ID, Over: true}, true)
+	s.letGo(d.ID)
 	return false
 }
 

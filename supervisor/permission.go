@@ -75,34 +75,41 @@ func (s *Session) denied(generation uint64, d host.Denial) {
 
 // denied handles a report of the sandbox. offered means that a person may allow the call.
 func (m *machine) denied(d host.Denial, offered bool) {
-	what := timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By}
+	if d.Over {
+		m.release(func(a ask) bool { return a.call == d.ID })
+		return
+	}
 	m.heard = true
+	m.refusedOrHeld(d.ID, timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host, By: d.By}, offered)
+}
+
+// refusedOrHeld takes in what is refused, or held under a number until somebody has decided.
+func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, offered bool) {
 	grant := grantFor(what)
 	told := what
 	if offered && m.remedy != nil && !slices.Contains(m.refused, grant) {
 		told.Remedy = m.remedy(grant)
 	}
-	if d.Over {
-		m.release(func(a ask) bool { return a.call == d.ID })
-		return
-	}
-	if d.ID == 0 {
+	if id == 0 {
 		m.tellDenied(told)
 		return
 	}
-	if slices.ContainsFunc(m.asked, func(a ask) bool { return a.call == d.ID }) {
+	if slices.ContainsFunc(m.asked, func(a ask) bool { return a.call == id }) {
 		return // it began again after a signal
 	}
 	switch {
 	case slices.ContainsFunc(m.given, func(g session.Grant) bool { return covers(g, what) }):
-		m.permit(d.ID, true)
-	case m.madeAgain(what):
-		m.permit(d.ID, false)
+		m.permit(id, true)
+	case slices.ContainsFunc(m.asked, func(a ask) bool { return what.Call != "" && a.Permission != nil && a.Permission.Grant == grant }):
+		m.askPermission(id, what, grant) // one answer is for all of them
+	case what.Call == "" && m.madeAgain(what):
+		m.permit(id, false)
 	case !offered || !m.canAsk() || slices.Contains(m.refused, grant):
-		m.permit(d.ID, false)
+		m.permit(id, false)
 		m.tellDenied(told)
 	default:
-		m.askPermission(d.ID, what, grant)
+		m.turn.questions++
+		m.askPermission(id, what, grant)
 	}
 }
 
@@ -126,9 +133,8 @@ func (m *machine) canAsk() bool {
 }
 
 func (m *machine) askPermission(call uint64, what timeline.Denied, grant session.Grant) {
-	m.turn.questions++
 	m.permissions++
-	p := &session.Permission{ID: m.permissions, Denial: what, Grant: grant}
+	p := &session.Permission{ID: m.permissions, Denial: what, Grant: grant, Wider: widerThan(what)}
 	m.asked = append(m.asked, ask{
 		Wait: session.Wait{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.WaitPermission, Permission: p},
 		call: call,
@@ -208,9 +214,9 @@ func (m *machine) decide(ok bool, match func(session.Permission) bool) (n int) {
 
 // granted takes in that a person gave a right, and lets the calls go on that it covers.
 func (m *machine) granted(author string, g session.Grant) {
-	m.record(timeline.Granted{Write: g.Write, Host: g.Host, Always: g.Always, Author: author})
+	m.record(timeline.Granted{Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
 	m.refused = slices.DeleteFunc(m.refused, func(r session.Grant) bool {
-		return r.Host != "" && coversHost(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
+		return r.Call != "" && r.Call == g.Call || r.Host != "" && coversHost(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
 	})
 	m.decide(true, func(p session.Permission) bool { return covers(g, p.Denial) })
 }
@@ -249,6 +255,8 @@ func (m *machine) refuse(p session.Permission) {
 // person could give.
 func grantFor(d timeline.Denied) session.Grant {
 	switch {
+	case d.Call != "":
+		return session.Grant{Call: d.Call}
 	case d.Op == "read":
 	case d.Host != "":
 		return session.Grant{Host: d.Host}
@@ -260,6 +268,9 @@ func grantFor(d timeline.Denied) session.Grant {
 
 // covers reports whether a right lets a call go on.
 func covers(g session.Grant, d timeline.Denied) bool {
+	if g.Call != "" || d.Call != "" {
+		return coversCall(g.Call, d)
+	}
 	if g.Host != "" {
 		return coversHost(g.Host, d.Host)
 	}
@@ -349,6 +360,9 @@ func (s *Session) give(ctx context.Context, g session.Grant) error {
 
 // giveLive gives a right to the live worker, if there is one.
 func (s *Session) giveLive(g session.Grant) error {
+	if g.Call != "" {
+		return nil // whoever asks looks at what was given
+	}
 	if g.Host != "" {
 		return s.network.Allow(g.Host)
 	}
@@ -375,8 +389,10 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	switch {
 	case closed:
 		return g, session.ErrClosed
-	case (g.Write == "") == (g.Host == ""):
-		return g, session.Errorf(session.KindInvalid, "name either a directory to write or a host")
+	case !namesOne(g):
+		return g, session.Errorf(session.KindInvalid, "name one of a directory to write, a host, or a function to call")
+	case g.Call != "":
+		return s.checkCall(g)
 	case !sandbox.Confines():
 		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.name)
 	case g.Always && s.o.Grants == nil:
@@ -420,9 +436,9 @@ func (s *Session) workspace() string {
 }
 
 func workspaceOf(spec *workers.Spec) string {
-	dir := spec.Sandbox.Workspace
-	if dir == "" {
-		dir = spec.Dir
+	dir := spec.Dir
+	if spec.Sandbox != nil && spec.Sandbox.Workspace != "" {
+		dir = spec.Sandbox.Workspace
 	}
 	if dir == "" {
 		dir, _ = os.Getwd()
@@ -435,12 +451,15 @@ func workspaceOf(spec *workers.Spec) string {
 
 // kept returns the rights that are kept for the workspace of a spec.
 func (o *Options) kept(spec *workers.Spec) ([]session.Grant, error) {
-	if o.Grants == nil || !spec.Sandbox.Confines() {
+	if o.Grants == nil {
 		return nil, nil
 	}
 	all, err := o.Grants.Kept(workspaceOf(spec))
 	if err != nil {
 		return nil, fmt.Errorf("what is allowed in this workspace cannot be read: %w", err)
+	}
+	if !spec.Sandbox.Confines() { // it has the other rights already
+		all = slices.DeleteFunc(all, func(g session.Grant) bool { return g.Call == "" })
 	}
 	for i := range all {
 		all[i].Always = false
@@ -474,7 +493,7 @@ func (s *Session) addKept(spec *workers.Spec) ([]session.Grant, error) {
 
 // remedyFor returns Remedy for one session; nil without one.
 func (o *Options) remedyFor(name string, spec *workers.Spec) func(session.Grant) string {
-	if o.Remedy == nil || !spec.Sandbox.Confines() {
+	if o.Remedy == nil {
 		return nil
 	}
 	workspace := workspaceOf(spec)

@@ -60,7 +60,7 @@ type Session struct {
 	missed    bool                            // a notice has said that dir is gone
 	queries   map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
 	lastQuery uint64
-	heldHosts map[uint64]chan bool // connects that wait for a person, by their numbers
+	held      map[uint64]chan bool // connects and calls that wait for a person, by their numbers
 	lastHeld  uint64
 }
 

@@ -304,10 +304,10 @@ func (w *worker) perform(e effect) {
 	case doKill:
 		w.proc.Kill()
 	case doPermit:
-		if answer, ok := s.heldHosts[e.call]; ok {
-			delete(s.heldHosts, e.call)
+		if answer, ok := s.held[e.call]; ok {
+			delete(s.held, e.call)
 			answer <- e.ok
-		} else {
+		} else if w.proc.gate != nil {
 			_ = w.proc.gate.Permit(e.call, e.ok) // a call that is gone needs no answer
 		}
 	case doFeed:

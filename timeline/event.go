@@ -157,22 +157,28 @@ type (
 		Message string
 	}
 
-	// Denied says what the sandbox refused to code. One of Path and Host is set.
+	// Denied says what was refused to code, by its sandbox or, for a Call, because no person
+	// has allowed it. One of Path, Host and Call is set.
 	Denied struct {
-		Op   string `json:"op"`             // "write", "create", "remove", "rename", "read" or "connect"
+		Op   string `json:"op"`             // "write", "create", "remove", "rename", "read", "connect" or "call"
 		Path string `json:"path,omitempty"` // the file
 		Host string `json:"host,omitempty"` // "name:port"
 		By   string `json:"by,omitempty"`   // the program's name, if it was a child
+
+		Call        string `json:"call,omitempty"`        // the function of the host, "github.search_issues"
+		With        string `json:"with,omitempty"`        // its arguments, in short
+		Destructive bool   `json:"destructive,omitempty"` // only a right that names Call in full lets it go on
 
 		// Remedy is the command with which a person allows it; "" if nothing does.
 		Remedy string `json:"remedy,omitempty"`
 	}
 
-	// Granted says that a person has given the session a right. One of Write and Host
+	// Granted says that a person has given the session a right. One of Write, Host and Call
 	// is set.
 	Granted struct {
 		Write  string // a directory that it may write from now on
 		Host   string // a pattern of hosts that it may reach
+		Call   string // a function of the host that it may call, or "group.*"
 		Always bool   // for later sessions of the workspace, too
 		Author string // who gave it; "" when unknown
 	}
@@ -239,6 +245,9 @@ func (p Preparation) Text() string {
 
 // String says what was refused: "write /etc/hosts (by touch)".
 func (d Denied) String() string {
+	if d.Call != "" {
+		return d.Op + " " + Unmistakable(d.Call) + "(" + d.With + ")"
+	}
 	s := d.Op + " " + Unmistakable(d.Path+d.Host)
 	if d.By != "" {
 		s += " (by " + Unmistakable(d.By) + ")"
@@ -261,6 +270,9 @@ func (g Granted) String() string {
 	if g.Host != "" {
 		s = "connect " + Unmistakable(g.Host)
 	}
+	if g.Call != "" {
+		s = "call " + Unmistakable(g.Call)
+	}
 	if g.Always {
 		s += ", always"
 	}
@@ -269,6 +281,9 @@ func (g Granted) String() string {
 
 func (d Denied) text() string {
 	s := "the sandbox refused: " + d.String()
+	if d.Call != "" {
+		s = "not allowed: " + d.String()
+	}
 	if d.Remedy != "" {
 		s += "; a person can allow it with: " + d.Remedy
 	}

@@ -114,7 +114,7 @@ func payloadBytes(body Body) int64 {
 	case Denied:
 		n = b.bytes()
 	case Granted:
-		n = len(b.Write) + len(b.Host) + len(b.Author)
+		n = len(b.Write) + len(b.Host) + len(b.Call) + len(b.Author)
 	case InputLine:
 		n = len(b.Prompt) + len(b.Text) + len(b.Author)
 	case Interrupt:
@@ -137,7 +137,9 @@ func payloadBytes(body Body) int64 {
 	return int64(n)
 }
 
-func (d Denied) bytes() int { return len(d.Op) + len(d.Path) + len(d.Host) + len(d.By) + len(d.Remedy) }
+func (d Denied) bytes() int {
+	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.By) + len(d.Remedy) + len(d.Call) + len(d.With)
+}
 
 // memoryBytes returns the memory that an event uses.
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }

@@ -36,14 +36,17 @@ type wireEvent struct {
 	Reader   string   `json:"reader,omitempty"`
 	Wait     Seq      `json:"wait,omitempty"`
 
-	Permission uint64 `json:"permission,omitempty"`
-	Op         string `json:"op,omitempty"`
-	Path       string `json:"path,omitempty"`
-	Host       string `json:"host,omitempty"`
-	By         string `json:"by,omitempty"`
-	Remedy     string `json:"remedy,omitempty"`
-	Write      string `json:"write,omitempty"`
-	Always     bool   `json:"always,omitempty"`
+	Permission  uint64 `json:"permission,omitempty"`
+	Op          string `json:"op,omitempty"`
+	Path        string `json:"path,omitempty"`
+	Host        string `json:"host,omitempty"`
+	By          string `json:"by,omitempty"`
+	Remedy      string `json:"remedy,omitempty"`
+	Call        string `json:"call,omitempty"`
+	With        string `json:"with,omitempty"`
+	Destructive bool   `json:"destructive,omitempty"`
+	Write       string `json:"write,omitempty"`
+	Always      bool   `json:"always,omitempty"`
 
 	Outcome   Outcome `json:"outcome,omitempty"`
 	Name      string  `json:"name,omitempty"`
@@ -147,7 +150,8 @@ func (e Event) wire() wireEvent {
 		w.Type, w.Outcome, w.Name, w.Message, w.Prompt, w.ElapsedMS = typeTurnEnded, b.Outcome, b.Name, b.Message, b.Prompt, b.Elapsed.Milliseconds()
 	case Wait:
 		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeWait, b.Prompt, b.Kind, b.Terminal, b.Reader
-		w.Permission, w.Op, w.Path, w.Host, w.By = b.Permission, b.Asks.Op, b.Asks.Path, b.Asks.Host, b.Asks.By
+		w.Permission = b.Permission
+		w.setDenied(b.Asks)
 	case WaitEnded:
 		w.Type, w.Wait = typeWaitEnded, b.Wait
 	case Interrupt:
@@ -162,9 +166,10 @@ func (e Event) wire() wireEvent {
 	case Notice:
 		w.Type, w.Message = typeNotice, b.Message
 	case Denied:
-		w.Type, w.Op, w.Path, w.Host, w.By, w.Remedy = typeDenied, b.Op, b.Path, b.Host, b.By, b.Remedy
+		w.Type = typeDenied
+		w.setDenied(b)
 	case Granted:
-		w.Type, w.Write, w.Host, w.Always, w.Author = typeGranted, b.Write, b.Host, b.Always, b.Author
+		w.Type, w.Write, w.Host, w.Call, w.Always, w.Author = typeGranted, b.Write, b.Host, b.Call, b.Always, b.Author
 	case Limit:
 		w.Type, w.What, w.Used, w.Max, w.All, w.Did, w.Program = typeLimit, string(b.What), b.Used, b.Max, b.All, b.Did, b.Program
 		w.Message = b.String() // a client that does not know the type shows it as a notice
@@ -214,7 +219,7 @@ func (w wireEvent) event() Event {
 	case typeDenied:
 		e.Body = w.denied()
 	case typeGranted:
-		e.Body = Granted{Write: w.Write, Host: w.Host, Always: w.Always, Author: w.Author}
+		e.Body = Granted{Write: w.Write, Host: w.Host, Call: w.Call, Always: w.Always, Author: w.Author}
 	case typeLimit:
 		e.Body = Limit{What: LimitKind(w.What), Used: w.Used, Max: w.Max, All: w.All, Did: w.Did, Program: w.Program}
 	case typeCall:
@@ -233,6 +238,10 @@ func (w wireEvent) event() Event {
 	return e
 }
 
+func (w *wireEvent) setDenied(d Denied) {
+	w.Op, w.Path, w.Host, w.By, w.Remedy, w.Call, w.With, w.Destructive = d.Op, d.Path, d.Host, d.By, d.Remedy, d.Call, d.With, d.Destructive
+}
+
 func (w wireEvent) denied() Denied {
-	return Denied{Op: w.Op, Path: w.Path, Host: w.Host, By: w.By, Remedy: w.Remedy}
+	return Denied{Op: w.Op, Path: w.Path, Host: w.Host, By: w.By, Remedy: w.Remedy, Call: w.Call, With: w.With, Destructive: w.Destructive}
 }

@@ -259,6 +259,7 @@ func (c *codec) body(kind byte, body Body) Body {
 		b, _ := body.(Granted)
 		c.string(&b.Write)
 		c.string(&b.Host)
+		c.string(&b.Call)
 		c.bool(&b.Always)
 		c.string(&b.Author)
 		return b
@@ -283,6 +284,9 @@ func (c *codec) denied(v *Denied) {
 	c.string(&v.Host)
 	c.string(&v.By)
 	c.string(&v.Remedy)
+	c.string(&v.Call)
+	c.string(&v.With)
+	c.bool(&v.Destructive)
 }
 
 func (c *codec) byte(v *byte) {

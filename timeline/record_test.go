@@ -29,7 +29,7 @@ func FuzzReadRecord(f *testing.F) {
 	var all []byte
 	for i, b := range []Body{
 		Text{Stderr, []byte("text")}, Image{MIME: "image/png", Data: []byte{1}, Source: "s", Update: true, Title: "t"}, TurnStarted{[]byte("1"), 1, "a"},
-		TurnEnded{"ok", "n", "m", "p", 1}, Wait{"p", "line", true, "cat", 3, Denied{"write", "/p", "", "sh", "r"}}, Denied{"connect", "", "h:1", "b", ""}, Granted{"/p", "", true, "a"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
+		TurnEnded{"ok", "n", "m", "p", 1}, Wait{"p", "line", true, "cat", 3, Denied{Op: "write", Path: "/p", By: "sh", Remedy: "r"}}, Denied{Op: "connect", Host: "h:1", By: "b"}, Denied{Op: "call", Call: "a.b", With: "c=1", Destructive: true}, Granted{Write: "/p", Always: true, Author: "a"}, Granted{Call: "a.*", Author: "b"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
 		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, GenerationStarted{"w"}, GenerationEnded{"r", -1, "S", "m", true, true, "l", 5},
 	} {
 		one := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, int64(i)-1)

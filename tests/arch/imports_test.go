@@ -44,9 +44,10 @@ var mayImport = map[string]string{
 	"cmd/internal/service":   "",
 	"cmd/internal/private":   "",
 	"cmd/internal/export":    "timeline",
+	"cmd/internal/tools":     "session supervisor cmd/internal/install",
 	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
-		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept internal/jsonline",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept cmd/internal/tools internal/jsonline",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"examples/functions": "supervisor workers workers/python workers/r",
@@ -140,7 +141,7 @@ func TestImports_EveryListedPackageExists(t *testing.T) {
 func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
-		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcpwire",
+		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/tools",
 		"github.com/ergochat/readline":           "cmd/internal/terminal",
 		"github.com/UserExistsError/conpty":      "supervisor/internal/host",
 		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",

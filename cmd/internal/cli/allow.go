@@ -21,8 +21,8 @@ import (
 
 // allowing has the flags of repl allow.
 type allowing struct {
-	write, host, dir string
-	always, no       bool
+	write, host, call, dir string
+	always, no             bool
 }
 
 // allow lets a person widen the sandbox of a session that lives.
@@ -31,6 +31,7 @@ func allow(f *flag.FlagSet) action {
 	var a allowing
 	f.StringVar(&a.write, "write", "", "`DIR` the session may write this directory")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
+	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
 	f.BoolVar(&a.no, "no", false, "refuse what the session asks")
 	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
@@ -57,14 +58,23 @@ func allow(f *flag.FlagSet) action {
 	}
 }
 
+// given counts the rights that the flags name.
+func (a *allowing) given() (n int) {
+	for _, name := range []string{a.write, a.host, a.call} {
+		if name != "" {
+			n++
+		}
+	}
+	return n
+}
+
 func (a *allowing) check(given []string) error {
-	gives := a.write != "" || a.host != ""
 	switch {
-	case a.write != "" && a.host != "":
-		return misuse("give --write and --host one after the other")
-	case a.no && (gives || a.always):
+	case a.given() > 1:
+		return misuse("give --write, --host and --call one after the other")
+	case a.no && (a.given() > 0 || a.always):
 		return misuse("--no refuses what the session asks, and goes with nothing else")
-	case len(given) == 0 && !(gives && a.always):
+	case len(given) == 0 && !(a.given() > 0 && a.always):
 		return misuse("allow needs the name of a session (repl list shows them), or --always for the workspace of this directory")
 	case len(given) > 0 && a.dir != "":
 		return misuse("--dir is for --always without SESSION: the session knows its workspace")
@@ -74,7 +84,7 @@ func (a *allowing) check(given []string) error {
 
 // grant returns the right that the flags name.
 func (a *allowing) grant() (session.Grant, error) {
-	g := session.Grant{Host: a.host, Always: a.always}
+	g := session.Grant{Host: a.host, Call: a.call, Always: a.always}
 	if a.write == "" {
 		return g, nil
 	}
@@ -122,7 +132,7 @@ func (a *allowing) in(ctx context.Context, s streams, there session.Session) (in
 	if err != nil {
 		return statusUsage, err
 	}
-	if a.write == "" && a.host == "" {
+	if a.given() == 0 {
 		return a.answer(ctx, s, there)
 	}
 	if err := there.Allow(ctx, g); err != nil {
@@ -147,13 +157,13 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 	case a.always:
 		decision = terminal.AllowAlways
 	default:
-		fmt.Fprintf(s.err, "%s\n%s", p.Question(), terminal.Choices)
+		fmt.Fprintf(s.err, "%s\n%s", p.Question(), terminal.Choices(p))
 		line, err := bufio.NewReader(s.in).ReadString('\n')
 		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 			return statusFailed, fmt.Errorf("cannot read the answer: %w", err)
 		}
 		var ok bool
-		if decision, ok = terminal.Decision(line); !ok {
+		if decision, ok = terminal.Decision(p, line); !ok {
 			return statusUsage, misuse("%q is no answer: nothing was decided", strings.TrimSpace(line))
 		}
 	}
@@ -172,6 +182,9 @@ func remedyLater(_, workspace string, g session.Grant) string {
 
 // allowCommand returns the command with which a person gives a right.
 func allowCommand(name string, g session.Grant) string {
+	if g.Call != "" {
+		return "repl allow " + shellWord(name) + " --call " + shellWord(g.Call)
+	}
 	if g.Host != "" {
 		return "repl allow " + shellWord(name) + " --host " + shellWord(g.Host)
 	}

@@ -74,7 +74,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	case timeline.Limit:
 		_, err = fmt.Fprintf(w, "[%s]\n", b)
 	case timeline.Denied:
-		_, err = fmt.Fprintf(w, "[the sandbox refused: %s]\n", b)
+		_, err = fmt.Fprintf(w, "[%s: %s]\n", refusal(b), b)
 	case timeline.Granted:
 		_, err = fmt.Fprintf(w, "[allowed: %s]\n", b)
 	case timeline.Wait:

@@ -114,7 +114,7 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	switch {
 	case reply.Wait != nil && reply.Wait.Permission != nil:
 		p := reply.Wait.Permission
-		fmt.Fprintf(s.err, "repl: the sandbox holds: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant), "repl allow "+reply.Session)
+		fmt.Fprintf(s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant), "repl allow "+reply.Session)
 	case reply.Wait != nil:
 		fmt.Fprintf(s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
 	case reply.Outcome == "":

@@ -74,6 +74,8 @@ func mcp(f *flag.FlagSet) action {
 	web.define(f)
 	var with wanted
 	f.Var(&with, "with", withWords+"; needs --lang")
+	var servers serverChoice
+	servers.define(f)
 	var notes logChoice
 	notes.define(f)
 	return func(s streams, args []string) (int, error) {
@@ -101,7 +103,7 @@ func mcp(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(c.resolvePaths(), web.check(f), away.check(web)); err != nil {
+		if err := errors.Join(c.resolvePaths(), web.check(f), away.check(web), servers.check()); err != nil {
 			return statusUsage, err
 		}
 		if c.init != "" && c.lang == "" {
@@ -109,6 +111,9 @@ func mcp(f *flag.FlagSet) action {
 		}
 		if away.use && (c.init != "" || c.envFile != "") {
 			return statusUsage, misuse("--init and --env-file do not work with --daemon: they are for the server's own sessions")
+		}
+		if away.use && len(servers.sources) > 0 {
+			return statusUsage, misuse("--servers does not work with --daemon: the sessions are the daemon's, so give it to repl serve")
 		}
 		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
 			return statusUsage, err
@@ -135,6 +140,11 @@ func mcp(f *flag.FlagSet) action {
 		}
 		logger.Info("repl mcp begins", "version", programVersion())
 		defer logger.Info("repl mcp ends")
+		set, err := servers.set(s.err, logger)
+		if err != nil {
+			return statusUsage, err
+		}
+		defer set.Close()
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		options := &mcpserver.Options{
@@ -150,6 +160,7 @@ func mcp(f *flag.FlagSet) action {
 			Out:       s.out,
 			Version:   programVersion(),
 			Logger:    logger,
+			Servers:   set.Groups(),
 		}
 		if away.use {
 			status, err := away.serve(ctx, options, c, s.err)
@@ -158,7 +169,7 @@ func mcp(f *flag.FlagSet) action {
 			}
 			return status, err
 		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile(), Remedy: remedyLater})
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile(), Remedy: remedyLater, Functions: set.Functions()})
 		if err != nil {
 			return statusFailed, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -26,7 +25,7 @@ type program struct {
 
 // runProgram runs a program as the language's own command would: only its output goes to our
 // streams, and its exit status becomes ours.
-func runProgram(s streams, lang language, spec workers.Spec, log *slog.Logger, p program) (int, error) {
+func runProgram(s streams, lang language, spec workers.Spec, more hosting, p program) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
@@ -35,7 +34,7 @@ func runProgram(s streams, lang language, spec workers.Spec, log *slog.Logger, p
 		silent.Ask = false
 		spec.Sandbox = &silent
 	}
-	return inSession(s, spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
+	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		r := &run{session: session, streams: s, stdin: newStdin(p.stdin), confined: spec.Sandbox.Confines()}
 		defer r.stdin.close()
 		return r.whole(ctx, lang, p.code)
@@ -143,6 +142,12 @@ func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 		if reply.State != session.StateWaiting {
 			return reply, nil
 		}
+		if p := reply.Wait.Permission; p != nil { // nobody is there to be asked
+			if err := r.session.Permit(ctx, p.ID, false); err != nil && !errors.Is(err, session.ErrStale) {
+				return reply, err
+			}
+			continue
+		}
 		input, err := r.stdin.next(ctx, reply.Wait)
 		switch {
 		case ctx.Err() != nil:
@@ -181,7 +186,7 @@ func (r *run) output() error {
 		case timeline.Limit:
 			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
 		case timeline.Denied:
-			fmt.Fprintf(r.streams.err, "repl: the sandbox refused: %s\n", b)
+			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", refusal(b), b)
 		case timeline.Image:
 			pictures++
 		case timeline.Gap:
@@ -222,4 +227,12 @@ func (r *run) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 			return
 		}
 	}
+}
+
+// refusal begins the line about a denial.
+func refusal(d timeline.Denied) string {
+	if d.Call != "" {
+		return "not allowed"
+	}
+	return "the sandbox refused"
 }

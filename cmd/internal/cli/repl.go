@@ -153,6 +153,8 @@ func repl(f *flag.FlagSet) action {
 	f.Var(&code, "e", codeWords)
 	var with wanted
 	f.Var(&with, "with", withWords)
+	var servers serverChoice
+	servers.define(f)
 	var notes logChoice
 	notes.define(f)
 	return func(s streams, args []string) (int, error) {
@@ -178,6 +180,15 @@ func repl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
+		if err := servers.check(); err != nil {
+			return statusUsage, err
+		}
+		set, err := servers.set(s.err, log)
+		if err != nil {
+			return statusUsage, err
+		}
+		defer set.Close()
+		more := hosting{log, set.Functions()}
 		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
 			return statusUsage, err
 		}
@@ -192,7 +203,7 @@ func repl(f *flag.FlagSet) action {
 		spec = lang.needing(spec, names)
 		switch {
 		case given:
-			return runProgram(s, lang, spec, log, program{code: code.String(), stdin: s.in})
+			return runProgram(s, lang, spec, more, program{code: code.String(), stdin: s.in})
 		case f.NArg() > 0:
 			path, err := filepath.Abs(f.Arg(0))
 			if err != nil {
@@ -202,9 +213,9 @@ func repl(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, fmt.Errorf("cannot run the file: %w", err)
 			}
-			return runProgram(s, lang, spec, log, program{code: code, stdin: s.in})
+			return runProgram(s, lang, spec, more, program{code: code, stdin: s.in})
 		case terminal.Usable():
-			return interact(s, lang, spec, log)
+			return interact(s, lang, spec, more)
 		}
 		if term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
@@ -213,7 +224,7 @@ func repl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
 		}
-		return runProgram(s, lang, spec, log, program{code: string(text)})
+		return runProgram(s, lang, spec, more, program{code: string(text)})
 	}
 
 }
@@ -240,8 +251,8 @@ func isFile(name string) error {
 }
 
 // interact runs the session of a person at a terminal.
-func interact(s streams, lang language, spec workers.Spec, log *slog.Logger) (int, error) {
-	return inSession(s, spec, log, func(ctx context.Context, session *supervisor.Session) (int, error) {
+func interact(s streams, lang language, spec workers.Spec, more hosting) (int, error) {
+	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		return terminal.Run(ctx, session, &terminal.Options{
 			Continuation: lang.continuation,
 			HistoryPath:  historyPath(lang.name),
@@ -252,13 +263,19 @@ func interact(s streams, lang language, spec workers.Spec, log *slog.Logger) (in
 	})
 }
 
+// hosting is what a session of this program's own has beside its spec.
+type hosting struct {
+	log       *slog.Logger
+	functions []supervisor.Function // of --servers
+}
+
 // inSession runs use with a new session, once it is prepared, and a context that ends with
 // the signals that ask a program to end. After such a signal the status shows it.
-func inSession(s streams, spec workers.Spec, log *slog.Logger, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
+func inSession(s streams, spec workers.Spec, more hosting, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: log, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile(), Remedy: remedyLater})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile(), Remedy: remedyLater})
 	if err != nil {
 		return statusFailed, err
 	}

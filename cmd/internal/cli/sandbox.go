@@ -272,7 +272,7 @@ func accountOf(ctx context.Context, c *client.Client, name string) (account, err
 func (a account) print(w io.Writer) {
 	fmt.Fprintf(w, "sandbox %s\n", a.Sandbox)
 	for _, g := range a.Given {
-		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Write: g.Write, Host: g.Host})
+		fmt.Fprintf(w, "given: %s\n", timeline.Granted{Write: g.Write, Host: g.Host, Call: g.Call})
 	}
 	for _, r := range a.Reached {
 		if r.Connections > 0 {

@@ -31,6 +31,7 @@ type serveOptions struct {
 	maxSessions        int
 	memory             size // of all sessions together
 	quiet, detach      bool
+	servers            serverChoice
 }
 
 // serve keeps sessions alive for clients, at a socket.
@@ -44,6 +45,7 @@ func serve(f *flag.FlagSet) action {
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
 	f.Var(&o.memory, "memory", "`SIZE` of memory that all sessions may use together; without it three quarters of the machine's")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
+	o.servers.define(f)
 	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
@@ -59,6 +61,9 @@ func serve(f *flag.FlagSet) action {
 		}
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
 			return statusUsage, misuse("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
+		}
+		if err := o.servers.check(); err != nil {
+			return statusUsage, err
 		}
 		if isSet(f, "memory") && supervisor.DefaultMemory() == 0 {
 			return statusUsage, misuse("--memory: this system bounds no memory of all sessions together; leave it out")
@@ -138,8 +143,13 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if c, ok := any(l).(interface{ Crashed() int }); ok && c.Crashed() != 0 {
 		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "crashed_pid", c.Crashed())
 	}
+	set, err := o.servers.set(s.err, log)
+	if err != nil {
+		return statusUsage, err
+	}
+	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
-		Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory),
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory),
 		Logger: log, Grants: keptFile(), Remedy: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
 	})
 	if err != nil {

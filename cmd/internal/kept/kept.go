@@ -61,6 +61,7 @@ type Settings struct {
 type Workspace struct {
 	Writable  []string `toml:"writable"`
 	AllowHost []string `toml:"allow-host"`
+	AllowCall []string `toml:"allow-call"`
 }
 
 // Read reads the file. One that is not there says nothing. An error names the line.
@@ -136,6 +137,9 @@ func (f File) Kept(workspace string) (all []session.Grant, err error) {
 	for _, host := range w.AllowHost {
 		all = append(all, session.Grant{Host: host, Always: true})
 	}
+	for _, call := range w.AllowCall {
+		all = append(all, session.Grant{Call: call, Always: true})
+	}
 	return all, nil
 }
 
@@ -153,6 +157,9 @@ func (f File) Keep(workspace string, g session.Grant) error {
 	key, value := "writable", g.Write
 	if g.Host != "" {
 		key, value = "allow-host", g.Host
+	}
+	if g.Call != "" {
+		key, value = "allow-call", g.Call
 	}
 	return install.EditList(string(f), []string{"workspace", workspace}, key, func(list []string) []string {
 		if slices.Contains(list, value) {

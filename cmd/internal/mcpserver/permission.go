@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,6 +20,20 @@ const (
 	allowAlways = "always allow in this workspace"
 	allowNot    = "no"
 )
+
+// allowWider is the answer that gives the wider right of a permission: for a tool, all of its
+// server that are not destructive.
+func allowWider(g *session.Grant) string {
+	return "allow all of " + g.Call + " that are not destructive, in this session"
+}
+
+// offered are the answers to a permission.
+func offered(p *session.Permission) []string {
+	if p.Wider == nil {
+		return []string{allowHere, allowAlways, allowNot}
+	}
+	return []string{allowHere, allowWider(p.Wider), allowAlways, allowNot}
+}
 
 // canAskPermission reports whether the client can put the question to its user in a form. A page
 // is not enough: it is for a text.
@@ -61,7 +76,7 @@ func (a *sessionCall) permissionQuestion(w *session.Wait) *personQuestion {
 			RequestedSchema: map[string]any{
 				"type": "object",
 				"properties": map[string]any{answerKey: map[string]any{
-					"type": "string", "title": "Permission", "enum": []string{allowHere, allowAlways, allowNot},
+					"type": "string", "title": "Permission", "enum": offered(w.Permission),
 				}},
 				"required": []string{answerKey},
 			},
@@ -77,8 +92,7 @@ func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answ
 		return a.decidePermission(ctx, w, allowNot)
 	}
 	text, _ := answer.Content[answerKey].(string)
-	switch text {
-	case allowHere, allowAlways, allowNot:
+	if slices.Contains(offered(w.Permission), text) {
 		return a.decidePermission(ctx, w, text)
 	}
 	return false, failure(errNotShaped)
@@ -87,12 +101,14 @@ func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answ
 // decidePermission ends the wait.
 func (a *sessionCall) decidePermission(ctx context.Context, w *session.Wait, decision string) (bool, *mcp.CallToolResult) {
 	var err error
-	if decision == allowAlways {
-		g := w.Permission.Grant
+	switch g := w.Permission.Grant; decision {
+	case allowAlways:
 		g.Always = true
 		err = a.user().Allow(ctx, g)
-	} else {
+	case allowHere, allowNot:
 		err = a.user().Permit(ctx, w.Permission.ID, decision == allowHere)
+	default:
+		err = a.user().Allow(ctx, *w.Permission.Wider)
 	}
 	switch {
 	case err == nil, errors.Is(err, session.ErrStale):
@@ -113,6 +129,9 @@ func (a *sessionCall) decidePermission(ctx context.Context, w *session.Wait, dec
 
 // permissionText describes a wait for a permission.
 func permissionText(w *session.Wait) string {
+	if w.Permission.Call != "" {
+		return "waiting for a permission: code wants to " + w.Permission.Denial.String()
+	}
 	return "waiting for a permission: the sandbox holds " + w.Permission.Denial.String()
 }
 
@@ -132,6 +151,9 @@ func (a *sessionCall) permissionAdvice(w *session.Wait) string {
 
 // allowCommand returns the command with which a person gives a right.
 func (o *Opened) allowCommand(g session.Grant) string {
+	if g.Call != "" {
+		return o.AllowByHand + " --call " + timeline.Unmistakable(g.Call)
+	}
 	if g.Host != "" {
 		return o.AllowByHand + " --host " + timeline.Unmistakable(g.Host)
 	}

@@ -62,6 +62,9 @@ type Options struct {
 	// Author is the author of the client's turns; "" means "mcp".
 	Author string
 
+	// Servers are the names of servers whose tools code may call, for the model.
+	Servers []string
+
 	// Logger gets facts that no caller learns; it may be nil.
 	Logger *slog.Logger
 
@@ -79,6 +82,7 @@ type server struct {
 	sessions  *sessions
 	stdin     StdinPolicy
 	imageSide int
+	servers   []string
 	pages     askpage.Pages
 
 	mu      sync.Mutex
@@ -89,7 +93,7 @@ type server struct {
 
 // newServer returns the server of one client. The options must be complete.
 func newServer(o *Options, c mcpwire.Client) *server {
-	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, pending: make(map[string]*pendingQuestion)}
+	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingQuestion)}
 }
 
 // Run serves the client until its input ends, which is no error, or ctx does. Then it closes the

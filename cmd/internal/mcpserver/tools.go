@@ -93,7 +93,22 @@ func (s *server) replDescription() string {
 		s.stdin.taught() + "\n" +
 		"Code that takes longer than timeout_ms goes on, and the reply ends with [running …]: " +
 		"then repl_output waits for it, repl_interrupt stops it, and no other input is taken.\n" +
-		`Input "" waits for news.`
+		`Input "" waits for news.` + s.toolsTaught()
+}
+
+// toolsTaught says how code finds the tools of servers; "" when there are none. Models pay for it
+// on every request.
+func (s *server) toolsTaught() string {
+	const named = 40 // characters of names
+	if len(s.servers) == 0 {
+		return ""
+	}
+	names := strings.Join(s.servers, ", ")
+	if len(names) > named {
+		names = fmt.Sprintf("%s, … (%d)", s.servers[0][:min(len(s.servers[0]), named)], len(s.servers))
+	}
+	return "\nCode can call tools of " + names + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
+		s.servers[0][:min(len(s.servers[0]), named)] + ". R: turnstone$search."
 }
 
 const outputDescription = "Wait for running code, and return its new output. " +

@@ -15,18 +15,28 @@ const (
 	Refuse Choice = iota
 	AllowHere
 	AllowAlways
+	AllowWider // where there is a wider right
 )
 
 // Choices is the prompt for a decision.
-const Choices = "y (in this session), a (always in this workspace) or n: "
+func Choices(p session.Permission) string {
+	if p.Wider == nil {
+		return "y (in this session), a (always in this workspace) or n: "
+	}
+	return "y (this one, in this session), s (all of " + p.Wider.Call + " that are not destructive, in this session), a (this one, always in this workspace) or n: "
+}
 
 // Decision reads a decision. ok is false if the line is none.
-func Decision(line string) (c Choice, ok bool) {
+func Decision(p session.Permission, line string) (c Choice, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return AllowHere, true
 	case "a", "always":
 		return AllowAlways, true
+	case "s", "server":
+		if p.Wider != nil {
+			return AllowWider, true
+		}
 	case "n", "no":
 		return Refuse, true
 	}
@@ -39,6 +49,9 @@ func Decide(ctx context.Context, s session.Session, p session.Permission, c Choi
 		g := p.Grant
 		g.Always = true
 		return s.Allow(ctx, g)
+	}
+	if c == AllowWider && p.Wider != nil {
+		return s.Allow(ctx, *p.Wider)
 	}
 	return s.Permit(ctx, p.ID, c == AllowHere)
 }
@@ -54,8 +67,8 @@ func (c *conversation) decide(ctx context.Context, w session.Wait) error {
 	c.printer.note(w.Permission.Question())
 	c.editor.keys.forget() // what was typed before was not meant for this
 	c.editor.freshLine()
-	return c.readAnswer(ctx, w, Choices, func(line string, end bool) (bool, error) {
-		decision, ok := Decision(line)
+	return c.readAnswer(ctx, w, Choices(*w.Permission), func(line string, end bool) (bool, error) {
+		decision, ok := Decision(*w.Permission, line)
 		switch {
 		case end:
 			decision = Refuse

@@ -27,13 +27,17 @@ func (s *decided) Permit(_ context.Context, id uint64, ok bool) error {
 }
 
 func TestDecision_OnlyAWordIsOne(t *testing.T) {
+	plain, wider := session.Permission{}, session.Permission{Wider: &session.Grant{Call: "github.*"}}
+	if got, ok := Decision(wider, "s\n"); !ok || got != AllowWider {
+		t.Errorf("s: got %v, %t", got, ok)
+	}
 	for line, want := range map[string]Choice{"y": AllowHere, " Yes\n": AllowHere, "a": AllowAlways, "ALWAYS": AllowAlways, "n": Refuse, "no\r\n": Refuse} {
-		if got, ok := Decision(line); !ok || got != want {
+		if got, ok := Decision(plain, line); !ok || got != want {
 			t.Errorf("%q: got %v, %t", line, got, ok)
 		}
 	}
-	for _, line := range []string{"", "\n", "yy", "y n", "ya", "1", "y\nn", "да"} {
-		if got, ok := Decision(line); ok || got != Refuse {
+	for _, line := range []string{"", "\n", "yy", "s", "y n", "ya", "1", "y\nn", "да"} {
+		if got, ok := Decision(plain, line); ok || got != Refuse {
 			t.Errorf("%q: got %v, %t", line, got, ok)
 		}
 	}

@@ -41,6 +41,9 @@ func (l *launch) direct() (backend, int, error) {
 		ExtraFiles:  []*os.File{l.workerIn, l.workerOut},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
 	}
+	if c.Piped {
+		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles, cmd.SysProcAttr.Ctty = l.workerIn, l.workerOut, nil, 2
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, 0, &StartError{Step: "exec", Path: c.Path, Err: errnoOf(err)}
 	}

@@ -32,6 +32,10 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
+	// Piped makes the channel the process's standard input and output. Only its standard error
+	// is the terminal, and it gets no REPL_IPC: it is no worker, and knows nothing of one.
+	Piped bool
+
 	// Limits bound what the worker and everything it starts use. A limit that the
 	// system does not have ends the start at the step "limits".
 	Limits Limits

@@ -45,6 +45,8 @@ type plan struct {
 	Dir  []byte // "" is where the stage is
 	Tag  string // of this worker: finds processes whose ancestry is lost, and begins marks
 
+	Piped bool `json:",omitempty"` // the channel is standard input and output
+
 	Sandbox *confine.Plan `json:",omitempty"`
 	Limits  Limits
 }

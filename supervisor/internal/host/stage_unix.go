@@ -118,7 +118,7 @@ func runStage() {
 	// 8. The worker, in a process group of its own.
 	pid, err := syscall.ForkExec(string(plan.Path), stringsOf(plan.Args), &syscall.ProcAttr{
 		Env:   stringsOf(plan.Env),
-		Files: []uintptr{0, 1, 2, fdWorkerIn, fdWorkerOut},
+		Files: plan.files(),
 		Sys:   workerAttributes(),
 	})
 	s.must("exec", string(plan.Path), err)
@@ -148,6 +148,14 @@ func runStage() {
 	forgetImage()
 	s.orders = s.receive(down)
 	s.serve()
+}
+
+// files are the descriptors that the worker gets as its 0, 1, 2 and so on.
+func (p *plan) files() []uintptr {
+	if p.Piped {
+		return []uintptr{fdWorkerIn, fdWorkerOut, 2}
+	}
+	return []uintptr{0, 1, 2, fdWorkerIn, fdWorkerOut}
 }
 
 // must ends the stage with a report if a step failed.

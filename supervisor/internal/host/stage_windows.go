@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -103,6 +105,9 @@ func runStage() {
 		Path: path, Args: append([]string{path}, stringsOf(plan.Args)...), Env: stringsOf(plan.Env), Dir: dir,
 		Stdin: s.in, Stdout: s.out, Stderr: s.out,
 	}
+	if plan.Piped {
+		s.step("channel", "", s.openPipes)
+	}
 	s.step("exec", path, s.worker.Start)
 	pid := s.worker.Process.Pid
 
@@ -149,6 +154,27 @@ func (s *stage) openConsole() (err error) {
 	}
 	s.modes[0] &^= windows.ENABLE_ECHO_INPUT
 	return s.restore()
+}
+
+// openPipes makes the channel the standard input and output of a program that knows no
+// REPL_IPC, which names both pipes.
+func (s *stage) openPipes() error {
+	for i, kv := range s.worker.Env {
+		value, ok := strings.CutPrefix(kv, channelName+"=")
+		names := strings.Split(value, ",")
+		if !ok || len(names) != 3 {
+			continue
+		}
+		s.worker.Env = slices.Delete(s.worker.Env, i, i+1)
+		in, err := os.OpenFile(names[0], os.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		out, err := os.OpenFile(names[1], os.O_WRONLY, 0)
+		s.worker.Stdin, s.worker.Stdout = in, out
+		return err
+	}
+	return errors.New("there is no channel")
 }
 
 // restore sets the console to the state in which a worker starts.

@@ -160,6 +160,7 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Dir:  []byte(c.Dir),
 		Tag:  l.tag,
 
+		Piped:   c.Piped,
 		Sandbox: s.sandbox,
 		Limits:  c.Limits,
 	}}

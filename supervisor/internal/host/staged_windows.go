@@ -158,7 +158,7 @@ func (s *staged) startWorker(c *Command, deadline time.Time) error {
 	s.reports.file.SetReadDeadline(deadline)
 	defer s.reports.file.SetReadDeadline(time.Time{})
 	o := order{Do: doStart, Plan: &plan{
-		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(s.env), Dir: []byte(c.Dir), Tag: s.nonce,
+		Path: []byte(c.Path), Args: bytesOf(c.Args), Env: bytesOf(s.env), Dir: []byte(c.Dir), Tag: s.nonce, Piped: c.Piped,
 	}}
 	s.log.order(o)
 	err := json.NewEncoder(s.orders.file).Encode(o)

@@ -48,8 +48,11 @@ func start(c *Command) (*Process, error) {
 // prepare makes the terminal and the channel.
 func prepare(c *Command) (*launch, error) {
 	l := &launch{command: c, tag: randomName(), nonce: randomName()}
-	l.env = append(without(c.Env, channelName, tagName),
-		channelName+"=3,4,"+l.nonce, tagName+"="+l.tag)
+	l.env = without(c.Env, channelName, tagName)
+	if !c.Piped {
+		l.env = append(l.env, channelName+"=3,4,"+l.nonce)
+	}
+	l.env = append(l.env, tagName+"="+l.tag)
 	var err error
 	if l.pty, l.slave, err = openPTY(c.Size.orDefault()); err != nil {
 		return nil, &StartError{Step: "terminal", Err: err}

@@ -46,6 +46,11 @@ def _kind(name):
     return kind
 
 
+def tool_error():
+    """The exception for a tool that says that it failed."""
+    return _kind("ToolError")
+
+
 def error(document):
     """The exception for a result that failed."""
     try:

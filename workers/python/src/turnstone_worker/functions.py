@@ -9,11 +9,11 @@ from _frozen_importlib import ModuleSpec
 from types import ModuleType
 
 from turnstone_worker import imports
-from turnstone_worker.calls import CallError
+from turnstone_worker.calls import CallError, tool_error
 
 NAME = "turnstone"
 SPARE = "turnstone_host"  # when the user has a module of the name
-_OURS = ("CallError",)
+_OURS = ("CallError", "ToolError", "tools")
 
 
 class Given:
@@ -56,20 +56,33 @@ def _parameters(entry):
     return sorted(found.values(), key=lambda p: not p.required)
 
 
+def _as_it_is(value):
+    return value
+
+
 def make(entry, calls, module):
     """A Python function for an entry of the host's list."""
     true = entry["name"]
     parameters = _parameters(entry)
+    shown = _as_it_is
+
+    if entry.get("group"):
+        from turnstone_worker.tools import shown
+
+        module = "%s.tools.%s" % (module, entry["group"])
+        true = "%s.%s" % (entry["group"], true)
+
     bind = _binder(true, parameters)
 
     def function(*args, **kwargs):
-        return calls.call(true, bind(args, kwargs))
+        return shown(calls.call(true, bind(args, kwargs)))
 
     async def async_(*args, **kwargs):
-        return await calls.wait_for(true, bind(args, kwargs))
+        return shown(await calls.wait_for(true, bind(args, kwargs)))
 
     doc = _doc(entry, parameters)
-    for f, name in ((function, true), (async_, true + ".async_")):
+    name = _name(entry["name"], ()) if entry.get("group") else true
+    for f, name in ((function, name), (async_, name + ".async_")):
         f.__name__ = f.__qualname__ = name
         f.__module__ = module
         f.__doc__ = doc
@@ -123,7 +136,8 @@ def _doc(entry, parameters):
         lines.append(text)
         for name, inner in (p.schema.get("properties") or {}).items():
             lines.append("        %s: %s" % (name, _words(inner)))
-    lines.append("\nA function of the host. await %s.async_(...) does not block an event loop." % entry["name"])
+    kind = "Tool %s of %s." % (entry["name"], entry["group"]) if entry.get("group") else "A function of the host."
+    lines.append("\n%s await %s.async_(...) does not block an event loop." % (kind, _name(entry["name"], ())))
     return "\n".join(lines).lstrip("\n")
 
 
@@ -199,6 +213,8 @@ class Module(ModuleType):
             return self.__dict__[name]
         except KeyError:
             pass
+        if name == "tools" and host.group_names():
+            return _tools()
         if name.startswith("__"):
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
         names = _nearest_first(name, host.functions)
@@ -206,7 +222,17 @@ class Module(ModuleType):
 
     def __dir__(self):
         host.refresh()
-        return sorted(n for n in self.__dict__ if not n.startswith("_"))
+        more = ("ToolError", "tools") if host.group_names() else ()
+        return sorted({n for n in self.__dict__ if not n.startswith("_")}.union(more).difference(() if more else ("ToolError",)))
+
+
+def _tools():
+    """The module turnstone.tools."""
+    if host.tools is None:
+        from turnstone_worker.tools import Groups
+
+        host.tools = Groups("%s.tools" % host.module.__name__, host)
+    return host.tools
 
 
 def _nearest_first(name, names):
@@ -224,6 +250,9 @@ class Host:
         self.revision = 0  # of the functions in the module
         self.module = None
         self.functions = {}
+        self.groups = {}  # the modules of groups that code has looked at, by name
+        self.grouped = {}  # the functions of each group
+        self.tools = None  # the module turnstone.tools
 
     def refresh(self):
         """Brings the module up to date. Not while this thread must not read the channel."""
@@ -239,9 +268,13 @@ class Host:
             return
         from turnstone_worker import values
 
-        functions = {}
+        functions, grouped = {}, {}
         for entry in values.decode(told["list"]):
-            functions[_name(entry["name"], functions)] = make(entry, self.calls, self.module.__name__)
+            into = grouped.setdefault(entry["group"], {}) if entry.get("group") else functions
+            into[_name(entry["name"], into)] = make(entry, self.calls, self.module.__name__)
+        self.grouped = grouped
+        for name, group in self.groups.items():
+            group._renew(grouped.get(name, {}))
         space = self.module.__dict__
         for name in self.functions:
             space.pop(name, None)
@@ -251,8 +284,41 @@ class Host:
             self.sign()
 
     def sign(self, inspect=None):
-        for function in self.functions.values():
-            sign(function)
+        for functions in (self.functions, *self.grouped.values()):
+            for function in functions.values():
+                sign(function)
+
+    # ------------------------------------------------------------ groups
+
+    def group_names(self):
+        """All groups, whether they are open or not."""
+        self.refresh()
+        names = set(self.grouped)
+        opener = self.functions.get("_open")
+        if opener is not None:
+            entry = opener.__dict__["turnstone"][0]
+            names.update(entry["params"]["properties"]["group"]["enum"])
+        return sorted(names)
+
+    def group(self, name):
+        """The module of a group; None if there is none."""
+        if name not in self.group_names():
+            return None
+        group = self.groups.get(name)
+        if group is None:
+            from turnstone_worker.tools import Group
+
+            group = self.groups[name] = Group("%s.tools.%s" % (self.module.__name__, name), name, self)
+            group._renew(self.grouped.get(name, {}))
+        return group
+
+    def open_group(self, name):
+        """Has the host open a group, if that is not done and code runs that may wait for it."""
+        self.refresh()
+        opener = self.functions.get("_open")
+        if name not in self.grouped and opener is not None and self.channel.active and not self.channel.forked:
+            opener(name)
+            self.refresh()
 
 
 host = None
@@ -265,27 +331,46 @@ class Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != NAME and name != SPARE or path is not None:
+        top, *below = name.split(".")
+        if top not in (NAME, SPARE) or (path is None) == bool(below):
             return None
+        if below:
+            return Finder._below(name, below)
         for finder in sys.meta_path:
             if finder is Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None and spec.origin is not None:
                 return spec  # a directory that is no package does not count
-        return ModuleSpec(name, Finder, origin="turnstone")
+        return ModuleSpec(name, Finder, origin="turnstone", is_package=True)
+
+    @staticmethod
+    def _below(name, below):
+        """turnstone.tools, and turnstone.tools.github."""
+        if host.module is None or not name.startswith(host.module.__name__ + ".") or below[0] != "tools" or len(below) > 2:
+            return None
+        if not host.group_names() or len(below) == 2 and host.group(below[1]) is None:
+            return None
+        return ModuleSpec(name, Finder, origin="turnstone", is_package=len(below) == 1)
 
     @staticmethod
     def create_module(spec):
+        names = spec.name.split(".")
+        if len(names) == 2:
+            return _tools()
+        if len(names) == 3:
+            return host.group(names[2])._opened()
         return Module(spec.name, "Functions of the host of this session. help(turnstone) lists them.")
 
     @staticmethod
     def exec_module(module):
+        if "." in module.__name__:
+            return
         if host.module is not None and host.module.__name__ != module.__name__:
             host.revision = 0  # the other name was imported first
         Finder.module = module.__name__
         host.module = module
-        module.CallError = CallError
+        module.CallError, module.ToolError = CallError, tool_error()
         host.refresh()
         names = host.functions
         module.__doc__ = "Functions of the host of this session: %s." % (", ".join(sorted(names)) or "it offers none")

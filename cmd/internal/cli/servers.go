@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/tools"
+)
+
+// A commaList is the value of a flag that may be given several times, or once with commas.
+type commaList []string
+
+func (l *commaList) String() string { return strings.Join(*l, ",") }
+
+func (l *commaList) Set(value string) error {
+	for one := range strings.SplitSeq(value, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			*l = append(*l, one)
+		}
+	}
+	return nil
+}
+
+// A serverChoice says which MCP servers' tools code may call.
+type serverChoice struct{ sources, allow, deny commaList }
+
+func (c *serverChoice) define(f *flag.FlagSet) {
+	f.Var(&c.sources, "servers", "`FILE` code may call the tools of the MCP servers in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; may be repeated")
+	f.Var(&c.allow, "allow", "`TOOL` of a server that code may call unasked: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
+	f.Var(&c.deny, "deny", "`TOOL` of a server that code does not have, also with *; may be repeated")
+}
+
+// check refuses what cannot be meant, and makes the files absolute.
+func (c *serverChoice) check() error {
+	if len(c.sources) == 0 && len(c.allow)+len(c.deny) > 0 {
+		return misuse("--allow and --deny are for the tools of --servers")
+	}
+	for _, pattern := range slices.Concat(c.allow, c.deny) {
+		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {
+			return misuse("%q names no tool: write github.search_issues or 'github.*'", pattern)
+		}
+	}
+	for i, source := range c.sources {
+		if slices.Contains(tools.Clients(), source) {
+			continue
+		}
+		whole, err := filepath.Abs(source)
+		if err != nil {
+			return err
+		}
+		c.sources[i] = whole
+	}
+	return nil
+}
+
+// set returns the servers. Nothing is started. Each that is left out is a line for a person.
+func (c *serverChoice) set(notes io.Writer, logger *slog.Logger) (*tools.Set, error) {
+	o := tools.Options{Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
+	if len(c.sources) == 0 {
+		return tools.New(o), nil
+	}
+	places, err := install.Here()
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range c.sources {
+		list, left, err := tools.From(source, places)
+		if err != nil {
+			return nil, misuse("%v", err)
+		}
+		for _, line := range left {
+			fmt.Fprintln(notes, "repl:", line)
+		}
+		o.Servers = append(o.Servers, list...)
+	}
+	var names []string
+	for _, one := range o.Servers {
+		if slices.Contains(names, one.Group) {
+			return nil, misuse("--servers: two of the files have a server %s: rename one", one.Group)
+		}
+		names = append(names, one.Group)
+	}
+	return tools.New(o), nil
+}

@@ -1,0 +1,38 @@
+package mcpserver
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+func TestTools_OfServersCostAModelLittle(t *testing.T) {
+	t.Parallel()
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = strings.Repeat("name", 15)
+	}
+	for _, names := range [][]string{{"github"}, {"everything", "filesystem", "memory", "git", "time"}, many} {
+		taught := (&server{servers: names}).toolsTaught()
+		if tokens := len(taught) / 4; tokens > 60 || !strings.Contains(taught, names[0][:3]) {
+			t.Errorf("%d tokens: %s", tokens, taught)
+		}
+	}
+	if taught := (&server{}).toolsTaught(); taught != "" {
+		t.Errorf("without servers: %s", taught)
+	}
+}
+
+func TestPermission_AToolIsOfferedWithTheOthersOfItsServer(t *testing.T) {
+	t.Parallel()
+	p := &session.Permission{Grant: session.Grant{Call: "a.b"}, Wider: &session.Grant{Call: "a.*"}}
+	if want := []string{allowHere, "allow all of a.* that are not destructive, in this session", allowAlways, allowNot}; !slices.Equal(offered(p), want) {
+		t.Errorf("got %q", offered(p))
+	}
+	p.Wider = nil
+	if want := []string{allowHere, allowAlways, allowNot}; !slices.Equal(offered(p), want) {
+		t.Errorf("a destructive one: got %q", offered(p))
+	}
+}

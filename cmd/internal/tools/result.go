@@ -1,0 +1,85 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+// value returns what a tool returned as a value for code: its structured content, or else its
+// texts, pictures and files, of which one alone is not in a list.
+func value(r *mcp.CallToolResult) (any, error) {
+	if r.IsError {
+		return nil, &supervisor.CallError{Name: "ToolError", Message: textOf(r.Content)}
+	}
+	var list []any
+	structured, has := structuredOf(r)
+	if has {
+		list = append(list, structured)
+	}
+	for _, c := range r.Content {
+		if _, text := c.(*mcp.TextContent); text && has {
+			continue // the same, for models
+		}
+		list = append(list, item(c))
+	}
+	switch len(list) {
+	case 0:
+		return nil, nil
+	case 1:
+		return list[0], nil
+	}
+	return list, nil
+}
+
+// structuredOf returns the structured content as the server wrote it, if that is known.
+func structuredOf(r *mcp.CallToolResult) (any, bool) {
+	if text, ok := r.Meta[rawKey].(string); ok {
+		return json.RawMessage(text), text != "null"
+	}
+	return r.StructuredContent, r.StructuredContent != nil
+}
+
+// item returns one piece of content.
+func item(c mcp.Content) any {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return c.Text
+	case *mcp.ImageContent:
+		return map[string]any{"type": "image", "mimeType": c.MIMEType, "data": c.Data}
+	case *mcp.AudioContent:
+		return map[string]any{"type": "audio", "mimeType": c.MIMEType, "data": c.Data}
+	case *mcp.ResourceLink:
+		return map[string]any{"type": "resource_link", "uri": c.URI, "name": c.Name, "mimeType": c.MIMEType}
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil {
+			return nil
+		}
+		found := map[string]any{"type": "resource", "uri": c.Resource.URI, "mimeType": c.Resource.MIMEType}
+		if c.Resource.Blob != nil {
+			found["data"] = c.Resource.Blob
+		} else {
+			found["text"] = c.Resource.Text
+		}
+		return found
+	}
+	return fmt.Sprintf("content of an unknown kind: %T", c)
+}
+
+// textOf returns the words of a tool that failed.
+func textOf(content []mcp.Content) string {
+	var all []string
+	for _, c := range content {
+		if t, ok := c.(*mcp.TextContent); ok && t.Text != "" {
+			all = append(all, t.Text)
+		}
+	}
+	if len(all) == 0 {
+		return "the tool failed, and says nothing about it"
+	}
+	return strings.Join(all, "\n")
+}

@@ -1,0 +1,170 @@
+package tools
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+// rudeVariable makes this program a server of bad manners; its value says which it has at the
+// start.
+const rudeVariable = "TURNSTONE_RUDE"
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	if manner, ok := os.LookupEnv(rudeVariable); ok {
+		rude(manner)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+type request struct {
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		Name      string
+		Arguments json.RawMessage
+		Meta      struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+}
+
+// A rudeServer speaks MCP in raw lines.
+type rudeServer struct {
+	out     *bufio.Writer
+	changed bool
+}
+
+func (r *rudeServer) line(format string, args ...any) {
+	fmt.Fprintf(r.out, format+"\n", args...)
+	r.out.Flush()
+}
+
+func (r *rudeServer) result(id json.RawMessage, result string) {
+	r.line(`{"jsonrpc":"2.0","result":%s,"id":%s}`, result, id)
+}
+
+func rude(manner string) {
+	r := &rudeServer{out: bufio.NewWriter(os.Stdout)}
+	switch manner {
+	case "dies":
+		fmt.Fprintln(os.Stderr, "\x1b[31mno licence found\x1b[0m")
+		os.Exit(3)
+	case "silent":
+		select {}
+	case "junk":
+		r.line("Starting server...\n[1, 2]\n")
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	newer := false
+	for in.Scan() {
+		var q request
+		if json.Unmarshal(in.Bytes(), &q) != nil {
+			continue
+		}
+		switch q.Method {
+		case "server/discover":
+			if manner == "late" { // it speaks the newer way when it comes to it
+				<-time.After(500 * time.Millisecond)
+				r.result(q.ID, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+				newer = true
+			} else if manner != "deaf" {
+				r.line(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
+			}
+		case "initialize":
+			if newer {
+				r.line(`{"jsonrpc":"2.0","error":{"code":-32600,"message":"not accepted"},"id":%s}`, q.ID)
+				continue
+			}
+			r.result(q.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"rude","version":"1"}}`)
+		case "tools/list":
+			r.result(q.ID, r.tools())
+		case "tools/call":
+			r.call(q)
+		}
+	}
+}
+
+func (r *rudeServer) tools() string {
+	var list []string
+	add := func(name, more string) {
+		list = append(list, fmt.Sprintf(`{"name":%q,"description":"does %s","inputSchema":{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"integer"}%s}`, name, name, more))
+	}
+	for _, name := range []string{"echo", "big", "null", "huge", "invalid", "unknown-id", "die", "hang", "flood", "child", "fail", "progress", "sample", "picture", "import", "from-a", "from_a"} {
+		add(name, "}")
+	}
+	add("wipe", `},"annotations":{"destructiveHint":true}`)
+	if r.changed {
+		add("added", "}")
+	}
+	text := strings.Join(list, ",")
+	text = strings.ReplaceAll(text, `"integer"}}}`, `"integer"}},"required":["zeta"]}}`)
+	text = strings.ReplaceAll(text, `"integer"}},"annotations"`, `"integer"}}},"annotations"`)
+	return `{"tools":[` + text + `,` + `{"name":"echo","inputSchema":{"type":"object"}}]}`
+}
+
+// said answers with text.
+func said(text string) string {
+	b, _ := json.Marshal(text)
+	return `{"content":[{"type":"text","text":` + string(b) + `}]}`
+}
+
+func (r *rudeServer) call(q request) {
+	switch q.Params.Name {
+	case "echo":
+		r.result(q.ID, said(string(q.Params.Arguments)))
+	case "big":
+		r.result(q.ID, `{"content":[],"structuredContent":{"n":9007199254740993,"x":1.5,"none":null}}`)
+	case "huge":
+		r.result(q.ID, said(strings.Repeat("x", maxLine+1)))
+	case "invalid":
+		r.line(`{"jsonrpc":"2.0","result":{"content":[}},"id":%s}`, q.ID)
+	case "unknown-id":
+		r.result(json.RawMessage("987654"), said("nobody asked"))
+		r.result(q.ID, said("ok"))
+		r.result(q.ID, said("twice"))
+	case "die":
+		fmt.Fprintln(os.Stderr, "out of cheese")
+		os.Exit(7)
+	case "hang":
+		return
+	case "flood":
+		for i := range 5000 {
+			r.line(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d"}}`, i)
+		}
+		r.result(q.ID, said("after the flood"))
+	case "child":
+		c := exec.Command("sleep", "300")
+		if err := c.Start(); err != nil {
+			r.result(q.ID, said(err.Error()))
+			return
+		}
+		r.result(q.ID, said(fmt.Sprint(c.Process.Pid)))
+	case "fail":
+		r.result(q.ID, `{"isError":true,"content":[{"type":"text","text":"no such bird"}]}`)
+	case "progress":
+		r.line(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,"total":7,"message":"third egg"}}`, q.Params.Meta.ProgressToken)
+		r.result(q.ID, said("laid"))
+	case "sample":
+		r.line(`{"jsonrpc":"2.0","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1},"id":"s1"}`)
+		r.result(q.ID, said("asked"))
+	case "picture":
+		r.result(q.ID, `{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}]}`)
+	case "wipe":
+		r.changed = true
+		r.line(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		r.result(q.ID, said("wiped"))
+	default:
+		r.result(q.ID, said("ran "+q.Params.Name))
+	}
+}

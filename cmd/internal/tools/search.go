@@ -1,0 +1,183 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+const (
+	defaultResults = 10
+	maxResults     = 20
+	maxAbout       = 100 // characters of a description in a result
+	maxSignature   = 300
+)
+
+// search returns the signatures of tools, the best match first. It starts all servers.
+func (s *Set) search(ctx context.Context, words string, limit int) ([]string, error) {
+	failed := s.openAll(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.give(supervisor.CallerOf(ctx).Session); err != nil {
+		return nil, err
+	}
+	type match struct {
+		text  string
+		score int
+	}
+	var found []match
+	wanted := wordsOf(words)
+	for _, one := range s.servers {
+		one.mu.Lock()
+		for _, t := range one.tools {
+			if n := score(one.Group, t, wanted); n > 0 || len(wanted) == 0 {
+				found = append(found, match{one.signature(t), n})
+			}
+		}
+		one.mu.Unlock()
+	}
+	slices.SortStableFunc(found, func(a, b match) int { return cmp.Compare(b.score, a.score) })
+	list := []string{}
+	for _, m := range found[:min(len(found), limit)] {
+		list = append(list, m.text)
+	}
+	if more := len(found) - limit; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more: use other words, or limit=%d at most", more, maxResults))
+	}
+	if len(found) == 0 {
+		list = append(list, `no tool has these words; search("") lists them`)
+	}
+	return append(list, failed...), nil
+}
+
+// openAll starts all servers side by side, and returns a line for each that does not start.
+func (s *Set) openAll(ctx context.Context) (failed []string) {
+	var all sync.WaitGroup
+	lines := make([]string, len(s.servers))
+	for i, one := range s.servers {
+		all.Go(func() {
+			if _, err := one.connected(ctx); err != nil {
+				lines[i] = err.Error()
+			}
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+}
+
+// wordsOf returns the words of a text, in lower case.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+}
+
+// score says how well a tool matches words.
+func score(group string, t *mcp.Tool, wanted []string) (n int) {
+	name, about := wordsOf(group+" "+spaced(t.Name)), wordsOf(t.Description)
+	begins := func(words []string, w string) bool {
+		return slices.ContainsFunc(words, func(word string) bool {
+			return strings.HasPrefix(word, w) || len(word) > 3 && strings.HasPrefix(w, word)
+		})
+	}
+	for _, w := range wanted {
+		switch {
+		case begins(name, w):
+			n += 3
+		case begins(about, w):
+			n++
+		}
+	}
+	return n
+}
+
+// spaced parts the words of a name such as searchIssues.
+func spaced(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if i > 0 && unicode.IsUpper(c) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// signature shows a tool in one line: "github.search_issues(q: string, page?: integer): finds …".
+func (s *server) signature(t *mcp.Tool) string {
+	schema, _ := t.InputSchema.(map[string]any)
+	properties, _ := schema["properties"].(map[string]any)
+	required := texts(schema["required"])
+	var parameters []string
+	for _, name := range append(required, others(properties, required)...) {
+		p, known := properties[name].(map[string]any)
+		if !known {
+			continue
+		}
+		mark := ""
+		if !slices.Contains(required, name) {
+			mark = "?"
+		}
+		parameters = append(parameters, name+mark+": "+kind(p))
+	}
+	line := fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))
+	if len(line) > maxSignature {
+		line = strings.ToValidUTF8(line[:maxSignature], "") + "…)"
+	}
+	about, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
+	if runes := []rune(about); len(runes) > maxAbout {
+		about = string(runes[:maxAbout]) + "…"
+	}
+	if about != "" {
+		line += ": " + about
+	}
+	return line
+}
+
+// others returns the properties that are not required.
+func others(properties map[string]any, required []string) (names []string) {
+	for name := range properties {
+		if !slices.Contains(required, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// kind shows the type of a parameter.
+func kind(p map[string]any) string {
+	const most = 5
+	if choices := texts(p["enum"]); len(choices) > 0 && len(choices) <= most {
+		return `"` + strings.Join(choices, `"|"`) + `"`
+	}
+	name, _ := p["type"].(string)
+	if items, ok := p["items"].(map[string]any); ok && name == "array" {
+		return kind(items) + "[]"
+	}
+	return cmp.Or(name, "any")
+}
+
+// codeName is what code calls a tool of this name.
+func codeName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return c
+		}
+		return '_'
+	}, name)
+	if slices.Contains(keywords(), name) {
+		return name + "_"
+	}
+	if name != "" && unicode.IsDigit(rune(name[0])) {
+		return "_" + name
+	}
+	return name
+}

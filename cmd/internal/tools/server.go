@@ -1,0 +1,384 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+const (
+	startLimit = 40 * time.Second // of a server, with the list of its tools
+	maxPause   = 30 * time.Second // between starts that fail
+	maxTools   = 1000             // of one server
+	maxPages   = 100              // of its list
+	closeLimit = 2 * time.Second  // for the good-bye of a server at an address
+)
+
+// A server is one of a Set.
+type server struct {
+	Config
+	set *Set
+
+	mu       sync.Mutex
+	live     *connection
+	starting *start // while one is under way
+	tools    []*mcp.Tool
+	listed   bool // tools are known, if perhaps from an earlier connection
+	failures int  // starts that failed, in a row
+	failed   error
+	again    time.Time // before that no start is tried
+	relists  bool      // the tools are being listed anew,
+	changed  bool      // and have changed since that began
+	tokens   int       // of progress
+	open     map[string]supervisor.Caller
+	left     []string // tools that code cannot have, and why
+}
+
+// A start is one attempt, for all who wait for it.
+type start struct {
+	done chan struct{}
+	conn *connection
+	err  error
+}
+
+// A connection is one to a server that runs.
+type connection struct {
+	session *mcp.ClientSession
+	program *supervisor.RunningProgram // nil for a server at an address
+	lines   *lines                     // likewise
+	ended   chan struct{}              // closed when nothing comes any more
+}
+
+// connected returns the connection, and starts the server if need be.
+func (s *server) connected(ctx context.Context) (*connection, error) {
+	s.mu.Lock()
+	if c := s.live; c != nil && !c.over() {
+		s.mu.Unlock()
+		return c, nil
+	}
+	if s.starting == nil {
+		if pause := time.Until(s.again); pause > 0 {
+			s.mu.Unlock()
+			return nil, s.unavailable(fmt.Errorf("%w (it is tried again in %.0f s)", s.failed, pause.Seconds()+1))
+		}
+		s.starting = &start{done: make(chan struct{})}
+		go s.start(s.starting) // ends within startLimit
+	}
+	under := s.starting
+	s.mu.Unlock()
+	select {
+	case <-under.done:
+		if under.err != nil {
+			return nil, s.unavailable(under.err)
+		}
+		return under.conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// unavailable is the error for code that uses a server that does not run.
+func (s *server) unavailable(err error) error {
+	return &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf("the server %s did not start: %v", s.Name, err)}
+}
+
+func (c *connection) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// start makes a connection and lists the tools.
+func (s *server) start(under *start) {
+	s.set.starts.Add(1)
+	defer s.set.starts.Done()
+	ctx, stop := context.WithCancel(s.set.ctx)
+	timer := time.AfterFunc(s.set.limits.start, stop)
+	c, err := s.connect(ctx)
+	var tools []*mcp.Tool
+	if err == nil {
+		tools, err = list(ctx, c.session)
+	}
+	if err != nil {
+		if ctx.Err() != nil && s.set.ctx.Err() == nil {
+			err = fmt.Errorf("it did not answer within %s", s.set.limits.start)
+		}
+		err = c.explain(err)
+		c.close()
+	}
+	timer.Stop()
+	s.mu.Lock()
+	s.starting = nil
+	if under.err = err; err == nil {
+		under.conn, s.live, s.failures = c, c, 0
+		s.take(tools)
+		go s.watch(c, stop) // ends with the connection
+	} else {
+		stop()
+		pause := min(time.Second<<min(s.failures, 6), maxPause)
+		s.failures++
+		s.failed, s.again = err, time.Now().Add(pause)
+	}
+	s.mu.Unlock()
+	close(under.done)
+}
+
+// watch takes note of the end of a connection.
+func (s *server) watch(c *connection, stop func()) {
+	defer stop()
+	_ = c.session.Wait()
+	close(c.ended)
+	c.close()
+}
+
+// connect starts the server, or reaches it. A process that answered server/discover too late speaks
+// only the newer way then, so it is started once more, and waited for.
+func (s *server) connect(ctx context.Context) (*connection, error) {
+	c, err := s.reach(ctx, s.set.limits.discover)
+	if err != nil && ctx.Err() == nil && c.lines != nil && c.lines.answeredLate() {
+		c.close()
+		c, err = s.reach(ctx, s.set.limits.start)
+	}
+	return c, err
+}
+
+// reach is one attempt, with patience for the answer to server/discover.
+func (s *server) reach(ctx context.Context, patience time.Duration) (*connection, error) {
+	c := &connection{ended: make(chan struct{})}
+	var transport mcp.Transport
+	if s.URL != "" {
+		transport = s.overHTTP()
+	} else {
+		program, err := supervisor.StartProgram(&supervisor.Program{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Logger: s.set.o.Logger})
+		if err != nil {
+			return c, err
+		}
+		c.program, c.lines = program, newLines(program, patience)
+		c.lines.progress = s.progress
+		transport = c.lines
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "turnstone", Version: s.set.o.Version}, s.options())
+	var err error
+	c.session, err = client.Connect(ctx, transport, nil)
+	return c, err
+}
+
+// options are what the server can ask of us. Sampling is not offered: code that wants a model
+// asks one itself.
+func (s *server) options() *mcp.ClientOptions {
+	o := &mcp.ClientOptions{
+		Logger:       s.set.o.Logger,
+		Capabilities: &mcp.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			s.relist()
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			s.progress(r.Params)
+		},
+	}
+	if s.set.o.Elicit != nil {
+		o.ElicitationHandler = s.elicit
+	}
+	return o
+}
+
+// overHTTP returns the transport of a server at an address.
+func (s *server) overHTTP() mcp.Transport {
+	client := &http.Client{Transport: &withHeaders{headers: s.Headers, address: s.URL, next: http.DefaultTransport}}
+	if s.SSE {
+		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxLine}
+	}
+	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxLine}
+}
+
+// withHeaders adds headers to what goes to the configured address, and to no other.
+type withHeaders struct {
+	headers map[string]string
+	address string
+	next    http.RoundTripper
+}
+
+func (t *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	if to, err := url.Parse(t.address); err == nil && to.Scheme == r.URL.Scheme && to.Host == r.URL.Host {
+		r = r.Clone(r.Context())
+		for name, value := range t.headers {
+			r.Header.Set(name, value)
+		}
+	}
+	return t.next.RoundTrip(r)
+}
+
+// list returns the tools of a server, as many as we take.
+func list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
+	cursor := ""
+	for range maxPages {
+		page, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, fmt.Errorf("it does not list its tools: %w", err)
+		}
+		all = append(all, page.Tools...)
+		if cursor = page.NextCursor; cursor == "" || len(all) >= maxTools {
+			break
+		}
+	}
+	return all[:min(len(all), maxTools)], nil
+}
+
+// relist lists the tools anew, because they have changed, and tells the sessions.
+func (s *server) relist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = true
+	if s.relists || s.live == nil {
+		return // it is being done, or comes with the start
+	}
+	s.relists = true
+	go func() {
+		for s.listAgain() {
+		}
+		s.set.tell()
+	}()
+}
+
+// listAgain reports whether the tools have changed again meanwhile.
+func (s *server) listAgain() (again bool) {
+	s.mu.Lock()
+	c := s.live
+	s.changed = false
+	s.mu.Unlock()
+	ctx, stop := context.WithTimeout(s.set.ctx, startLimit)
+	defer stop()
+	tools, err := list(ctx, c.session)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.take(tools)
+	}
+	s.relists = s.changed && err == nil
+	return s.relists
+}
+
+// call calls a tool.
+func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string, args map[string]any) (any, error) {
+	text, err := json.Marshal(args) // never null
+	if err != nil {
+		return nil, &supervisor.CallError{Name: "TypeError", Message: fmt.Sprintf("%s: the arguments cannot be sent as JSON: %v", caller.Function, err)}
+	}
+	c, err := s.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token := s.begin(caller)
+	defer s.finish(token)
+	params := &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(text)}
+	params.SetProgressToken(token)
+	result, err := c.session.CallTool(ctx, params)
+	if err == nil {
+		return value(result)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if told, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
+		return nil, &supervisor.CallError{Name: "ToolError", Message: told.Message}
+	}
+	return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
+		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explain(err))}
+}
+
+// begin notes a call that runs, for its progress and the server's questions.
+func (s *server) begin(caller supervisor.Caller) (token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens++
+	token = fmt.Sprintf("%s-%d", s.Group, s.tokens)
+	s.open[token] = caller
+	return token
+}
+
+func (s *server) finish(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, token)
+}
+
+// progress shows the progress of a call as that of its turn.
+func (s *server) progress(p *mcp.ProgressNotificationParams) {
+	token, _ := p.ProgressToken.(string)
+	s.mu.Lock()
+	caller, ok := s.open[token]
+	s.mu.Unlock()
+	if ok {
+		caller.Progress(p.Progress, p.Total, p.Message)
+	}
+}
+
+// elicit puts a question of the server to the person, if it can be told which call it is for.
+func (s *server) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	s.mu.Lock()
+	callers := map[*supervisor.Session]supervisor.Caller{}
+	for _, c := range s.open {
+		callers[c.Session] = c
+	}
+	s.mu.Unlock()
+	if len(callers) != 1 {
+		return &mcp.ElicitResult{Action: "cancel"}, nil
+	}
+	for _, c := range callers {
+		return s.set.o.Elicit(ctx, c, s.Name, r.Params)
+	}
+	return nil, nil
+}
+
+// explain adds what a process has said at its end, and on its standard output beside messages.
+func (c *connection) explain(err error) error {
+	if c.program == nil {
+		return err
+	}
+	if errors.Is(err, mcp.ErrConnectionClosed) || strings.HasSuffix(err.Error(), "EOF") {
+		c.program.AwaitWords()
+	}
+	words := []string{err.Error()}
+	if said := c.program.LastWords(); said != "" {
+		words = append(words, said)
+	}
+	if junk := c.lines.Junk(); junk != "" {
+		words = append(words, fmt.Sprintf("it wrote to its standard output: %q", junk))
+	}
+	return errors.New(strings.Join(words, ": "))
+}
+
+// close ends a connection and its process, with all that it started.
+func (c *connection) close() {
+	if c.program != nil {
+		_ = c.program.Close()
+	}
+	if c.session == nil {
+		return
+	}
+	over := make(chan struct{})
+	go func() { // ends with the request that says good-bye to an address
+		defer close(over)
+		_ = c.session.Close()
+	}()
+	timer := time.NewTimer(closeLimit)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+	}
+}

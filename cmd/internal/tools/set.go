@@ -1,0 +1,319 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+// Options are how servers are used.
+type Options struct {
+	Servers []Config
+
+	// Allow and Deny are patterns such as "github.*" and "github.search_issues". A tool that is
+	// allowed is called without a question, and one that is denied is not there. A pattern with
+	// a * allows no tool that its server marks as destructive.
+	Allow, Deny []string
+
+	// Elicit puts a question of a server to the person who uses the session. nil: no server
+	// can ask.
+	Elicit func(ctx context.Context, caller supervisor.Caller, server string, p *mcp.ElicitParams) (*mcp.ElicitResult, error)
+
+	Version string
+	Logger  *slog.Logger
+}
+
+// A Set is all servers of one program. Its methods may be used by any goroutine.
+type Set struct {
+	o       Options
+	ctx     context.Context // of all connections
+	end     context.CancelFunc
+	servers []*server
+	limits  limits
+	starts  sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions map[*supervisor.Session]bool // that have looked at a server
+}
+
+// limits bound what a server may take at its start.
+type limits struct{ start, discover time.Duration }
+
+// New returns a Set. It starts nothing.
+func New(o Options) *Set {
+	s := &Set{o: o, sessions: map[*supervisor.Session]bool{}, limits: limits{start: startLimit, discover: discoverLimit}}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	for _, c := range o.Servers {
+		s.servers = append(s.servers, &server{Config: c, set: s, open: map[string]supervisor.Caller{}})
+	}
+	return s
+}
+
+// Close ends all servers, side by side.
+func (s *Set) Close() {
+	s.end()
+	s.starts.Wait()
+	var all sync.WaitGroup
+	for _, one := range s.servers {
+		one.mu.Lock()
+		live := one.live
+		one.mu.Unlock()
+		if live != nil {
+			all.Go(live.close)
+		}
+	}
+	all.Wait()
+}
+
+// Groups are the names by which code knows the servers.
+func (s *Set) Groups() (names []string) {
+	for _, one := range s.servers {
+		names = append(names, one.Group)
+	}
+	return names
+}
+
+// Functions are those that every session has from the beginning: one opens a server, and one
+// searches in all of them.
+func (s *Set) Functions() []supervisor.Function {
+	if len(s.servers) == 0 {
+		return nil
+	}
+	groups := s.Groups()
+	names, _ := json.Marshal(groups)
+	return []supervisor.Function{{
+		Name:   "_open",
+		Doc:    "Starts a server of tools, if it does not run.",
+		Params: json.RawMessage(`{"type":"object","properties":{"group":{"type":"string","enum":` + string(names) + `}},"required":["group"]}`),
+		Call: func(ctx context.Context, args map[string]any) (any, error) {
+			name, _ := args["group"].(string)
+			return nil, s.open(ctx, name)
+		},
+	}, {
+		Name: "search",
+		Doc:  "Finds tools of the servers " + strings.Join(groups, ", ") + ", by words of their names and descriptions. They are in turnstone.tools: github.search_issues is from turnstone.tools import github.",
+		Params: json.RawMessage(`{"type":"object","properties":{"words":{"type":"string","description":"\"\" lists tools of all servers"},` +
+			`"limit":{"type":"integer","description":"results at most","default":10}},"required":["words"]}`),
+		Returns: json.RawMessage(`{"type":"array","items":{"type":"string"}}`),
+		Call: func(ctx context.Context, args map[string]any) (any, error) {
+			words, _ := args["words"].(string)
+			limit, given := args["limit"].(int64)
+			if !given {
+				limit = defaultResults
+			}
+			return s.search(ctx, words, int(max(1, min(limit, maxResults))))
+		},
+	}}
+}
+
+// open starts a server and gives its tools to the session that calls.
+func (s *Set) open(ctx context.Context, group string) error {
+	at := slices.IndexFunc(s.servers, func(one *server) bool { return one.Group == group })
+	if at < 0 {
+		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("there is no server %q", group)}
+	}
+	if _, err := s.servers[at].connected(ctx); err != nil {
+		return err
+	}
+	if s.servers[at].none() {
+		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("the server %s has no tools that code may call%s", group, s.servers[at].why())}
+	}
+	return s.give(supervisor.CallerOf(ctx).Session)
+}
+
+// give gives a session the tools that are known.
+func (s *Set) give(to *supervisor.Session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[to] = true
+	return to.SetFunctions(s.all()...)
+}
+
+// tell gives all sessions the tools that are known, because they have changed.
+func (s *Set) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	functions := s.all()
+	for one := range s.sessions {
+		if _, err := one.Info(s.ctx); errors.Is(err, session.ErrClosed) {
+			delete(s.sessions, one)
+			continue
+		}
+		if err := one.SetFunctions(functions...); err != nil {
+			one.Notify(fmt.Sprintf("the tools of a server have changed, and cannot be called: %v", err))
+		}
+	}
+}
+
+// all returns the functions of all servers whose tools are known.
+func (s *Set) all() []supervisor.Function {
+	list := s.Functions()
+	for _, one := range s.servers {
+		list = append(list, one.functions()...)
+	}
+	return list
+}
+
+// take keeps the tools of a server; s.mu is held. Those that code cannot have are left out.
+func (s *server) take(tools []*mcp.Tool) {
+	s.tools, s.left, s.listed = nil, nil, true
+	slices.SortStableFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	seen := map[string]bool{}
+	for _, t := range tools {
+		f := s.function(t)
+		err := f.Check()
+		switch {
+		case seen[t.Name]:
+			err = errors.New("there are two of that name")
+		case s.set.denied(s.Group + "." + t.Name):
+			err = errors.New("--deny")
+		}
+		if seen[t.Name] = true; err != nil {
+			s.left = append(s.left, fmt.Sprintf("%s (%v)", t.Name, err))
+			continue
+		}
+		s.tools = append(s.tools, t)
+	}
+}
+
+// none reports whether the server has no tools.
+func (s *server) none() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tools) == 0
+}
+
+// why says which tools were left out.
+func (s *server) why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.left) == 0 {
+		return ""
+	}
+	const shown = 5
+	return ": left out are " + strings.Join(s.left[:min(len(s.left), shown)], ", ")
+}
+
+func (s *server) functions() (list []supervisor.Function) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tools {
+		list = append(list, s.function(t))
+	}
+	return list
+}
+
+// function makes a function of a tool.
+func (s *server) function(t *mcp.Tool) supervisor.Function {
+	f := supervisor.Function{Group: s.Group, Name: t.Name, Doc: t.Description, Params: inOrder(t.InputSchema)}
+	if returns, err := json.Marshal(t.OutputSchema); err == nil && t.OutputSchema != nil {
+		f.Returns = returns
+	}
+	f.Call = func(ctx context.Context, args map[string]any) (any, error) {
+		caller := supervisor.CallerOf(ctx)
+		if err := s.set.permit(ctx, caller, args, isDestructive(t)); err != nil {
+			return nil, err
+		}
+		return s.call(ctx, caller, t.Name, args)
+	}
+	return f
+}
+
+// isDestructive reports whether the server marks a tool as destructive.
+func isDestructive(t *mcp.Tool) bool {
+	return t.Annotations != nil && !t.Annotations.ReadOnlyHint && t.Annotations.DestructiveHint != nil && *t.Annotations.DestructiveHint
+}
+
+// permit returns an error if the call is not allowed: by the flags, by a right of the session, or
+// by a person who is asked.
+func (s *Set) permit(ctx context.Context, caller supervisor.Caller, args map[string]any, destructive bool) error {
+	covers := func(pattern string) bool { return supervisor.Covers(pattern, caller.Function, destructive) }
+	if slices.ContainsFunc(s.o.Allow, covers) || caller.MayCall(ctx, inShort(args), destructive) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &supervisor.CallError{Name: "PermissionError", Message: fmt.Sprintf(
+		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow '%s' at the start of repl", caller.Function, caller.Function)}
+}
+
+// denied reports whether --deny names a tool.
+func (s *Set) denied(function string) bool {
+	return slices.ContainsFunc(s.o.Deny, func(pattern string) bool { return supervisor.Covers(pattern, function, false) })
+}
+
+// inShort shows arguments to a person.
+func inShort(args map[string]any) string {
+	const most = 80
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		text, err := json.Marshal(args[name])
+		if err != nil {
+			text = []byte("?")
+		}
+		if len(text) > most {
+			text = append([]byte(strings.ToValidUTF8(string(text[:most]), "")), "…"...)
+		}
+		all = append(all, name+"="+string(text))
+	}
+	return strings.Join(all, ", ")
+}
+
+// inOrder returns a schema as JSON whose properties begin with those that are required, in the
+// order in which the server requires them.
+func inOrder(schema any) json.RawMessage {
+	fields, _ := schema.(map[string]any)
+	properties, ok := fields["properties"].(map[string]any)
+	if !ok {
+		text, err := json.Marshal(schema)
+		if err != nil || fields == nil {
+			return nil
+		}
+		return text
+	}
+	names := slices.DeleteFunc(texts(fields["required"]), func(name string) bool { _, known := properties[name]; return !known })
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	var text strings.Builder
+	text.WriteString(`{"properties":{`)
+	write := func(i int, name string, v any) {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		key, _ := json.Marshal(name)
+		inner, err := json.Marshal(v)
+		if err != nil {
+			inner = []byte("true")
+		}
+		text.Write(key)
+		text.WriteByte(':')
+		text.Write(inner)
+	}
+	for i, name := range names {
+		write(i, name, properties[name])
+	}
+	text.WriteByte('}')
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name != "properties" {
+			write(1, name, fields[name])
+		}
+	}
+	text.WriteByte('}')
+	return json.RawMessage(text.String())
+}

@@ -1,0 +1,298 @@
+//go:build linux
+
+package tools
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// rudeSet returns a Set of servers with these manners, each named after its own.
+func rudeSet(t *testing.T, o Options, manners ...string) *Set {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, manner := range manners {
+		o.Servers = append(o.Servers, Config{Name: manner, Group: manner, Command: self, Env: []string{rudeVariable + "=" + manner, "PATH=" + os.Getenv("PATH")}})
+	}
+	s := New(o)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// openWith opens a Python session that can call the tools of a Set.
+func openWith(t *testing.T, s *Set) *drive.REPL {
+	t.Helper()
+	r := drive.LaunchIn(t, &supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()}, python.Spec(python.Options{}))
+	r.WaitUntilReady(t)
+	return r
+}
+
+// says runs a turn and looks for texts in what it prints.
+func says(t *testing.T, r *drive.REPL, code string, wants ...string) drive.Result {
+	t.Helper()
+	res := r.Run(t, code)
+	for _, want := range wants {
+		if !strings.Contains(res.Text(), want) {
+			t.Errorf("%s\ndoes not say %q: %.2000s", code, want, res.Text())
+		}
+	}
+	return res
+}
+
+func TestTools_AreFunctionsWithTheirValues(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "fine"))
+	says(t, r, "import turnstone; dir(turnstone)", "['CallError', 'ToolError', 'search', 'tools']")
+	says(t, r, "from turnstone.tools import fine", "")
+	says(t, r, "fine.echo('a')", `{"zeta":"a"}`)
+	says(t, r, "fine.echo(zeta='a', alpha=2)", `{"alpha":2,"zeta":"a"}`)
+	says(t, r, "fine.big('')", "{'n': 9007199254740993, 'x': 1.5, 'none': None}")
+	says(t, r, "fine.import_('a'), fine['import']('a')", "('ran import', 'ran import')")
+	says(t, r, "fine.from_a('a'), fine.from_a_('a')", "('ran from-a', 'ran from_a')")
+	says(t, r, "fine.echo(zeta=1, alpha='x', beta=2)", "TypeError: fine.echo: wrong arguments: alpha is a string, not integer; unknown beta; zeta is an integer, not string")
+	says(t, r, "fine.echo('a', alpha=None)", "alpha is null, not integer")
+	says(t, r, "try: fine.fail('a')\nexcept turnstone.ToolError as e: print('caught', e)", "caught no such bird")
+	says(t, r, "fine.nothing", "AttributeError: fine has no function nothing: it has big, child")
+	says(t, r, "from turnstone.tools import coarse", "cannot import name 'coarse'")
+	says(t, r, "fine.picture('a').kind, len(fine.picture('a'))", "('image/png', 8)")
+	says(t, r, "fine.sample('a')", "asked")
+	says(t, r, "help(fine.echo)", "echo(zeta: str, *, alpha: int = ...)", "does echo", "Tool echo of fine.")
+	says(t, r, "import asyncio; asyncio.run(fine.echo.async_('x'))", `{"zeta":"x"}`)
+	says(t, r, "for s in turnstone.search('does progress', limit=2): print(s)", "fine.progress(zeta: string, alpha?: integer): does progress", "more")
+	res := says(t, r, "fine.progress('a')", "laid")
+	seen := false
+	for _, e := range res.Events {
+		p, ok := e.Body.(timeline.Progress)
+		seen = seen || ok && p == timeline.Progress{Progress: 3, Total: 7, Message: "third egg"}
+	}
+	if !seen {
+		t.Errorf("the progress of the call is not in the turn: %v", res.Events)
+	}
+}
+
+func TestTools_BadMannersAreErrorsOfTheirCall(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "junk"))
+	says(t, r, "import turnstone; from turnstone.tools import junk", "")
+	for range 2 { // the connection lives on
+		says(t, r, "junk.huge('')", "ToolError: the server's answer is longer than 16 MiB")
+		says(t, r, "junk.invalid('')", "ToolError: the server's answer is no valid JSON")
+		says(t, r, "junk.unknown_id('')", "ok")
+		says(t, r, "junk.flood('')", "after the flood")
+		says(t, r, "junk.echo('a')", `{"zeta":"a"}`)
+	}
+}
+
+func TestTools_AServerThatDiesIsAnErrorAndIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "mortal"))
+	says(t, r, "from turnstone.tools import mortal", "")
+	for range 3 {
+		says(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have been done:", "it ended with status 7: out of cheese")
+		says(t, r, "mortal.echo('again')", `{"zeta":"again"}`)
+	}
+}
+
+func TestTools_AServerThatDoesNotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := rudeSet(t, Options{Allow: []string{"*"}}, "dies", "silent", "deaf", "late", "fine")
+	s.limits = limits{start: 3 * time.Second, discover: 100 * time.Millisecond}
+	r := openWith(t, s)
+	says(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
+	says(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
+	says(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 3s")
+	says(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
+	says(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
+	says(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server silent did not start")
+}
+
+func TestTools_AnInterruptEndsACall(t *testing.T) {
+	t.Parallel()
+	s := rudeSet(t, Options{Allow: []string{"*"}}, "slow")
+	r := openWith(t, s)
+	says(t, r, "from turnstone.tools import slow", "")
+	turn := submit(t, r, "slow.hang('')")
+	for open := 0; open == 0; { // until it waits
+		s.servers[0].mu.Lock()
+		open = len(s.servers[0].open)
+		s.servers[0].mu.Unlock()
+	}
+	r.InterruptTurn(t, turn)
+	r.Ended(t, turn)
+	says(t, r, "slow.echo('a')", `{"zeta":"a"}`)
+}
+
+func TestTools_AServersChildrenEndWithIt(t *testing.T) {
+	t.Parallel()
+	s := rudeSet(t, Options{Allow: []string{"*"}}, "parent")
+	r := openWith(t, s)
+	res := says(t, r, "from turnstone.tools import parent; print('pid', parent.child(''))", "pid ")
+	var pid int
+	if _, err := fmt.Sscanf(res.Text(), "pid %d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+		t.Fatal("the child is not there: ", err)
+	}
+	s.Close()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+		t.Errorf("the server's child %d is still there", pid)
+	}
+}
+
+func TestTools_ThoseThatChangeAreReplaced(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, rudeSet(t, Options{Allow: []string{"*", "moody.wipe"}}, "moody"))
+	says(t, r, "from turnstone.tools import moody; hasattr(moody, 'added')", "False")
+	says(t, r, "moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
+}
+
+func submit(t *testing.T, r *drive.REPL, code string) uint64 {
+	t.Helper()
+	turn, err := r.Submit(t.Context(), code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// asked waits until the session asks for a permission.
+func asked(t *testing.T, r *drive.REPL, turn uint64) session.Permission {
+	t.Helper()
+	reply, err := r.Wait(t.Context(), turn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply.Wait == nil || reply.Wait.Permission == nil {
+		t.Fatalf("it asks for no permission: %s", reply.Text())
+	}
+	return *reply.Wait.Permission
+}
+
+func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, rudeSet(t, Options{Deny: []string{"shy.big"}}, "shy"))
+	says(t, r, "from turnstone.tools import shy; hasattr(shy, 'big')", "False")
+	turn := submit(t, r, "[shy.echo(str(i)) for i in range(50)][-1]")
+	p := asked(t, r, turn)
+	if want := `code wants to call shy.echo(zeta="0"). Allow it?`; p.Question() != want {
+		t.Errorf("got %q, want %q", p.Question(), want)
+	}
+	if p.Wider == nil || p.Wider.Call != "shy.*" {
+		t.Fatalf("got the wider right %v", p.Wider)
+	}
+	if _, err := r.Answer(t.Context(), 0, session.Input{Data: []byte("y\n")}); err == nil {
+		t.Error("an input answers the question")
+	}
+	if err := r.Allow(t.Context(), *p.Wider); err != nil {
+		t.Fatal(err)
+	}
+	r.Ended(t, turn)
+	says(t, r, "shy.fail('')", "no such bird")
+	says(t, r, "from threading import Thread\nts = [Thread(target=shy.echo, args=('',)) for _ in range(20)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'", "all")
+	turn = submit(t, r, "shy.wipe(zeta='')")
+	p = asked(t, r, turn)
+	if !p.Destructive || p.Wider != nil || !strings.Contains(p.Question(), "marks as destructive") {
+		t.Errorf("a destructive tool is asked for as %+v", p)
+	}
+	if err := r.Permit(t.Context(), p.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	res := r.Ended(t, turn)
+	if !strings.Contains(res.Text(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.Text(), "--allow 'shy.wipe'") {
+		t.Errorf("got %s", res.Text())
+	}
+	says(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
+}
+
+func TestPermission_ThreadsShareAQuestionAndAnInterruptEndsIt(t *testing.T) {
+	t.Parallel()
+	r := openWith(t, rudeSet(t, Options{}, "shy"))
+	says(t, r, "from turnstone.tools import shy\nfrom threading import Thread", "")
+	turn := submit(t, r, "shy.echo('')")
+	asked(t, r, turn)
+	r.InterruptTurn(t, turn)
+	r.Ended(t, turn)
+	turn = submit(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
+	p := asked(t, r, turn)
+	if err := r.Permit(t.Context(), p.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	res := r.Ended(t, turn)
+	if !strings.Contains(res.Text(), "all") || strings.Contains(res.Text(), "Error") {
+		t.Errorf("got %s", res.Text())
+	}
+}
+
+func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
+	t.Parallel()
+	home, project := t.TempDir(), t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := map[string]string{"TOKEN": "t0", "HOME": home, "PATH": os.Getenv("PATH"), "SECRET": "never"}
+	p := install.Places{Home: home, Config: filepath.Join(home, ".config"), XDG: filepath.Join(home, ".config"), Project: project, Getenv: func(n string) string { return set[n] }}
+	file := filepath.Join(home, "servers.json")
+	write(file, `{"mcpServers": { // a comment
+		"git-hub": {"type": "http", "url": "https://example.org/${TOKEN}", "headers": {"X": "Bearer ${TOKEN}"}},
+		"git_hub": {"command": "sh", "args": ["${NOPE:-dflt}", "${userHome}"], "env": {"A": "${TOKEN}"}, "cwd": "sub"},
+		"class": {"url": "http://localhost:1/", "type": "sse"},
+		"unset": {"command": "sh", "args": ["${NOPE}"]}, "prompt": {"command": "sh", "env": {"K": "${input:key}"}},
+		"off": {"command": "sh", "disabled": true}, "gone": {"command": "/no/such"}, "self": {"command": "repl", "args": ["mcp"]}}}`)
+	list, left, err := From(file, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("%+v", list) + strings.Join(left, "\n")
+	for _, want := range []string{
+		"https://example.org/t0", "X:Bearer t0", "Group:git_hub ", "Group:git_hub_", "dflt " + home, "A=t0", filepath.Join(project, "sub"), "Group:class_ ", "SSE:true",
+		"unset is left out: the variable NOPE is not set", "prompt is left out: it needs ${input:key}", "off is left out: it is switched off", "gone is left out: its command /no/such is not there",
+		"self is left out",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "never") {
+		t.Errorf("a variable that no server needs is handed on: %s", text)
+	}
+
+	write(filepath.Join(home, ".claude.json"), `{"mcpServers": {"a": {"command": "sh"}}, "projects": {"`+project+`": {"mcpServers": {"b": {"command": "sh"}}, "enabledMcpjsonServers": ["c"]}}}`)
+	write(filepath.Join(project, ".mcp.json"), `{"mcpServers": {"c": {"command": "sh"}, "d": {"command": "sh"}}}`)
+	list, left, err = From("claude", p)
+	if err != nil || len(list) != 3 || list[2].Name != "c" || len(left) != 1 || !strings.Contains(left[0], "server d") || !strings.Contains(left[0], "not approved") {
+		t.Errorf("claude: %v, %v, %v", list, left, err)
+	}
+	write(filepath.Join(home, ".codex", "config.toml"), "[mcp_servers.a]\ncommand = \"sh\"\nargs = [\"${TOKEN}\"]\nenv_vars = [\"SECRET\"]\n[mcp_servers.b]\nurl = \"http://x/\"\nbearer_token_env_var = \"TOKEN\"\n[mcp_servers.c]\ncommand = \"sh\"\nenabled = false\n")
+	list, left, err = From("codex", p)
+	if err != nil || len(list) != 2 || list[0].Args[0] != "${TOKEN}" || !strings.Contains(fmt.Sprint(list[0].Env), "SECRET=never") || list[1].Headers["Authorization"] != "Bearer t0" || len(left) != 1 {
+		t.Errorf("codex: %+v, %v, %v", list, left, err)
+	}
+	if _, _, err = From("cursor", p); err == nil || !strings.Contains(err.Error(), "is not there") {
+		t.Errorf("cursor without a file: %v", err)
+	}
+	set[depthVariable] = "1"
+	if list, left, err = From(file, p); err != nil || len(list) != 0 || len(left) != 1 {
+		t.Errorf("in a server: %v, %v, %v", list, left, err)
+	}
+}

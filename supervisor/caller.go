@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// maxWith bounds the arguments that a question shows.
+const maxWith = 300
+
+// A Caller is the code that calls a Function.
+type Caller struct {
+	Session    *Session
+	Generation uint64
+	Turn       uint64 // the active one; 0 between turns
+	Function   string
+}
+
+type callerKey struct{}
+
+// CallerOf returns the caller of the Function that was given ctx; zero without one.
+func CallerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// MayCall asks whether a person allows this call: by a right that the session has, or now. Then
+// the turn waits for a permission, which no model can give. with are the arguments in short. A
+// right for all functions of a group does not cover one that is destructive. MayCall is false
+// where nobody can be asked, such as between turns, and when ctx ends.
+func (c Caller) MayCall(ctx context.Context, with string, destructive bool) bool {
+	s := c.Session
+	what := timeline.Denied{Op: "call", Call: c.Function, Destructive: destructive, With: briefly(s.log.Hidden(with), maxWith)}
+	id, answer := s.hold(c.Generation, what)
+	select {
+	case ok := <-answer:
+		return ok
+	case <-ctx.Done():
+	}
+	s.letGo(id)
+	return false
+}
+
+// Progress tells how far a call is, as the progress of its turn. total is 0 when it is not known.
+func (c Caller) Progress(progress, total float64, message string) {
+	s := c.Session
+	s.mu.Lock()
+	defer s.unlock()
+	if s.m.generation == c.Generation && s.m.turn != nil && s.m.turn.id == c.Turn && c.Turn > 0 {
+		s.m.record(timeline.Progress{Progress: progress, Total: total, Message: briefly(s.log.Hidden(message), maxWith)})
+	}
+}
+
+// hold has a call wait under a number until the answer comes.
+func (s *Session) hold(generation uint64, what timeline.Denied) (id uint64, answer chan bool) {
+	answer = make(chan bool, 1)
+	s.mu.Lock()
+	defer s.unlock()
+	if s.worker == nil || s.m.generation != generation {
+		answer <- false
+		return 0, answer
+	}
+	s.lastHeld++
+	id = hostCall + s.lastHeld
+	if s.held == nil {
+		s.held = make(map[uint64]chan bool)
+	}
+	s.held[id] = answer
+	s.m.refusedOrHeld(id, what, true)
+	return id, answer
+}
+
+// letGo ends the wait of a held call that is over.
+func (s *Session) letGo(id uint64) {
+	s.mu.Lock()
+	defer s.unlock()
+	delete(s.held, id)
+	s.m.denied(host.Denial{ID: id, Over: true}, true)
+}
+
+// Covers reports whether a pattern names a function, as [session.Grant].Call does: "github.*"
+// names all of a group, but for those that are destructive.
+func Covers(pattern, function string, destructive bool) bool {
+	if pattern == function {
+		return true
+	}
+	ok, err := path.Match(pattern, function)
+	return ok && err == nil && !destructive
+}
+
+func coversCall(pattern string, d timeline.Denied) bool {
+	return pattern != "" && d.Call != "" && Covers(pattern, d.Call, d.Destructive)
+}
+
+// widerThan returns the right for all functions of a group; nil if that is not enough for the
+// call.
+func widerThan(d timeline.Denied) *session.Grant {
+	group, _, found := strings.Cut(d.Call, ".")
+	if !found || d.Destructive {
+		return nil
+	}
+	return &session.Grant{Call: group + ".*"}
+}
+
+// namesOne reports whether a grant names one right.
+func namesOne(g session.Grant) bool {
+	n := 0
+	for _, name := range []string{g.Write, g.Host, g.Call} {
+		if name != "" {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// checkCall refuses a grant for functions that cannot be meant.
+func (s *Session) checkCall(g session.Grant) (session.Grant, error) {
+	if _, err := path.Match(g.Call, ""); err != nil {
+		return g, session.Errorf(session.KindInvalid, "%q is no pattern for functions: write github.search_issues or github.*", g.Call)
+	}
+	if g.Always && s.o.Grants == nil {
+		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
+	}
+	return g, nil
+}

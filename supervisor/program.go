@@ -1,0 +1,136 @@
+package supervisor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	lastWordsBytes = 4 << 10                // of a program's standard error that are kept
+	programGrace   = time.Second            // a program may take to end by itself once its pipes are closed,
+	programTerm    = 500 * time.Millisecond // and again after SIGTERM
+)
+
+// A Program is one that is no worker, such as a server of tools. It is started as workers are, by
+// the stage, so nothing that it starts stays behind.
+type Program struct {
+	Path   string   // absolute
+	Args   []string // without the program's own name
+	Env    []string // all of it
+	Dir    string   // "" means the caller's
+	Logger *slog.Logger
+}
+
+// A RunningProgram is a Program that was started. Read is its standard output and Write its
+// standard input. Its methods may be used by any goroutine.
+type RunningProgram struct {
+	io.ReadWriteCloser // the pipes; Close of the RunningProgram hides theirs
+	process            *host.Process
+	drained            chan struct{} // closed when all of its standard error was read
+
+	mu    sync.Mutex
+	words []byte // the end of its standard error
+}
+
+// StartProgram starts a program. It needs [StageMain] on Windows; elsewhere, without it, what
+// the program starts may stay behind.
+func StartProgram(p *Program) (*RunningProgram, error) {
+	process, err := host.Start(&host.Command{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, Piped: true, Logger: p.Logger})
+	if err != nil {
+		return nil, err
+	}
+	r := &RunningProgram{ReadWriteCloser: process.Channel(), process: process, drained: make(chan struct{})}
+	go r.listen() // ends with the terminal
+	return r, nil
+}
+
+// listen keeps the end of what the program writes to its standard error.
+func (r *RunningProgram) listen() {
+	defer close(r.drained)
+	part := make([]byte, lastWordsBytes)
+	for {
+		var end error
+		err := r.process.Terminal().Await(func() bool {
+			n := 0
+			n, end = r.process.Terminal().TryRead(part)
+			r.mu.Lock()
+			r.words = append(r.words, part[:n]...)
+			if more := len(r.words) - lastWordsBytes; more > 0 {
+				r.words = append(r.words[:0], r.words[more:]...)
+			}
+			r.mu.Unlock()
+			return n > 0 || end != nil
+		})
+		if err != nil || end != nil {
+			return
+		}
+	}
+}
+
+// LastWords returns the end of its standard error as plain text, once it has ended: with how it
+// ended.
+func (r *RunningProgram) LastWords() string {
+	r.mu.Lock()
+	words := string(bytes.TrimSpace([]byte(timeline.Plain(string(r.words)))))
+	r.mu.Unlock()
+	select {
+	case <-r.process.Exited():
+	default:
+		return words
+	}
+	ended := "it ended"
+	if e := r.process.Exit(); e.Signal != "" {
+		ended = "it was ended by " + e.Signal
+	} else {
+		ended += fmt.Sprintf(" with status %d", e.Code)
+	}
+	if words == "" {
+		return ended
+	}
+	return ended + ": " + words
+}
+
+// Exited is closed when the program has ended, or Close was called.
+func (r *RunningProgram) Exited() <-chan struct{} { return r.process.Exited() }
+
+// AwaitWords waits until all that the ended program has said is in LastWords, for a second at
+// most.
+func (r *RunningProgram) AwaitWords() {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	for _, done := range []<-chan struct{}{r.process.Exited(), r.drained} {
+		select {
+		case <-done:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// Close ends the program: by closing its pipes, then by SIGTERM where there is such a thing, then
+// by force with all that it has started.
+func (r *RunningProgram) Close() error {
+	_ = r.ReadWriteCloser.Close()
+	for _, step := range []struct {
+		sig  host.Signal
+		wait time.Duration
+	}{{wait: programGrace}, {host.Terminate, programTerm}} {
+		if step.sig == host.Terminate && r.process.Signal(host.Terminate, host.Group) != nil {
+			break
+		}
+		timer := time.NewTimer(step.wait)
+		select {
+		case <-r.process.Exited():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return r.process.Close()
+}
