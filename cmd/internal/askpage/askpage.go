@@ -53,6 +53,9 @@ type Page struct {
 	Prompt string
 	Secret bool // not shown while it is typed
 
+	// Choices are the only answers, each with a button. Without them a person types a text.
+	Choices []string
+
 	// Answer takes the answer, 64 KiB at most, in a goroutine of the page's. It is
 	// called once. The person sees its error.
 	Answer func(ctx context.Context, text string) error
@@ -150,7 +153,7 @@ func (p *Pages) guard(host string, next http.Handler) http.Handler {
 var pageText = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Turnstone</title>
 <style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}input{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}pre{white-space:pre-wrap}</style>
-{{if .}}<p>{{.About}}.</p><form method="post"><label><pre>{{.Prompt}}</pre><input name="answer" autofocus autocomplete="off" type="{{if .Secret}}password{{else}}text{{end}}"></label><p><button>Answer</button></form>
+{{if .}}<p>{{.About}}.</p><form method="post">{{if .Choices}}<pre>{{.Prompt}}</pre>{{range .Choices}}<p><button name="answer" value="{{.}}">{{.}}</button></p>{{end}}{{else}}<label><pre>{{.Prompt}}</pre><input name="answer" autofocus autocomplete="off" type="{{if .Secret}}password{{else}}text{{end}}"></label><p><button>Answer</button>{{end}}</form>
 {{else}}<p>Thank you. The answer has been handed over; this page can be closed.
 {{end}}`))
 
@@ -177,7 +180,12 @@ func (p *Pages) accept(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, over, http.StatusGone)
 		return
 	}
-	switch err := about.Answer(r.Context(), r.PostForm.Get("answer")); {
+	answer := r.PostForm.Get("answer")
+	if len(about.Choices) > 0 && !slices.Contains(about.Choices, answer) {
+		http.Error(w, "the answer was not taken: it is none of those offered", http.StatusBadRequest)
+		return
+	}
+	switch err := about.Answer(r.Context(), answer); {
 	case errors.Is(err, ErrOver):
 		http.Error(w, over, http.StatusGone)
 	case err != nil:

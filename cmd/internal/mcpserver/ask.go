@@ -264,7 +264,7 @@ func withNewline(text string) string {
 // the prompt itself may say anything.
 func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
 	if w.Permission != nil {
-		return a.permissionQuestion(w), nil
+		return a.permissionQuestion(w)
 	}
 	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
 	if w.Terminal && w.Reader != "" {
@@ -281,17 +281,13 @@ func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
 	}
 	if a.call.questionKind(w) == pageQuestion {
 		user := a.user()
-		address, remove, err := a.pages.Add(&askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
+		return a.page(message, &askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, fromUser(text))
 			if errors.Is(err, session.ErrStale) {
 				return askpage.ErrOver
 			}
 			return err
 		}})
-		if err != nil {
-			return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
-		}
-		return &personQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, remove: remove}, nil
 	}
 	title := prompt
 	if title == "" {
@@ -305,6 +301,15 @@ func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
 		}},
 		remove: func() {},
 	}, nil
+}
+
+// page returns a question that the user answers on a page of ours.
+func (a *sessionCall) page(message string, p *askpage.Page) (*personQuestion, error) {
+	address, remove, err := a.pages.Add(p)
+	if err != nil {
+		return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
+	}
+	return &personQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, remove: remove}, nil
 }
 
 // maxPrompt bounds the end of a prompt that a question or a state line shows, in characters.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -35,10 +36,9 @@ func offered(p *session.Permission) []string {
 	return []string{allowHere, allowWider(p.Wider), allowAlways, allowNot}
 }
 
-// canAskPermission reports whether the client can put the question to its user in a form. A page
-// is not enough: it is for a text.
+// canAskPermission reports whether the client can put the question to its user.
 func (a *sessionCall) canAskPermission(w *session.Wait) bool {
-	return a.call.questionKind(w) == formQuestion
+	return a.call.questionKind(w) != noQuestion
 }
 
 // resolvePermission handles a wait for a permission, which only a person may give. Its results are
@@ -46,7 +46,11 @@ func (a *sessionCall) canAskPermission(w *session.Wait) bool {
 func (a *sessionCall) resolvePermission(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if p := a.decision; p != nil && p.wait == w.ID {
 		a.decision = nil
-		return a.applyDecision(ctx, w, p.answer)
+		if !onPage(p.question, p.answer) {
+			return a.applyDecision(ctx, w, p.answer)
+		}
+		p.question.allowed = true
+		return a.askPerson(ctx, wait, w, beat, p.question)
 	}
 	_, shown := a.view.knows()
 	inTime := time.Now().Before(a.deadline)
@@ -63,26 +67,42 @@ func (a *sessionCall) resolvePermission(ctx context.Context, wait waiter, w *ses
 	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
 		return a.returnQuestion(w)
 	}
-	return a.askPerson(ctx, wait, w, beat, a.permissionQuestion(w))
+	q, err := a.permissionQuestion(w)
+	if err != nil {
+		return false, failure(err)
+	}
+	return a.askPerson(ctx, wait, w, beat, q)
 }
 
 // permissionQuestion returns the question for the user. It names the path as it is, quoted where
 // it could pass for something else: code has chosen it.
-func (a *sessionCall) permissionQuestion(w *session.Wait) *personQuestion {
+func (a *sessionCall) permissionQuestion(w *session.Wait) (*personQuestion, error) {
+	about := fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Permission.Question())
+	choices := offered(w.Permission)
+	if a.call.questionKind(w) == pageQuestion {
+		user := a.user()
+		return a.page(about, &askpage.Page{About: fmt.Sprintf("A question about the REPL session %q", a.view.name), Prompt: about, Choices: choices, Answer: func(ctx context.Context, text string) error {
+			err := decide(ctx, user, *w.Permission, text)
+			if errors.Is(err, session.ErrStale) {
+				return askpage.ErrOver
+			}
+			return err
+		}})
+	}
 	return &personQuestion{
 		params: &mcp.ElicitParams{
 			Mode:    "form",
-			Message: fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Permission.Question()),
+			Message: about,
 			RequestedSchema: map[string]any{
 				"type": "object",
 				"properties": map[string]any{answerKey: map[string]any{
-					"type": "string", "title": "Permission", "enum": offered(w.Permission),
+					"type": "string", "title": "Permission", "enum": choices,
 				}},
 				"required": []string{answerKey},
 			},
 		},
 		remove: func() {},
-	}
+	}, nil
 }
 
 // applyPermission applies what a person decided about a permission. Only the words that were
@@ -100,16 +120,7 @@ func (a *sessionCall) applyPermission(ctx context.Context, w *session.Wait, answ
 
 // decidePermission ends the wait.
 func (a *sessionCall) decidePermission(ctx context.Context, w *session.Wait, decision string) (bool, *mcp.CallToolResult) {
-	var err error
-	switch g := w.Permission.Grant; decision {
-	case allowAlways:
-		g.Always = true
-		err = a.user().Allow(ctx, g)
-	case allowHere, allowNot:
-		err = a.user().Permit(ctx, w.Permission.ID, decision == allowHere)
-	default:
-		err = a.user().Allow(ctx, *w.Permission.Wider)
-	}
+	err := decide(ctx, a.user(), *w.Permission, decision)
 	switch {
 	case err == nil, errors.Is(err, session.ErrStale):
 		return true, nil
@@ -125,6 +136,18 @@ func (a *sessionCall) decidePermission(ctx context.Context, w *session.Wait, dec
 		return false, failure(errors.Join(err, e))
 	}
 	return true, nil
+}
+
+// decide carries out a decision of the user's.
+func decide(ctx context.Context, user session.Session, p session.Permission, decision string) error {
+	switch g := p.Grant; decision {
+	case allowAlways:
+		g.Always = true
+		return user.Allow(ctx, g)
+	case allowHere, allowNot:
+		return user.Permit(ctx, p.ID, decision == allowHere)
+	}
+	return user.Allow(ctx, *p.Wider)
 }
 
 // permissionText describes a wait for a permission.

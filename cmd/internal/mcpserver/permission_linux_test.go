@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,6 +73,37 @@ func TestPermission_TheUserIsAskedAndTheCallGoesOn(t *testing.T) {
 		}
 		kept.kept = nil
 		wantText(t, p.repl("create "+file+"2"), "made")
+	})
+}
+
+// A client may ask its user only by a page in the browser.
+func TestPermission_TheUserDecidesOnAPage(t *testing.T) {
+	t.Parallel()
+	s, outside, kept := confinedSetup(t)
+	persons(t, s, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *person) {
+		file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
+		for i, answer := range []string{"no", "always allow in this workspace"} {
+			sub := filepath.Join(file, answer[:2])
+			if err := os.MkdirAll(sub, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			call := p.run(map[string]any{"input": "create " + sub + "/x"})
+			q := p.question(call)
+			if q.Mode != "url" {
+				t.Fatalf("got %+v, want a page", q)
+			}
+			wantPart(t, get(t, q.URL), "create "+sub+"/x", "Allow it to write "+sub+"?", `value="allow in this session"`)
+			call = p.answer(call, q, map[string]any{"action": "accept"})
+			wantPart(t, post(t, q.URL, url.Values{"answer": {answer}}), "handed over")
+			got := p.resultOf(call).text()
+			if there(filepath.Join(sub, "x")) != (i == 1) {
+				t.Errorf("%s: got %s", answer, got)
+			}
+		}
+		if want := []session.Grant{{Write: filepath.Join(file, "al"), Always: true}}; !slices.Equal(kept.kept, want) {
+			t.Errorf("kept are %v, want %v", kept.kept, want)
+		}
+		kept.kept = nil
 	})
 }
 
