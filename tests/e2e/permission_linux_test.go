@@ -120,10 +120,11 @@ func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	}
 }
 
-// While a call is held, an interrupt ends it with the language's own interrupt; held again, it
-// goes on after a yes.
+// While a call is held, an interrupt ends it, on a busy machine by refusing it before the signal
+// is felt; held again, it goes on after a yes.
 func TestPermission_AnInterruptEndsAHeldCall(t *testing.T) {
 	t.Parallel()
+	const refused = "Read-only file system"
 	for lang, code := range map[string]struct{ open, interrupted, after string }{
 		"python": {`f = open("DIR/x", "w"); print(f.write("done"))`, "KeyboardInterrupt", "4"},
 		"r":      {`f <- file("DIR/x", "w"); cat("done", file = f); close(f); cat("went on\n")`, "interrupted", "went on"},
@@ -145,7 +146,7 @@ func TestPermission_AnInterruptEndsAHeldCall(t *testing.T) {
 				}
 			}
 			hold()
-			if got := a.tool("repl_interrupt", nil); !strings.Contains(got, code.interrupted) || strings.Contains(got, "waiting") || exists(filepath.Join(dirs[0], "x")) {
+			if got := a.tool("repl_interrupt", nil); !strings.Contains(got, code.interrupted) && !strings.Contains(got, refused) || strings.Contains(got, "waiting") || exists(filepath.Join(dirs[0], "x")) {
 				t.Errorf("after an interrupt: got %q", got)
 			}
 			hold()
