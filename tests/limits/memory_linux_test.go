@@ -24,6 +24,7 @@ var pythonHogs = []hog{
 	{"steps of 10 MB", "l = []\nwhile True: l.append(bytearray(10 << 20))", "MemoryError"},
 	{"small lists", "l = []\nwhile True: l.append([0] * 1000)", "MemoryError"},
 	{"small objects", "l = []\nwhile True: l.append(object())", "MemoryError"},
+	{"objects with attributes", "class O:\n  def __init__(self): self.a = self.b = 1\nl = []\nwhile True: l.append(O())", "MemoryError"},
 	{"a dictionary", "d = {}\ni = 0\nwhile True: d[i] = str(i); i += 1", "MemoryError"},
 	{"a string that doubles", "s = 'x'\nwhile True: s += s", "MemoryError"},
 	{"caught and tried again", "l = []\nfor _ in range(3):\n  try:\n    while True: l.append(bytearray(1 << 20))\n  except MemoryError: pass", "ok"},

@@ -31,8 +31,10 @@ def _weight(lines):
 
 
 class Cells:
-    def __init__(self, namespace, show_all, interrupts):
+    def __init__(self, namespace, show_all, interrupts, free):
+        """free releases memory for what handles a lack of it."""
         self.namespace = namespace
+        self.free = free
         self.interrupts = interrupts
         self.show_all = show_all
         self.flags = 0  # the __future__ features that cells have asked for
@@ -68,15 +70,25 @@ class Cells:
         if events is not None:
             events._set_running_loop(None)  # an interrupt may have left one; none runs here
         try:
+            self._evaluate(parts)
+        finally:
+            if sys.gettrace() is not None:
+                self._pause_tracing()
+            self.imported.look()
+
+    def _evaluate(self, parts):
+        """Runs the code of a cell. It is a function of its own for when no memory at all is left: on
+        its way to a handler more than 256 instructions into a function, CPython 3.11 and newer may
+        then look for ever for an integer that says where. This handler is near, and frees some."""
+        try:
             if any(part.co_flags & _COROUTINE for part in parts):
                 self._await(parts)
             else:
                 for part in parts:
                     eval(part, self.namespace)
-        finally:
-            if sys.gettrace() is not None:
-                self._pause_tracing()
-            self.imported.look()
+        except MemoryError:
+            self.free()
+            raise
 
     async def _run_in_loop(self, parts):
         """Runs a whole cell with an await in the loop, because it may make tasks before it awaits."""

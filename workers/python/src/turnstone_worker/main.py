@@ -56,13 +56,14 @@ class Worker:
         system.listen(setting[2])
         self.streams = Streams(self.channel)
         self.stdin = Stdin(self.channel, self.streams)
-        self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts)
+        self.reserve = []  # of memory, to be released
+        self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts, self.reserve.clear)
         self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
         self.turn = None
         self.step = self.introduce
         self.chores = imports.ERRORS[:]  # imported while idle
         self.failures = 0  # of the present step
-        self.reserve = _reserve()
+        _fill(self.reserve)
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
         self._prepare(path)
@@ -125,7 +126,7 @@ class Worker:
         """Handles an exception outside of user code: from a handler of user code, or our own."""
         self.interrupts.running = False
         if isinstance(error, MemoryError):
-            self.reserve = None
+            self.reserve.clear()
         if isinstance(error, Exception) and _is_own(error):
             self.failures += 1
             if self.failures > _TRIES:
@@ -231,7 +232,7 @@ class Worker:
         except BaseException as e:
             self.interrupts.running = False
             if isinstance(e, MemoryError):
-                self.reserve = None
+                self.reserve.clear()
             turn.error = e
         self.interrupts.running = False
 
@@ -294,8 +295,8 @@ class Worker:
         if turn is not None:
             self._bid_farewell(turn)
             self.turn = None
-        if self.reserve is None:
-            self.reserve = _reserve()
+        if not self.reserve:
+            _fill(self.reserve)
         self.step = self.rest
 
     def _bid_farewell(self, turn):
@@ -403,15 +404,15 @@ class Worker:
         os._exit(status & 0xFF)
 
 
-def _reserve():
-    """Memory to be released later, or None. It is never touched, and as much again is available."""
+def _fill(reserve):
+    """Puts memory into a list. It is never touched, and as much again is available."""
     size = _RESERVE
     while size >= 1 << 16:
         try:
-            return (bytes(size), bytes(size))[0]
+            reserve.append((bytes(size), bytes(size))[0])
+            return
         except MemoryError:
             size >>= 1
-    return None
 
 
 def _is_own(error):
