@@ -256,6 +256,10 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// opener is the function that opens a group when code looks for it. Code does not call it, so it is
+// not recorded.
+const opener = "_open"
+
 // unknownName counts the calls of functions that do not exist.
 const unknownName = "(unknown)"
 
@@ -327,7 +331,7 @@ func (f *functions) take() []timeline.Call {
 			t.Elapsed += now.Sub(t.since)
 			t.since = now
 		}
-		if t.Count > 0 {
+		if t.Count > 0 && t.Name != opener {
 			called = append(called, t.Call)
 			t.Call = timeline.Call{Name: t.Name}
 		}

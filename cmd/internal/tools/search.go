@@ -79,23 +79,41 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
-// score says how well a tool matches words.
+// score says how well a tool matches words. A word of the name counts more than one of the
+// description, and a whole word more than the beginning of one.
 func score(group string, t *mcp.Tool, wanted []string) (n int) {
 	name, about := wordsOf(group+" "+spaced(t.Name)), wordsOf(t.Description)
-	begins := func(words []string, w string) bool {
-		return slices.ContainsFunc(words, func(word string) bool {
-			return strings.HasPrefix(word, w) || len(word) > 3 && strings.HasPrefix(w, word)
-		})
-	}
 	for _, w := range wanted {
-		switch {
-		case begins(name, w):
-			n += 3
-		case begins(about, w):
-			n++
-		}
+		n += max(3*likeness(name, w), likeness(about, w))
 	}
 	return n
+}
+
+// likeness says how like w the likest word is.
+func likeness(words []string, w string) (most int) {
+	const long = 3 // letters, from which a word stands for those that begin with it
+	w = stem(w)
+	for _, word := range words {
+		word = stem(word)
+		switch {
+		case word == w:
+			return 2
+		case len(w) >= long && strings.HasPrefix(word, w), len(word) >= long && strings.HasPrefix(w, word):
+			most = 1
+		}
+	}
+	return most
+}
+
+// stem returns a word of English without the ending that its other forms do not have.
+func stem(word string) string {
+	const left = 3 // letters at least, so that "thing" stays
+	for _, ending := range []struct{ of, instead string }{{"ies", "y"}, {"sses", "ss"}, {"ss", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"e", ""}} {
+		if begin, ok := strings.CutSuffix(word, ending.of); ok && len(begin) >= left {
+			return begin + ending.instead
+		}
+	}
+	return word
 }
 
 // spaced parts the words of a name such as searchIssues.
