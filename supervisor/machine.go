@@ -322,6 +322,9 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 	m.dropWaits()
 	m.dropInput()
 	m.countDenied()
+	if e != nil {
+		m.tellHidden(e)
+	}
 	m.recordCalls()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {

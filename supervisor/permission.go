@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
@@ -55,6 +58,7 @@ type rights struct {
 	refused     []session.Grant
 	told        []timeline.Denied // denials since the last turn began
 	untold      int               // and those beyond maxDenials
+	hidden      []string          // files and directories that the worker's sandbox does not show
 	heard       bool              // the stage has told something that it will not tell again
 }
 
@@ -153,6 +157,34 @@ func (m *machine) tellDenied(what timeline.Denied) {
 	default:
 		m.told = append(m.told, what)
 		m.record(what)
+	}
+}
+
+// tellHidden says that an error names something hidden. Opening it fails as if a file had no
+// rights, and no call is seen, so only the runtime's own words can tell.
+func (m *machine) tellHidden(e *ipc.RuntimeError) {
+	for _, path := range m.hidden {
+		if namesPath(e.Message, path) {
+			m.notice("the sandbox hides %s", path)
+			return
+		}
+	}
+}
+
+// namesPath reports whether a text has a path, or one below it.
+func namesPath(text, path string) bool {
+	for {
+		before, behind, found := strings.Cut(text, path)
+		if !found {
+			return false
+		}
+		inName := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.", r) }
+		last, _ := utf8.DecodeLastRuneInString(before)
+		next, _ := utf8.DecodeRuneInString(behind)
+		if !inName(last) && last != '/' && !inName(next) {
+			return true
+		}
+		text = behind
 	}
 }
 

@@ -22,6 +22,7 @@ type confinement struct {
 	sandbox *host.Sandbox // nil without one
 	env     []string      // changes of the worker's environment, before those of its Spec
 	notices []string      // for the user of the session; complete when the worker has started
+	hidden  []string      // cannot be opened; complete then, too
 }
 
 // maxNamed bounds the variables that a notice names.
@@ -121,6 +122,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 		if err != nil {
 			return nil, err
 		}
+		c.hidden = plan.Hidden()
 		if !policy.Quiet {
 			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))
 		}

@@ -43,6 +43,7 @@ type worker struct {
 	log         *slog.Logger
 	files       string   // its private directory
 	told        []string // of its sandbox, for whoever uses the session
+	hidden      []string // what its sandbox does not show
 	heldBy      workers.Mechanism
 	proc        *launched
 	conn        *ipc.Conn
@@ -118,6 +119,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		log:         log,
 		files:       files,
 		told:        append(box.notices, gone...),
+		hidden:      box.hidden,
 		heldBy:      by,
 		generation:  generation,
 		calls:       newCalls(),
@@ -160,6 +162,7 @@ func (w *worker) begin() {
 		}
 		s.told = w.told
 	}
+	s.m.hidden = w.hidden
 	s.m.launched()
 	s.keeper.keep(w)
 	for _, d := range s.early {

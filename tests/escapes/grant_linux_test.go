@@ -143,3 +143,22 @@ func ends(t *testing.T, r *drive.REPL, turn uint64, want string) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Opening a hidden file is an ordinary error of the language. The reply says what is behind it.
+func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	hides := `[notice "the sandbox hides ` + m.home + `/.ssh"]`
+	for code, want := range map[string]bool{
+		"open('" + m.home + "/.ssh/id_ed25519')":                         true,
+		"import os; os.listdir('" + m.home + "/.ssh')":                   true,
+		"raise ValueError('no place is named')":                          false,
+		"open('" + m.home + "/.sshd')":                                   false,
+		"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0": false, // it did not matter
+	} {
+		if got := strings.Count(r.Run(t, code).Script(), hides); got != map[bool]int{true: 1}[want] {
+			t.Errorf("%s: it is said %d times", code, got)
+		}
+	}
+}

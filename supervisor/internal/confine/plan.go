@@ -345,3 +345,14 @@ func (p *planner) above(path string) Kind {
 
 // Writable returns the user's directories that the session can write.
 func (p *Plan) Writable() []string { return p.work }
+
+// Hidden returns the files and directories that the session cannot open.
+func (p *Plan) Hidden() []string {
+	var all []string
+	for _, place := range p.Places {
+		if place.Kind == hidden {
+			all = append(all, string(place.Path))
+		}
+	}
+	return all
+}
