@@ -365,7 +365,14 @@ func (w *Worker) Tell(m ipc.Message) {
 		w.t.Fatal(err)
 	}
 	if _, err := w.Channel.Write(frame); err != nil {
-		w.t.Fatal(err)
+		var r Result // what the worker said last
+		for e, ok := w.NextWithin(Patience); ok; e, ok = w.NextWithin(Patience) {
+			r.Events = append(r.Events, e)
+			if _, over := e.(Ended); over {
+				w.t.Fatalf("%v: the worker's end is %x, after %.2000s", err, w.Status(), r.Script())
+			}
+		}
+		w.t.Fatalf("%v: the worker does not end, after %.2000s", err, r.Script())
 	}
 }
 

@@ -287,7 +287,10 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: 1})
 			return true
 		}
-		w.Run([]string{"x <- readline()", "browser()", "x <- scan(quiet = TRUE)"}[i%3])
+		code := []string{"x <- readline()", "browser()", "x <- scan(quiet = TRUE)"}[i%3]
+		if r := w.Run(code); r.Idle == nil {
+			t.Fatalf("round %d, %s: it ended with %x: %q, %+v", i, code, w.Status(), r.Script(), r.End)
+		}
 		w.OnWait = nil
 		if r := w.Run("cat(readline(), '\\n')", "new"); r.Out() != "new \n" {
 			t.Fatalf("round %d: got %q, %s", i, r.Script(), outcome(r))
