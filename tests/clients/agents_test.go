@@ -28,6 +28,15 @@ type options struct {
 	timeoutSeconds int      // for one tool call; 0 is the agent's default
 	url            string   // of a server that runs already; "" has the agent start one
 	server         []string // more arguments of the server that it starts
+	instead        []string // the command line of another server in its place
+}
+
+// command is the command line of the server that the agent starts.
+func (o options) command() []string {
+	if o.instead != nil {
+		return o.instead
+	}
+	return repl(o.server...)
 }
 
 const prompt = "go"
@@ -37,12 +46,20 @@ var agents = []agent{claude, codex, geminiCLI}
 // parallel are these agents, and others that only try several calls in one turn.
 var parallel = append([]agent{openCode, qwenCode}, agents...)
 
+// claudeSearch is Claude Code's tool with which its model finds tools of servers.
+const claudeSearch = "ToolSearch"
+
 var claude = agent{
 	name:    "claude",
 	dialect: anthropic{},
-	tool:    func(name string) string { return "mcp__repl__" + name },
+	tool: func(name string) string {
+		if name == claudeSearch {
+			return name
+		}
+		return "mcp__repl__" + name
+	},
 	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
-		server := object{"type": "stdio", "command": repl()[0], "args": repl(o.server...)[1:]}
+		server := object{"type": "stdio", "command": o.command()[0], "args": o.command()[1:]}
 		if o.url != "" {
 			server = object{"type": "http", "url": o.url}
 		}
@@ -90,7 +107,7 @@ var codex = agent{
 		if o.url != "" {
 			fmt.Fprintf(&b, "url = '%s'\n", o.url)
 		} else {
-			fmt.Fprintf(&b, "command = '%s'\nargs = %s\n", repl()[0], encoded(repl(o.server...)[1:]))
+			fmt.Fprintf(&b, "command = '%s'\nargs = %s\n", o.command()[0], encoded(o.command()[1:]))
 			fmt.Fprintf(&b, "[mcp_servers.repl.env]\n")
 			for _, v := range p.shared { // it hands on nothing else
 				name, value, _ := strings.Cut(v, "=")
@@ -108,7 +125,7 @@ var geminiCLI = agent{
 	dialect: gemini{},
 	tool:    func(name string) string { return "mcp_repl_" + name },
 	configure: func(t testing.TB, p place, m *model, o options) (once, session *exec.Cmd) {
-		server := object{"command": repl()[0], "args": repl(o.server...)[1:], "trust": true}
+		server := object{"command": o.command()[0], "args": o.command()[1:], "trust": true}
 		if o.url != "" {
 			server = object{"httpUrl": o.url, "trust": true}
 		}
@@ -184,7 +201,12 @@ var qwenCode = agent{
 // runs gives an agent one prompt without a terminal and waits for its end.
 func (a agent) runs(t testing.TB, o options, steps ...call) *model {
 	t.Helper()
-	p := newPlace(t)
+	return a.runsIn(t, newPlace(t), o, steps...)
+}
+
+// runsIn does so in a place that the test has made.
+func (a agent) runsIn(t testing.TB, p place, o options, steps ...call) *model {
+	t.Helper()
 	m := newModel(t, a.dialect, a.tool, steps...)
 	once, _ := a.configure(t, p, m, o)
 	out, err := finish(t, once)

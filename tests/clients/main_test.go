@@ -35,6 +35,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == issuesArgument {
+		serveIssues(os.Args[2])
+		return
+	}
 	if os.Getenv(clientsEnv) == "" {
 		fmt.Println("tests/clients: not run here: they drive real clients, which tests/clients/run installs first")
 		os.Exit(0)

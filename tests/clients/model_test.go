@@ -67,14 +67,16 @@ type model struct {
 
 	mu       sync.Mutex
 	steps    []call // still to make
-	asked    int    // requests that offered our tools
+	wanted   string // the tool of the next call, or of the last one
+	asked    int    // requests that offered it
+	read     int    // bytes of these
 	latest   request
 	requests []string // unchanged, for a person who looks why a test failed
 }
 
 // newModel serves a model on the loopback until the test ends.
 func newModel(t testing.TB, d dialect, named func(string) string, steps ...call) *model {
-	m := &model{t: t, dialect: d, named: named, steps: steps}
+	m := &model{t: t, dialect: d, named: named, steps: steps, wanted: "repl"}
 	server := httptest.NewServer(m)
 	m.url = server.URL
 	t.Cleanup(func() {
@@ -102,12 +104,12 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var calls []call
 	m.mu.Lock()
-	wanted := "repl"
 	if len(m.steps) > 0 {
-		wanted = m.steps[0].tool
+		m.wanted = m.steps[0].tool
 	}
-	if _, offered := req.tools[m.named(wanted)]; ok && offered {
+	if _, offered := req.tools[m.named(m.wanted)]; ok && offered {
 		m.asked++
+		m.read += len(body)
 		m.latest = req
 		for len(m.steps) > 0 && (len(calls) == 0 || m.steps[0].joined) {
 			calls = append(calls, call{tool: m.named(m.steps[0].tool), arguments: m.steps[0].arguments})
@@ -136,7 +138,7 @@ func (m *model) then(c call) {
 	m.steps = append(m.steps, c)
 }
 
-// askings counts the requests that offered our tools.
+// askings counts the requests that offered the tool that was wanted.
 func (m *model) askings() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

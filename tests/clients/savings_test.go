@@ -1,0 +1,156 @@
+//go:build linux
+
+package clients
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// issuesArgument makes this program a server of issues; the next argument says how many tools it
+// has.
+const issuesArgument = "issues-server"
+
+type issue struct {
+	Number   int    `json:"number"`
+	Title    string `json:"title"`
+	State    string `json:"state"`
+	Label    string `json:"label"`
+	Author   string `json:"author"`
+	Comments int    `json:"comments"`
+	Updated  string `json:"updated"`
+}
+
+func issueOf(number int) issue {
+	return issue{
+		Number: number, Title: fmt.Sprintf("Reading fails in case %d when the file is empty", number), State: []string{"open", "closed", "open"}[number%3],
+		Label: []string{"bug", "docs", "question", "idea"}[number%4], Author: fmt.Sprintf("user%d", number%17), Comments: number % 9, Updated: fmt.Sprintf("2026-%02d-%02d", number%12+1, number%28+1),
+	}
+}
+
+type issuePage struct {
+	Issues []issue `json:"issues"`
+}
+
+// serveIssues serves two tools that answer, and others that only cost a model their definitions.
+func serveIssues(tools string) {
+	const pageSize = 100
+	s := mcp.NewServer(&mcp.Implementation{Name: "issues", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "list_issues", Description: "Lists the issues of the repository, 100 on a page, the oldest first."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+			Page int `json:"page" jsonschema:"which page, from 1"`
+		}) (*mcp.CallToolResult, issuePage, error) {
+			var page issuePage
+			for i := range pageSize {
+				page.Issues = append(page.Issues, issueOf((in.Page-1)*pageSize+i+1))
+			}
+			return nil, page, nil
+		})
+	mcp.AddTool(s, &mcp.Tool{Name: "get_issue", Description: "Returns one issue of the repository."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+			Number int `json:"number" jsonschema:"of the issue"`
+		}) (*mcp.CallToolResult, issue, error) {
+			return nil, issueOf(in.Number), nil
+		})
+	count, err := strconv.Atoi(tools)
+	for i := 2; i < count; i++ {
+		s.AddTool(&mcp.Tool{
+			Name:        fmt.Sprintf("change_setting_%d", i),
+			Description: fmt.Sprintf("Changes setting %d of the repository. Needs the right to administer it. The change is seen by everybody who uses the repository from then on.", i),
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"repository":{"type":"string","description":"its owner and name"},"value":{"type":"string","description":"the new value"},"reason":{"type":"string","description":"what the log says about it"}},"required":["repository","value"]}`),
+		}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{}, nil
+		})
+	}
+	if err == nil {
+		err = s.Run(context.Background(), &mcp.StdioTransport{})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// savings are tasks over the server's tools, by calls of the model and by code.
+var savings = []struct {
+	name   string
+	agent  agent
+	tools  int
+	direct []call
+	code   []string
+	wants  string // of the code
+	wins   bool   // the code does, by far
+}{
+	{"5 pages of 100, 50 tools", codex, 50, pages(), countByLabel, countedByLabel, true},
+	{"5 pages of 100, 50 tools", claude, 50, append([]call{{tool: claudeSearch, arguments: object{"query": "select:mcp__repl__list_issues", "max_results": 3}}}, pages()...), countByLabel, countedByLabel, true},
+	{"one issue, 50 tools", codex, 50, oneIssue(), showOne, "'number': 7", false},
+	{"one issue, 3 tools", codex, 3, oneIssue(), showOne, "'number': 7", false},
+}
+
+func pages() (calls []call) {
+	for page := 1; page <= 5; page++ {
+		calls = append(calls, call{tool: "list_issues", arguments: object{"page": page}})
+	}
+	return together(calls...)
+}
+
+func oneIssue() []call {
+	return []call{{tool: "get_issue", arguments: object{"number": 7}}}
+}
+
+var countByLabel = []string{
+	"import turnstone\nturnstone.search('list issues', limit=3)",
+	"from turnstone.tools import issues\nfrom collections import Counter\nfound = [i for page in range(1, 6) for i in issues.list_issues(page=page)['issues']]\nCounter(i['label'] for i in found if i['state'] == 'open')",
+}
+
+const countedByLabel = "Counter({'question': 84, 'idea': 83, 'docs': 83, 'bug': 83})"
+
+var showOne = []string{"import turnstone\nturnstone.search('get issue', limit=3)", "from turnstone.tools import issues\nissues.get_issue(number=7)"}
+
+// All that a model reads for a task is counted, once with the server in the agent's configuration
+// and once behind repl mcp.
+func TestTokens_OfToolsByCodeAgainstDirectCalls(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make([]string, len(savings))
+	t.Run("tasks", func(t *testing.T) {
+		for i, s := range savings {
+			t.Run(strings.ReplaceAll(s.agent.name+" "+s.name, ",", ""), func(t *testing.T) {
+				t.Parallel() // they mostly start
+				server := []string{self, issuesArgument, strconv.Itoa(s.tools)}
+				p := newPlace(t)
+				file := p.write(t, "tools.json", encoded(object{"mcpServers": object{"issues": object{"command": server[0], "args": server[1:]}}}))
+				var calls []call
+				for _, code := range s.code {
+					calls = append(calls, step{code: code}.in(p))
+				}
+				ours := s.agent.runsIn(t, p, options{timeoutSeconds: 100, server: []string{"--servers", file, "--allow", "issues.*"}}, calls...)
+				direct := s.agent.runs(t, options{instead: server}, s.direct...)
+				if last := ours.seen()[len(calls)-1].text; !strings.Contains(last, s.wants) {
+					t.Errorf("the code says %q, want %q", last, s.wants)
+				}
+				if s.wins && ours.read >= direct.read {
+					t.Errorf("by code the model reads %d bytes, by direct calls %d", ours.read, direct.read)
+				}
+				rows[i] = fmt.Sprintf("%-9s %-26s %8d %8d %8d %8d %8d %8d", s.agent.name, s.name, direct.asked, ours.asked, results(direct), results(ours), direct.read/4, ours.read/4)
+			})
+		}
+	})
+	t.Logf("requests, approximate tokens of results, and of all that the model reads, direct and by code\n%s", strings.Join(rows, "\n"))
+}
+
+// results are the tokens of the results of all calls.
+func results(m *model) (all int) {
+	for _, r := range m.seen() {
+		all += tokens(r.text)
+	}
+	return all
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package clients
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// referenceServers writes the file of the reference servers, with the project as what they may
+// touch, and returns the arguments for repl mcp.
+func referenceServers(t testing.TB, p place) []string {
+	t.Helper()
+	if out, err := exec.Command("git", "init", "--quiet", p.project).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v: %s", err, out)
+	}
+	mark := func(more object) object { // so that the test sees what they leave behind
+		name, value, _ := strings.Cut(p.shared[0], "=")
+		more[name] = value
+		return more
+	}
+	inNode := func(name string, env object, args ...string) object {
+		argv := node(t, installed(t, "@modelcontextprotocol/server-"+name+"/dist/index.js"), args...)
+		return object{"command": argv[0], "args": argv[1:], "env": mark(env)}
+	}
+	inPython := func(name string, args ...string) object {
+		return object{"command": filepath.Join(os.Getenv(clientsEnv), "python", "bin", "mcp-server-"+name), "args": args, "env": mark(object{})}
+	}
+	file := p.write(t, "tools.json", encoded(object{"mcpServers": object{
+		"everything": inNode("everything", object{}),
+		"filesystem": inNode("filesystem", object{}, p.project),
+		"memory":     inNode("memory", object{"MEMORY_FILE_PATH": filepath.Join(p.home, "memory.json")}),
+		"git":        inPython("git", "--repository", p.project),
+		"time":       inPython("time"),
+	}}))
+	return []string{"--servers", file, "--allow", "*", "--allow", "filesystem.write_file"}
+}
+
+// A step is code, and what its reply has to say. PROJECT stands for the project's directory.
+type step struct {
+	code  string
+	wants []string
+}
+
+var stepsInPython = []step{
+	{"import turnstone; from turnstone.tools import everything, filesystem, memory, git, time as clock; 'there'", []string{"'there'"}},
+	{"[everything.get_sum(a=i, b=1) for i in range(100)][-1]", []string{"'The sum of 99 and 1 is 100.'", "[called everything.get-sum × 100"}},
+	{"sorted(everything.get_structured_content(location='Chicago'))", []string{"['conditions', 'humidity', 'temperature']"}},
+	{"everything.get_tiny_image()[1].kind", []string{"'image/png'"}},
+	{"filesystem.write_file(path='PROJECT/note.txt', content='from code'); print(git.git_status(repo_path='PROJECT'))", []string{"note.txt"}},
+	{"filesystem.read_text_file(path='/etc/passwd')", []string{"turnstone.ToolError: Access denied"}},
+	{"_ = memory.create_entities(entities=[{'name': 'Ada', 'entityType': 'person', 'observations': ['writes programs']}])\nmemory.search_nodes(query='Ada')['entities'][0]['observations']", []string{"['writes programs']"}},
+	{"memory.delete_entities(entityNames=['Ada'])", []string{"PermissionError: memory.delete_entities is not allowed"}},
+	{"clock.convert_time(source_timezone='UTC', time='12:00', target_timezone='Asia/Tokyo')['time_difference']", []string{"'+9.0h'"}},
+	{"turnstone.search('add numbers')", []string{"everything.get_sum(a: number, b: number)"}},
+	{"everything.get_sum(a='x', c=1)", []string{"TypeError: everything.get-sum: wrong arguments: missing b; a is a string, not number; unknown c"}},
+}
+
+var stepsInR = []step{
+	{"tail(vapply(1:100, \\(i) turnstone$tools$everything$get_sum(a = i, b = 1), \"\"), 1)", []string{"The sum of 100 and 1 is 101.", "[called everything.get-sum × 100"}},
+	{"sort(names(turnstone$tools$everything$get_structured_content(location = \"Chicago\")))", []string{`"conditions"  "humidity"    "temperature"`}},
+	{"x <- turnstone$tools$filesystem$write_file(path = \"PROJECT/note.txt\", content = \"from code\"); cat(turnstone$tools$git$git_status(repo_path = \"PROJECT\"))", []string{"note.txt"}},
+	{"tryCatch(turnstone$tools$filesystem$read_text_file(path = \"/etc/passwd\"), ToolError = \\(e) cat(\"caught\", conditionMessage(e)))", []string{"caught Access denied"}},
+	{"turnstone$tools$time$convert_time(source_timezone = \"UTC\", time = \"12:00\", target_timezone = \"Asia/Tokyo\")$time_difference", []string{`"+9.0h"`}},
+	{"turnstone$tools$memory$delete_entities(entityNames = list(\"Ada\"))", []string{"memory.delete_entities is not allowed"}},
+}
+
+// in is the call of a step in a project. Servers may take longer to start than a call waits by
+// itself.
+func (s step) in(p place) call {
+	return call{tool: "repl", arguments: object{"input": strings.ReplaceAll(s.code, "PROJECT", p.project), "timeout_ms": deadline.Milliseconds()}}
+}
+
+// holds looks for what the reply has to say.
+func (s step) holds(t testing.TB, reply string) {
+	t.Helper()
+	for _, want := range s.wants {
+		if !strings.Contains(reply, want) {
+			t.Errorf("%s\ndoes not say %q: %.2000s", s.code, want, reply)
+		}
+	}
+}
+
+// Code calls the tools of the reference servers, and none of these stays behind.
+func TestServers_AreFunctionsInPythonAndR(t *testing.T) {
+	for name, test := range map[string]struct {
+		command []string
+		steps   []step
+	}{
+		"python": {repl(), stepsInPython},
+		"R":      {[]string{os.Getenv(binaryEnv), "mcp", "--lang", "r"}, stepsInR},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			client := mcp.NewClient(&mcp.Implementation{Name: "clients", Version: "1"}, nil)
+			c, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: p.command(append(test.command, referenceServers(t, p)...))}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for _, s := range test.steps {
+				order := s.in(p)
+				result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: order.tool, Arguments: order.arguments})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var reply strings.Builder
+				for _, part := range result.Content {
+					if text, ok := part.(*mcp.TextContent); ok {
+						reply.WriteString(text.Text)
+					}
+				}
+				s.holds(t, reply.String())
+			}
+		})
+	}
+}
+
+// The model of an agent pays for what the code prints, and sees nothing of the calls but a line.
+func TestServers_AreCalledThroughAgents(t *testing.T) {
+	steps := []step{
+		{"import turnstone\nturnstone.search('sum of numbers', limit=1)", []string{"everything.get_sum(a: number, b: number)"}},
+		{"from turnstone.tools import everything, memory\nsums = [everything.get_sum(a=i, b=1) for i in range(100)]\nlen(sums), sums[-1]", []string{"(100, 'The sum of 99 and 1 is 100.')", "[called everything.get-sum × 100"}},
+		{"memory.delete_entities(entityNames=['Ada'])", []string{"PermissionError: memory.delete_entities is not allowed"}},
+	}
+	for _, a := range []agent{codex, claude} {
+		t.Run(a.name, func(t *testing.T) {
+			p := newPlace(t)
+			var calls []call
+			for _, s := range steps {
+				calls = append(calls, s.in(p))
+			}
+			m := a.runsIn(t, p, options{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask", "no")}, calls...)
+			for i, s := range steps {
+				s.holds(t, m.seen()[i].text)
+			}
+			if offered := string(m.offered("repl")); strings.Contains(offered, "get-sum") || !strings.Contains(offered, "everything") {
+				t.Errorf("the model is offered %s", offered)
+			}
+		})
+	}
+}
