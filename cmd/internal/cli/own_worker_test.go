@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
 // keepWorkers makes the user's file of workers.
@@ -13,10 +16,17 @@ func keepWorkers(t *testing.T, text string) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	if err := os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700); err != nil {
+	dir = filepath.Join(dir, "turnstone")
+	err := private.MakeDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "turnstone", "workers.toml"), []byte(text), 0o600); err != nil {
+	f, err := private.CreateTemp(dir, "new-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close(), private.Rename(f.Name(), filepath.Join(dir, "workers.toml"))); err != nil {
 		t.Fatal(err)
 	}
 }
