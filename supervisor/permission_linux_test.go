@@ -536,17 +536,17 @@ func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
 
 func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
 	for text, want := range map[string]bool{
-		"No such file: '/home/a/.ssh/id'":        true,
-		"/home/a/.ssh":                           true,
-		"/home/a/.ssh: denied":                   true,
-		"/home/a/.sshd and then /home/a/.ssh/id": true,
-		"/home/a/.sshd":                          false,
-		"/home/a/.ssh.old":                       false,
-		"/mnt/home/a/.ssh/id":                    false,
-		"//home/a/.ssh":                          false,
+		"No such file: '/data/a/.ssh/id'":        true,
+		"/data/a/.ssh":                           true,
+		"/data/a/.ssh: denied":                   true,
+		"/data/a/.sshd and then /data/a/.ssh/id": true,
+		"/data/a/.sshd":                          false,
+		"/data/a/.ssh.old":                       false,
+		"/mnt/data/a/.ssh/id":                    false,
+		"//data/a/.ssh":                          false,
 		"":                                       false,
 	} {
-		if got := namesPath(text, "/home/a/.ssh"); got != want {
+		if got := namesPath(text, "/data/a/.ssh"); got != want {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
