@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 type request struct {
 	ID     json.RawMessage
 	Method string
+	Error  struct{ Message string } // of an answer
 	Params struct {
 		Name      string
 		Arguments json.RawMessage
@@ -42,6 +43,7 @@ type request struct {
 type rudeServer struct {
 	out     *bufio.Writer
 	changed bool
+	asks    json.RawMessage // the call that waits for an answer to a question
 }
 
 func (r *rudeServer) line(format string, args ...any) {
@@ -73,6 +75,11 @@ func rude(manner string) {
 			continue
 		}
 		switch q.Method {
+		case "":
+			if r.asks != nil {
+				r.result(r.asks, said("refused: "+q.Error.Message))
+				r.asks = nil
+			}
 		case "server/discover":
 			if manner == "late" { // it speaks the newer way when it comes to it
 				<-time.After(500 * time.Millisecond)
@@ -100,7 +107,7 @@ func (r *rudeServer) tools() string {
 	add := func(name, more string) {
 		list = append(list, fmt.Sprintf(`{"name":%q,"description":"does %s","inputSchema":{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"integer"}%s}`, name, name, more))
 	}
-	for _, name := range []string{"echo", "big", "null", "huge", "invalid", "unknown-id", "die", "hang", "flood", "child", "fail", "progress", "sample", "picture", "import", "from-a", "from_a"} {
+	for _, name := range []string{"echo", "big", "null", "huge", "invalid", "unknown-id", "die", "hang", "flood", "child", "fail", "progress", "sample", "ask", "picture", "import", "from-a", "from_a"} {
 		add(name, "}")
 	}
 	add("wipe", `},"annotations":{"destructiveHint":true}`)
@@ -158,6 +165,9 @@ func (r *rudeServer) call(q request) {
 	case "sample":
 		r.line(`{"jsonrpc":"2.0","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1},"id":"s1"}`)
 		r.result(q.ID, said("asked"))
+	case "ask":
+		r.asks = q.ID
+		r.line(`{"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"your password?","requestedSchema":{"type":"object","properties":{}}},"id":"e1"}`)
 	case "picture":
 		r.result(q.ID, `{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}]}`)
 	case "wipe":

@@ -178,9 +178,9 @@ func (s *server) reach(ctx context.Context, patience time.Duration) (*connection
 }
 
 // options are what the server can ask of us. Sampling is not offered: code that wants a model
-// asks one itself.
+// asks one itself. Nor is elicitation: a wait of a session has one line as its answer, and no form.
 func (s *server) options() *mcp.ClientOptions {
-	o := &mcp.ClientOptions{
+	return &mcp.ClientOptions{
 		Logger:       s.set.o.Logger,
 		Capabilities: &mcp.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
@@ -190,10 +190,6 @@ func (s *server) options() *mcp.ClientOptions {
 			s.progress(r.Params)
 		},
 	}
-	if s.set.o.Elicit != nil {
-		o.ElicitationHandler = s.elicit
-	}
-	return o
 }
 
 // overHTTP returns the transport of a server at an address.
@@ -300,7 +296,7 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explain(err))}
 }
 
-// begin notes a call that runs, for its progress and the server's questions.
+// begin notes a call that runs, for its progress.
 func (s *server) begin(caller supervisor.Caller) (token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,23 +321,6 @@ func (s *server) progress(p *mcp.ProgressNotificationParams) {
 	if ok {
 		caller.Progress(p.Progress, p.Total, p.Message)
 	}
-}
-
-// elicit puts a question of the server to the person, if it can be told which call it is for.
-func (s *server) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	s.mu.Lock()
-	callers := map[*supervisor.Session]supervisor.Caller{}
-	for _, c := range s.open {
-		callers[c.Session] = c
-	}
-	s.mu.Unlock()
-	if len(callers) != 1 {
-		return &mcp.ElicitResult{Action: "cancel"}, nil
-	}
-	for _, c := range callers {
-		return s.set.o.Elicit(ctx, c, s.Name, r.Params)
-	}
-	return nil, nil
 }
 
 // explain adds what a process has said at its end, and on its standard output beside messages.

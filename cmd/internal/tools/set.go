@@ -27,10 +27,6 @@ type Options struct {
 	// a * allows no tool that its server marks as destructive.
 	Allow, Deny []string
 
-	// Elicit puts a question of a server to the person who uses the session. nil: no server
-	// can ask.
-	Elicit func(ctx context.Context, caller supervisor.Caller, server string, p *mcp.ElicitParams) (*mcp.ElicitResult, error)
-
 	Version string
 	Logger  *slog.Logger
 }
