@@ -190,6 +190,11 @@ func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 	if len(args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
 	}
+	return readProgram(path)
+}
+
+// readProgram reads a file that is one input.
+func readProgram(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err

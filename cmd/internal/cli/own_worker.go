@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
-	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
@@ -108,13 +106,7 @@ func readDialect(path string) (conformance.Dialect, error) {
 // gets args behind its own.
 func ownFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 	s.Args = slices.Concat(s.Args, args)
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	code, err := io.ReadAll(io.LimitReader(file, supervisor.MaxInputBytes+1))
-	return string(code), err
+	return readProgram(path)
 }
 
 // resolveCommand finds the program of a command, which the worker's directory must not change.
