@@ -79,7 +79,11 @@ func TestCodex_BoundsASessionWithoutASandbox(t *testing.T) {
 	t.Parallel()
 	s, _, _ := confinedSetup(t)
 	s.sandbox = nil
-	s.specs = map[string]func(string) workers.Spec{"fake": fake(nil)}
+	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
+		spec := fake(nil)(dir)
+		spec.Sandbox = nil // also where all tests have one
+		return spec
+	}}
 	c := greet(t, &s)
 	file := filepath.Join(s.dir, "x")
 	wantPart(t, c.calls(allowing(typed("create "+file))), "[sandbox read-only: ", "Codex allows its own commands no more")
