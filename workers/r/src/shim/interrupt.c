@@ -50,6 +50,15 @@ static void events(void) {
 
 bool interrupt_forced(void) { return atomic_exchange(&forced, false); }
 
+static size_t read_file(const char *path, char *to, size_t room) {
+	FILE *f = *path != 0 ? fopen(path, "re") : NULL;
+	size_t n = f != NULL ? fread(to, 1, room - 1, f) : 0;
+	to[n] = 0;
+	if (f != NULL)
+		fclose(f);
+	return n;
+}
+
 #ifdef __linux__
 /* SIGINT must be taken by the main thread: R's handler jumps. The kernel gives a second
  * one that comes close behind to any thread that takes it, those of OpenBLAS for example,
@@ -58,6 +67,19 @@ bool interrupt_forced(void) { return atomic_exchange(&forced, false); }
 static atomic_int handled;
 static pid_t hardened[256]; /* thread numbers, used in turn; only the reader thread touches it once R runs */
 static size_t next_hardened;
+enum { HARDEN_EVERY = 20000, HARDEN_TRIES = 2500 }; /* ns: 50 ms in all, for threads that get no processor */
+
+/* blocks_it reports whether a thread blocks SIGINT already. */
+static bool blocks_it(pid_t thread) {
+	char path[64], status[4096];
+	snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)thread);
+	read_file(path, status, sizeof status);
+	const char *mask = strstr(status, "\nSigBlk:\t");
+	if (mask == NULL)
+		return false;
+	mask += strlen("\nSigBlk:\t") + 8; /* the lower half of its digits */
+	return number(&mask, 16) >> (SIGINT - 1) & 1;
+}
 
 static void block_in_context(int sig, siginfo_t *info, void *context) {
 	(void)sig;
@@ -87,17 +109,20 @@ static void harden(void) {
 		pid_t thread = (pid_t)number(&name, 10);
 		if (thread <= 0 || thread == getpid() || thread == self || is_hardened(thread))
 			continue;
+		if (blocks_it(thread)) {
+			hardened[next_hardened++ % (sizeof hardened / sizeof *hardened)] = thread;
+			continue;
+		}
 		if (sent == 0)
 			sigaction(SIGURG, &ours, &before);
 		if (syscall(SYS_tgkill, getpid(), thread, SIGURG) == 0)
-			sent++;
-		hardened[next_hardened++ % (sizeof hardened / sizeof *hardened)] = thread;
+			sent++; /* the next time looks whether it has taken it */
 	}
 	closedir(threads);
 	if (sent == 0)
 		return;
-	for (int i = 0; i < 100 && atomic_load(&handled) < sent; i++) { /* 2 ms at most: one may block SIGURG */
-		struct timespec moment = {0, 20000};
+	for (int i = 0; i < HARDEN_TRIES && atomic_load(&handled) < sent; i++) { /* one may block SIGURG */
+		struct timespec moment = {0, HARDEN_EVERY};
 		nanosleep(&moment, NULL);
 	}
 	sigaction(SIGURG, &before, NULL);
@@ -123,15 +148,6 @@ static char children[1024];   /* that had SIGINT, as the kernel lists them */
 static long awaited;          /* the child that had one of its own */
 static char main_state[64];   /* paths below /proc of the main thread */
 static char main_children[64];
-
-static size_t read_file(const char *path, char *to, size_t room) {
-	FILE *f = *path != 0 ? fopen(path, "re") : NULL;
-	size_t n = f != NULL ? fread(to, 1, room - 1, f) : 0;
-	to[n] = 0;
-	if (f != NULL)
-		fclose(f);
-	return n;
-}
 
 /* remember notes an interrupt for when R is back, if SIGINT is ignored: R waits for a child
  * in system(). */
