@@ -72,7 +72,7 @@ func (c *idleClock) look() bool {
 func (c *idleClock) staysAt(at time.Time) {
 	c.t.Helper()
 	c.set(at)
-	if !c.look() || !c.look() {
+	if !c.stays() {
 		c.t.Fatal("the daemon has ended")
 	}
 }
@@ -81,9 +81,19 @@ func (c *idleClock) staysAt(at time.Time) {
 func (c *idleClock) endsAt(at time.Time) {
 	c.t.Helper()
 	c.set(at)
-	if c.look() && c.look() {
+	if c.stays() {
 		c.t.Fatal("the daemon has not ended")
 	}
+}
+
+// stays reports whether the daemon has looked twice and goes on.
+func (c *idleClock) stays() bool {
+	for range 2 {
+		if !c.look() {
+			return false
+		}
+	}
+	return true
 }
 
 // lastTurn returns when the last turn of the session ended.

@@ -31,7 +31,7 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 		return nil, fmt.Errorf("hosts by name need namespaces: with --sandbox-accept landlock choose --network none or full, without --allow-host")
 	}
 	if len(s.Protected) > 0 {
-		return nil, fmt.Errorf("Landlock cannot keep %s as it is in a directory that the session writes", s.Protected[0])
+		return nil, fmt.Errorf("a sandbox by Landlock cannot keep %s as it is in a directory that the session writes", s.Protected[0])
 	}
 	r := &rules{}
 	var open []Place
@@ -54,7 +54,7 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 			continue
 		}
 		if below := r.closedBelow(path); below != "" {
-			return nil, fmt.Errorf("Landlock cannot hide %s in %s, which the session writes: name another directory", below, path)
+			return nil, fmt.Errorf("a sandbox by Landlock cannot hide %s in %s, which the session writes: name another directory", below, path)
 		}
 		r.add(path, true)
 	}
@@ -64,7 +64,7 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 	}
 	r.add(tmp, true)
 	if len(r.list) > maxRules {
-		return nil, fmt.Errorf("Landlock would need %d rules, and %d are allowed: hide fewer files", len(r.list), maxRules)
+		return nil, fmt.Errorf("a sandbox by Landlock would need %d rules, and %d are allowed: hide fewer files", len(r.list), maxRules)
 	}
 	p.By, p.Rules, p.Outlet, p.Ask, p.Absent = workers.Landlock, r.list, false, false, nil
 	return []string{landlockLacks}, nil
