@@ -2,11 +2,169 @@ package python_test
 
 import (
 	"os/exec"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
+
+// A handler of user code may strike in the middle of a call. It gets an error, or a result, and
+// the call that it interrupted goes on.
+func TestFunction_InASignalHandlerIsRefusedOrWorks(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
+		wants(t, r, `
+import signal, time
+from turnstone import add, CallError
+worked = refused = wrong = 0
+def handler(*a):
+    global worked, refused, wrong
+    try:
+        if add(20, b=2) != 22: wrong += 1
+        worked += 1
+    except CallError as e:
+        if "signal handler or finalizer" not in str(e): wrong += 1
+        refused += 1
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+i, end = 0, time.monotonic() + 4
+while time.monotonic() < end:
+    i += 1
+    if add(i) != i: wrong += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(wrong, refused > 100, i > 100)
+`, "0 True True\n")
+		wants(t, r, `
+class Stop(Exception): pass
+def handler(*a): raise Stop
+signal.signal(signal.SIGALRM, handler)
+wrong = stopped = 0
+end = time.monotonic() + 3
+i = 0
+while time.monotonic() < end:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)
+        while True:
+            i += 1
+            if add(i) != i: wrong += 1
+    except Stop:
+        stopped += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(wrong, stopped > 100, add(1))
+`, "0 True 1\n")
+	})
+}
+
+// Ten thousand calls of a turn leave nothing, neither in the worker nor here.
+func TestFunction_TenThousandCallsInATurnTakeNoMemory(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		wants(t, r, `
+from turnstone import echo
+import resource
+def many(n):
+    for i in range(n):
+        if echo({"i": i, "text": "x" * 500})["i"] != i: print("!")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = many(500)
+grown = many(10_000) - before
+print(grown if grown > 1024 else "flat")
+`, "flat\n")
+		h.AllEnded(t)
+	})
+}
+
+func TestFunction_AForkedChildIsToldSo(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		wants(t, r, `
+import os, threading, turnstone
+waiting = threading.Thread(target=turnstone.sleep, args=(300,))
+waiting.start()
+pid = os.fork()
+if pid == 0:
+    try: turnstone.add(1)
+    except turnstone.CallError as e: print(e, flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+waiting.join()
+turnstone.add(5)
+`, "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n5\n")
+		h.AllEnded(t)
+	})
+}
+
+func TestFunction_AThousandOpenCallsEndWithAResetAndWithTheWorker(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		before := runtime.NumGoroutine()
+		for _, how := range []string{"reset", "kill"} {
+			r.Run(t, `
+import threading, turnstone, os, signal
+threading.stack_size(256 << 10)
+for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daemon=True).start()
+`)
+			for range 1024 {
+				<-h.Blocked
+			}
+			res := r.Run(t, "turnstone.add(1)")
+			if !strings.Contains(res.Text(), "1024 calls are open already") {
+				t.Errorf("the 1025th call: %q", res.Text())
+			}
+			if how == "kill" {
+				r.Run(t, "os.kill(os.getpid(), signal.SIGKILL)")
+			}
+			r.Restart(t)
+			h.AllEnded(t)
+			wants(t, r, "import turnstone; turnstone.add(1)", "1\n")
+		}
+		for deadline := time.Now().Add(drive.Patience); runtime.NumGoroutine() > before+4; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			}
+		}
+	})
+}
+
+// Code that passes a function on, or takes it apart, gets something that works, or words.
+func TestFunction_InPoolsPicklesAndChildren(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
+		wants(t, r, `
+from turnstone import add, echo, CallError
+from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
+import functools, inspect, pickle, copy, multiprocessing
+with ThreadPoolExecutor(8) as pool:
+    print(list(pool.map(add, range(5))), pool.submit(add, 1, b=2).result())
+print(functools.partial(add, b=1)(2), copy.copy(add) is add, copy.deepcopy([add])[0] is add, inspect.iscoroutinefunction(add.async_))
+print(pickle.loads(pickle.dumps(add.async_)) is add.async_)
+`, "[0, 1, 2, 3, 4] 3\n3 True True True\nTrue\n")
+		wants(t, r, `
+context = multiprocessing.get_context("fork")
+with ProcessPoolExecutor(1, mp_context=context) as pool:
+    try: pool.submit(add, 1).result()
+    except Exception as e: print(type(e).__name__, e)
+def child(q):
+    try: q.put(add(1))
+    except CallError as e: q.put(str(e))
+q = context.Queue(); p = context.Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
+`, "CallError "+forked+forked)
+		wants(t, r, `
+import subprocess, sys, pickle
+made = subprocess.run([sys.executable, "-c", "import sys, pickle; pickle.load(sys.stdin.buffer)"], input=pickle.dumps(add), capture_output=True)
+print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
+`, "1 ModuleNotFoundError: No module named 'turnstone'\n")
+		h.AllEnded(t)
+	})
+}
 
 // Those of numpy, pandas and polars are known by their names alone, so that a stand-in will do for
 // the two that are not installed.
