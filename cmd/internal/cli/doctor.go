@@ -97,17 +97,25 @@ func doctor(f *flag.FlagSet) action {
 
 }
 
-// languages returns the chosen languages, or all if none is chosen.
-func (c choice) languages() (asked []language, named bool, err error) {
+// chosen returns the languages of --worker and --lang.
+func (c choice) chosen() (asked []language, err error) {
 	for _, own := range c.worker {
 		asked = append(asked, own.language())
 	}
-	if c.lang != "" {
-		l, err := languageNamed(c.lang)
-		if err == nil {
-			err = c.checkExecutable(l)
-		}
-		return append(asked, l), true, err
+	if c.lang == "" {
+		return asked, nil
+	}
+	l, err := languageNamed(c.lang)
+	if err == nil {
+		err = c.checkExecutable(l)
+	}
+	return append(asked, l), err
+}
+
+// languages returns the chosen languages, or all if none is chosen.
+func (c choice) languages() (asked []language, named bool, err error) {
+	if asked, err = c.chosen(); err != nil || c.lang != "" {
+		return asked, true, err
 	}
 	for _, l := range languages() {
 		if c.executable(l) != "" {
@@ -117,8 +125,8 @@ func (c choice) languages() (asked []language, named bool, err error) {
 	if len(asked) > 0 {
 		return asked, true, nil
 	}
-	_, err = ownLanguages()
-	return languages(), false, err
+	asked, err = allLanguages()
+	return asked, false, err
 }
 
 // faults reports whether something that should work does not. A language that was not

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
 // A checkup has the results of doctor for one language.
@@ -53,13 +54,14 @@ func newCheckup(ctx context.Context, c choice, lang language) *checkup {
 	if spec.Notice != "" {
 		d.Notices = append(d.Notices, spec.Notice)
 	}
-	if lang.dialectErr != nil {
-		d.Notices = append(d.Notices, "less is tried: "+oneLine(lang.dialectErr))
+	code, unread := lang.dialect()
+	if unread != nil {
+		d.Notices = append(d.Notices, "less is tried: "+oneLine(unread))
 	}
 	if err != nil {
 		d.Missing = oneLine(err)
 	} else {
-		d.examine(ctx, lang, spec)
+		d.examine(ctx, code, spec)
 	}
 	return d
 }
@@ -89,7 +91,7 @@ func (d *checkup) print(p *page) {
 }
 
 // examine tries a session of its own.
-func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec) {
+func (d *checkup) examine(ctx context.Context, code conformance.Dialect, spec workers.Spec) {
 	sup, err := supervisor.New(nil)
 	if err != nil {
 		d.Probes = []finding{{Name: "the runtime starts", Detail: oneLine(err)}}
@@ -105,8 +107,7 @@ func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec)
 		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
 		return
 	}
-	p := patient{opened, lang}
-	code := lang.dialect
+	p := patient{opened, code}
 	for _, probe := range []struct {
 		name  string
 		try   func(context.Context) (string, error)
@@ -146,7 +147,7 @@ func (d *checkup) examine(ctx context.Context, lang language, spec workers.Spec)
 // A patient is the session that is examined.
 type patient struct {
 	session *supervisor.Session
-	lang    language
+	code    conformance.Dialect // of its language
 }
 
 func (p patient) ready(ctx context.Context, began time.Time) (string, error) {
@@ -186,13 +187,13 @@ func (p patient) turns(ctx context.Context) (string, error) {
 	var took []time.Duration
 	for range 21 {
 		began := time.Now()
-		if _, err := p.turn(ctx, p.lang.dialect.Whole); err != nil {
+		if _, err := p.turn(ctx, p.code.Whole); err != nil {
 			return "", err
 		}
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	return fmt.Sprintf("%s for %q (median of %d)", milliseconds(took[len(took)/2]), p.lang.dialect.Whole, len(took)), nil
+	return fmt.Sprintf("%s for %q (median of %d)", milliseconds(took[len(took)/2]), p.code.Whole, len(took)), nil
 }
 
 func (p patient) turn(ctx context.Context, code string) (session.Reply, error) {
@@ -204,7 +205,7 @@ func (p patient) turn(ctx context.Context, code string) (session.Reply, error) {
 }
 
 func (p patient) question(ctx context.Context) (string, error) {
-	reply, err := p.turn(ctx, p.lang.dialect.Ask("? "))
+	reply, err := p.turn(ctx, p.code.Ask("? "))
 	if err != nil {
 		return "", err
 	}
@@ -228,7 +229,7 @@ func (p patient) answer(ctx context.Context, reply session.Reply, text string) (
 }
 
 func (p patient) interrupt(ctx context.Context) (string, error) {
-	t, err := p.session.Submit(ctx, p.lang.dialect.Loop)
+	t, err := p.session.Submit(ctx, p.code.Loop)
 	if err != nil {
 		return "", err
 	}
@@ -242,7 +243,7 @@ func (p patient) interrupt(ctx context.Context) (string, error) {
 
 // reader looks for a child that reads the terminal, which not every system shows.
 func (p patient) reader(ctx context.Context) (string, error) {
-	t, err := p.session.Submit(ctx, p.lang.dialect.Shell("read answer"))
+	t, err := p.session.Submit(ctx, p.code.Shell("read answer"))
 	if err != nil {
 		return "", err
 	}

@@ -46,9 +46,9 @@ type language struct {
 	// packages makes more packages available.
 	packages *packages.Tool
 
-	// dialect is the code with which a worker is checked; its zero value checks less.
-	dialect    conformance.Dialect
-	dialectErr error // why it cannot be read
+	// dialect returns the code with which a worker is checked; its zero value checks less. It
+	// may read a file.
+	dialect func() (conformance.Dialect, error)
 }
 
 // surroundings are a runtime's settings beside the environment that it inherits.
@@ -57,11 +57,22 @@ type surroundings struct {
 	init string   // a file that it runs at its start, absolute; "" for none
 }
 
-// languages returns all languages in the order of the help; the first is the default. It leaves
-// out the user's own when their file cannot be read: see ownLanguages.
+// isNamed reports whether a name is one of the language's.
+func (l language) isNamed(name string) bool {
+	return name == l.name || slices.Contains(l.aliases, name)
+}
+
+// allLanguages returns all languages in the order of the help; the first is the default. An error
+// means that the file of the user's own cannot be read, and that they are left out.
+func allLanguages() ([]language, error) {
+	own, err := ownLanguages()
+	return append(builtIn(), own...), err
+}
+
+// languages returns all languages that can be known.
 func languages() []language {
-	own, _ := ownLanguages()
-	return append(builtIn(), own...)
+	all, _ := allLanguages()
+	return all
 }
 
 // builtIn returns the languages that need no file of the user's.
@@ -83,7 +94,7 @@ func builtIn() []language {
 		},
 		export:   export.Language{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
 		packages: packages.Python(),
-		dialect:  conformance.Python(),
+		dialect:  func() (conformance.Dialect, error) { return conformance.Python(), nil },
 	}, {
 		name:         "r",
 		aliases:      []string{"rlang"},
@@ -101,7 +112,7 @@ func builtIn() []language {
 		},
 		export:   export.Language{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
 		packages: packages.R(),
-		dialect:  conformance.R(),
+		dialect:  func() (conformance.Dialect, error) { return conformance.R(), nil },
 	}}
 }
 
@@ -232,20 +243,19 @@ func pythonString(s string) string {
 // languageNamed finds a language by one of its names, in upper or lower case; "" is
 // the first.
 func languageNamed(name string) (language, error) {
-	own, ownErr := ownLanguages()
-	all := append(builtIn(), own...)
+	all, unread := allLanguages()
 	if name == "" {
 		return all[0], nil
 	}
 	var names []string
 	for _, l := range all {
-		if lower := strings.ToLower(name); lower == l.name || slices.Contains(l.aliases, lower) {
+		if l.isNamed(strings.ToLower(name)) {
 			return l, nil
 		}
 		names = append(names, l.name)
 	}
-	if ownErr != nil {
-		return language{}, ownErr
+	if unread != nil {
+		return language{}, unread
 	}
 	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to one of one letter
 	if n := nearest(strings.ToLower(name), long); n != "" {

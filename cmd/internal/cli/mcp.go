@@ -42,22 +42,11 @@ func projectDir() string {
 const minImageSize = 64
 
 // offered returns the languages of an agent: the chosen ones, or all.
-func (c choice) offered() (offered []language, err error) {
-	for _, own := range c.worker {
-		offered = append(offered, own.language())
+func (c choice) offered() ([]language, error) {
+	if chosen, err := c.chosen(); err != nil || len(chosen) > 0 {
+		return chosen, err
 	}
-	if c.lang == "" && len(offered) > 0 {
-		return offered, nil
-	}
-	if c.lang == "" {
-		_, err = ownLanguages()
-		return languages(), err
-	}
-	l, err := languageNamed(c.lang)
-	if err == nil {
-		err = c.checkExecutable(l)
-	}
-	return append([]language{l}, offered...), err
+	return allLanguages()
 }
 
 // mcp serves agents, on standard input and output or over HTTP.

@@ -73,6 +73,7 @@ func ownLanguage(name string, w kept.Worker, why string) language {
 		candidates: func(string, string) []workers.Candidate { return nil },
 		export:     export.Language{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
 		packages:   packages.None(display),
+		dialect:    func() (conformance.Dialect, error) { return readDialect(fromHome(w.Dialect)) },
 	}
 	if l.continuation == "" {
 		l.continuation = "... "
@@ -83,14 +84,14 @@ func ownLanguage(name string, w kept.Worker, why string) language {
 	if l.export.Comment == "" {
 		l.export.Comment = "#"
 	}
-	if w.Dialect != "" {
-		l.dialect, l.dialectErr = readDialect(fromHome(w.Dialect))
-	}
 	return l
 }
 
-// readDialect reads the file of a dialect.
+// readDialect reads the file of a dialect; "" has none.
 func readDialect(path string) (conformance.Dialect, error) {
+	if path == "" {
+		return conformance.Dialect{}, nil
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return conformance.Dialect{}, err
@@ -118,14 +119,19 @@ func resolveCommand(command []string) (path string, args []string, err error) {
 	if strings.ContainsAny(words[0], `/\`) && !filepath.IsAbs(words[0]) {
 		return "", nil, fmt.Errorf("the command %q is no absolute path", words[0])
 	}
-	path, err = exec.LookPath(words[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
+	if path, err = findProgram(words[0]); err != nil {
 		return "", nil, fmt.Errorf("cannot run the worker: %w", err)
 	}
 	return path, words[1:], nil
+}
+
+// findProgram returns the absolute path of a program, which may be a name on PATH.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
 }
 
 // fromHome replaces "~/" at the beginning of a word.
@@ -178,14 +184,9 @@ func (w *workerFlag) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(fromHome(words[0]))
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
+	if words[0], err = findProgram(fromHome(words[0])); err != nil {
 		return err
 	}
-	words[0] = path
 	for i, word := range words[1:] {
 		if info, err := os.Stat(fromHome(word)); err == nil && info.Mode().IsRegular() {
 			if words[i+1], err = filepath.Abs(fromHome(word)); err != nil {
@@ -194,13 +195,13 @@ func (w *workerFlag) Set(text string) error {
 		}
 	}
 	if name == "" {
-		base, _, _ := strings.Cut(filepath.Base(path), ".")
+		base, _, _ := strings.Cut(filepath.Base(words[0]), ".")
 		if name = strings.ToLower(base); !kept.IsWorkerName(name) {
 			return fmt.Errorf("%q is no name of a language: write NAME=COMMAND", base)
 		}
 	}
 	for _, l := range builtIn() {
-		if name == l.name || slices.Contains(l.aliases, name) {
+		if l.isNamed(name) {
 			return fmt.Errorf("%q is %s's name: write NAME=COMMAND", name, l.display)
 		}
 	}

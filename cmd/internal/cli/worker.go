@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func (c *workerCheck) code() (conformance.Dialect, error) {
 	}
 	l, err := languageNamed(c.dialect)
 	if err == nil {
-		return l.dialect, l.dialectErr
+		return l.dialect()
 	}
 	if _, missing := os.Stat(c.dialect); missing != nil {
 		return conformance.Dialect{}, misuse("--dialect %s: no such file, and %v", c.dialect, err)
@@ -93,10 +92,7 @@ func (c *workerCheck) run(s streams, command []string) (int, error) {
 	if err != nil {
 		return statusUsage, err
 	}
-	path, err := exec.LookPath(command[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
+	path, err := findProgram(command[0])
 	if err != nil {
 		return statusUsage, misuse("cannot run %s: %v", command[0], err)
 	}
