@@ -22,6 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -41,13 +42,18 @@ func interpreter(b *testing.B) string {
 
 func open(b *testing.B) *supervisor.Session {
 	b.Helper()
-	path := interpreter(b)
-	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
+	return opened(b, python.Spec(python.Options{Path: interpreter(b)}))
+}
+
+// opened opens a session and waits until it is ready.
+func opened(b *testing.B, spec workers.Spec, functions ...supervisor.Function) *supervisor.Session {
+	b.Helper()
+	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir(), Functions: functions})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(b.Context(), "bench", python.Spec(python.Options{Path: path}))
+	s, err := sup.Open(b.Context(), "bench", spec)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func hosted(b *testing.B, spec workers.Spec) *supervisor.Session {
 	type number struct {
 		N int `json:"n"`
 	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir(), Functions: []supervisor.Function{
+	return opened(b, spec,
 		supervisor.FunctionOf("same", "", func(_ context.Context, n number) (int, error) { return n.N, nil }),
 		supervisor.FunctionOf("data", "", func(_ context.Context, n number) ([]byte, error) { return make([]byte, n.N), nil }),
 		supervisor.FunctionOf("numbers", "", func(_ context.Context, n number) ([]int, error) {
@@ -29,19 +29,7 @@ func hosted(b *testing.B, spec workers.Spec) *supervisor.Session {
 			}
 			return list, nil
 		}),
-	}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(b.Context(), "bench", spec)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if r := run(b, s, "1"); r.Outcome != "ok" {
-		b.Fatalf("got %q: %s", r.Outcome, r.Text())
-	}
-	return s
+	)
 }
 
 // timed runs code that prints how many seconds it measured.

@@ -26,20 +26,7 @@ func specOfR(b *testing.B) workers.Spec {
 
 func sessionOfR(b *testing.B) *supervisor.Session {
 	b.Helper()
-	spec := specOfR(b)
-	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(b.Context(), "bench", spec)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if r := run(b, s, "1"); r.Outcome != "ok" {
-		b.Fatalf("got %q: %s", r.Outcome, r.Text())
-	}
-	return s
+	return opened(b, specOfR(b))
 }
 
 // BenchmarkRTurn is a whole turn of 1+1 through the Go API against the bare echo.
