@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/internal/spelling"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -225,7 +226,8 @@ func (f *functions) find(name string) (*function, error) {
 		return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
-	slices.SortStableFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	apart := func(other string) int { return spelling.Distance(spelled(name), spelled(other)) }
+	slices.SortStableFunc(names, func(a, b string) int { return apart(a) - apart(b) })
 	more := ""
 	if len(names) > maxListedNames {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListedNames)
@@ -234,26 +236,10 @@ func (f *functions) find(name string) (*function, error) {
 	return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
 }
 
-// distance is how many letters must be added, left out or replaced to make b of a.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	a, b = a[:min(len(a), maxFunctionName)], b[:min(len(b), maxFunctionName)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		before := row[0]
-		row[0] = i + 1
-		for j := range b {
-			here := before
-			if a[i] != b[j] {
-				here = min(before, row[j], row[j+1]) + 1
-			}
-			before, row[j+1] = row[j+1], here
-		}
-	}
-	return row[len(b)]
+// spelled is a name for comparing: capitals do not count, nor what is longer than a name may be.
+func spelled(name string) string {
+	name = strings.ToLower(name)
+	return name[:min(len(name), maxFunctionName)]
 }
 
 // opener is the function that opens a group when code looks for it. Code does not call it, so it is

@@ -27,9 +27,10 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/outlet",
+	"supervisor": "ipc timeline session workers internal/spelling supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/outlet",
 
 	"internal/pipe":          "",
+	"internal/spelling":      "",
 	"internal/jsonline":      "",
 	"client":                 "timeline session internal/pipe internal/jsonline",
 	"cmd/internal/daemon":    "session supervisor timeline workers client cmd/internal/rpc internal/pipe internal/jsonline",
@@ -47,7 +48,7 @@ var mayImport = map[string]string{
 	"cmd/internal/tools":     "session supervisor cmd/internal/install",
 	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates " +
 		"client cmd/internal/terminal cmd/internal/mcpserver cmd/internal/mcpwire cmd/internal/install cmd/internal/daemon " +
-		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept cmd/internal/tools internal/jsonline",
+		"cmd/internal/packages cmd/internal/service cmd/internal/export cmd/internal/private cmd/internal/kept cmd/internal/tools internal/jsonline internal/spelling",
 	"cmd/repl": "cmd/internal/cli supervisor",
 
 	"examples/functions": "supervisor workers workers/python workers/r",

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/spelling"
 )
 
 // Exit statuses of the command itself.
@@ -169,29 +171,9 @@ func nothingAfter(f *flag.FlagSet) error {
 func nearest(name string, names []string) string {
 	best, least := "", 3 // more than two slips are another word
 	for _, n := range names {
-		if d := distance(name, n); d < least {
+		if d := spelling.Distance(name, n); d < least {
 			best, least = n, d
 		}
 	}
 	return best
-}
-
-// distance counts the characters to insert, remove or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
