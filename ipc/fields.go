@@ -6,13 +6,14 @@ package ipc
 
 func (m *TurnStart) fields(w *walk) {
 	w.uint("turn", &m.Turn, required, 1)
-	w.bytes("input", &m.Input, MaxFrameBytes)
+	w.bytes("input", &m.Input, required, MaxFrameBytes)
+	w.bool("silent", &m.Silent, optional)
 }
 
 func (m *TurnInput) fields(w *walk) {
 	w.uint("turn", &m.Turn, required, 0)
 	w.uint("wait", &m.Wait, required, 1)
-	w.bytes("input", &m.Input, MaxFrameBytes)
+	w.bytes("input", &m.Input, required, MaxFrameBytes)
 	w.bool("eof", &m.EOF, required)
 }
 
@@ -24,7 +25,7 @@ func (m *Interrupt) fields(w *walk) {
 
 func (m *Query) fields(w *walk) {
 	w.uint("id", &m.ID, required, 0)
-	enum(w, "kind", &m.Kind, QueryComplete, QueryParse, QueryVariables)
+	enum(w, "kind", &m.Kind, QueryComplete, QueryParse, QueryVariables, QueryInspect)
 	w.text("text", &m.Text, required, MaxFrameBytes)
 	w.uint("cursor", &m.Cursor, required, 0)
 }
@@ -35,12 +36,12 @@ func (m *Shutdown) fields(w *walk) {
 
 func (m *Functions) fields(w *walk) {
 	w.uint("revision", &m.Revision, required, 1)
-	w.bytes("list", &m.List, MaxFrameBytes)
+	w.bytes("list", &m.List, required, MaxFrameBytes)
 }
 
 func (m *CallResult) fields(w *walk) {
 	w.uint("id", &m.ID, required, 1)
-	w.bytes("value", &m.Value, MaxFrameBytes)
+	w.bytes("value", &m.Value, required, MaxFrameBytes)
 	w.bool("more", &m.More, required)
 	w.bool("failed", &m.Failed, required)
 }
@@ -67,6 +68,7 @@ func (k *Worker) fields(w *walk) {
 
 func (c *Capabilities) fields(w *walk) {
 	w.bool("images", &c.Images, required)
+	w.bool("display", &c.Display, optional)
 	w.bool("fence", &c.Fence, required)
 	w.bool("query", &c.Query, required)
 	w.bool("variables", &c.Variables, optional)
@@ -76,16 +78,32 @@ func (c *Capabilities) fields(w *walk) {
 
 func (m *Output) fields(w *walk) {
 	enum(w, "stream", &m.Stream, Stdout, Stderr)
-	w.bytes("data", &m.Data, MaxOutputBytes)
+	w.bytes("data", &m.Data, required, MaxOutputBytes)
+	optionalEnum(w, "kind", &m.Kind, TextResult, TextTraceback)
 	w.uint("mark", &m.Mark, optional, 0)
 }
 
 func (m *Image) fields(w *walk) {
 	w.text("mime", &m.MIME, required, MaxTextBytes)
-	w.bytes("data", &m.Data, MaxFrameBytes)
+	w.bytes("data", &m.Data, required, MaxFrameBytes)
 	w.text("source", &m.Source, optional, MaxTextBytes)
 	w.bool("update", &m.Update, required)
 	w.text("title", &m.Title, optional, MaxTextBytes)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *Display) fields(w *walk) {
+	w.bundle("data", &m.Data, required)
+	w.bytes("meta", &m.Meta, optional, MaxMetaBytes)
+	w.text("id", &m.ID, optional, MaxTextBytes)
+	w.bool("update", &m.Update, required)
+	enum(w, "kind", &m.Kind, DisplayShown, DisplayResult)
+	w.text("title", &m.Title, optional, MaxTextBytes)
+	w.uint("mark", &m.Mark, optional, 0)
+}
+
+func (m *Clear) fields(w *walk) {
+	w.bool("wait", &m.Wait, required)
 	w.uint("mark", &m.Mark, optional, 0)
 }
 
@@ -153,6 +171,7 @@ func (m *QueryResult) fields(w *walk) {
 	w.texts("matches", &m.Matches, MaxMatches, MaxTextBytes)
 	objects(w, "variables", &m.Variables, MaxVariables)
 	w.uint("more", &m.More, optional, 0)
+	w.bundle("data", &m.Data, optional)
 }
 
 func (v *Variable) fields(w *walk) {
@@ -166,7 +185,7 @@ func (m *Call) fields(w *walk) {
 	w.uint("id", &m.ID, required, 1)
 	w.uint("turn", &m.Turn, required, 0)
 	w.text("name", &m.Name, required, MaxBriefBytes)
-	w.bytes("args", &m.Args, MaxFrameBytes)
+	w.bytes("args", &m.Args, required, MaxFrameBytes)
 	w.uint("mark", &m.Mark, optional, 0)
 }
 

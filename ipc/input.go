@@ -222,6 +222,31 @@ func (in *input) texts(most int) ([]string, error) {
 	return list, nil
 }
 
+// bundle takes a map of at most MaxTypes texts to binary.
+func (in *input) bundle() (map[string][]byte, error) {
+	n, err := in.mapLen()
+	if err == nil {
+		err = checkSize(n, MaxTypes, "entries")
+	}
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	data := make(map[string][]byte, n)
+	for range n {
+		mime, err := in.text()
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := data[mime]; twice {
+			return nil, errTwice
+		}
+		if data[mime], err = in.bytes(); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
 // arrayLen takes the head of an array of at most most values.
 func (in *input) arrayLen(most int) (int, error) {
 	n, err := in.want(kindArray)

@@ -54,6 +54,12 @@ func (w *walk) describe(name string, value any) {
 		a = slog.Int(name+sizeSuffix, len(v))
 	case []string:
 		a = slog.Int(name, len(v))
+	case map[string][]byte:
+		size := 0
+		for _, b := range v {
+			size += len(b)
+		}
+		a = slog.Int(name+sizeSuffix, size)
 	}
 	*w.told = append(*w.told, a)
 }

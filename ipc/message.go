@@ -12,7 +12,10 @@ const (
 	MaxTextBytes   = 64 << 10 // every prompt, name, title and message
 	MaxMatches     = 200      // QueryResult.Matches
 	MaxVariables   = 200      // QueryResult.Variables
-	MaxBriefBytes  = 256      // every text of a Variable, the name of a Call
+	MaxBriefBytes  = 256      // every text of a Variable, the name of a Call, a type of a Display
+	MaxTypes       = 32       // Display.Data, QueryResult.Data
+	MaxBundleBytes = 48 << 20 // of the two, all types together
+	MaxMetaBytes   = 1 << 20  // Display.Meta
 	MaxFields      = 64       // of one message, and of an object in it, unknown ones included
 	MaxDepth       = 16       // arrays and maps within each other, the message itself included
 )
@@ -27,8 +30,9 @@ type Message interface {
 type (
 	// TurnStart asks for one turn. It is sent only to an idle worker.
 	TurnStart struct {
-		Turn  uint64
-		Input []byte // opaque to everything but the worker
+		Turn   uint64
+		Input  []byte // opaque to everything but the worker
+		Silent bool   // it is a tool's: it leaves no trace in the runtime's history of inputs and results
 	}
 
 	// TurnInput answers one wait. A worker drops it when that wait is over.
@@ -51,7 +55,7 @@ type (
 		ID     uint64
 		Kind   QueryKind
 		Text   string
-		Cursor uint64 // bytes into Text
+		Cursor uint64 // bytes into Text: complete, inspect
 	}
 
 	// Functions says which functions of the host code may call. It replaces the former list.
@@ -89,10 +93,12 @@ type (
 	Output struct {
 		Stream Stream
 		Data   []byte // at most MaxOutputBytes, any bytes
+		Kind   TextKind
 		Mark   uint64
 	}
 
-	// Image is a picture.
+	// Image is a Display with one type, a picture. Workers without the capability Display
+	// send it.
 	Image struct {
 		MIME   string
 		Data   []byte
@@ -100,6 +106,24 @@ type (
 		Update bool   // replaces the last image of Source
 		Title  string
 		Mark   uint64
+	}
+
+	// Display is something to show: one content in several types, of which a reader shows the
+	// one that it can show best.
+	Display struct {
+		Data   map[string][]byte // by MIME type; text is UTF-8
+		Meta   []byte            // a JSON object by MIME type; empty means none
+		ID     string            // names it for updates; may be empty
+		Update bool              // replaces the last one of ID
+		Kind   DisplayKind
+		Title  string
+		Mark   uint64
+	}
+
+	// Clear takes back what the turn has shown so far.
+	Clear struct {
+		Wait bool // only when the next output of the turn comes
+		Mark uint64
 	}
 
 	// InputLine marks where a line was handed to the runtime. It is never an echo.
@@ -161,6 +185,8 @@ type (
 
 		Variables []Variable // variables: at most MaxVariables
 		More      uint64     // variables: how many are not among them
+
+		Data map[string][]byte // inspect: the description by MIME type; empty: nothing is known
 	}
 
 	// Call asks for one call of a function of the host.
@@ -205,6 +231,7 @@ type Worker struct {
 // Capabilities lists what a worker offers beyond the minimum.
 type Capabilities struct {
 	Images    bool
+	Display   bool // sends Display, Clear and kinds of text; takes TurnStart.Silent and QueryInspect
 	Fence     bool // text in-band on the terminal, frames carry marks
 	Query     bool
 	Variables bool // answers QueryVariables
@@ -229,6 +256,8 @@ type RuntimeError struct {
 // The enumerations of the protocol. An unknown value is a [ProtocolError].
 type (
 	Stream          string
+	TextKind        string
+	DisplayKind     string
 	Outcome         string
 	WaitKind        string
 	Want            string
@@ -243,6 +272,13 @@ type (
 const (
 	Stdout Stream = "stdout"
 	Stderr Stream = "stderr"
+
+	TextPlain     TextKind = ""
+	TextResult    TextKind = "result"    // the echo of a value
+	TextTraceback TextKind = "traceback" // the report of the error that ends the turn
+
+	DisplayShown  DisplayKind = "display" // code has shown it
+	DisplayResult DisplayKind = "result"  // the value of the turn, whose echo is text before it
 
 	OutcomeOK          Outcome = "ok"
 	OutcomeError       Outcome = "error"
@@ -273,7 +309,10 @@ const (
 	// QueryVariables needs the capability Variables.
 	QueryVariables QueryKind = "variables"
 
-	StatusOK         QueryStatus = "ok"         // complete, variables: this is the answer
+	// QueryInspect needs the capability Display.
+	QueryInspect QueryKind = "inspect"
+
+	StatusOK         QueryStatus = "ok"         // complete, variables, inspect: this is the answer
 	StatusComplete   QueryStatus = "complete"   // parse: Text is a whole input
 	StatusIncomplete QueryStatus = "incomplete" // parse: more lines are needed
 	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can mend it
@@ -291,6 +330,10 @@ func MarkOf(m Message) uint64 {
 	case Output:
 		return m.Mark
 	case Image:
+		return m.Mark
+	case Display:
+		return m.Mark
+	case Clear:
 		return m.Mark
 	case InputLine:
 		return m.Mark
@@ -316,6 +359,8 @@ func (CallResult) Type() string   { return "call_result" }
 func (WorkerReady) Type() string  { return "worker_ready" }
 func (Output) Type() string       { return "output" }
 func (Image) Type() string        { return "image" }
+func (Display) Type() string      { return "display" }
+func (Clear) Type() string        { return "clear" }
 func (InputLine) Type() string    { return "input_line" }
 func (StdinWait) Type() string    { return "stdin_wait" }
 func (Idle) Type() string         { return "idle" }

@@ -3,6 +3,7 @@ package ipc_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
@@ -80,7 +81,7 @@ func readSchema(t testing.TB) schemaFile {
 func everyMessage() []ipc.Message {
 	return []ipc.Message{
 		ipc.TurnStart{}, ipc.TurnInput{}, ipc.Interrupt{}, ipc.Query{}, ipc.Shutdown{}, ipc.Functions{}, ipc.CallResult{},
-		ipc.WorkerReady{}, ipc.Output{}, ipc.Image{}, ipc.InputLine{}, ipc.StdinWait{}, ipc.Idle{},
+		ipc.WorkerReady{}, ipc.Output{}, ipc.Image{}, ipc.Display{}, ipc.Clear{}, ipc.InputLine{}, ipc.StdinWait{}, ipc.Idle{},
 		ipc.InterruptAck{}, ipc.Sigint{}, ipc.Progress{}, ipc.QueryResult{}, ipc.Call{}, ipc.CallCancel{}, ipc.SessionEnd{},
 	}
 }
@@ -193,7 +194,7 @@ func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
 				}
 				for typ, v := range map[string]any{
 					"uint": uint64(1), "bool": true, "text": "x", "bin": []byte("x"), "texts": []string{"x"},
-					"maps": []any{map[string]any{"x": 1}}, "map": map[string]any{"x": 1}, "ext": msgpack.RawMessage{0xd4, 1, 0}, "nil": msgpack.RawMessage{0xc0},
+					"bins": map[string]any{"x": []byte("x")}, "maps": []any{map[string]any{"x": 1}}, "map": map[string]any{"x": 1}, "ext": msgpack.RawMessage{0xd4, 1, 0}, "nil": msgpack.RawMessage{0xc0},
 					"number": 1.5,
 				} {
 					if typ == f.Type || typ == "uint" && (f.Type == "int" || f.Type == "number") {
@@ -283,6 +284,13 @@ func items(f fieldSchema, n int) any {
 	if f.Type == "texts" {
 		return make([]string, n)
 	}
+	if f.Type == "bins" {
+		types := map[string]any{}
+		for i := range n {
+			types[fmt.Sprint("x/", i)] = []byte{}
+		}
+		return types
+	}
 	list := make([]any, n)
 	for i := range list {
 		list[i] = sample(f.Fields)
@@ -298,6 +306,8 @@ func sized(typ string, n int) any {
 		return bytes.Repeat([]byte("x"), n)
 	case "texts":
 		return []string{strings.Repeat("x", n)}
+	case "bins":
+		return map[string]any{"x": bytes.Repeat([]byte("x"), n)}
 	}
 	panic("no size: " + typ)
 }

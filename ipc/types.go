@@ -16,6 +16,8 @@ var messageTypes = map[string]messageType{
 	"worker_ready":  typeOf[WorkerReady](FromWorker),
 	"output":        typeOf[Output](FromWorker),
 	"image":         typeOf[Image](FromWorker),
+	"display":       typeOf[Display](FromWorker),
+	"clear":         typeOf[Clear](FromWorker),
 	"input_line":    confidential(typeOf[InputLine](FromWorker)),
 	"stdin_wait":    typeOf[StdinWait](FromWorker),
 	"idle":          typeOf[Idle](FromWorker),

@@ -274,6 +274,12 @@ func normal(v any) any {
 		return out
 	case []byte:
 		return "binary " + string(v)
+	case map[string][]byte:
+		out := map[string]any{}
+		for name, value := range v {
+			out[name] = normal(value)
+		}
+		return out
 	case string, bool:
 		return v
 	}
@@ -337,8 +343,14 @@ func structMeaning(v reflect.Value) map[string]any {
 // leftOut says which fields are absent when zero.
 func leftOut(v reflect.Value, name string) bool {
 	switch name {
-	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line":
+	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line", "Silent", "Display", "Meta":
 		return true
+	case "ID":
+		return v.Type() == reflect.TypeFor[ipc.Display]()
+	case "Data":
+		return v.Type() == reflect.TypeFor[ipc.QueryResult]()
+	case "Kind":
+		return v.Type() == reflect.TypeFor[ipc.Output]()
 	case "More":
 		return v.Type() == reflect.TypeFor[ipc.QueryResult]()
 	case "Message":

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -265,12 +267,19 @@ func (w *walk) text(name string, p *string, need need, limit int) {
 }
 
 // bytes visits at most limit bytes of any value.
-func (w *walk) bytes(name string, p *[]byte, limit int) {
-	if !w.visit(name, required, true) {
+func (w *walk) bytes(name string, p *[]byte, need need, limit int) {
+	if !w.visit(name, need, len(*p) > 0) {
 		return
 	}
 	check := func(b []byte) error { return checkSize(len(b), limit, "bytes") }
 	transfer(w, name, p, check, (*input).bytes, encodeBytes)
+}
+
+// bundle visits bytes by MIME type: at most MaxTypes of them, MaxBundleBytes together.
+func (w *walk) bundle(name string, p *map[string][]byte, need need) {
+	if w.visit(name, need, len(*p) > 0) {
+		transfer(w, name, p, checkBundle, (*input).bundle, encodeBundle)
+	}
 }
 
 // texts visits at most most texts of at most limit bytes each.
@@ -294,11 +303,22 @@ func (w *walk) texts(name string, p *[]string, most, limit int) {
 	transfer(w, name, p, check, read, encodeTexts)
 }
 
+// optionalEnum visits a text that is one of allowed, if it is there.
+func optionalEnum[T ~string](w *walk, name string, p *T, allowed ...T) {
+	if w.visit(name, optional, *p != "") {
+		oneOf(w, name, p, allowed)
+	}
+}
+
 // enum visits a text that is one of allowed.
 func enum[T ~string](w *walk, name string, p *T, allowed ...T) {
-	if !w.visit(name, required, true) {
-		return
+	if w.visit(name, required, true) {
+		oneOf(w, name, p, allowed)
 	}
+}
+
+// oneOf reads, writes or describes the enumeration that was just visited.
+func oneOf[T ~string](w *walk, name string, p *T, allowed []T) {
 	var b []byte
 	if w.purpose == reading {
 		var err error
@@ -407,6 +427,20 @@ func textCheck(limit int) func(string) error {
 	}
 }
 
+func checkBundle(data map[string][]byte) error {
+	if err := checkSize(len(data), MaxTypes, "entries"); err != nil {
+		return err
+	}
+	total, checkName := 0, textCheck(MaxBriefBytes)
+	for mime, b := range data {
+		if err := checkName(mime); err != nil {
+			return err
+		}
+		total += len(b)
+	}
+	return checkSize(total, MaxBundleBytes, "bytes")
+}
+
 func checkSize(size, limit int, unit string) error {
 	if size > limit {
 		return sizeError{size, limit, unit}
@@ -433,6 +467,22 @@ func encodeBytes(enc *msgpack.Encoder, b []byte) error {
 	}
 	_, err := enc.Writer().Write(b)
 	return err
+}
+
+// encodeBundle writes the types in order, so that equal bundles are equal bytes.
+func encodeBundle(enc *msgpack.Encoder, data map[string][]byte) error {
+	if err := enc.EncodeMapLen(len(data)); err != nil {
+		return err
+	}
+	for _, mime := range slices.Sorted(maps.Keys(data)) {
+		if err := enc.EncodeString(mime); err != nil {
+			return err
+		}
+		if err := encodeBytes(enc, data[mime]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func encodeTexts(enc *msgpack.Encoder, list []string) error {

@@ -23,6 +23,8 @@ const (
 	KindName        Kind = "name"           // a session cannot have that name
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
 	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
+	KindNoBlob      Kind = "no_blob"        // no event has data with that digest, or not any more
+	KindNoFile      Kind = "no_file"        // that is no plain file in the session's own directory
 	KindPermission  Kind = "permission"     // only a person's decision ends that wait
 )
 
@@ -79,6 +81,8 @@ var (
 	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "there is no output file"}
+	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "that is no plain file in the session's own directory"}
+	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or not any more"}
 )
 
 // Errorf returns an error of a kind with this text.
@@ -109,6 +113,9 @@ func Busy(state State, turn uint64, d time.Duration) *Error {
 func Waiting(w Wait) *Error {
 	if p := w.Permission; p != nil {
 		return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits until a person allows or refuses: %s", w.Turn, p.Denial)}
+	}
+	if w.Form != nil {
+		return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits until a person answers the server %s", w.Turn, w.Form.From)}
 	}
 	return &Error{Kind: KindWaiting, Wait: &w, Message: fmt.Sprintf("turn %d waits for input (wait %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
 }

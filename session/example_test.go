@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -37,6 +38,65 @@ func ExampleSession() {
 				return "", err
 			}
 		}
+	}
+	_ = run
+}
+
+// Copy shows what code prints while it runs, and says how it ended.
+func ExampleCopy() {
+	run := func(ctx context.Context, s session.Session, code string) error {
+		turn, err := s.Submit(ctx, code)
+		if err != nil {
+			return err
+		}
+		end, err := session.Copy(ctx, s, turn, os.Stdout, os.Stderr)
+		if err != nil {
+			return err
+		}
+		switch end.Outcome {
+		case timeline.OutcomeError:
+			return fmt.Errorf("%s: %s", end.Name, end.Message) // "ZeroDivisionError: division by zero"
+		case timeline.OutcomeInterrupted, timeline.OutcomeEnded:
+			return fmt.Errorf("the turn was not finished: %s", end.Outcome)
+		}
+		return nil
+	}
+	_ = run
+}
+
+// TurnEvents tells everything about a turn as it happens, here its pictures.
+func ExampleTurnEvents() {
+	pictures := func(ctx context.Context, s session.Session, turn uint64, show func(mime string, data []byte)) error {
+		for e, err := range session.TurnEvents(ctx, s, turn) {
+			if err != nil {
+				return err
+			}
+			if d, ok := e.Body.(timeline.Display); ok {
+				if mime, data, ok := d.Picture(); ok {
+					show(mime, data)
+				}
+			}
+		}
+		return nil
+	}
+	_ = pictures
+}
+
+// A context with a deadline stops the waiting. To stop the turn as well, interrupt it.
+func ExampleSession_deadline() {
+	run := func(ctx context.Context, s session.Session, code string, most time.Duration) (session.Reply, error) {
+		turn, err := s.Submit(ctx, code)
+		if err != nil {
+			return session.Reply{}, err
+		}
+		reply, err := s.Wait(ctx, turn, session.Until(most))
+		if err != nil || reply.Outcome != "" {
+			return reply, err
+		}
+		if _, err := s.Interrupt(ctx, turn); err != nil { // late
+			return reply, err
+		}
+		return s.Wait(ctx, turn, session.Until(most))
 	}
 	_ = run
 }

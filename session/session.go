@@ -35,10 +35,17 @@ type Session interface {
 	// bounds the call, not the turn.
 	Submit(ctx context.Context, code string) (turn uint64, err error)
 
+	// SubmitSilent is like Submit, for a tool that asks behind the scenes: what its turn does
+	// leaves no trace in the runtime's history, and readers that show a session to a person or
+	// a model skip it, see timeline.Event.Unseen. It is recorded like any other turn.
+	SubmitSilent(ctx context.Context, code string) (turn uint64, err error)
+
 	// Answer answers the wait with this id and returns its turn. Input that the reader
 	// does not consume stays queued for later waits of the same turn. ErrStale means
 	// that the wait is over and nothing was consumed. An error of KindPermission means that
-	// the wait is for a permission, which no input gives.
+	// the wait is for a permission, which no input gives. A wait with a Form takes a FormAnswer
+	// as JSON, and an end of file as a cancel; the error of another one is of KindInvalid and
+	// names all faults, and the wait goes on.
 	Answer(ctx context.Context, wait timeline.Seq, in Input) (turn uint64, err error)
 
 	// Allow gives the session a right that its sandbox lacks, without a restart, and until it
@@ -79,15 +86,44 @@ type Session interface {
 	// timeline.Gap; it never delays the session.
 	Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error]
 
+	// Read reads a window of the events, in either direction, whether they are in memory or
+	// on disk. It costs what it returns, however long the session is. ErrStale means that
+	// there is no such turn.
+	Read(ctx context.Context, q ReadQuery) (Page, error)
+
+	// Outline says of each turn in short what it was. It reads no events, but for turns that
+	// came thousands of turns ago.
+	Outline(ctx context.Context, q OutlineQuery) (Outline, error)
+
+	// Blob reads data that a page has left out, by the digest that it is named with: at most
+	// limit bytes from an offset on, and MaxPieceBytes at most, which 0 means. ErrNoBlob means
+	// that no event of this session has it, or not any more.
+	Blob(ctx context.Context, digest string, offset int64, limit int) (Piece, error)
+
+	// Files lists the plain files in the session's own directory, by name.
+	Files(ctx context.Context) ([]File, error)
+
+	// File reads a part of one of them: at most limit bytes from an offset on, and
+	// MaxPieceBytes at most, which 0 means. path is its name, or its whole path as a session
+	// tells it. An error of KindNoFile means that there is none, or that it is no plain file of
+	// that directory.
+	File(ctx context.Context, path string, offset int64, limit int) (FilePiece, error)
+
+	// Search finds lines of the output and of inputs, a part of the session at a time: the
+	// caller goes on from Next. Secrets are not found.
+	Search(ctx context.Context, q SearchQuery) (Found, error)
+
 	// Output reads lines of the rendered output.
 	Output(ctx context.Context, q OutputQuery) (Output, error)
 
 	// Complete asks the idle worker how text could go on at cursor, which is in bytes.
 	// Parse asks whether text is a complete input, and Variables what the code has
-	// defined. None of them is a turn.
+	// defined. Inspect asks what the thing at cursor is, which ErrUnsupported refuses if the
+	// worker does not offer it. None of them is a turn.
 	Complete(ctx context.Context, text string, cursor int) (Completion, error)
 	Parse(ctx context.Context, text string) (ParseStatus, error)
 	Variables(ctx context.Context) (Variables, error)
+	Inspect(ctx context.Context, text string, cursor int) (Inspection, error)
 
 	// Reached lists the places in the network with which a session with a sandbox of its list of
 	// hosts has had to do, the last first. It is for the user of the session; without such a

@@ -76,7 +76,8 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A Wait says that the active turn asks for standard input, or for a permission.
+// A Wait says that the active turn asks for standard input, or of a person: for a permission, or
+// with the form of a server of tools.
 type Wait struct {
 	ID       timeline.Seq      `json:"id"`
 	Turn     uint64            `json:"turn"`
@@ -87,7 +88,11 @@ type Wait struct {
 	Reader   string            `json:"reader,omitempty"`   // Terminal: that program's name
 
 	Permission *Permission `json:"permission,omitempty"` // set when Kind is timeline.WaitPermission
+	Form       *Form       `json:"form,omitempty"`       // set when Kind is timeline.WaitForm
 }
+
+// OfPerson reports whether only a person may decide about the wait.
+func (w *Wait) OfPerson() bool { return w.Permission != nil || w.Form != nil }
 
 // A Denial is what is refused to code, by its sandbox or because nobody has allowed a call.
 type Denial = timeline.Denied
@@ -250,6 +255,12 @@ type Variable struct {
 	Type  string `json:"type"`
 	Shape string `json:"shape,omitempty"` // as the language counts: "12", "(3, 4)"; empty when it has none
 	Bytes uint64 `json:"bytes,omitempty"` // size of the value itself; 0 when unknown
+}
+
+// An Inspection describes one thing in a runtime.
+type Inspection struct {
+	Found bool              `json:"found"`
+	Data  map[string]string `json:"data,omitempty"` // by MIME type, text/plain at least
 }
 
 // An OutputQuery asks for lines of the rendered output: those that match Grep, a

@@ -80,3 +80,58 @@ func BenchmarkRender128KiB(b *testing.B) {
 		timeline.Render(events, nil)
 	}
 }
+
+// long returns a log of 100 000 events in 20 000 turns, most of them on disk only.
+func long(b *testing.B) *timeline.Log {
+	b.Helper()
+	l := newLog(b, &timeline.Options{Dir: b.TempDir()})
+	for turn := range uint64(20_000) {
+		for _, body := range []timeline.Body{
+			timeline.TurnStarted{Input: []byte("for i in range(10): print(i)"), Author: "ada"},
+			timeline.Text{Data: lines(640)}, timeline.Text{Data: lines(640)}, timeline.Text{Data: lines(64)},
+			timeline.TurnEnded{Outcome: timeline.OutcomeOK},
+		} {
+			l.Append(timeline.Event{Turn: turn + 1, Generation: 1, Body: body})
+		}
+	}
+	l.Sync()
+	return l
+}
+
+// BenchmarkLong is what a page does first with 100 000 events, and while it scrolls and searches;
+// "all" is reading all of them, to compare.
+func BenchmarkLong(b *testing.B) {
+	l := long(b)
+	first := l.Turns(0, 0, false, 1)
+	for _, arm := range []struct {
+		name string
+		do   func() int
+	}{
+		{"outline of the newest 500 turns", func() int { return len(l.Turns(0, 0, true, 500)) }},
+		{"outline of the oldest 500 turns", func() int { return len(l.Turns(0, 0, false, 500)) }},
+		{"window at the end", func() int { return len(l.Read(timeline.Span{Backward: true, Limit: 200, Bytes: 1 << 20})) }},
+		{"window in the middle", func() int {
+			return len(l.Read(timeline.Span{After: 50_000, Limit: 200, Bytes: 1 << 20}))
+		}},
+		{"window before the middle", func() int {
+			return len(l.Read(timeline.Span{Before: 50_000, Backward: true, Limit: 200, Bytes: 1 << 20}))
+		}},
+		{"search through 8 MiB", func() int {
+			p, err := timeline.Literal("needle")
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, next, _ := l.Search(p, timeline.Cursor{}, 1)
+			return int(next.Seq)
+		}},
+		{"all", func() int { return len(l.Read(timeline.Span{Limit: 1e6, Bytes: 1 << 40})) }},
+	} {
+		b.Run(arm.name, func(b *testing.B) {
+			for b.Loop() {
+				if arm.do() < len(first) {
+					b.Fatal("nothing was read")
+				}
+			}
+		})
+	}
+}

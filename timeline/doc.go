@@ -24,6 +24,9 @@
 //	events not written  Options.MemoryBytes         Append waits up to 2 s, then files off and a Notice
 //	each file           Options.FileBytes           both begin anew; output.txt says so in its first line
 //	index of the files  1 entry per 64 KiB          -
+//	outline             16384 turns                 older ones are made from the file
+//	blobs               1 entry per 4 KiB of data   -
+//	Read                its Span; 64 MiB of file    the next part has the rest
 //	unfinished line     64 KiB                      goes on, but \r no longer reaches its beginning
 //	secrets             4 KiB a line, 16 KiB        longer, more and tiny ones are shown; Hide says so
 //	what a follower has 256 events                  events come from the file, or as a Gap

@@ -18,6 +18,7 @@ type Event struct {
 	Generation uint64 // which worker of the session; 0 before the first
 	Turn       uint64 // the turn it belongs to, or the last one when Between
 	Between    bool   // it arrived while no turn was active
+	Silent     bool   // its turn is silent: a tool asked for it; see Unseen
 	// Line is the line of the output file in which the event begins, from 1. Readers fill it
 	// in. It is 0 while unknown, and without a file.
 	Line int
@@ -34,6 +35,14 @@ type Stream uint8
 const (
 	Stdout Stream = iota
 	Stderr
+)
+
+// TextKind says what text is beside being output.
+type TextKind string
+
+const (
+	TextResult    TextKind = "result"    // the echo of a value
+	TextTraceback TextKind = "traceback" // the report of the error that ended the turn
 )
 
 // Outcome is how a turn ended; "" while it runs.
@@ -57,6 +66,8 @@ const (
 	// WaitPermission waits for a person's decision about what code may touch. No input
 	// answers it.
 	WaitPermission WaitKind = "permission"
+	// WaitForm waits until a person fills in what a server of tools asks, or declines it.
+	WaitForm WaitKind = "form"
 )
 
 type (
@@ -64,17 +75,28 @@ type (
 	Text struct {
 		Stream Stream
 		Data   []byte
+		Kind   TextKind // "" for other text
 	}
 
-	// Image is a picture, whole.
-	Image struct {
-		MIME   string
-		Data   []byte
-		Source string // groups updates; may be empty
-		Update bool
+	// Display is something to show: the same content in several types. A picture is one
+	// with one type.
+	Display struct {
+		Data   map[string][]byte // by MIME type; text and JSON are UTF-8
+		Meta   []byte            // a JSON object by MIME type; may be empty
+		ID     string            // names it for updates; may be empty
+		Update bool              // replaces the last one of ID, if there is one
+		Result bool              // it is the turn's value, whose echo is text of kind TextResult before it
 		Title  string
-		// LeftOut is the size of Data in bytes, if a reader has left it out.
-		LeftOut int64
+		// LeftOut names the types that a reader has left out of Data.
+		LeftOut map[string]Blob
+
+		digests map[string]digest // of the larger ones in Data; a log makes them
+		apart   map[string]region // large data that is in the events file and was not read yet
+	}
+
+	// Clear takes back what the turn has shown. Readers that keep a record ignore it.
+	Clear struct {
+		Wait bool // only when the next output of the turn comes
 	}
 
 	// TurnStarted opens a turn.
@@ -93,7 +115,7 @@ type (
 		Elapsed time.Duration
 	}
 
-	// Wait says that something asks for standard input, or for a permission. Its
+	// Wait says that something asks for standard input, or of a person. Its
 	// event's Seq is the wait's public id.
 	Wait struct {
 		Prompt     string
@@ -128,6 +150,12 @@ type (
 		Progress float64
 		Total    float64 // 0 when unknown
 		Message  string
+	}
+
+	// Screen says that a program has taken the keys of a person's terminal, or given them
+	// back. Its text between the two draws on the whole screen.
+	Screen struct {
+		On bool
 	}
 
 	// Preparation says how far the work is that must be done before a worker can
@@ -216,7 +244,7 @@ type (
 	// Gap stands for events that were dropped; it is made by readers, never appended.
 	Gap struct {
 		From, To Seq   // inclusive
-		Bytes    int64 // of text and images
+		Bytes    int64 // of text and displays
 	}
 
 	// Elided stands for events that were left out of a Window on purpose and are
@@ -228,6 +256,19 @@ type (
 		LastLine  int
 	}
 )
+
+// Unseen reports whether an event is what a silent turn did. Readers that show a session to a
+// person or a model skip it. They show events of the session itself that came meanwhile.
+func (e Event) Unseen() bool {
+	if !e.Silent {
+		return false
+	}
+	switch e.Body.(type) {
+	case Text, Display, Clear, TurnStarted, TurnEnded, Wait, WaitEnded, InputLine, Interrupt, Progress, Screen, Call:
+		return true
+	}
+	return false
+}
 
 // Over reports whether nothing has to be made any more.
 func (p Preparation) Over() bool { return p.Total > 0 && p.Done == p.Total }
@@ -328,7 +369,9 @@ func (c Call) String() string {
 const MaxInputBytes = 64 << 10
 
 func (Text) isBody()              {}
-func (Image) isBody()             {}
+func (Display) isBody()           {}
+func (Clear) isBody()             {}
+func (Screen) isBody()            {}
 func (TurnStarted) isBody()       {}
 func (TurnEnded) isBody()         {}
 func (Wait) isBody()              {}

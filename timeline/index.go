@@ -6,7 +6,7 @@ import "sort"
 // files. The place after the last event is the place of the next one.
 type place struct {
 	seq   Seq
-	bytes int64 // of text and images before it
+	bytes int64 // of text and displays before it
 	cost  int64 // of the events before it, see cost
 
 	offset     int64 // of its record in the events file
@@ -86,13 +86,13 @@ const (
 	windowOverheadBytes = 16
 )
 
-// contentBytes returns the size of text and images.
+// contentBytes returns the size of text and displays.
 func contentBytes(b Body) int64 {
 	switch b := b.(type) {
 	case Text:
 		return int64(len(b.Data))
-	case Image:
-		return int64(len(b.Data))
+	case Display:
+		return b.Bytes()
 	}
 	return 0
 }
@@ -103,8 +103,11 @@ func payloadBytes(body Body) int64 {
 	switch b := body.(type) {
 	case Text:
 		n = len(b.Data)
-	case Image:
-		n = len(b.Data) + len(b.MIME) + len(b.Source) + len(b.Title)
+	case Display:
+		n = int(b.Bytes()) + len(b.Meta) + len(b.ID) + len(b.Title)
+		for mime := range b.Data {
+			n += len(mime)
+		}
 	case TurnStarted:
 		n = len(b.Input) + len(b.Author)
 	case TurnEnded:
@@ -145,14 +148,28 @@ func (d Denied) bytes() int {
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
 
 // cost returns the part of a Window's budget that an event uses. A picture counts less
-// than its bytes, so that it is shown whole beside long text. An input counts nothing:
-// it is not shown, so a long one must not use up the budget.
+// than its bytes, so that it is shown whole beside long text. Of another display only the text
+// is shown. An input counts nothing: it is not shown, so a long one must not use up the budget.
 func cost(b Body) int64 {
 	switch b := b.(type) {
-	case Image:
-		return windowOverheadBytes + 2048 + int64(len(b.Data))/64
+	case Display:
+		return windowOverheadBytes + displayCost(b)
 	case TurnStarted:
 		return windowOverheadBytes
 	}
 	return windowOverheadBytes + payloadBytes(b)
+}
+
+func displayCost(d Display) int64 {
+	for _, mime := range pictureTypes {
+		if n, ok := d.sizeOf(mime); ok {
+			return 2048 + n/64
+		}
+	}
+	if d.Result {
+		return 0
+	}
+	plain, _ := d.sizeOf(mimePlain)
+	markdown, _ := d.sizeOf(mimeMarkdown)
+	return max(plain, min(markdown, maxMarkdown))
 }

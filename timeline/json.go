@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
@@ -13,28 +14,36 @@ type wireEvent struct {
 	Generation uint64    `json:"generation,omitempty"`
 	Turn       uint64    `json:"turn"`
 	Between    bool      `json:"between,omitempty"`
+	Silent     bool      `json:"silent,omitempty"`
 	Line       int       `json:"line,omitempty"`
 	Type       string    `json:"type"`
 
-	Stream string `json:"stream,omitempty"` // "stderr"; else it is stdout
-	Text   string `json:"text,omitempty"`   // of text, input_line
-	Data   []byte `json:"data,omitempty"`   // of an image, and of text that is not UTF-8; base64
+	Stream string   `json:"stream,omitempty"` // "stderr"; else it is stdout
+	Text   string   `json:"text,omitempty"`   // of text, input_line
+	Data   wireData `json:"data,omitzero"`    // of a display, and of text that is not UTF-8
 
-	MIME   string `json:"mime,omitempty"`
+	Meta    json.RawMessage `json:"meta,omitempty"`
+	ID      string          `json:"id,omitempty"`
+	Update  bool            `json:"update,omitempty"`
+	Result  bool            `json:"result,omitempty"`
+	Title   string          `json:"title,omitempty"`
+	LeftOut map[string]Blob `json:"left_out,omitempty"`
+
+	MIME   string `json:"mime,omitempty"` // of the images of older daemons
 	Source string `json:"source,omitempty"`
-	Update bool   `json:"update,omitempty"`
-	Title  string `json:"title,omitempty"`
 
 	Input  string `json:"input,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Author string `json:"author,omitempty"`
 
 	Prompt   string   `json:"prompt,omitempty"`
-	Kind     WaitKind `json:"kind,omitempty"`
+	Kind     string   `json:"kind,omitempty"` // of a wait or of text
 	Secret   bool     `json:"secret,omitempty"`
 	Terminal bool     `json:"terminal,omitempty"`
 	Reader   string   `json:"reader,omitempty"`
-	Wait     Seq      `json:"wait,omitempty"`
+	Wait     wireWait `json:"wait,omitzero"` // the id of a wait; of a clear, true
+
+	On bool `json:"on,omitempty"`
 
 	Permission  uint64 `json:"permission,omitempty"`
 	Op          string `json:"op,omitempty"`
@@ -88,7 +97,10 @@ type wireEvent struct {
 // The types of events in JSON.
 const (
 	typeText              = "text"
-	typeImage             = "image"
+	typeDisplay           = "display"
+	typeClear             = "clear"
+	typeScreen            = "screen"
+	typeImage             = "image" // a display, as older daemons send it
 	typeInputLine         = "input_line"
 	typeTurnStarted       = "turn_started"
 	typeTurnEnded         = "turn_ended"
@@ -125,7 +137,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 }
 
 func (e Event) wire() wireEvent {
-	w := wireEvent{Seq: e.Seq, At: e.At, Generation: e.Generation, Turn: e.Turn, Between: e.Between, Line: e.Line}
+	w := wireEvent{Seq: e.Seq, At: e.At, Generation: e.Generation, Turn: e.Turn, Between: e.Between, Silent: e.Silent, Line: e.Line}
 	switch b := e.Body.(type) {
 	case Text:
 		w.Type = typeText
@@ -135,13 +147,19 @@ func (e Event) wire() wireEvent {
 		if utf8.Valid(b.Data) {
 			w.Text = string(b.Data)
 		} else {
-			w.Data = b.Data
+			w.Data.bytes = b.Data
 		}
-	case Image:
-		w.Type, w.MIME, w.Data, w.Source, w.Update, w.Title = typeImage, b.MIME, b.Data, b.Source, b.Update, b.Title
-		if w.Bytes = b.LeftOut; w.Bytes > 0 {
-			w.Message = "the picture is too large to be sent"
+		w.Kind = string(b.Kind)
+	case Display:
+		w.Type, w.Data.types, w.ID, w.Update, w.Result, w.Title, w.LeftOut = typeDisplay, b.Data, b.ID, b.Update, b.Result, b.Title, b.LeftOut
+		if json.Valid(b.Meta) {
+			w.Meta = b.Meta
 		}
+		w.Message = b.label() // a client that does not know the type shows it as a notice
+	case Clear:
+		w.Type, w.Wait.flag = typeClear, b.Wait
+	case Screen:
+		w.Type, w.On = typeScreen, b.On
 	case InputLine:
 		w.Type, w.Prompt, w.Text, w.Secret, w.Author = typeInputLine, b.Prompt, b.Text, b.Secret, b.Author
 	case TurnStarted:
@@ -149,11 +167,11 @@ func (e Event) wire() wireEvent {
 	case TurnEnded:
 		w.Type, w.Outcome, w.Name, w.Message, w.Prompt, w.ElapsedMS = typeTurnEnded, b.Outcome, b.Name, b.Message, b.Prompt, b.Elapsed.Milliseconds()
 	case Wait:
-		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeWait, b.Prompt, b.Kind, b.Terminal, b.Reader
+		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeWait, b.Prompt, string(b.Kind), b.Terminal, b.Reader
 		w.Permission = b.Permission
 		w.setDenied(b.Asks)
 	case WaitEnded:
-		w.Type, w.Wait = typeWaitEnded, b.Wait
+		w.Type, w.Wait.seq = typeWaitEnded, b.Wait
 	case Interrupt:
 		w.Type, w.Level, w.Author = typeInterrupt, b.Level, b.Author
 	case Progress:
@@ -187,10 +205,10 @@ func (e Event) wire() wireEvent {
 }
 
 func (w wireEvent) event() Event {
-	e := Event{Seq: w.Seq, At: w.At, Generation: w.Generation, Turn: w.Turn, Between: w.Between, Line: w.Line}
+	e := Event{Seq: w.Seq, At: w.At, Generation: w.Generation, Turn: w.Turn, Between: w.Between, Silent: w.Silent, Line: w.Line}
 	switch w.Type {
 	case typeText:
-		b := Text{Data: w.Data}
+		b := Text{Data: w.Data.bytes, Kind: TextKind(w.Kind)}
 		if w.Stream == "stderr" {
 			b.Stream = Stderr
 		}
@@ -198,8 +216,20 @@ func (w wireEvent) event() Event {
 			b.Data = []byte(w.Text)
 		}
 		e.Body = b
+	case typeDisplay:
+		e.Body = Display{Data: w.Data.types, Meta: w.Meta, ID: w.ID, Update: w.Update, Result: w.Result, Title: w.Title, LeftOut: w.LeftOut}
+	case typeClear:
+		e.Body = Clear{Wait: w.Wait.flag}
+	case typeScreen:
+		e.Body = Screen{On: w.On}
 	case typeImage:
-		e.Body = Image{MIME: w.MIME, Data: w.Data, Source: w.Source, Update: w.Update, Title: w.Title, LeftOut: w.Bytes}
+		d := Display{ID: w.Source, Update: w.Update, Title: w.Title}
+		if w.Bytes > 0 {
+			d.LeftOut = map[string]Blob{w.MIME: {Bytes: w.Bytes}}
+		} else {
+			d.Data = map[string][]byte{w.MIME: w.Data.bytes}
+		}
+		e.Body = d
 	case typeInputLine:
 		e.Body = InputLine{Prompt: w.Prompt, Text: w.Text, Secret: w.Secret, Author: w.Author}
 	case typeTurnStarted:
@@ -207,9 +237,9 @@ func (w wireEvent) event() Event {
 	case typeTurnEnded:
 		e.Body = TurnEnded{Outcome: w.Outcome, Name: w.Name, Message: w.Message, Prompt: w.Prompt, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
 	case typeWait:
-		e.Body = Wait{Prompt: w.Prompt, Kind: w.Kind, Terminal: w.Terminal, Reader: w.Reader, Permission: w.Permission, Asks: w.denied()}
+		e.Body = Wait{Prompt: w.Prompt, Kind: WaitKind(w.Kind), Terminal: w.Terminal, Reader: w.Reader, Permission: w.Permission, Asks: w.denied()}
 	case typeWaitEnded:
-		e.Body = WaitEnded{Wait: w.Wait}
+		e.Body = WaitEnded{Wait: w.Wait.seq}
 	case typeInterrupt:
 		e.Body = Interrupt{Level: w.Level, Author: w.Author}
 	case typeProgress:
@@ -236,6 +266,82 @@ func (w wireEvent) event() Event {
 		e.Body = Notice{Message: w.Message}
 	}
 	return e
+}
+
+// wireData is bytes, in base64, or the types of a display. A type is its text or, if it is not
+// UTF-8, {"base64": …}.
+type wireData struct {
+	bytes []byte
+	types map[string][]byte
+}
+
+func (d wireData) IsZero() bool { return len(d.bytes) == 0 && d.types == nil }
+
+type wireBytes struct {
+	Base64 []byte `json:"base64"`
+}
+
+func (d wireData) MarshalJSON() ([]byte, error) {
+	if d.types == nil {
+		return json.Marshal(d.bytes)
+	}
+	types := make(map[string]any, len(d.types))
+	for mime, data := range d.types {
+		if utf8.Valid(data) {
+			types[mime] = string(data)
+		} else {
+			types[mime] = wireBytes{data}
+		}
+	}
+	return json.Marshal(types)
+}
+
+func (d *wireData) UnmarshalJSON(b []byte) error {
+	if !bytes.HasPrefix(b, []byte("{")) {
+		return json.Unmarshal(b, &d.bytes)
+	}
+	var types map[string]json.RawMessage
+	if err := json.Unmarshal(b, &types); err != nil {
+		return err
+	}
+	d.types = make(map[string][]byte, len(types))
+	for mime, raw := range types {
+		var text string
+		var coded wireBytes
+		err := json.Unmarshal(raw, &text)
+		if err != nil {
+			err = json.Unmarshal(raw, &coded)
+			d.types[mime] = coded.Base64
+		} else {
+			d.types[mime] = []byte(text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wireWait is the id of a wait, or whether a Clear waits.
+type wireWait struct {
+	seq  Seq
+	flag bool
+}
+
+func (w wireWait) IsZero() bool { return w == wireWait{} }
+
+func (w wireWait) MarshalJSON() ([]byte, error) {
+	if w.flag {
+		return json.Marshal(true)
+	}
+	return json.Marshal(w.seq)
+}
+
+func (w *wireWait) UnmarshalJSON(b []byte) error {
+	if string(b) == "true" || string(b) == "false" {
+		return json.Unmarshal(b, &w.flag)
+	}
+	return json.Unmarshal(b, &w.seq)
 }
 
 func (w *wireEvent) setDenied(d Denied) {

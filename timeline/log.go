@@ -44,25 +44,27 @@ type Log struct {
 	ended chan struct{} // closed when the writer has ended; nil without files
 
 	mu       sync.Mutex
-	memory   []entry       // guarded by mu; the newest events, in order, without holes
-	store    []entry       // guarded by mu; memory is its end
-	bytes    int64         // guarded by mu; of memory
-	end      place         // guarded by mu; where the next event will stand
-	lost     trail         // guarded by mu; events that are lost
-	more     chan struct{} // guarded by mu; closed by the next event; nil if nobody waits for it
-	closed   bool          // guarded by mu
-	kick     chan struct{} // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
-	files    fileState     // guarded by mu
-	oldest   place         // guarded by mu; of the first event in the events file
-	disk     place         // guarded by mu; after the last event there
-	index    index         // guarded by mu
-	marks    []lineMark    // guarded by mu
-	lines    int           // guarded by mu; in output.txt
-	backlog  int64         // guarded by mu; bytes of memory that the writer has not written
-	due      Seq           // guarded by mu; events up to here are written without waiting for more
-	armed    bool          // guarded by mu; timer runs
-	progress chan struct{} // guarded by mu; closed when the writer has made progress; nil if nobody waits for it
-	veil     *veil         // guarded by mu; nil until there is a secret to hide
+	memory   []entry                // guarded by mu; the newest events, in order, without holes
+	store    []entry                // guarded by mu; memory is its end
+	bytes    int64                  // guarded by mu; of memory
+	end      place                  // guarded by mu; where the next event will stand
+	lost     trail                  // guarded by mu; events that are lost
+	more     chan struct{}          // guarded by mu; closed by the next event; nil if nobody waits for it
+	closed   bool                   // guarded by mu
+	kick     chan struct{}          // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
+	files    fileState              // guarded by mu
+	oldest   place                  // guarded by mu; of the first event in the events file
+	disk     place                  // guarded by mu; after the last event there
+	index    index                  // guarded by mu
+	marks    []lineMark             // guarded by mu
+	lines    int                    // guarded by mu; in output.txt
+	backlog  int64                  // guarded by mu; bytes of memory that the writer has not written
+	due      Seq                    // guarded by mu; events up to here are written without waiting for more
+	armed    bool                   // guarded by mu; timer runs
+	progress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if nobody waits for it
+	veil     *veil                  // guarded by mu; nil until there is a secret to hide
+	outline  outline                // guarded by mu
+	blobs    map[digest]*storedBlob // guarded by mu; of the events in memory and in the file
 }
 
 // An entry is an event with its place.
@@ -127,6 +129,9 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 // secret is held back until it is known; if nothing else is left, Seq is 0.
 func (l *Log) Append(e Event) Event {
 	e.Body = admit(e.Body)
+	if d, ok := e.Body.(Display); ok {
+		e.Body = d.digested() // without the lock, since it takes time
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !structural(e.Body) { // other events are small, and appending them must not wait
@@ -143,7 +148,7 @@ func (l *Log) Append(e Event) Event {
 		e.Body = l.veil.hideIn(e.Body)
 		return l.appendLocked(e)
 	}
-	if last, ok := l.veil.last.Body.(Text); ok && last.Stream != t.Stream {
+	if last, ok := l.veil.last.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
 		l.showLocked(l.veil.release)
 	}
 	if t.Data = l.veil.take(e); len(t.Data) == 0 {
@@ -215,11 +220,15 @@ func (l *Log) appendLocked(e Event) Event {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
+	if d, ok := e.Body.(Display); ok {
+		e.Body = l.holdLocked(d)
+	}
 	size := memoryBytes(e.Body)
 	l.growLocked()
 	l.memory = append(l.memory, entry{e, l.end})
 	l.bytes += size
 	l.end = l.end.after(e, 0)
+	l.outline.add(e)
 	if l.writingLocked() {
 		l.backlog += size
 		switch {
@@ -256,6 +265,7 @@ func (l *Log) evictLocked() {
 			l.lost.add(e.at)
 		}
 		l.bytes -= memoryBytes(e.Body)
+		l.releaseLocked(e.Body)
 		*e = entry{}
 	}
 	l.memory = l.memory[n:]
@@ -349,6 +359,22 @@ func (l *Log) Last() Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end.seq - 1
+}
+
+// Behind returns a channel that is closed once there is an event behind the cursor. It is nil
+// if none will come, because the log is closed.
+func (l *Log) Behind(after Seq) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case after+1 < l.end.seq:
+		there := make(chan struct{})
+		close(there)
+		return there
+	case l.closed:
+		return nil
+	}
+	return waiter(&l.more)
 }
 
 // peek appends the text that is held back, for a reader that looks now.

@@ -154,7 +154,7 @@ func TestLog_OverflowInMemoryDropsOldestAndReportsTheGap(t *testing.T) {
 func TestLog_NewestEventIsKeptWhateverItsSize(t *testing.T) {
 	l := newLog(t, &timeline.Options{MemoryBytes: 1 << 10})
 	l.Append(text([]byte("a")))
-	l.Append(timeline.Event{Body: timeline.Image{Data: make([]byte, 1<<20)}})
+	l.Append(timeline.Event{Body: timeline.NewPicture("image/png", make([]byte, 1<<20), "", "")})
 	checkContiguous(t, l.Since(0), 0, 2)
 	if n := len(l.Since(1)); n != 1 {
 		t.Errorf("got %d events after the first, want the picture", n)
@@ -186,7 +186,10 @@ func TestLog_WithFilesFollowReplaysEverything(t *testing.T) {
 func TestLog_EveryBodySurvivesTheEventsFile(t *testing.T) {
 	bodies := []timeline.Body{
 		timeline.Text{Stream: timeline.Stderr, Data: []byte("a\x00\xff")},
-		timeline.Image{MIME: "image/png", Data: []byte{1, 2}, Source: "fig", Update: true, Title: "t"},
+		timeline.Text{Data: []byte("2"), Kind: timeline.TextResult},
+		timeline.Text{Stream: timeline.Stderr, Data: []byte("E"), Kind: timeline.TextTraceback},
+		timeline.Display{Data: map[string][]byte{"image/png": {1, 0xff}, "text/plain": []byte("p")}, Meta: []byte(`{"a":1}`), ID: "fig", Update: true, Result: true, Title: "t"},
+		timeline.Clear{Wait: true},
 		timeline.TurnStarted{Input: []byte("1+1"), Bytes: 3, Author: "ada"},
 		timeline.TurnEnded{Outcome: "error", Name: "ValueError", Message: "m", Prompt: ">>> ", Elapsed: -5},
 		timeline.Wait{Prompt: "p", Kind: "line", Terminal: true, Reader: "cat"},
@@ -334,7 +337,7 @@ func TestLog_FollowersLoseNothingTwiceWhileFilesBeginAnew(t *testing.T) {
 func TestLog_AnEventLargerThanTheFilesEndsThem(t *testing.T) {
 	l := newLog(t, &timeline.Options{Dir: t.TempDir(), FileBytes: 10_000})
 	l.Append(text([]byte("before\n")))
-	l.Append(timeline.Event{Body: timeline.Image{Data: make([]byte, 20_000)}})
+	l.Append(timeline.Event{Body: timeline.NewPicture("image/png", make([]byte, 20_000), "", "")})
 	l.Append(text([]byte("after\n")))
 	l.Sync()
 	checkContiguous(t, upTo(t, l, 0, 3), 0, 3)

@@ -3,7 +3,6 @@ package timeline
 import (
 	"bytes"
 	"fmt"
-	"image"
 	_ "image/gif" // formats whose size can be shown
 	_ "image/jpeg"
 	_ "image/png"
@@ -20,11 +19,14 @@ type page struct {
 
 // print adds an event.
 func (p *page) print(e Event) {
+	if e.Unseen() {
+		return
+	}
 	switch b := e.Body.(type) {
 	case Text:
 		p.write(b.Stream, b.Data)
-	case Image:
-		p.label(imageLabel(&b))
+	case Display:
+		p.display(b)
 	case Notice:
 		p.label(b.Message)
 	case Limit:
@@ -41,15 +43,34 @@ func (p *page) print(e Event) {
 	case Gap:
 		p.label(gapLabel(b))
 	case Wait:
-		p.asked = b.Kind != WaitPermission // no input ends that one
+		p.asked = b.Kind != WaitPermission && b.Kind != WaitForm // no line of input ends those
 	case InputLine:
 		p.enter(b.Prompt)
 	case TurnEnded:
 		p.endTurn()
 		p.breakLine()
-	case TurnStarted, WaitEnded, Interrupt, Progress, Preparation, GenerationStarted, Elided:
+	case TurnStarted, WaitEnded, Interrupt, Progress, Preparation, GenerationStarted, Elided, Clear, Screen:
 		// No trace: input is never echoed.
 	}
+}
+
+// display adds a display: a label for a picture, else its text.
+func (p *page) display(d Display) {
+	if i := d.image(); i != nil {
+		p.label(imageLabel(i))
+		return
+	}
+	if text := d.Text(); text != "" {
+		p.paragraph(text)
+	}
+}
+
+// paragraph adds lines of their own.
+func (p *page) paragraph(text string) {
+	p.breakLine()
+	p.write(Stdout, []byte(text))
+	p.flush()
+	p.breakLine()
 }
 
 // endTurn clears what a turn has left unfinished.
@@ -88,14 +109,16 @@ func (p *page) label(text string) {
 const maxLabelBytes = 1000
 
 // bracketed makes one printable line of any text.
-func bracketed(text string) string {
+func bracketed(text string) string { return "[" + oneLine(text) + "]" }
+
+func oneLine(text string) string {
 	if len(text) > maxLabelBytes {
 		text = strings.ToValidUTF8(text[:maxLabelBytes], "") + "…"
 	}
 	var p printer
 	p.write(Stdout, []byte(strings.Join(strings.Fields(text), " ")))
 	p.flush()
-	return "[" + string(shown(nil, p.line)) + "]"
+	return string(shown(nil, p.line))
 }
 
 func gapLabel(g Gap) string {
@@ -103,17 +126,6 @@ func gapLabel(g Gap) string {
 		return fmt.Sprintf("gap: %s lost", count(int(g.To-g.From)+1, "event"))
 	}
 	return fmt.Sprintf("gap: %s lost", ByteCount(g.Bytes))
-}
-
-func imageLabel(i *Image) string {
-	what := i.Title
-	if what == "" {
-		what = i.MIME
-	}
-	if c, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
-		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
-	}
-	return fmt.Sprintf("image: %s, %s", what, ByteCount(int64(len(i.Data))))
 }
 
 // deathReport tells why a worker ended, with further facts about it. It begins with the

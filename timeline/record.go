@@ -2,11 +2,14 @@ package timeline
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -14,19 +17,20 @@ import (
 //
 //	u32 length of the rest, big-endian
 //	u8  kind
-//	u8  1 if Between
+//	u8  flags: 1 if Between, 2 if Silent
 //	seq, generation, turn: uvarint
 //	line: varint; at: varint, nanoseconds since 1970
 //	previous: varint, offset of the structural record before, -1 if none; not in
 //	          records of text and pictures
 //	the fields of the body in the order of bodyFields: numbers as varints,
-//	texts with their length before them
+//	texts with their length before them; data of a display with blobBytes or more
+//	has its digest before it, and the second time only its offset in the file
 //
 // The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
 // knows the writer.
 const (
-	kindText byte = iota + 1
-	kindImage
+	kindText  byte = iota + 1
+	kindImage      // a display with one type: of files that older versions wrote
 	kindTurnStarted
 	kindTurnEnded
 	kindWait
@@ -42,14 +46,21 @@ const (
 	kindGranted
 	kindLimit
 	kindCall
+	kindDisplay
+	kindClear
+	kindScreen
 )
 
 func kindOf(b Body) byte {
 	switch b.(type) {
 	case Text:
 		return kindText
-	case Image:
-		return kindImage
+	case Display:
+		return kindDisplay
+	case Clear:
+		return kindClear
+	case Screen:
+		return kindScreen
 	case TurnStarted:
 		return kindTurnStarted
 	case TurnEnded:
@@ -87,26 +98,32 @@ func kindOf(b Body) byte {
 // structural reports whether an event is kept when output around it is left out.
 func structural(b Body) bool {
 	switch b.(type) {
-	case Text, Image:
+	case Text, Display:
 		return false
 	}
 	return true
 }
 
-// appendRecord adds the record of an event to buf. previous is the offset of the
-// structural record before, or -1.
-func appendRecord(buf []byte, e Event, previous int64) []byte {
+// A placedBlob is data in the events file.
+type placedBlob struct {
+	sum          digest
+	offset, size int64
+}
+
+// appendRecord adds the record of an event that stands at a place to buf. It does not repeat
+// data that is in the file already, and returns where it has put other data.
+func appendRecord(buf []byte, e Event, at place, blobs map[digest]int64) ([]byte, []placedBlob) {
 	start := len(buf)
-	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true}
-	c.event(&e, &previous)
+	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: at.offset - int64(start)}
+	c.event(&e, &at.structural)
 	binary.BigEndian.PutUint32(c.buf[start:], uint32(len(c.buf)-start-4))
-	return c.buf
+	return c.buf, c.placed
 }
 
 var errRecord = errors.New("timeline: malformed record in the events file")
 
 // readRecord reads one record of at most left bytes. It also returns its size in the
-// file.
+// file. Data that the record does not repeat is still apart.
 func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -132,18 +149,22 @@ type codec struct {
 	buf     []byte // for writing: bytes written; for reading: bytes left
 	writing bool
 	bad     bool // reading: a field was missing or wrong
+
+	blobs  map[digest]int64 // writing: offsets of data that is in the file
+	placed []placedBlob     // writing: data that is new in the file
+	base   int64            // writing: the offset of buf[0] in the file
 }
 
 func (c *codec) event(e *Event, previous *int64) {
 	kind, at := kindOf(e.Body), e.At.UnixNano()
 	c.byte(&kind)
-	c.bool(&e.Between)
+	c.flags(&e.Between, &e.Silent)
 	c.uint((*uint64)(&e.Seq))
 	c.uint(&e.Generation)
 	c.uint(&e.Turn)
 	c.int(&e.Line)
 	c.int64(&at)
-	if kind != kindText && kind != kindImage {
+	if kind != kindText && kind != kindImage && kind != kindDisplay {
 		c.int64(previous)
 	}
 	body := c.body(kind, e.Body)
@@ -157,17 +178,35 @@ func (c *codec) body(kind byte, body Body) Body {
 	switch kind {
 	case kindText:
 		b, _ := body.(Text)
-		c.byte((*byte)(&b.Stream))
+		c.textKind(&b)
 		c.bytes(&b.Data)
-		c.bad = c.bad || b.Stream > Stderr
 		return b
 	case kindImage:
-		b, _ := body.(Image)
-		c.string(&b.MIME)
-		c.bytes(&b.Data)
-		c.string(&b.Source)
+		var mime string
+		var data []byte
+		b, _ := body.(Display)
+		c.string(&mime)
+		c.bytes(&data)
+		c.string(&b.ID)
 		c.bool(&b.Update)
 		c.string(&b.Title)
+		b.Data = map[string][]byte{mime: data}
+		return b
+	case kindDisplay:
+		b, _ := body.(Display)
+		c.bundle(&b)
+		c.bytes(&b.Meta)
+		c.string(&b.ID)
+		c.flags(&b.Update, &b.Result)
+		c.string(&b.Title)
+		return b
+	case kindClear:
+		b, _ := body.(Clear)
+		c.bool(&b.Wait)
+		return b
+	case kindScreen:
+		b, _ := body.(Screen)
+		c.bool(&b.On)
 		return b
 	case kindTurnStarted:
 		b, _ := body.(TurnStarted)
@@ -308,6 +347,123 @@ func (c *codec) bool(v *bool) {
 	c.byte(&b)
 	c.bad = c.bad || b > 1
 	*v = b == 1
+}
+
+// flags writes or reads two truths in one byte.
+func (c *codec) flags(one, two *bool) {
+	var b byte
+	if *one {
+		b |= 1
+	}
+	if *two {
+		b |= 2
+	}
+	c.byte(&b)
+	c.bad = c.bad || b > 3
+	*one, *two = b&1 != 0, b&2 != 0
+}
+
+// textKinds are the kinds of text by their number in a record.
+var textKinds = []TextKind{"", TextResult, TextTraceback}
+
+// textKind writes or reads stream and kind of a text in one byte.
+func (c *codec) textKind(t *Text) {
+	b := byte(t.Stream) | byte(max(0, slices.Index(textKinds, t.Kind)))<<1
+	c.byte(&b)
+	kind := int(b >> 1)
+	if kind >= len(textKinds) {
+		c.bad, kind = true, 0
+	}
+	t.Stream, t.Kind = Stream(b&1), textKinds[kind]
+}
+
+// bundle writes or reads bytes by MIME type.
+func (c *codec) bundle(d *Display) {
+	n := uint64(len(d.Data))
+	c.uint(&n)
+	if c.writing {
+		for _, mime := range slices.Sorted(maps.Keys(d.Data)) {
+			data := d.Data[mime]
+			c.string(&mime)
+			if len(data) < blobBytes {
+				c.bytes(&data)
+			} else {
+				sum, ok := d.digests[mime]
+				if !ok {
+					sum = sha256.Sum256(data)
+				}
+				c.writeBlob(sum, data)
+			}
+		}
+		return
+	}
+	if n > uint64(len(c.buf)) {
+		c.bad, c.buf = true, nil
+		return
+	}
+	d.Data = make(map[string][]byte)
+	for ; n > 0 && !c.bad; n-- {
+		var mime string
+		c.string(&mime)
+		c.readPart(d, mime)
+	}
+}
+
+// writeBlob writes the size of data, its digest, and either its offset in the file or -1 and the
+// data.
+func (c *codec) writeBlob(sum digest, data []byte) {
+	offset, known := c.blobs[sum]
+	for _, b := range c.placed {
+		if b.sum == sum {
+			offset, known = b.offset, true
+		}
+	}
+	if !known {
+		offset = -1
+	}
+	size := uint64(len(data))
+	c.uint(&size)
+	c.buf = append(c.buf, sum[:]...)
+	c.int64(&offset)
+	if !known {
+		c.placed = append(c.placed, placedBlob{sum, c.base + int64(len(c.buf)), int64(size)})
+		c.buf = append(c.buf, data...)
+	}
+}
+
+// readPart reads data of a display.
+func (c *codec) readPart(d *Display, mime string) {
+	var size uint64
+	if c.uint(&size); size < blobBytes {
+		d.Data[mime] = c.next(size)
+		return
+	}
+	var sum digest
+	var offset int64
+	copy(sum[:], c.next(uint64(len(sum))))
+	if c.int64(&offset); offset < 0 {
+		d.Data[mime] = c.next(size)
+	} else {
+		if d.apart == nil {
+			d.apart = make(map[string]region)
+		}
+		d.apart[mime] = region{offset, size}
+	}
+	if d.digests == nil {
+		d.digests = make(map[string]digest)
+	}
+	d.digests[mime] = sum
+}
+
+// next takes n bytes.
+func (c *codec) next(n uint64) []byte {
+	if n > uint64(len(c.buf)) {
+		c.bad, c.buf = true, nil
+		return nil
+	}
+	data := c.buf[:n:n]
+	c.buf = c.buf[n:]
+	return data
 }
 
 func (c *codec) uint(v *uint64) {

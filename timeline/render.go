@@ -68,7 +68,8 @@ func (r Rendering) Text() string {
 // and two thirds to its end. One line between them says what is missing and where it is.
 // Every other event worth knowing is one bracketed line.
 //
-// Of the pictures of one Source, an update replaces all earlier ones.
+// A display is its picture, or else its text, see Display.Text. An update replaces all earlier
+// displays of its ID. Events that are Unseen are left out.
 func Render(events []Event, opts *RenderOptions) Rendering {
 	var o RenderOptions
 	if opts != nil {
@@ -94,6 +95,7 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 // A row is a line of a rendering, with equal lines that directly follow it.
 type row struct {
 	kind     rowKind
+	id       string // of the display that it shows; an update removes it
 	stream   Stream
 	open     bool // its newline was not printed by the runtime
 	marked   bool // to be marked as standard error
@@ -128,13 +130,18 @@ type renderer struct {
 	number     int    // of the unfinished line in the output file; 0 when unknown
 	turnRows   int    // where the rows of this turn begin
 
-	printed  bool // there was output since the last turn's label, before the next turn
-	between  bool // output between turns has its label
-	midFrame bool // the rest of one drawing of a redrawn line comes next
-	ended    bool // the end of a worker has been shown
+	printed  bool            // there was output since the last turn's label, before the next turn
+	between  bool            // output between turns has its label
+	id       string          // of the display whose rows are taken
+	ids      map[string]bool // of displays in rows
+	midFrame bool            // the rest of one drawing of a redrawn line comes next
+	ended    bool            // the end of a worker has been shown
 }
 
 func (r *renderer) add(i int, e Event) {
+	if e.Unseen() {
+		return
+	}
 	switch b := e.Body.(type) {
 	case Text:
 		if r.midFrame {
@@ -151,14 +158,8 @@ func (r *renderer) add(i int, e Event) {
 		r.print(e)
 		r.take(textRow)
 		r.printed = true
-	case Image:
-		r.begin(e)
-		r.breakHere()
-		r.addImage(b)
-		r.printed = true
-		if r.number > 0 {
-			r.number++ // the file has a label
-		}
+	case Display:
+		r.addDisplay(e, b)
 	case TurnStarted:
 		r.between = false
 		r.closeTurn()
@@ -225,7 +226,7 @@ func (r *renderer) add(i int, e Event) {
 	case Wait, WaitEnded, Progress:
 		r.print(e)
 		r.take(textRow)
-	case Preparation: // of interest while it lasts
+	case Preparation, Clear, Screen: // of interest while it lasts
 	}
 }
 
@@ -341,7 +342,7 @@ func (r *renderer) take(kind rowKind) {
 		if n < 0 {
 			return
 		}
-		next := row{kind: kind, stream: r.lineStream, from: r.taken, to: r.taken + n, times: 1, number: r.number}
+		next := row{kind: kind, id: r.id, stream: r.lineStream, from: r.taken, to: r.taken + n, times: 1, number: r.number}
 		r.taken += n + 1
 		if r.number > 0 {
 			r.number++
@@ -358,7 +359,7 @@ func (r *renderer) repeats(next *row) bool {
 		return false
 	}
 	last := &r.rows[len(r.rows)-1]
-	if last.kind != textRow || last.stream != next.stream || !bytes.Equal(r.rowText(last), r.rowText(next)) {
+	if last.id != next.id || last.kind != textRow || last.stream != next.stream || !bytes.Equal(r.rowText(last), r.rowText(next)) {
 		return false
 	}
 	last.times++
@@ -367,16 +368,38 @@ func (r *renderer) repeats(next *row) bool {
 
 func (r *renderer) rowText(w *row) []byte { return r.out[w.from:w.to] }
 
-// addImage adds a picture, and drops those that it updates.
-func (r *renderer) addImage(i Image) {
-	if i.Update && i.Source != "" {
+// addDisplay adds a picture or a text, and drops those that it updates.
+func (r *renderer) addDisplay(e Event, d Display) {
+	image, text := d.image(), d.Text()
+	if image == nil && text == "" {
+		return
+	}
+	r.begin(e)
+	r.breakHere()
+	if d.Update && r.ids[d.ID] {
 		before := len(r.rows)
-		r.rows = slices.DeleteFunc(r.rows, func(w row) bool {
-			return w.kind == imageRow && w.image.Source == i.Source
-		})
+		r.rows = slices.DeleteFunc(r.rows, func(w row) bool { return w.id == d.ID })
 		r.turnRows = max(0, r.turnRows-(before-len(r.rows)))
 	}
-	r.rows = append(r.rows, row{kind: imageRow, image: &i})
+	if d.ID != "" {
+		if r.ids == nil {
+			r.ids = make(map[string]bool)
+		}
+		r.ids[d.ID] = true
+	}
+	r.id = d.ID
+	if image != nil {
+		r.rows = append(r.rows, row{kind: imageRow, id: d.ID, image: image})
+		if r.number > 0 {
+			r.number++ // the file has a label
+		}
+	} else {
+		r.lineStream = Stdout
+		r.paragraph(text)
+		r.take(textRow)
+	}
+	r.id = ""
+	r.printed = true
 }
 
 // finish makes a row of the line that is still open.

@@ -59,11 +59,11 @@ func TestRender_Golden(t *testing.T) {
 func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.RenderOptions) {
 	t.Helper()
 	opts = &timeline.RenderOptions{}
-	var turn, generation uint64 = 0, 1
+	var turn, generation, silent uint64 = 0, 1, 1 << 63
 	between := false
 	add := func(b timeline.Body) {
 		events = append(events, timeline.Event{
-			Seq: timeline.Seq(len(events) + 1), Generation: generation, Turn: turn, Between: between, Body: b,
+			Seq: timeline.Seq(len(events) + 1), Generation: generation, Turn: turn, Between: between, Silent: turn == silent && !between, Body: b,
 		})
 	}
 	lines := bufio.NewScanner(strings.NewReader(s))
@@ -116,9 +116,21 @@ func script(t *testing.T, s string) (events []timeline.Event, opts *timeline.Ren
 		case "secret":
 			add(timeline.InputLine{Prompt: arg(0), Secret: true, Author: arg(1)})
 		case "image": // "title" "source"
-			add(timeline.Image{MIME: "image/png", Data: picture(), Title: arg(0), Source: arg(1)})
+			add(timeline.NewPicture("image/png", picture(), arg(1), arg(0)))
 		case "redraw":
-			add(timeline.Image{MIME: "image/png", Data: picture(), Title: arg(0), Source: arg(1), Update: true})
+			d := timeline.NewPicture("image/png", picture(), arg(1), arg(0))
+			d.Update = true
+			add(d)
+		case "display", "update", "value": // "id" and pairs of "type" "data"
+			d := timeline.Display{ID: arg(0), Update: word == "update", Result: word == "value", Data: map[string][]byte{}}
+			for i := 1; i+1 < len(args); i += 2 {
+				d.Data[args[i]] = []byte(args[i+1])
+			}
+			add(d)
+		case "clear":
+			add(timeline.Clear{})
+		case "silent": // the turn that comes next
+			silent = turn + 1
 		case "notice":
 			add(timeline.Notice{Message: arg(0)})
 		case "interrupt":
@@ -277,4 +289,18 @@ func FuzzRender(f *testing.F) {
 			t.Errorf("got %d characters of %d", whole.Chars, most+1)
 		}
 	})
+}
+
+func TestRender_OfManyUpdatesTheLastIsLeft(t *testing.T) {
+	show := func(id, text string, update bool) timeline.Event {
+		return timeline.Event{Turn: 1, Body: timeline.Display{Data: map[string][]byte{"text/plain": []byte(text)}, ID: id, Update: update}}
+	}
+	events := []timeline.Event{show("bar", "0 %", false), show("never", "of an id that never was", true)}
+	for i := range 10_000 {
+		events = append(events, show("bar", fmt.Sprintf("%d of 10000", i+1), true))
+	}
+	events = append(events, timeline.Event{Turn: 1, Body: timeline.Clear{Wait: true}})
+	if got := timeline.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
+		t.Errorf("got %.200q", got)
+	}
 }

@@ -239,9 +239,8 @@ func (s *secrets) hide(text string) string {
 // the veil.
 func (s *secrets) hideIn(body Body) Body {
 	switch b := body.(type) {
-	case Image:
-		b.Title, b.Source = s.hide(b.Title), s.hide(b.Source)
-		return b
+	case Display:
+		return s.hideDisplay(b)
 	case TurnStarted:
 		hidden := []byte(s.hide(string(b.Input)))
 		b.Bytes += len(hidden) - len(b.Input)
@@ -275,6 +274,21 @@ func (s *secrets) hideIn(body Body) Body {
 		return b
 	}
 	return body
+}
+
+// hideDisplay replaces secrets in all types that are text, so that JSON may become something
+// else only where it had a secret.
+func (s *secrets) hideDisplay(d Display) Display {
+	d.Title, d.ID, d.Meta = s.hide(d.Title), s.hide(d.ID), []byte(s.hide(string(d.Meta)))
+	data := make(map[string][]byte, len(d.Data))
+	for mime, b := range d.Data {
+		if utf8.Valid(b) {
+			b = []byte(s.hide(string(b)))
+		}
+		data[s.hide(mime)] = b
+	}
+	d.Data = data
+	return d.digested()
 }
 
 func (s *secrets) hideDenied(d Denied) Denied {

@@ -143,7 +143,7 @@ func TestHide_EverythingThatAnEventSays(t *testing.T) {
 	}
 	for _, b := range []timeline.Body{
 		timeline.Text{Data: []byte("x" + secret)},
-		timeline.Image{Title: secret, Source: secret},
+		timeline.Display{Title: secret, ID: secret, Meta: []byte(`{"a":"` + secret + `"}`), Data: map[string][]byte{"text/html": []byte("<b>" + secret), "application/json": []byte(`["` + secret + `"]`)}},
 		timeline.TurnStarted{Input: []byte("p = '" + secret + "'"), Bytes: 6 + len(secret)},
 		timeline.TurnStarted{Input: []byte(secret + secret), Bytes: 2 * len(secret)},
 		timeline.InputLine{Prompt: secret, Text: secret},

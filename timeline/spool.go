@@ -26,8 +26,63 @@ const (
 // createFunc creates a file. Tests replace it to simulate failing disks.
 type createFunc func(path string) (io.WriteCloser, error)
 
+// A restingFile is open only while something is written: sessions are many, most of them idle,
+// and a program may have only so many open files.
+type restingFile struct {
+	path string
+	made os.FileInfo // of the file as it was created
+	size int64       // what was written to it, in bytes
+	file *os.File    // nil while it rests
+}
+
 func createFile(path string) (io.WriteCloser, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	made, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &restingFile{path: path, made: made, file: f}, nil
+}
+
+// Write appends b. It refuses a file that is not the one that was created.
+func (r *restingFile) Write(b []byte) (int, error) {
+	if r.file == nil && len(b) > 0 {
+		f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return 0, err
+		}
+		now, err := f.Stat()
+		if err == nil && (!os.SameFile(r.made, now) || now.Size() != r.size) { // a number may be given anew
+			err = fmt.Errorf("%s was replaced", r.path)
+		}
+		if err != nil {
+			f.Close()
+			return 0, err
+		}
+		r.file = f
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := r.file.Write(b)
+	r.size += int64(n)
+	return n, err
+}
+
+// rest closes the file until there is more to write.
+func (r *restingFile) rest() { _ = r.Close() }
+
+func (r *restingFile) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	return f.Close()
 }
 
 // spill is the writer. It moves events to the files until the log is closed or the files
@@ -104,6 +159,9 @@ func (l *Log) written(batch []entry, w written, err error) bool {
 	}
 	l.index = append(l.index, w.index...)
 	l.marks = append(l.marks, w.marks...)
+	for _, b := range w.blobs {
+		l.blobLocked(b.sum, b.size).offset = b.offset
+	}
 	l.disk, l.lines = w.end, w.finished
 	if w.hopeless {
 		l.files = filesFull
@@ -133,6 +191,8 @@ func (l *Log) beginAnew() {
 	}
 	l.disk.offset, l.disk.structural = 0, -1
 	l.oldest, l.index, l.marks, l.lines = l.disk, nil, nil, 0
+	l.outline.forget(l.oldest.seq)
+	l.forgetFileLocked()
 }
 
 // begun records the start of the new files and reports whether to go on.
@@ -162,8 +222,9 @@ type spool struct {
 	page       page
 	records    []byte // to be written to events
 
-	indexed int64 // offset of the last place in the index
-	marked  int64 // offset of the last line mark
+	blobs   map[digest]int64 // offsets of the data that is in the events file
+	indexed int64            // offset of the last place in the index
+	marked  int64            // offset of the last line mark
 }
 
 // written is the result of writing a batch.
@@ -171,6 +232,7 @@ type written struct {
 	lines    []int // the lines where its events begin; shorter than the batch if full
 	index    index
 	marks    []lineMark
+	blobs    []placedBlob // that were not in the file before
 	end      place
 	finished int  // lines in output.txt
 	full     bool // the rest does not fit
@@ -186,6 +248,7 @@ func newSpool(dir string, limit int64, create createFunc) (*spool, error) {
 func (s *spool) open() (err error) {
 	s.end.offset, s.end.structural = 0, -1
 	s.outputSize, s.indexed, s.marked = 0, -indexStride, -indexStride
+	s.blobs = make(map[digest]int64)
 	if s.events, err = s.create(filepath.Join(s.dir, EventsName)); err != nil {
 		return fmt.Errorf("timeline: events file: %w", err)
 	}
@@ -216,8 +279,13 @@ func (s *spool) close() {
 	s.output.Close()
 }
 
-// rest frees large buffers.
+// rest frees large buffers and closes the files until there is more to write.
 func (s *spool) rest() {
+	for _, f := range []io.WriteCloser{s.events, s.output} {
+		if f, ok := f.(*restingFile); ok {
+			f.rest()
+		}
+	}
 	if cap(s.records) > restBytes {
 		s.records = nil
 	}
@@ -262,13 +330,18 @@ func (s *spool) add(e entry, w *written) bool {
 	e.Line = s.page.lines + 1
 
 	printed, encoded := len(s.page.out), len(s.records)
-	s.records = appendRecord(s.records, e.Event, at.structural)
+	var placed []placedBlob
+	s.records, placed = appendRecord(s.records, e.Event, at, s.blobs)
 	size := int64(len(s.records) - encoded)
 	if at.offset+size > s.limit || !s.print(e.Event) {
 		s.records = s.records[:encoded]
 		return false
 	}
 	s.end = at.after(e.Event, size)
+	for _, b := range placed {
+		s.blobs[b.sum] = b.offset
+	}
+	w.blobs = append(w.blobs, placed...)
 	w.lines = append(w.lines, e.Line)
 	if at.offset-s.indexed >= indexStride {
 		s.indexed = at.offset

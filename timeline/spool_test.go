@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -276,5 +277,48 @@ func TestNew_MissingDirectoryIsAnError(t *testing.T) {
 	}
 	if _, err := New(&Options{MemoryBytes: -1}); err == nil {
 		t.Error("a negative bound was taken")
+	}
+}
+
+func TestRestingFile_RefusesAFileThatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events")
+	f, err := createFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := f.(*restingFile)
+	write := func(text string) error {
+		_, err := r.Write([]byte(text))
+		return err
+	}
+	if err := write("one "); err != nil {
+		t.Fatal(err)
+	}
+	r.rest()
+	if r.file != nil {
+		t.Error("it is open while it rests")
+	}
+	if err := write("two"); err != nil {
+		t.Fatal(err)
+	}
+	r.rest()
+	if got, _ := os.ReadFile(path); string(got) != "one two" {
+		t.Errorf("got %q", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := write("three"); err == nil {
+		t.Error("a file that was removed was made again")
+	}
+	if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write("three"); err == nil {
+		t.Error("it wrote to another's file")
+	}
+	if got, _ := os.ReadFile(path); string(got) != "another's" {
+		t.Errorf("the other file is %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,36 +30,57 @@ type view struct {
 
 	missed int64           // bytes before the first lost event, or before the cursor
 	more   <-chan struct{} // closed by the next event; nil if none will come, or if the view has some
+
+	most  int64 // types of displays on disk that have more bytes may be left out
+	apart bool  // large data of displays on disk is not wanted at all
 }
 
 // view makes a view with at most limit events from memory; 0 means all.
 func (l *Log) view(after Seq, limit int) view {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := view{
-		after: after, end: l.end, from: l.end,
-		begin: l.oldest, disk: l.disk, index: l.index, lines: l.lines,
-		named: l.outputPathLocked() != "", writing: l.writingLocked(),
-	}
-	if l.opts.Dir != "" {
-		v.path = filepath.Join(l.opts.Dir, EventsName)
-	}
+	v := l.viewLocked(after)
 	if after+1 >= l.end.seq || after+1 == 0 {
 		if !l.closed {
 			v.more = waiter(&l.more)
 		}
 		return v
 	}
+	rest := l.memoryLocked(after+1, l.end.seq)
+	if limit > 0 && len(rest) > limit {
+		rest = rest[:limit]
+	}
+	v.memory = slices.Clone(rest)
+	return v
+}
+
+// viewLocked makes a view without events from memory.
+func (l *Log) viewLocked(after Seq) view {
+	v := view{
+		after: after, end: l.end, from: l.end,
+		begin: l.oldest, disk: l.disk, index: l.index, lines: l.lines,
+		named: l.outputPathLocked() != "", writing: l.writingLocked(),
+		missed: l.bytesBeforeLocked(after + 1), most: math.MaxInt64,
+	}
+	if l.opts.Dir != "" {
+		v.path = filepath.Join(l.opts.Dir, EventsName)
+	}
 	if len(l.memory) > 0 {
 		v.from = l.memory[0].at
-		rest := l.memory[max(after+1, v.from.seq)-v.from.seq:]
-		if limit > 0 && len(rest) > limit {
-			rest = rest[:limit]
-		}
-		v.memory = slices.Clone(rest)
 	}
-	v.missed = l.bytesBeforeLocked(after + 1)
 	return v
+}
+
+// memoryLocked returns the events of [from, to) that are in memory.
+func (l *Log) memoryLocked(from, to Seq) []entry {
+	if len(l.memory) == 0 {
+		return nil
+	}
+	first := l.memory[0].Seq
+	if from = max(from, first); from >= to {
+		return nil
+	}
+	return l.memory[from-first : to-first]
 }
 
 // bytesBeforeLocked returns roughly how many bytes came before seq, by the nearest place
@@ -102,7 +124,11 @@ func (v *view) walk(seq Seq) iter.Seq[entry] {
 		}
 		if seq < v.from.seq && seq < v.disk.seq {
 			start, _ := v.index.seek(func(p place) bool { return p.seq > seq })
-			for e := range v.replay(start) {
+			whole := seq
+			if v.apart {
+				whole = nowhere
+			}
+			for e, next := range v.replay(start, whole) {
 				if e.Seq < seq {
 					continue
 				}
@@ -112,8 +138,7 @@ func (v *view) walk(seq Seq) iter.Seq[entry] {
 				if !yield(e) {
 					return
 				}
-				seq = e.Seq + 1
-				missed = e.at.bytes + contentBytes(e.Body)
+				seq, missed = next.seq, next.bytes
 			}
 		}
 		if seq < v.from.seq {
@@ -144,10 +169,13 @@ func (v *view) gap(seq Seq, next place, missed int64) entry {
 	return g
 }
 
-// replay yields the events on disk from a place on. It ends early if the file
-// cannot be read.
-func (v *view) replay(p place) iter.Seq[entry] {
-	return func(yield func(entry) bool) {
+// nowhere is behind every event.
+const nowhere = ^Seq(0)
+
+// replay yields the events on disk from a place on, each with the place after it. Those before
+// whole may have data that is apart. It ends early if the file cannot be read.
+func (v *view) replay(p place, whole Seq) iter.Seq2[entry, place] {
+	return func(yield func(entry, place) bool) {
 		if v.path == "" || p.seq == 0 {
 			return
 		}
@@ -156,6 +184,23 @@ func (v *view) replay(p place) iter.Seq[entry] {
 			return
 		}
 		defer f.Close()
+		for e, next := range v.replayFile(f, p) {
+			if e.Seq >= whole {
+				if e.Event, err = e.together(v.section(f), v.most); err != nil {
+					return
+				}
+			}
+			if !yield(e, next) {
+				return
+			}
+		}
+	}
+}
+
+// replayFile yields the events of a file from a place on, each with the place after it. They may
+// have data that is apart.
+func (v *view) replayFile(f *os.File, p place) iter.Seq2[entry, place] {
+	return func(yield func(entry, place) bool) {
 		left := v.disk.offset - p.offset
 		r := bufio.NewReaderSize(io.NewSectionReader(f, p.offset, left), 64<<10)
 		for left > 0 {
@@ -163,14 +208,18 @@ func (v *view) replay(p place) iter.Seq[entry] {
 			if err != nil || e.Seq != p.seq {
 				return
 			}
-			if !yield(entry{e, p}) {
+			next := p.after(e, size)
+			if !yield(entry{e, p}, next) {
 				return
 			}
-			p = p.after(e, size)
+			p = next
 			left -= size
 		}
 	}
 }
+
+// section returns what the view knows of the events file.
+func (v *view) section(f *os.File) *io.SectionReader { return io.NewSectionReader(f, 0, v.disk.offset) }
 
 // open opens the events file if it is still the one that the view knows. A file that has
 // begun anew since is shorter, for a long time.
@@ -196,8 +245,8 @@ func ReadFile(dir string) iter.Seq[Event] {
 		if err != nil || !i.Mode().IsRegular() {
 			return
 		}
-		v := view{path: path, disk: place{offset: i.Size()}}
-		for e := range v.replay(place{seq: v.firstSeq(), structural: -1}) {
+		v := view{path: path, disk: place{offset: i.Size()}, most: math.MaxInt64}
+		for e := range v.replay(place{seq: v.firstSeq(), structural: -1}, 0) {
 			if !yield(e.Event) {
 				return
 			}
@@ -227,6 +276,11 @@ func (v *view) walkCost(cost int64) iter.Seq[entry] {
 	}
 	seq := v.after + 1
 	if p, ok := v.index.seek(func(p place) bool { return p.cost > cost }); ok {
+		for e, next := range v.replay(p, nowhere) {
+			if p = e.at; next.cost > cost {
+				break
+			}
+		}
 		seq = max(seq, p.seq)
 	}
 	return v.walk(seq)
@@ -257,7 +311,7 @@ func (v *view) structuralOnDisk(found []Event, from, to Seq, limit int) []Event 
 		return found
 	}
 	var last []Event
-	for e := range v.replay(start) {
+	for e := range v.replay(start, nowhere) {
 		if e.Seq >= to {
 			break
 		}

@@ -22,7 +22,7 @@ const (
 //
 // The events between them become one Elided, and one Gap for those that are not in the
 // files. Text is cut at the end of a line if there is one nearby. The newest 200
-// structural events of the middle, which are all but Text and Image, follow the Elided.
+// structural events of the middle, which are all but Text and Display, follow the Elided.
 // The Seq of the last event returned is the new cursor.
 // The time this takes does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
@@ -53,7 +53,7 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	}
 	if head.n > 0 {
 		e := head.entry()
-		e.Body = Text{e.Body.(Text).Stream, e.Body.(Text).Data[:head.n]}
+		e.Body = e.Body.(Text).part(0, head.n)
 		out = append(out, e.Event)
 	}
 	out = append(out, v.middle(head, tail)...)
@@ -63,7 +63,7 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	e := tail.entry()
 	if tail.n > 0 {
 		e.Line = tail.line()
-		e.Body = Text{e.Body.(Text).Stream, e.Body.(Text).Data[tail.n:]}
+		e.Body = e.Body.(Text).part(tail.n, len(e.Body.(Text).Data))
 	}
 	out = append(out, e.Event)
 	for _, e := range tail.list[tail.i+1:] {
@@ -78,6 +78,12 @@ func (v *view) first() entry {
 		return e
 	}
 	return entry{at: v.end}
+}
+
+// part returns the bytes from..to of a text.
+func (t Text) part(from, to int) Text {
+	t.Data = t.Data[from:to]
+	return t
 }
 
 // A cut is a position in a list of events: before byte n of the text of list[i].
@@ -104,7 +110,7 @@ func (c cut) before(d cut) bool {
 	return a < b || a == b && c.n < d.n
 }
 
-// bytes returns the number of bytes of text and images before it.
+// bytes returns the number of bytes of text and displays before it.
 func (c cut) bytes() int64 { return c.at().bytes + int64(c.n) }
 
 // line returns its line in the output file, 0 if unknown.
@@ -150,7 +156,7 @@ func (v *view) head(cost, slack int64) cut {
 		e := c.list[i]
 		t, ok := e.Body.(Text)
 		if !ok {
-			if _, picture := e.Body.(Image); picture && i < c.i {
+			if _, picture := e.Body.(Display); picture && i < c.i {
 				break
 			}
 			continue
@@ -189,7 +195,7 @@ func (v *view) tail(cost, slack int64) cut {
 	for i, e := range c.list {
 		t, ok := e.Body.(Text)
 		if !ok {
-			if _, picture := e.Body.(Image); picture {
+			if _, picture := e.Body.(Display); picture {
 				break
 			}
 			continue

@@ -145,7 +145,7 @@ func TestWindow_StructuralEventsOfTheMiddleAreKept(t *testing.T) {
 func TestWindow_PictureBesideMuchTextIsKeptWhole(t *testing.T) {
 	l := newLog(t, nil)
 	l.Append(text(lines(10_000)))
-	l.Append(timeline.Event{Body: timeline.Image{Data: make([]byte, 300_000)}})
+	l.Append(timeline.Event{Body: timeline.NewPicture("image/png", make([]byte, 300_000), "", "")})
 	l.Append(text(lines(10_000)))
 	checkContiguous(t, l.Window(0, 64<<10, 64<<10), 0, 3)
 }

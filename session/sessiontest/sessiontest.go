@@ -11,10 +11,12 @@
 package sessiontest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,13 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"a worker that dies ends its turn, and the next input starts another", deaths},
 		{"reset starts a new generation whatever runs", resets},
 		{"the rendered output can be searched and read by line", output},
+		{"windows of any size are together the whole timeline, in both directions", windows},
+		{"the outline says of each turn what it was, also while it runs", outlines},
+		{"a result comes with its echo, a display with its id", displays},
+		{"a silent turn runs, and readers are not shown it", silentTurns},
+		{"data that a window leaves out is had in pieces by its digest", blobs},
+		{"a search finds lines of output and of inputs, in parts, and no secret", searches},
+		{"the text of a turn is copied as it comes, and its end tells the error", copies},
 		{"queries are refused while a turn runs", queries},
 		{"rights are given only to a session with a sandbox, and only an open question is answered", rights},
 		{"a closed session says so", closed},
@@ -428,6 +437,13 @@ func output(t *testing.T, s session.Session) {
 	if count, err := s.Output(limited(t), session.OutputQuery{}); err != nil || count.Total != found.Total {
 		t.Errorf("got %+v, %v", count, err)
 	}
+	var whole strings.Builder
+	err = session.CopyFile(&whole, func(offset int64) (session.FilePiece, error) {
+		return s.File(limited(t), timeline.OutputName, offset, 7)
+	})
+	if err != nil || !strings.Contains(whole.String(), "apple\npear\napricot\n") {
+		t.Errorf("its file: %q, %v", &whole, err)
+	}
 	for _, bad := range []session.OutputQuery{{Grep: "("}, {Grep: "a", Max: session.MaxMatches + 1}, {From: 3, To: 2}} {
 		if _, err := s.Output(limited(t), bad); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("%+v: got %v", bad, err)
@@ -440,13 +456,84 @@ func queries(t *testing.T, s session.Session) {
 	if _, err := s.Complete(limited(t), "pr", 2); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("complete: got %v", err)
 	}
+	if _, err := s.Inspect(limited(t), "print", 0); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("inspect: got %v", err)
+	}
 	if _, err := s.Parse(limited(t), "print"); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("parse: got %v", err)
 	}
 	_, _ = s.Interrupt(limited(t), turn)
 	wait(t, s, turn)
+	found, err := s.Inspect(limited(t), "print", 5)
+	if err != nil || !found.Found || found.Data["text/plain"] != "the command print" {
+		t.Errorf("inspect: got %+v, %v", found, err)
+	}
+	if none, err := s.Inspect(limited(t), "nothing", 0); err != nil || none.Found {
+		t.Errorf("inspect of nothing: got %+v, %v", none, err)
+	}
 	if c, err := s.Complete(limited(t), "pri", 3); err != nil || len(c.Matches) == 0 || c.Matches[0] != "print" {
 		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func displays(t *testing.T, s session.Session) {
+	r := run(t, s, "result 42\ndisplay bar 10%\ndisplay +bar 20%\nclear\ntrace boom")
+	var got []timeline.Body
+	for _, e := range r.Events {
+		switch b := e.Body.(type) {
+		case timeline.Text, timeline.Display, timeline.Clear:
+			got = append(got, b)
+		}
+	}
+	bundle := func(text string) map[string][]byte {
+		return map[string][]byte{"text/plain": []byte(text), "text/html": []byte("<b>" + text + "</b>")}
+	}
+	want := []timeline.Body{
+		timeline.Text{Data: []byte("42\r\n"), Kind: timeline.TextResult},
+		timeline.Display{Data: bundle("42"), Result: true},
+		timeline.Display{Data: bundle("10%"), ID: "bar"},
+		timeline.Display{Data: bundle("20%"), ID: "bar", Update: true},
+		timeline.Clear{},
+		timeline.Text{Stream: timeline.Stderr, Data: []byte("boom\r\n"), Kind: timeline.TextTraceback},
+	}
+	for i := range got {
+		if text, ok := got[i].(timeline.Text); ok && bytes.HasSuffix(text.Data, []byte("\n")) && !bytes.HasSuffix(text.Data, []byte("\r\n")) {
+			text.Data = append(bytes.TrimSuffix(text.Data, []byte("\n")), "\r\n"...) // without a terminal's newline
+			got[i] = text
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if text := r.Text(); text != "42\n20%\nboom" {
+		t.Errorf("a model reads %q", text)
+	}
+}
+
+func silentTurns(t *testing.T, s session.Session) {
+	before := run(t, s, "silent\nprint seen").Next
+	turn, err := s.As("tool").SubmitSilent(limited(t), "silent\nresult 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Wait(limited(t), turn, &session.WaitOptions{After: before})
+	if err != nil || r.Outcome != timeline.OutcomeOK {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	var text strings.Builder
+	for _, e := range r.Events {
+		if !e.Unseen() || e.Turn != turn {
+			t.Errorf("%s is seen: %+v", e.Type(), e)
+		}
+		if b, ok := e.Body.(timeline.Text); ok {
+			text.Write(b.Data)
+		}
+	}
+	if got := strings.Fields(text.String()); !slices.Equal(got, []string{"true", "1"}) || r.Text() != "" {
+		t.Errorf("it printed %q, and a model reads %q", got, r.Text())
+	}
+	if r := run(t, s, "silent"); r.Text() != "false\n" {
+		t.Errorf("the turn behind it: got %q", r.Text())
 	}
 }
 

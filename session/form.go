@@ -1,0 +1,455 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/mail"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A Form is what a server of tools asks of a person while code calls one of its tools. A wait of
+// kind timeline.WaitForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a
+// program must never fill in a form by itself, or because a model wants it.
+type Form struct {
+	From    string `json:"from"`    // the server that asks
+	Message string `json:"message"` // its question, without control characters but newlines
+
+	// Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and
+	// lists of choices. See Fields.
+	Schema json.RawMessage `json:"schema,omitempty"`
+
+	// URL, if set, is where the person shall go. Then there is no Schema, and to accept means that
+	// the person agrees to go there.
+	URL string `json:"url,omitempty"`
+}
+
+// A FormAction is what a person does with a form.
+type FormAction string
+
+const (
+	FormAccept  FormAction = "accept"  // with the content
+	FormDecline FormAction = "decline" // a no
+	FormCancel  FormAction = "cancel"  // neither: it was put away
+)
+
+// A FormAnswer answers a form.
+type FormAnswer struct {
+	Action  FormAction     `json:"action"`
+	Content map[string]any `json:"content,omitempty"` // of FormAccept: bool, int64, float64, string and []any of strings
+}
+
+// Input returns the answer as Session.Answer takes it.
+func (a FormAnswer) Input() Input {
+	data, err := json.Marshal(a)
+	if err != nil { // a NaN
+		data, _ = json.Marshal(FormAnswer{Action: FormCancel})
+	}
+	return Input{Data: data}
+}
+
+// FormAnswerOf reads what FormAnswer.Input returns. Whole numbers are int64.
+func FormAnswerOf(data []byte) (a FormAnswer, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&a); err != nil {
+		return a, errors.New("it is no answer to a form, which is JSON with an action")
+	}
+	for name, v := range a.Content {
+		if n, ok := v.(json.Number); ok {
+			a.Content[name] = number(n.String())
+		}
+	}
+	return a, nil
+}
+
+// number reads a number of JSON.
+func number(text string) any {
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return text
+	}
+	return f
+}
+
+// A Field is one thing that a form asks for.
+type Field struct {
+	Name     string
+	Title    string // one line; Name if it has none
+	About    string // one line; may be empty
+	Type     string // string, number, integer, boolean, or array, of choices
+	Required bool
+	Default  any      // nil without one
+	Choices  []Choice // if there are any, nothing else can be given
+
+	format, pattern    string
+	minText, maxText   *int
+	least, most        *float64
+	minItems, maxItems *int
+}
+
+// A Choice is one value that a Field may have.
+type Choice struct{ Value, Title string }
+
+type fieldSchema struct {
+	Type        string       `json:"type"`
+	Title       string       `json:"title"`
+	Description string       `json:"description"`
+	Default     any          `json:"default"`
+	Enum        []any        `json:"enum"`
+	EnumNames   []string     `json:"enumNames"`
+	OneOf       []fieldTitle `json:"oneOf"`
+	AnyOf       []fieldTitle `json:"anyOf"`
+	Items       *fieldSchema `json:"items"`
+	Format      string       `json:"format"`
+	Pattern     string       `json:"pattern"`
+	MinLength   *int         `json:"minLength"`
+	MaxLength   *int         `json:"maxLength"`
+	Minimum     *float64     `json:"minimum"`
+	Maximum     *float64     `json:"maximum"`
+	MinItems    *int         `json:"minItems"`
+	MaxItems    *int         `json:"maxItems"`
+}
+
+type fieldTitle struct {
+	Const any    `json:"const"`
+	Title string `json:"title"`
+}
+
+// maxFields bounds the fields of a form.
+const maxFields = 100
+
+// Fields returns what the form asks for, in the order of its schema. The error names what cannot
+// be asked of a person.
+func (f Form) Fields() ([]Field, error) {
+	if len(f.Schema) == 0 {
+		return nil, nil
+	}
+	var s struct {
+		Type       string          `json:"type"`
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	if err := json.Unmarshal(f.Schema, &s); err != nil || s.Type != "" && s.Type != "object" {
+		return nil, errors.New("its schema is none of an object")
+	}
+	if len(s.Properties) == 0 || string(s.Properties) == "null" {
+		return nil, nil
+	}
+	var list []Field
+	d := json.NewDecoder(bytes.NewReader(s.Properties))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("the properties of its schema are no object")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var one fieldSchema
+		if err := d.Decode(&one); err != nil {
+			return nil, fmt.Errorf("its field %v cannot be read: %w", name, err)
+		}
+		field, err := one.field(name.(string), slices.Contains(s.Required, name.(string))) //nolint:forcetypeassert // keys are strings
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, field); len(list) > maxFields {
+			return nil, fmt.Errorf("it has more than %d fields", maxFields)
+		}
+	}
+	return list, nil
+}
+
+func (s *fieldSchema) field(name string, required bool) (Field, error) {
+	f := Field{
+		Name: name, Title: oneLine(s.Title), About: oneLine(s.Description), Type: s.Type, Required: required, Default: s.Default,
+		format: s.Format, pattern: s.Pattern, minText: s.MinLength, maxText: s.MaxLength, least: s.Minimum, most: s.Maximum,
+		minItems: s.MinItems, maxItems: s.MaxItems,
+	}
+	if f.Title == "" {
+		f.Title = oneLine(name)
+	}
+	of := s
+	if s.Type == "array" && s.Items != nil {
+		of = s.Items
+	}
+	f.Choices = of.choices()
+	switch {
+	case !slices.Contains([]string{"string", "number", "integer", "boolean", "array"}, s.Type):
+		return f, fmt.Errorf("its field %q is of the type %q, which cannot be asked for", name, s.Type)
+	case s.Type == "array" && len(f.Choices) == 0:
+		return f, fmt.Errorf("its field %q is a list without choices, which cannot be asked for", name)
+	}
+	if n, ok := f.Default.(float64); ok && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+		f.Default = int64(n)
+	}
+	if f.Check(f.Default) != nil { // one that would not be taken is none
+		f.Default = nil
+	}
+	return f, nil
+}
+
+func (s *fieldSchema) choices() (list []Choice) {
+	for i, v := range s.Enum {
+		c := Choice{Value: fmt.Sprint(v), Title: fmt.Sprint(v)}
+		if i < len(s.EnumNames) {
+			c.Title = s.EnumNames[i]
+		}
+		list = append(list, c)
+	}
+	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
+		c := Choice{Value: fmt.Sprint(one.Const), Title: one.Title}
+		if c.Title == "" {
+			c.Title = c.Value
+		}
+		list = append(list, c)
+	}
+	for i := range list {
+		list[i].Title = oneLine(list[i].Title)
+	}
+	return list
+}
+
+// maxShown bounds a text of a server in one line, in characters.
+const maxShown = 300
+
+// oneLine makes one line of a server's text, which a person reads.
+func oneLine(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }), " ")
+	if runes := []rune(text); len(runes) > maxShown {
+		text = string(runes[:maxShown]) + "…"
+	}
+	return text
+}
+
+// Hint says in short what can be typed: "yes or no", "a, b or c".
+func (f Field) Hint() string {
+	var values []string
+	for _, c := range f.Choices {
+		text := c.Value
+		if c.Title != c.Value {
+			text += " (" + c.Title + ")"
+		}
+		values = append(values, text)
+	}
+	switch {
+	case f.Type == "array":
+		return "any of " + strings.Join(values, ", ") + "; with commas"
+	case len(values) > 0:
+		return "one of " + strings.Join(values, ", ")
+	case f.Type == "boolean":
+		return "yes or no"
+	case f.Type == "integer":
+		return "a whole number"
+	case f.Type == "number":
+		return "a number"
+	case f.format != "":
+		return oneLine(f.format)
+	}
+	return ""
+}
+
+// Read reads what a person typed or chose. Nothing is the default, and nil if there is none.
+func (f Field) Read(text string) (value any, err error) {
+	trimmed := strings.TrimSpace(text)
+	switch {
+	case text == "" || trimmed == "" && f.Type != "string":
+		value = f.Default
+	case f.Type == "boolean":
+		value, err = truth(trimmed)
+	case f.Type == "integer", f.Type == "number":
+		value = number(trimmed)
+	case f.Type == "array":
+		value, err = f.several(trimmed)
+	case len(f.Choices) > 0:
+		value, err = f.choice(trimmed)
+	default:
+		value = text
+	}
+	if err == nil {
+		err = f.Check(value)
+	}
+	return value, err
+}
+
+func truth(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "y", "yes", "true", "on", "1":
+		return true, nil
+	case "n", "no", "false", "off", "0":
+		return false, nil
+	}
+	return false, errors.New("say yes or no")
+}
+
+// choice returns the value that a text names, by itself or by its title.
+func (f Field) choice(text string) (string, error) {
+	for _, c := range f.Choices {
+		if strings.EqualFold(text, c.Value) || strings.EqualFold(text, c.Title) {
+			return c.Value, nil
+		}
+	}
+	return "", fmt.Errorf("%q is none of the choices", text)
+}
+
+func (f Field) several(text string) (list []any, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		value, err := f.choice(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(list, any(value)) {
+			list = append(list, value)
+		}
+	}
+	return list, nil
+}
+
+// Check returns what is wrong with a value, which is nil if there is none.
+func (f Field) Check(value any) error {
+	switch v := value.(type) {
+	case nil:
+		if f.Required {
+			return errors.New("it is required")
+		}
+		return nil
+	case string:
+		if f.Type == "string" {
+			return f.checkText(v)
+		}
+	case bool:
+		if f.Type == "boolean" {
+			return nil
+		}
+	case int64:
+		if f.Type == "integer" || f.Type == "number" {
+			return f.checkNumber(float64(v))
+		}
+	case float64:
+		if f.Type == "number" || f.Type == "integer" && v == math.Trunc(v) {
+			return f.checkNumber(v)
+		}
+	case []any:
+		if f.Type == "array" {
+			return f.checkList(v)
+		}
+	}
+	return fmt.Errorf("it is not %s", map[string]string{
+		"string": "a text", "boolean": "yes or no", "integer": "a whole number", "number": "a number", "array": "a list of choices",
+	}[f.Type])
+}
+
+func (f Field) checkText(text string) error {
+	if len(f.Choices) > 0 {
+		if !slices.ContainsFunc(f.Choices, func(c Choice) bool { return c.Value == text }) {
+			return fmt.Errorf("%q is none of the choices", text)
+		}
+		return nil
+	}
+	n := utf8.RuneCountInString(text)
+	switch {
+	case f.minText != nil && n < *f.minText:
+		return fmt.Errorf("it has fewer than %d characters", *f.minText)
+	case f.maxText != nil && n > *f.maxText:
+		return fmt.Errorf("it has more than %d characters", *f.maxText)
+	}
+	if p, err := regexp.Compile(f.pattern); err == nil && !p.MatchString(text) {
+		return fmt.Errorf("it does not match %s", oneLine(f.pattern))
+	}
+	var err error
+	switch f.format {
+	case "email":
+		_, err = mail.ParseAddress(text)
+	case "uri":
+		var u *url.URL
+		if u, err = url.Parse(text); err == nil && u.Scheme == "" {
+			err = errors.New("no scheme")
+		}
+	case "date":
+		_, err = time.Parse(time.DateOnly, text)
+	case "date-time":
+		_, err = time.Parse(time.RFC3339, text)
+	}
+	if err != nil {
+		return fmt.Errorf("it is no %s", map[string]string{
+			"email": "address of mail", "uri": "address such as https://example.org/", "date": "date such as 2026-01-31", "date-time": "time such as 2026-01-31T12:00:00Z",
+		}[f.format])
+	}
+	return nil
+}
+
+func (f Field) checkNumber(n float64) error {
+	switch {
+	case f.least != nil && n < *f.least:
+		return fmt.Errorf("it is less than %v", *f.least)
+	case f.most != nil && n > *f.most:
+		return fmt.Errorf("it is more than %v", *f.most)
+	}
+	return nil
+}
+
+func (f Field) checkList(list []any) error {
+	for _, one := range list {
+		if text, ok := one.(string); !ok || !slices.ContainsFunc(f.Choices, func(c Choice) bool { return c.Value == text }) {
+			return fmt.Errorf("%v is none of the choices", one)
+		}
+	}
+	switch {
+	case f.minItems != nil && len(list) < *f.minItems:
+		return fmt.Errorf("it needs at least %d of the choices", *f.minItems)
+	case f.maxItems != nil && len(list) > *f.maxItems:
+		return fmt.Errorf("it takes at most %d of the choices", *f.maxItems)
+	}
+	return nil
+}
+
+// Check returns an error that names everything that is wrong with an answer.
+func (f Form) Check(a FormAnswer) error {
+	switch a.Action {
+	case FormDecline, FormCancel:
+		return nil
+	case FormAccept:
+	default:
+		return fmt.Errorf("%q is no action: a form is accepted, declined or cancelled", a.Action)
+	}
+	fields, err := f.Fields()
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, one := range fields {
+		if err := one.Check(a.Content[one.Name]); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: %v", one.Title, err))
+		}
+	}
+	for name := range a.Content {
+		if !slices.ContainsFunc(fields, func(one Field) bool { return one.Name == name }) {
+			wrong = append(wrong, fmt.Sprintf("%s: it was not asked for", name))
+		}
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// Question asks a person. It says who asks, because the server chooses the rest.
+func (f Form) Question() string {
+	if f.URL != "" {
+		return fmt.Sprintf("the server %s asks you to open %s: %s", f.From, oneLine(f.URL), f.Message)
+	}
+	return fmt.Sprintf("the server %s asks: %s", f.From, f.Message)
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"encoding/json"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A ReadQuery asks for a window of a session's events: those behind the cursor After, before the
+// event Before, and of the turn Turn; a zero field leaves it open. Of these a page has the
+// oldest, or with Backward, or with Before and no After, the newest.
+type ReadQuery struct {
+	After    timeline.Seq `json:"after,omitempty"`
+	Before   timeline.Seq `json:"before,omitempty"`
+	Turn     uint64       `json:"turn,omitempty"`
+	Backward bool         `json:"backward,omitempty"`
+	Limit    int          `json:"limit,omitempty"` // events, at most MaxReadEvents; 0 means DefaultReadEvents
+	Bytes    int64        `json:"bytes,omitempty"` // about the most of text and data, at most MaxReadBytes; 0 means that
+	Blobs    int          `json:"blobs,omitempty"` // data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
+}
+
+// Bounds of a ReadQuery.
+const (
+	DefaultReadEvents, MaxReadEvents   = 200, 2000
+	MaxReadBytes                       = 2 << 20
+	DefaultInlineBytes, MaxInlineBytes = 4 << 10, 1 << 20
+)
+
+// A Page is a window of a session's events, in order. Lost ones are a timeline.Gap. The page
+// after it is behind Last, and the one before it before First.
+type Page struct {
+	Events  []timeline.Event `json:"events"`
+	First   timeline.Seq     `json:"first"`             // of the events, also those of a gap; 0 without any
+	Last    timeline.Seq     `json:"last"`              //
+	Earlier bool             `json:"earlier,omitempty"` // what was asked for has events before First
+	Later   bool             `json:"later,omitempty"`   // and behind Last
+	End     timeline.Seq     `json:"end"`               // the newest event of the session
+}
+
+// A Piece is a part of data that a page has left out and named by its digest.
+type Piece struct {
+	Data   []byte `json:"data"` // at most MaxPieceBytes
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"` // of the whole data
+}
+
+// MaxPieceBytes bounds a Piece.
+const MaxPieceBytes = 1 << 20
+
+// An OutlineQuery asks for summaries of turns: of those that have events behind the cursor After
+// and before the event Before, and whose number is From or more; a zero field leaves it open. Of
+// these an outline has the oldest, or with Backward, or with Before and no After, the newest.
+type OutlineQuery struct {
+	After    timeline.Seq `json:"after,omitempty"`
+	Before   timeline.Seq `json:"before,omitempty"`
+	From     uint64       `json:"from,omitempty"`
+	Backward bool         `json:"backward,omitempty"`
+	Limit    int          `json:"limit,omitempty"` // at most MaxOutlineTurns; 0 means DefaultOutlineTurns
+}
+
+// Bounds of an OutlineQuery.
+const DefaultOutlineTurns, MaxOutlineTurns = 500, 5000
+
+// An Outline lists turns, and the start-ups of workers, in order. To learn what is new, ask for
+// what is behind the cursor End: the turn that ran then is in the answer again.
+type Outline struct {
+	Turns   []timeline.Summary `json:"turns"`
+	Earlier bool               `json:"earlier,omitempty"` // what was asked for has turns before the first
+	Later   bool               `json:"later,omitempty"`   // and after the last
+	End     timeline.Seq       `json:"end"`               // the newest event of the session
+}
+
+// A SearchQuery looks for lines: of the rendered output, of inputs and of answers, but not of
+// silent turns. One of Text and Regexp is set.
+type SearchQuery struct {
+	Text   string `json:"text,omitempty"`   // found in upper and lower case
+	Regexp string `json:"regexp,omitempty"` // of package regexp
+	From   string `json:"from,omitempty"`   // Next of the search before; "" is the beginning
+	Limit  int    `json:"limit,omitempty"`  // matches, at most MaxFound; 0 means DefaultFound
+}
+
+// Bounds of a SearchQuery.
+const DefaultFound, MaxFound = 100, 1000
+
+// Found is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s.
+type Found struct {
+	Matches []timeline.Match `json:"matches"`
+	Next    string           `json:"next,omitempty"` // where to go on; "" when all was searched
+}
+
+// A Tick says how a session is now, in a few bytes: it tells a front end that there is something
+// new to read.
+type Tick struct {
+	Session    string       `json:"session"`
+	LastSeq    timeline.Seq `json:"last_seq"`
+	State      State        `json:"state"`
+	Generation uint64       `json:"generation"`
+	Turn       uint64       `json:"turn"`             // the active turn, or the last one
+	Wait       *Wait        `json:"wait,omitempty"`   // set when State is StateWaiting
+	Closed     bool         `json:"closed,omitempty"` // for good; it is the last tick of the session
+}
+
+// Same reports whether two ticks say the same.
+func (t Tick) Same(u Tick) bool {
+	asks := func(t Tick) timeline.Seq {
+		if t.Wait == nil {
+			return 0
+		}
+		return t.Wait.ID
+	}
+	if asks(t) != asks(u) {
+		return false
+	}
+	t.Wait, u.Wait = nil, nil
+	return t == u
+}
+
+type plainTick Tick
+
+type wireTick struct {
+	plainTick
+	Provisional bool `json:"provisional,omitempty"` // State is StatePreparing
+}
+
+// MarshalJSON marks a session that is being prepared.
+func (t Tick) MarshalJSON() ([]byte, error) {
+	return json.Marshal(wireTick{plainTick(t), t.State == StatePreparing})
+}
+
+// UnmarshalJSON reverses MarshalJSON.
+func (t *Tick) UnmarshalJSON(b []byte) error {
+	var w wireTick
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	*t = Tick(w.plainTick)
+	t.State = t.State.provisional(w.Provisional)
+	return nil
+}

@@ -1,0 +1,197 @@
+package timeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+)
+
+// A Blob names data of a display that is not here.
+type Blob struct {
+	Bytes  int64  `json:"bytes"`
+	Digest string `json:"digest,omitempty"` // with which Log.Blob has it; "" if nothing has
+}
+
+// blobBytes is the size from which data of a display has a digest. A log keeps equal data of
+// that size once, in memory and in the file.
+const blobBytes = 4 << 10
+
+// ErrNoBlob means that no event of the log has data with that digest, or not any more.
+var ErrNoBlob = errors.New("timeline: no event has data with that digest, or not any more")
+
+// A digest is the SHA-256 of data.
+type digest [sha256.Size]byte
+
+// String returns what a Blob has as its Digest.
+func (d digest) String() string { return hex.EncodeToString(d[:]) }
+
+func parseDigest(text string) (d digest, err error) {
+	if n, err := hex.Decode(d[:], []byte(text[:min(len(text), 2*len(d))])); err != nil || n != len(d) || len(text) != 2*n || d.String() != text {
+		return d, fmt.Errorf("timeline: %.80q is not a SHA-256 in 64 small hexadecimal digits", text)
+	}
+	return d, nil
+}
+
+// digested returns the display with the digests of its large data.
+func (d Display) digested() Display {
+	d.digests = nil
+	for mime, data := range d.Data {
+		if len(data) < blobBytes {
+			continue
+		}
+		if d.digests == nil {
+			d.digests = make(map[string]digest)
+		}
+		d.digests[mime] = sha256.Sum256(data)
+	}
+	return d
+}
+
+// A region is where data of a display is in the events file.
+type region struct {
+	offset int64
+	size   uint64
+}
+
+// together returns the event with the data that its record does not repeat, from the events file.
+// Types with more than most bytes are left out instead, without being read: events that have the
+// same large data are small in the file, and many.
+func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
+	d, ok := e.Body.(Display)
+	if !ok || len(d.apart) == 0 {
+		return e, nil
+	}
+	apart := d.apart
+	d.apart, d.Data = nil, maps.Clone(d.Data)
+	for mime, at := range apart {
+		if at.size > uint64(file.Size()) {
+			return e, errRecord
+		}
+		if int64(at.size) > most {
+			if d.LeftOut == nil {
+				d.LeftOut = make(map[string]Blob)
+			}
+			delete(d.Data, mime)
+			d.LeftOut[mime] = Blob{Bytes: int64(at.size), Digest: d.digests[mime].String()}
+			continue
+		}
+		data := make([]byte, at.size)
+		if _, err := file.ReadAt(data, at.offset); err != nil {
+			return e, err
+		}
+		d.Data[mime] = data
+	}
+	e.Body = d
+	return e, nil
+}
+
+// A storedBlob is data that events of a log have. It goes when the last of them is neither in
+// memory nor in the file. The log's lock guards its fields.
+type storedBlob struct {
+	size   int64
+	data   []byte // nil when no event in memory has it
+	held   int    // how many of them do
+	offset int64  // in the events file; -1 when it is not there
+}
+
+// hold notes the blobs of a display that comes into memory. It returns the display with data
+// that is already there in place of its own.
+func (l *Log) holdLocked(d Display) Display {
+	if len(d.digests) == 0 {
+		return d
+	}
+	d.Data = maps.Clone(d.Data)
+	for mime, sum := range d.digests {
+		b := l.blobLocked(sum, int64(len(d.Data[mime])))
+		if b.held++; b.data == nil {
+			b.data = d.Data[mime]
+		}
+		d.Data[mime] = b.data
+	}
+	return d
+}
+
+func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
+	if l.blobs == nil {
+		l.blobs = make(map[digest]*storedBlob)
+	}
+	if l.blobs[sum] == nil {
+		l.blobs[sum] = &storedBlob{size: size, offset: -1}
+	}
+	return l.blobs[sum]
+}
+
+// releaseLocked notes that an event leaves memory.
+func (l *Log) releaseLocked(body Body) {
+	d, _ := body.(Display)
+	for _, sum := range d.digests {
+		b := l.blobs[sum]
+		if b.held--; b.held > 0 {
+			continue
+		}
+		if b.data = nil; b.offset < 0 {
+			delete(l.blobs, sum)
+		}
+	}
+}
+
+// forgetFileLocked notes that the events file is about to be replaced.
+func (l *Log) forgetFileLocked() {
+	for sum, b := range l.blobs {
+		if b.offset = -1; b.held == 0 {
+			delete(l.blobs, sum)
+		}
+	}
+}
+
+// Blob returns data that an event has, by its digest: at most limit bytes of it from an offset
+// on, and its whole size. ErrNoBlob means that it is not there. Data under 4 KiB has no digest.
+func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int64, err error) {
+	sum, err := parseDigest(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	for range 2 { // the file may begin anew meanwhile, and have the data again
+		l.mu.Lock()
+		b := l.blobs[sum]
+		if b == nil {
+			l.mu.Unlock()
+			return nil, 0, ErrNoBlob
+		}
+		data, at := b.data, b.offset
+		l.mu.Unlock()
+		from := min(max(offset, 0), b.size)
+		to := min(from+int64(max(limit, 0)), b.size)
+		if data != nil {
+			return data[from:to:to], b.size, nil
+		}
+		piece, err = readAt(filepath.Join(l.opts.Dir, EventsName), at+from, to-from)
+		l.mu.Lock()
+		same := l.blobs[sum] == b && b.offset == at
+		l.mu.Unlock()
+		if same {
+			if err != nil {
+				err = fmt.Errorf("%w: %w", ErrNoBlob, err)
+			}
+			return piece, b.size, err
+		}
+	}
+	return nil, 0, ErrNoBlob
+}
+
+// readAt reads a part of a file.
+func readAt(path string, offset, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := make([]byte, n)
+	_, err = io.ReadFull(io.NewSectionReader(f, offset, n), data)
+	return data, err
+}

@@ -1,0 +1,228 @@
+package timeline_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func shows(data ...[]byte) timeline.Event {
+	d := timeline.Display{Data: make(map[string][]byte)}
+	for i, one := range data {
+		d.Data["x/"+string(rune('a'+i))] = one
+	}
+	return timeline.Event{Turn: 1, Body: d}
+}
+
+// wholeBlob reads data in pieces.
+func wholeBlob(t *testing.T, l *timeline.Log, sum string) []byte {
+	t.Helper()
+	var all []byte
+	for {
+		piece, size, err := l.Blob(sum, int64(len(all)), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, piece...); int64(len(all)) == size {
+			return all
+		}
+		if len(piece) == 0 {
+			t.Fatalf("got %d bytes of %d, and no more", len(all), size)
+		}
+	}
+}
+
+func random(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
+}
+
+func TestBlob_DataThatAReaderLeavesOutIsHadByItsDigestAsLongAsAnEventNamesIt(t *testing.T) {
+	for name, o := range map[string]timeline.Options{
+		"in memory": {}, "on disk": {Dir: "x", MemoryBytes: 1}, "of a file that began anew": {Dir: "x", MemoryBytes: 1, FileBytes: 64 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if o.Dir != "" {
+				o.Dir = t.TempDir()
+			}
+			l := newLog(t, &o)
+			for i := range uint64(30) {
+				large, small := random(i, 4096+int(i)*100), random(i, 4095)
+				l.Append(shows(large, small))
+				l.Append(shows(large))
+				l.Append(text([]byte("x\n")))
+				if i%7 == 0 {
+					l.Sync()
+				}
+			}
+			l.Sync()
+			named := 0
+			for _, e := range l.Read(timeline.Span{Limit: 1000, Bytes: 1 << 30, Part: 1}) {
+				d, _ := e.Body.(timeline.Display)
+				for mime, b := range d.LeftOut {
+					if (b.Digest == "") != (b.Bytes < 4096) {
+						t.Errorf("%s: got %+v", mime, b)
+					}
+					if b.Digest == "" {
+						continue
+					}
+					named++
+					if data := wholeBlob(t, l, b.Digest); sumOf(data) != b.Digest || int64(len(data)) != b.Bytes {
+						t.Errorf("event %d: got %d bytes of %s", e.Seq, len(data), sumOf(data))
+					}
+				}
+			}
+			if named == 0 {
+				t.Error("no event names data")
+			}
+			_, _, err := l.Blob(sumOf(random(0, 4096)), 0, 1)
+			if lost := o.FileBytes > 0; lost != errors.Is(err, timeline.ErrNoBlob) {
+				t.Errorf("the first data: got %v", err)
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestBlob_EqualDataIsKeptOnce(t *testing.T) {
+	dir := t.TempDir()
+	l := newLog(t, &timeline.Options{Dir: dir, MemoryBytes: 8 << 20})
+	data := random(1, 300_000)
+	for range 50 {
+		l.Append(shows(bytes.Clone(data), bytes.Clone(data)))
+	}
+	l.Sync()
+	info, err := os.Stat(filepath.Join(dir, timeline.EventsName))
+	if err != nil || info.Size() > 310_000 {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	var first []byte
+	for _, e := range l.Since(40) { // in memory, all are the same bytes
+		for _, one := range e.Body.(timeline.Display).Data {
+			if first == nil {
+				first = one
+			}
+			if &one[0] != &first[0] {
+				t.Fatal("equal data is twice in memory")
+			}
+		}
+	}
+	n := 0
+	for e := range timeline.ReadFile(dir) {
+		n++
+		for _, one := range e.Body.(timeline.Display).Data {
+			if !bytes.Equal(one, data) {
+				t.Fatalf("event %d has other data", e.Seq)
+			}
+		}
+	}
+	if n != 50 {
+		t.Errorf("the file has %d events", n)
+	}
+}
+
+// allocated returns how many bytes something allocates. It cannot be used in parallel tests.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A storm of updates with the same picture is small in the file, and 64 KiB of it name gigabytes.
+func TestBlob_ReadersTakeOnlyWhatTheyReturnOfEqualData(t *testing.T) {
+	l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+	const size, storm = 1 << 20, 600
+	picture := random(1, size)
+	for i := range storm {
+		l.Append(timeline.Event{Turn: 1, Body: timeline.Display{Data: map[string][]byte{"image/png": picture}, ID: "a", Update: i > 0}})
+	}
+	l.Sync()
+	for name, test := range map[string]struct {
+		read   func() []timeline.Event
+		events int
+		most   uint64
+	}{
+		"a window": {func() []timeline.Event { return l.Window(0, 64<<10, 64<<10) }, 12, 24 * size},
+		"forward, by reference": {func() []timeline.Event {
+			return l.Read(timeline.Span{After: 100, Limit: 400, Bytes: 1 << 20, Part: 1 << 10})
+		}, 400, 8 * size},
+		"backward, by reference": {func() []timeline.Event {
+			return l.Read(timeline.Span{Before: 500, Backward: true, Limit: 400, Bytes: 1 << 20, Part: 1 << 10})
+		}, 400, 8 * size},
+		"backward, with data": {func() []timeline.Event {
+			return l.Read(timeline.Span{Before: 500, Backward: true, Limit: 400, Bytes: 2 * size, Part: size})
+		}, 2, 8 * size},
+	} {
+		var events []timeline.Event
+		took := allocated(func() { events = test.read() })
+		if len(events) > test.events || test.events > 100 && len(events) < test.events {
+			t.Errorf("%s: got %d events", name, len(events))
+		}
+		if took > test.most {
+			t.Errorf("%s: it took %d MiB for %d events", name, took>>20, len(events))
+		}
+		for _, e := range events {
+			d, ok := e.Body.(timeline.Display)
+			if b := d.LeftOut["image/png"]; ok && len(d.Data["image/png"]) != size && (b.Bytes != size || b.Digest != sumOf(picture)) {
+				t.Errorf("%s: event %d has %d bytes, and %+v is left out", name, e.Seq, len(d.Data["image/png"]), b)
+			}
+		}
+	}
+}
+
+func TestBlob_OneThatIsNotThereIsAnError(t *testing.T) {
+	l, other := newLog(t, nil), newLog(t, nil)
+	data := random(1, 5000)
+	other.Append(shows(data))
+	if _, _, err := l.Blob(sumOf(data), 0, 10); !errors.Is(err, timeline.ErrNoBlob) {
+		t.Errorf("data of another log: got %v", err)
+	}
+	for _, bad := range []string{"", "../../etc/passwd", strings.ToUpper(sumOf(data)), sumOf(data) + "0", sumOf(data)[:63], strings.Repeat("z", 64), "sha256:" + sumOf(data)} {
+		if _, _, err := other.Blob(bad, 0, 10); err == nil || errors.Is(err, timeline.ErrNoBlob) {
+			t.Errorf("%q: got %v", bad, err)
+		}
+	}
+	for _, at := range []int64{-1, 5000, 1 << 40} {
+		if piece, size, err := other.Blob(sumOf(data), at, 10); err != nil || size != 5000 || at > 0 && len(piece) > 0 {
+			t.Errorf("at %d: got %d bytes of %d, %v", at, len(piece), size, err)
+		}
+	}
+}
+
+func TestBlob_HasNoSecret(t *testing.T) {
+	l := newLog(t, nil)
+	if err := l.Hide("correct horse"); err != nil {
+		t.Fatal(err)
+	}
+	data := append(bytes.Repeat([]byte("a"), 5000), "correct horse"...)
+	l.Append(shows(data))
+	if _, _, err := l.Blob(sumOf(data), 0, 10); !errors.Is(err, timeline.ErrNoBlob) {
+		t.Errorf("data with a secret: got %v", err)
+	}
+	e := l.Read(timeline.Span{Limit: 1, Bytes: 1})[0]
+	if got := wholeBlob(t, l, e.Body.(timeline.Display).LeftOut["x/a"].Digest); bytes.Contains(got, []byte("horse")) {
+		t.Error("the secret is shown")
+	}
+}

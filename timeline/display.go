@@ -1,0 +1,191 @@
+package timeline
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// MIME types that this package knows.
+const (
+	mimePlain    = "text/plain"
+	mimeMarkdown = "text/markdown"
+	mimePNG      = "image/png"
+)
+
+// maxMarkdown bounds, in bytes, the markdown that is shown as it is written.
+const maxMarkdown = 4 << 10
+
+// pictureTypes are the types of bitmaps, the preferred one first.
+var pictureTypes = []string{mimePNG, "image/jpeg", "image/gif", "image/webp"}
+
+// An Image is the bitmap of a Display, for a reader that shows pictures.
+type Image struct {
+	MIME  string
+	Data  []byte
+	Title string
+}
+
+// NewPicture returns a Display with one type, a picture. id may be empty.
+func NewPicture(mime string, data []byte, id, title string) Display {
+	return Display{Data: map[string][]byte{mime: data}, ID: id, Title: title}
+}
+
+// Picture returns the bitmap that a model or a terminal may show, if there is one.
+func (d Display) Picture() (mime string, data []byte, ok bool) {
+	for _, mime := range pictureTypes {
+		if data, ok := d.Data[mime]; ok {
+			return mime, data, true
+		}
+	}
+	return "", nil, false
+}
+
+// Bytes is the size of all types.
+func (d Display) Bytes() int64 {
+	n := int64(0)
+	for _, data := range d.Data {
+		n += int64(len(data))
+	}
+	for _, at := range d.apart {
+		n += int64(at.size)
+	}
+	return n
+}
+
+// sizeOf is the size of one type, which may be apart.
+func (d Display) sizeOf(mime string) (n int64, has bool) {
+	if at, ok := d.apart[mime]; ok {
+		return int64(at.size), true
+	}
+	data, ok := d.Data[mime]
+	return int64(len(data)), ok
+}
+
+// Trimmed leaves out types until the rest has at most this many bytes: the largest first, and
+// text/plain last.
+func (d Display) Trimmed(most int64) Display {
+	rest := d.Bytes()
+	if rest <= most {
+		return d
+	}
+	drop := make(map[string]bool)
+	weight := func(mime string) int {
+		if mime == mimePlain {
+			return -1
+		}
+		return len(d.Data[mime])
+	}
+	for _, mime := range slices.SortedFunc(maps.Keys(d.Data), func(a, b string) int { return weight(b) - weight(a) }) {
+		if rest <= most {
+			break
+		}
+		rest -= int64(len(d.Data[mime]))
+		drop[mime] = true
+	}
+	return d.without(func(mime string, _ []byte) bool { return drop[mime] })
+}
+
+// without leaves out the types that drop names.
+func (d Display) without(drop func(mime string, data []byte) bool) Display {
+	data, leftOut := make(map[string][]byte, len(d.Data)), maps.Clone(d.LeftOut)
+	for mime, b := range d.Data {
+		if !drop(mime, b) {
+			data[mime] = b
+			continue
+		}
+		if leftOut == nil {
+			leftOut = make(map[string]Blob)
+		}
+		left := Blob{Bytes: int64(len(b))}
+		if sum, ok := d.digests[mime]; ok {
+			left.Digest = sum.String()
+		}
+		leftOut[mime] = left
+	}
+	if len(data) < len(d.Data) {
+		d.Data, d.LeftOut = data, leftOut
+	}
+	return d
+}
+
+// Text returns the lines that stand for a Display where no picture can be shown, without a
+// newline at the end. It is "" for a picture, and for a result whose echo says it all.
+//
+// A chart is a line in brackets that describes it, from its JSON. Short markdown is shown as it
+// is written, else text/plain; HTML never is.
+func (d Display) Text() string {
+	if _, _, ok := d.Picture(); ok {
+		return ""
+	}
+	if chart := describeChart(d.Data); chart != "" {
+		return "[" + oneLine(chart+"; repl view shows it") + "]"
+	}
+	plain, hasPlain := d.Data[mimePlain]
+	switch markdown := d.Data[mimeMarkdown]; {
+	case d.Result && (hasPlain || d.Title == ""): // it was echoed
+		return ""
+	case len(markdown) > 0 && len(markdown) <= maxMarkdown:
+		return strings.TrimRight(string(markdown), "\n")
+	case hasPlain:
+		return strings.TrimRight(string(plain), "\n")
+	case len(d.Data) == 0 && len(d.LeftOut) == 0:
+		return ""
+	}
+	return "[" + oneLine(d.what()+"; repl view shows it") + "]"
+}
+
+// what names a display that has no text of its own: "text/html, 12 KB".
+func (d Display) what() string {
+	sizes := make(map[string]int64)
+	for mime, b := range d.LeftOut {
+		sizes[mime] = b.Bytes
+	}
+	for mime, data := range d.Data {
+		sizes[mime] = int64(len(data))
+	}
+	var parts []string
+	for _, mime := range slices.Sorted(maps.Keys(sizes)) {
+		if len(parts) == 4 {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, mime+", "+ByteCount(sizes[mime]))
+	}
+	what := strings.Join(parts, "; ")
+	if d.Title != "" {
+		what = d.Title + ": " + what
+	}
+	return what
+}
+
+// image returns the picture with its title, or nil.
+func (d Display) image() *Image {
+	mime, data, ok := d.Picture()
+	if !ok {
+		return nil
+	}
+	return &Image{MIME: mime, Data: data, Title: d.Title}
+}
+
+// label names the display in one line.
+func (d Display) label() string {
+	if i := d.image(); i != nil {
+		return imageLabel(i)
+	}
+	return "display: " + d.what()
+}
+
+func imageLabel(i *Image) string {
+	what := i.Title
+	if what == "" {
+		what = i.MIME
+	}
+	if c, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
+		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
+	}
+	return fmt.Sprintf("image: %s, %s", what, ByteCount(int64(len(i.Data))))
+}

@@ -1,0 +1,83 @@
+package timeline
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// Files of older versions have records of the kind image.
+func TestRecord_AnImageOfAnOlderFileIsADisplay(t *testing.T) {
+	e := Event{Seq: 3, At: time.Unix(1, 2), Generation: 1, Turn: 2}
+	kind, at, between := kindImage, e.At.UnixNano(), true
+	c := codec{buf: []byte{0, 0, 0, 0}, writing: true}
+	c.byte(&kind)
+	c.bool(&between)
+	c.uint((*uint64)(&e.Seq))
+	c.uint(&e.Generation)
+	c.uint(&e.Turn)
+	c.int(&e.Line)
+	c.int64(&at)
+	for _, s := range []string{"image/png", "\x89PNG", "fig"} {
+		c.string(&s)
+	}
+	c.bool(&between) // it is an update
+	title := "t"
+	c.string(&title)
+	c.buf[3] = byte(len(c.buf) - 4)
+
+	events, _, left := records(c.buf)
+	want := Display{Data: map[string][]byte{"image/png": []byte("\x89PNG")}, ID: "fig", Update: true, Title: "t"}
+	if left != 0 || len(events) != 1 || !reflect.DeepEqual(events[0].Body, want) || !events[0].Between || events[0].Silent {
+		t.Fatalf("got %+v, %d bytes left", events, left)
+	}
+}
+
+func TestJSON_AnImageOfAnOlderDaemonIsADisplay(t *testing.T) {
+	for from, want := range map[string]Display{
+		`{"type":"image","mime":"image/png","data":"iVBO","source":"fig","update":true,"title":"t"}`: {Data: map[string][]byte{"image/png": {0x89, 'P', 'N'}}, ID: "fig", Update: true, Title: "t"},
+		`{"type":"image","mime":"image/png","bytes":9000000}`:                                        {LeftOut: map[string]Blob{"image/png": {Bytes: 9000000}}},
+	} {
+		var e Event
+		if err := json.Unmarshal([]byte(from), &e); err != nil || !reflect.DeepEqual(e.Body, want) {
+			t.Errorf("%s: got %+v, %v", from, e.Body, err)
+		}
+	}
+}
+
+func TestJSON_ADisplayIsTheSameAgain(t *testing.T) {
+	for _, b := range []Body{
+		Display{Data: map[string][]byte{"text/html": []byte("<b>"), "image/png": {0x89, 0xff}, "application/json": []byte(`{"a":[1]}`), "x/empty": {}}, Meta: []byte(`{"a":{}}`), ID: "i", Update: true, Result: true, Title: "t", LeftOut: map[string]Blob{"a/b": {Bytes: 5, Digest: "d"}}},
+		Display{}, Clear{true}, Clear{}, Screen{true}, Screen{}, WaitEnded{7},
+		Text{Kind: TextResult, Data: []byte("1")}, Text{Stream: Stderr, Kind: TextTraceback, Data: []byte{0xff}},
+	} {
+		text, err := json.Marshal(Event{Seq: 1, Silent: true, Body: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Event
+		if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(again.Body, b) || !again.Silent {
+			t.Errorf("%s: got %+v, %v", text, again, err)
+		}
+	}
+	if text, err := json.Marshal(Event{Body: Display{Meta: []byte("{broken")}}); err != nil {
+		t.Errorf("metadata that is not JSON: %s, %v", text, err)
+	}
+}
+
+func TestDisplay_TrimmedLeavesOutTheLargestFirstAndTextLast(t *testing.T) {
+	d := Display{Data: map[string][]byte{"text/plain": make([]byte, 50), "text/html": make([]byte, 30), "image/png": make([]byte, 10)}}
+	for most, want := range map[int64]map[string]Blob{
+		90: nil, 89: {"text/html": {Bytes: 30}}, 60: {"text/html": {Bytes: 30}}, 59: {"text/html": {Bytes: 30}, "image/png": {Bytes: 10}},
+		0: {"text/html": {Bytes: 30}, "image/png": {Bytes: 10}, "text/plain": {Bytes: 50}},
+	} {
+		got := d.Trimmed(most)
+		if got.Bytes() > most || !reflect.DeepEqual(got.LeftOut, want) || len(got.Data)+len(want) != 3 {
+			t.Errorf("%d: left out %v", most, got.LeftOut)
+		}
+	}
+	if d.Bytes() != 90 || d.LeftOut != nil {
+		t.Error("the display itself was changed")
+	}
+}

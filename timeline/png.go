@@ -1,0 +1,42 @@
+package timeline
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+)
+
+const (
+	pngSignature = "\x89PNG\r\n\x1a\n"
+	pngFrame     = 12 // bytes of a chunk besides its data: length, kind, checksum
+)
+
+// MendPNG returns a PNG without the chunks that say more about the picture, such as its colour
+// profile, and whose checksum is wrong. Browsers show such a picture, and strict readers refuse
+// it. Other data is returned as it is. (PNG specification, third edition, 5.4 and 13.2.)
+func MendPNG(data []byte) []byte {
+	if !bytes.HasPrefix(data, []byte(pngSignature)) {
+		return data
+	}
+	var mended []byte // nil while nothing is wrong
+	for at := len(pngSignature); len(data)-at >= pngFrame; {
+		length := int64(binary.BigEndian.Uint32(data[at:]))
+		if length > int64(len(data)-at-pngFrame) {
+			break // cut off, which is not ours to mend
+		}
+		chunk := data[at : at+pngFrame+int(length)]
+		kind, sum := chunk[4:8], binary.BigEndian.Uint32(chunk[len(chunk)-4:])
+		ancillary := kind[0]&0x20 != 0
+		switch wrong := ancillary && crc32.ChecksumIEEE(chunk[4:len(chunk)-4]) != sum; {
+		case wrong && mended == nil:
+			mended = bytes.Clone(data[:at])
+		case !wrong && mended != nil:
+			mended = append(mended, chunk...)
+		}
+		at += len(chunk)
+		if at == len(data) && mended != nil {
+			return mended
+		}
+	}
+	return data
+}

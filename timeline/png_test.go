@@ -1,0 +1,54 @@
+package timeline_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/png"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// chunk returns a chunk of a PNG, whose checksum is wrong by off.
+func chunk(kind, data string, off uint32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+	b = append(b, kind+data...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:])+off)
+}
+
+func TestMendPNG_DropsOnlyWhatAPictureDoesNotNeed(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		t.Fatal(err)
+	}
+	plain := b.Bytes()
+	const head = 8 + 12 + 13 // the signature and IHDR
+	with := func(chunks ...[]byte) []byte {
+		return bytes.Join([][]byte{plain[:head], bytes.Join(chunks, nil), plain[head:]}, nil)
+	}
+	good, bad := chunk("gAMA", "\x00\x00\xb1\x8f", 0), chunk("iCCP", "profile", 1)
+	for name, one := range map[string]struct{ data, want []byte }{
+		"nothing wrong":    {with(good), with(good)},
+		"a wrong profile":  {with(good, bad, good), with(good, good)},
+		"two wrong chunks": {with(bad, bad), plain},
+		"no PNG":           {[]byte("GIF89a"), []byte("GIF89a")},
+		"empty":            {nil, nil},
+		"cut off":          {with(bad)[:head+20], with(bad)[:head+20]},
+	} {
+		got := timeline.MendPNG(one.data)
+		if !bytes.Equal(got, one.want) {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if _, err := png.Decode(bytes.NewReader(timeline.MendPNG(with(bad)))); err != nil {
+		t.Errorf("what was mended cannot be read: %v", err)
+	}
+	critical := bytes.Clone(plain)
+	critical[head-1]++
+	if !bytes.Equal(timeline.MendPNG(critical), critical) {
+		t.Error("a header that is wrong was taken out")
+	}
+}
