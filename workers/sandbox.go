@@ -179,7 +179,10 @@ func (s *Sandbox) validateHosts() error {
 // asking: settings of editors, clients of models and clouds. At the top of each directory that is
 // written, and of each repository, they stay as they are.
 func ProtectedNames() []string {
-	return []string{".vscode", ".idea", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc"}
+	return []string{
+		".vscode", ".idea", ".zed", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc",
+		".amazonq", ".continue", ".crush.json", "crush.json", ".kiro", ".opencode", "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".windsurf",
+	}
 }
 
 // DefaultHidden are the places below a home directory where secrets are kept.

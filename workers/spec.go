@@ -35,6 +35,12 @@ type Spec struct {
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
+	// Person makes the worker's terminal that of the person in front of the supervisor's
+	// program. Programs find the TERM and the PAGER of its environment, and may take the keys:
+	// the front end must then pass them on, see timeline.Screen. Otherwise the terminal is for
+	// programs: TERM is dumb, and pages are shown whole.
+	Person bool
+
 	// Limits bound what the worker and everything that it starts use.
 	Limits Limits
 
@@ -50,6 +56,10 @@ type Spec struct {
 	// Prepare is the work that must be done before the first start, in this order. A
 	// session keeps the results for all its workers.
 	Prepare []Preparation
+
+	// Compile has what a worker compiles while it starts compiled for later workers. A worker
+	// without a sandbox keeps its code itself; one with a sandbox must not. nil keeps nothing.
+	Compile *Compilation
 
 	// EarlyInput is for a runtime that must not read its terminal before it is ready. If
 	// it does, and the system shows such readers, the worker is ended with this sentence,
@@ -70,6 +80,25 @@ type Spec struct {
 	// Err says why this Spec cannot start at all, because discovery failed. Opening a
 	// session with it returns this error.
 	Err error
+}
+
+// A Compilation is a program that compiles the worker's own code and ends. The supervisor runs it
+// once, in a sandbox of its own that has nothing of the session, beside a worker that is ready.
+type Compilation struct {
+	// Path is the executable, absolute. Args may have FilesDir, a directory with Spec.Files, in
+	// which the program leaves one more file. Nobody else can write there.
+	Path string
+	Args []string
+
+	// Key is equal for all specs that need the same code.
+	Key string
+
+	// Kept reports whether there is such code already.
+	Kept func() bool
+
+	// Keep stores the file. Its content may be anything, since a session may be able to write
+	// the executable: only workers that are started with that executable may use it.
+	Keep func(name string, content []byte) error
 }
 
 // Validate reports why s cannot be started.

@@ -2,6 +2,7 @@ package fakeworker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,50 @@ import (
 // call calls a function of the host with its argument as text, and prints the result.
 func call(w *worker, t *turn, argument string) *ipc.RuntimeError {
 	name, text, _ := strings.Cut(argument, " ")
+	v, failed, err := w.await(t, name, map[string]any{"text": text})
+	if failed == nil && err == nil && v != nil {
+		w.print(ipc.Stdout, fmt.Sprintf("%v\n", v))
+	}
+	if failed != nil {
+		return failed
+	}
+	return fail(0, err)
+}
+
+// callGroup calls a function of a group, which it opens first if it is not there.
+func callGroup(w *worker, t *turn, argument string) *ipc.RuntimeError {
+	group, member, _ := strings.Cut(argument, " ")
+	w.mu.Lock()
+	known := slices.Contains(w.groups, group)
+	w.mu.Unlock()
+	if !known {
+		if _, failed, err := w.await(t, "_open", map[string]any{"group": group}); failed != nil || err != nil {
+			if failed != nil {
+				return failed
+			}
+			return fail(0, err)
+		}
+	}
+	return call(w, t, group+"."+member)
+}
+
+// offered takes note of the groups of a list of functions.
+func (w *worker) offered(m ipc.Functions) {
+	v, _ := ipc.DecodeDocument(m.List)
+	list, _ := v.([]any)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.groups = nil
+	for _, one := range list {
+		fields, _ := one.(map[string]any)
+		if group, ok := fields["group"].(string); ok {
+			w.groups = append(w.groups, group)
+		}
+	}
+}
+
+// await calls a function and waits for its result, which is nil if an interrupt ended that.
+func (w *worker) await(t *turn, name string, arguments map[string]any) (value any, failed *ipc.RuntimeError, err error) {
 	w.mu.Lock()
 	w.calls++
 	id, results := w.calls, make(chan ipc.CallResult, 1<<10)
@@ -24,9 +69,9 @@ func call(w *worker, t *turn, argument string) *ipc.RuntimeError {
 		delete(w.results, id)
 		w.mu.Unlock()
 	}()
-	args, err := ipc.EncodeDocument(map[string]any{"text": text})
+	args, err := ipc.EncodeDocument(arguments)
 	if err != nil {
-		return fail(0, err)
+		return nil, nil, err
 	}
 	w.send(ipc.Call{ID: id, Turn: t.id, Name: name, Args: args})
 	var document []byte
@@ -39,15 +84,12 @@ func call(w *worker, t *turn, argument string) *ipc.RuntimeError {
 			}
 			v, err := ipc.DecodeDocument(document)
 			if fields, ok := v.(map[string]any); ok && m.Failed {
-				return &ipc.RuntimeError{Name: fmt.Sprint(fields["name"]), Message: fmt.Sprint(fields["message"])}
+				return nil, &ipc.RuntimeError{Name: fmt.Sprint(fields["name"]), Message: fmt.Sprint(fields["message"])}, nil
 			}
-			if err == nil {
-				w.print(ipc.Stdout, fmt.Sprintf("%v\n", v))
-			}
-			return fail(0, err)
+			return v, nil, err
 		case <-t.stop:
 			w.send(ipc.CallCancel{ID: id})
-			return nil
+			return nil, nil, nil
 		}
 	}
 }

@@ -20,6 +20,11 @@
 //	flood N           writes N bytes in lines, as print does
 //	raw TEXT          writes to the terminal behind the worker's back, as C code would
 //	image [SOURCE]    shows a picture; with SOURCE, it replaces the last one of SOURCE
+//	result TEXT       echoes a value and shows it as HTML, too
+//	trace TEXT        writes TEXT as a traceback
+//	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID
+//	clear             takes back what was shown
+//	silent            prints whether the turn is silent
 //	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
 //	secret PROMPT     asks for a secret and prints how many bytes it has
 //	create PATH       makes an empty file and prints "made"; an error if that fails

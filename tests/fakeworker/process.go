@@ -10,7 +10,7 @@ import (
 
 // interruptTime bounds the wait for the frame of an interrupt whose signal has
 // already ended a child.
-const interruptTime = 5 * time.Second
+const interruptTime = time.Minute
 
 // child runs a program on the terminal and waits for it. How it ends is its own
 // affair: what a test looks at is what it wrote. Only when SIGINT ended it the

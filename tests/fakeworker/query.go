@@ -30,6 +30,11 @@ func (w *worker) reply(m ipc.Query) {
 	case m.Kind == ipc.QueryVariables:
 		result.Status, result.More = ipc.StatusOK, 1
 		result.Variables = []ipc.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}
+	case m.Kind == ipc.QueryInspect:
+		result.Status = ipc.StatusOK
+		if slices.Contains(commandNames(), m.Text) {
+			result.Data = bundle("the command " + m.Text)
+		}
 	case m.Kind == ipc.QueryComplete:
 		text := m.Text[:min(m.Cursor, uint64(len(m.Text)))]
 		start := strings.LastIndexByte(text, '\n') + 1

@@ -59,13 +59,24 @@ func commandNames() []string { return slices.Collect(maps.Keys(commands())) }
 // commands is what a script can say; the package comment says what each does.
 func commands() map[string]command {
 	return map[string]command{
-		"print":    func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stdout, a+"\n"); return nil },
-		"err":      func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stderr, a+"\n"); return nil },
-		"late":     func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.late = append(w.late, a); return nil },
-		"bulk":     bulk,
-		"flood":    flood,
-		"raw":      func(_ *worker, _ *turn, a string) *ipc.RuntimeError { return fail(os.Stdout.WriteString(a + "\n")) },
-		"image":    image,
+		"print":  func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stdout, a+"\n"); return nil },
+		"err":    func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stderr, a+"\n"); return nil },
+		"late":   func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.late = append(w.late, a); return nil },
+		"bulk":   bulk,
+		"flood":  flood,
+		"raw":    func(_ *worker, _ *turn, a string) *ipc.RuntimeError { return fail(os.Stdout.WriteString(a + "\n")) },
+		"image":  image,
+		"result": result,
+		"trace": func(w *worker, _ *turn, a string) *ipc.RuntimeError {
+			w.printAs(ipc.Stderr, ipc.TextTraceback, a+"\n")
+			return nil
+		},
+		"display": display,
+		"clear":   func(w *worker, _ *turn, _ string) *ipc.RuntimeError { w.send(ipc.Clear{}); return nil },
+		"silent": func(w *worker, t *turn, _ string) *ipc.RuntimeError {
+			w.print(ipc.Stdout, fmt.Sprintln(t.silent))
+			return nil
+		},
 		"wait":     waitLine,
 		"secret":   waitSecret,
 		"took":     took,
@@ -81,6 +92,7 @@ func commands() map[string]command {
 		"progress": progress,
 		"error":    raise,
 		"call":     call,
+		"group":    callGroup,
 		"rawcall":  rawCall,
 		"uncall":   cancelCall,
 		"child":    func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.echo(t, a) },
@@ -163,6 +175,24 @@ func image(w *worker, _ *turn, source string) *ipc.RuntimeError {
 	data, err := base64.StdEncoding.DecodeString(pixel)
 	w.send(ipc.Image{MIME: "image/png", Data: data, Source: source, Update: source != "", Title: "a pixel"})
 	return fail(0, err)
+}
+
+// result echoes a value.
+func result(w *worker, _ *turn, text string) *ipc.RuntimeError {
+	w.printAs(ipc.Stdout, ipc.TextResult, text+"\n")
+	w.send(ipc.Display{Data: bundle(text), Kind: ipc.DisplayResult})
+	return nil
+}
+
+func display(w *worker, _ *turn, argument string) *ipc.RuntimeError {
+	id, text, _ := strings.Cut(argument, " ")
+	id, update := strings.CutPrefix(id, "+")
+	w.send(ipc.Display{Data: bundle(text), ID: id, Update: update, Kind: ipc.DisplayShown})
+	return nil
+}
+
+func bundle(text string) map[string][]byte {
+	return map[string][]byte{"text/plain": []byte(text), "text/html": []byte("<b>" + text + "</b>")}
 }
 
 func waitLine(w *worker, t *turn, prompt string) *ipc.RuntimeError {

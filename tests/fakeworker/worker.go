@@ -40,6 +40,7 @@ type worker struct {
 	waits   uint64                         // guarded by mu; the last one
 	calls   uint64                         // guarded by mu; the last one
 	results map[uint64]chan ipc.CallResult // guarded by mu; of open calls
+	groups  []string                       // guarded by mu; that have functions
 	owner   ipc.SigintOwner                // guarded by mu
 	stuck   bool                           // guarded by mu; nothing that comes in has an effect
 	late    []string                       // main goroutine only: to print after idle
@@ -48,6 +49,7 @@ type worker struct {
 // A turn is what an interrupt can hit: a turn, the start-up, or a query.
 type turn struct {
 	id       uint64
+	silent   bool
 	hard     bool            // level 1 does not help
 	stop     chan struct{}   // closed when it is interrupted
 	answered map[uint64]bool // interrupts by seq that were acted on
@@ -188,7 +190,7 @@ func (w *worker) greet(start string) (status int, ended bool) {
 			Name: "fake", Version: "1", Language: "fake", RuntimeVersion: "1",
 			Executable: executable, PID: uint64(os.Getpid()),
 		},
-		Capabilities: ipc.Capabilities{Images: true, Fence: w.fence, Query: w.query, Variables: w.query, Functions: w.functions, Interrupt: mode},
+		Capabilities: ipc.Capabilities{Images: true, Display: true, Fence: w.fence, Query: w.query, Variables: w.query, Functions: w.functions, Interrupt: mode},
 	})
 	return 0, false
 }
@@ -262,6 +264,7 @@ func (w *worker) listen() {
 			w.mu.Lock()
 			busy := w.active != nil
 			w.active = newTurn(m.Turn)
+			w.active.silent = m.Silent
 			w.mu.Unlock()
 			if busy {
 				w.end(ipc.EndProtocolError, nil)
@@ -276,6 +279,8 @@ func (w *worker) listen() {
 			w.reply(m)
 		case ipc.CallResult:
 			w.result(m)
+		case ipc.Functions:
+			w.offered(m)
 		case ipc.Shutdown:
 			w.stop()
 		}
@@ -403,15 +408,22 @@ func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.Want) (
 }
 
 // print writes text as the runtime would: into the terminal, or in frames.
-func (w *worker) print(stream ipc.Stream, text string) {
+func (w *worker) print(stream ipc.Stream, text string) { w.printAs(stream, "", text) }
+
+// printAs is print for text that is more than output.
+func (w *worker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
 	if !w.fence {
-		w.writeOutputLocked(stream, []byte(text))
+		w.writeOutputLocked(stream, kind, []byte(text))
 		return
 	}
-	if stream == ipc.Stderr {
-		text = w.marker("E") + text + w.marker("O")
+	begin := map[ipc.TextKind]string{ipc.TextResult: "R", ipc.TextTraceback: "T"}[kind]
+	if begin == "" && stream == ipc.Stderr {
+		begin = "E"
+	}
+	if begin != "" {
+		text = w.marker(begin) + text + w.marker("O")
 	}
 	w.tty.WriteString(text)
 }
@@ -420,12 +432,12 @@ func (w *worker) print(stream ipc.Stream, text string) {
 func (w *worker) output(stream ipc.Stream, text []byte) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
-	w.writeOutputLocked(stream, text)
+	w.writeOutputLocked(stream, "", text)
 }
 
-func (w *worker) writeOutputLocked(stream ipc.Stream, text []byte) {
+func (w *worker) writeOutputLocked(stream ipc.Stream, kind ipc.TextKind, text []byte) {
 	for part := range slices.Chunk(text, ipc.MaxOutputBytes) {
-		w.sendLocked(ipc.Output{Stream: stream, Data: part})
+		w.sendLocked(ipc.Output{Stream: stream, Data: part, Kind: kind})
 	}
 }
 
@@ -474,6 +486,12 @@ func withMark(m ipc.Message, mark uint64) ipc.Message {
 	case ipc.Image:
 		m.Mark = mark
 		return m
+	case ipc.Display:
+		m.Mark = mark
+		return m
+	case ipc.Clear:
+		m.Mark = mark
+		return m
 	case ipc.InputLine:
 		m.Mark = mark
 		return m
@@ -492,7 +510,7 @@ func withMark(m ipc.Message, mark uint64) ipc.Message {
 
 func hasMark(m ipc.Message) bool {
 	switch m.(type) {
-	case ipc.Output, ipc.Image, ipc.InputLine, ipc.StdinWait, ipc.Idle, ipc.SessionEnd:
+	case ipc.Output, ipc.Image, ipc.Display, ipc.Clear, ipc.InputLine, ipc.StdinWait, ipc.Idle, ipc.SessionEnd:
 		return true
 	}
 	return false

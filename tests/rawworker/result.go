@@ -4,6 +4,8 @@ package rawworker
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,10 @@ func (r Result) Script() string {
 		switch e := e.(type) {
 		case ipc.Image:
 			fmt.Fprintf(&b, "[image %s]", e.MIME)
+		case ipc.Display:
+			b.WriteString(displayed(e))
+		case ipc.Clear:
+			b.WriteString("[clear]")
 		case ipc.StdinWait:
 			fmt.Fprintf(&b, "[wait %s %s %q]", e.Kind, e.Want, e.Prompt)
 		case ipc.InputLine:
@@ -76,4 +82,24 @@ func (r Result) Wants(t *testing.T, want string) {
 	if got := r.Out(); got != want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
 		t.Fatalf("got %q, idle %+v; want %q and ok", r.Script(), r.Idle, want)
 	}
+}
+
+// displayed is a display in words: an image, or its kind, its id and its types.
+func displayed(d ipc.Display) string {
+	types := slices.Sorted(maps.Keys(d.Data))
+	if len(types) == 1 && strings.HasPrefix(types[0], "image/") {
+		return "[image " + types[0] + "]"
+	}
+	what := string(d.Kind)
+	if d.Update {
+		what = "update"
+	}
+	if d.ID != "" {
+		what += " " + d.ID
+	}
+	text := d.Data["text/plain"]
+	if d.Kind == ipc.DisplayResult {
+		text = nil // it is in the echo
+	}
+	return strings.TrimSpace(fmt.Sprintf("[%s: %s] %s", what, strings.Join(types, " "), text)) + "\n"
 }

@@ -34,6 +34,7 @@ const Patience = 60 * time.Second
 type Text struct {
 	Stream ipc.Stream
 	Data   string
+	Kind   ipc.TextKind
 }
 
 // Ended says that the worker's channel and its terminal are at their end.
@@ -58,6 +59,7 @@ type Worker struct {
 	ends   int    // of the channel and the terminal that have come
 	tail   []byte // terminal bytes not merged yet
 	stream ipc.Stream
+	kind   ipc.TextKind
 	held   map[uint64]ipc.Message // placed frames whose marker has not come
 	merged []any                  // Text, ipc.Message and Ended, in order
 }
@@ -328,9 +330,13 @@ func (w *Worker) merge() {
 		w.tail = w.tail[i:]
 		switch {
 		case body == "E":
-			w.stream = ipc.Stderr
+			w.stream, w.kind = ipc.Stderr, ""
 		case body == "O":
-			w.stream = ipc.Stdout
+			w.stream, w.kind = ipc.Stdout, ""
+		case body == "R":
+			w.stream, w.kind = ipc.Stdout, ipc.TextResult
+		case body == "T":
+			w.stream, w.kind = ipc.Stderr, ipc.TextTraceback
 		default:
 			n, err := strconv.ParseUint(strings.TrimPrefix(body, "#"), 10, 64)
 			if err != nil {
@@ -342,7 +348,7 @@ func (w *Worker) merge() {
 			}
 			delete(w.held, n)
 			if o, ok := m.(ipc.Output); ok {
-				w.merged = append(w.merged, Text{o.Stream, string(o.Data)})
+				w.merged = append(w.merged, Text{o.Stream, string(o.Data), o.Kind})
 			} else {
 				w.merged = append(w.merged, m)
 			}
@@ -353,7 +359,7 @@ func (w *Worker) merge() {
 
 func (w *Worker) add(data []byte) {
 	if len(data) > 0 {
-		w.merged = append(w.merged, Text{w.stream, string(data)})
+		w.merged = append(w.merged, Text{w.stream, string(data), w.kind})
 	}
 }
 

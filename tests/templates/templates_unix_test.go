@@ -30,6 +30,17 @@ func spec(t *testing.T, name string) workers.Spec {
 	if _, err := templates.Write(name, dir); err != nil {
 		t.Fatal(err)
 	}
+	if words := templates.Build(name); words != nil {
+		compiler, err := exec.LookPath(words[0])
+		if err != nil {
+			t.Skipf("no %s here: scripts/setup-dev names what is needed", words[0])
+		}
+		build := exec.Command(compiler, words[1:]...)
+		build.Dir = dir
+		if said, err := build.CombinedOutput(); err != nil || len(said) > 0 {
+			t.Fatalf("%v: %s", err, said)
+		}
+	}
 	command := templates.Command(name, dir)
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -40,11 +51,11 @@ func spec(t *testing.T, name string) workers.Spec {
 
 func TestTemplate_PassesTheChecksOfItsDialect(t *testing.T) {
 	t.Parallel()
-	for name, skipped := range map[string]int{"node": 0, "python": 4, "sqlite": 14} { // calls; and SQL cannot ask or sleep
+	for name, skipped := range map[string]int{"c": 6, "node": 0, "python": 6, "sqlite": 16} { // calls; and SQL cannot ask or sleep
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := spec(t, name)
-			text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Args[len(s.Args)-1]), "dialect.json"))
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(append([]string{s.Path}, s.Args...)[len(s.Args)]), "dialect.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,6 +133,14 @@ func TestTemplate_IsARealREPL(t *testing.T) {
 			{"require('node:path').basename('/a/b')", "'b'\n"},
 			{"null.x", "Uncaught TypeError: Cannot read properties of null (reading 'x')\n    at <anonymous>:1:6\n"},
 		},
+		"c": {
+			{"x = 0; text = \"\"", ""},
+			{"while x < 3 {\n  x = x + 1\n  if x == 2 { text = text + \"two \" } else { text = text + x + \" \" }\n}\ntext", "1 two 3 \n"},
+			{"print -(1 + 2) * 4 / 8, sqrt(\n16), \"\\u00e9\\ud83d\\udc26\" == \"é🐦\"", "-1.5 4 1\n"},
+			{"shell(\"exit 7\")", "7\n"},
+			{"print \"never\"; x = = 1", "unexpected =\n"},
+			{"nowhere", "no such name: nowhere\n"},
+		},
 		"python": {
 			{"x = 41", ""},
 			{"def f(n):\n    return n + 1\n\nf(x)", "42\n"},
@@ -149,6 +168,7 @@ func TestTemplate_AQuestionIsAnsweredAndALoopInterrupted(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string][3]string{
 		"node":   {"console.log('hello', prompt('name? '))", "let kept = 7; for (;;);", "kept"},
+		"c":      {"print \"hello\", ask(\"name? \")", "kept = 7; while 1 { }", "kept"},
 		"python": {"print('hello', input('name? '))", "kept = 7\nwhile True: pass", "kept"},
 	} {
 		t.Run(name, func(t *testing.T) {

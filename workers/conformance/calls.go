@@ -7,8 +7,9 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// hostFunction is the function of the host that the checks have code call.
-const hostFunction = "conform"
+// hostFunction is the function of the host that the checks have code call. hostGroup is a group that
+// is not there before code looks for it, groupFunction one of its functions.
+const hostFunction, hostGroup, groupFunction = "conform", "birds", "con-form"
 
 // offer tells the worker of the function, once it is idle.
 func (s *session) offer() error {
@@ -21,16 +22,26 @@ func (s *session) offer() error {
 	if !s.ready.Capabilities.Functions {
 		return skip("the worker offers no calls of functions of the host")
 	}
+	return s.tell(1, taking(hostFunction, "text", ipc.Object{{Name: "type", Value: "string"}}))
+}
+
+// taking describes a function with one parameter.
+func taking(name, parameter string, schema ipc.Object) ipc.Object {
 	params := ipc.Object{
 		{Name: "type", Value: "object"},
-		{Name: "properties", Value: ipc.Object{{Name: "text", Value: ipc.Object{{Name: "type", Value: "string"}}}}},
-		{Name: "required", Value: []string{"text"}},
+		{Name: "properties", Value: ipc.Object{{Name: parameter, Value: schema}}},
+		{Name: "required", Value: []string{parameter}},
 	}
-	list, err := ipc.EncodeDocument([]ipc.Object{{{Name: "name", Value: hostFunction}, {Name: "doc", Value: "Conforms."}, {Name: "params", Value: params}}})
+	return ipc.Object{{Name: "name", Value: name}, {Name: "doc", Value: "Conforms."}, {Name: "params", Value: params}}
+}
+
+// tell sends the worker a list of functions.
+func (s *session) tell(revision uint64, functions ...ipc.Object) error {
+	list, err := ipc.EncodeDocument(functions)
 	if err != nil {
 		return err
 	}
-	return s.conn.Send(ipc.Functions{Revision: 1, List: list})
+	return s.conn.Send(ipc.Functions{Revision: revision, List: list})
 }
 
 // call starts a turn that calls the function, and returns the call.
@@ -38,7 +49,11 @@ func (s *session) call(text string) (ipc.Call, []ipc.Message, error) {
 	if err := s.begin(s.Call(text)); err != nil {
 		return ipc.Call{}, nil, err
 	}
-	var seen []ipc.Message
+	return s.awaitCall(nil, hostFunction, "text", text)
+}
+
+// awaitCall waits for the call of a function with one argument. It adds what came before to seen.
+func (s *session) awaitCall(seen []ipc.Message, name, parameter, argument string) (ipc.Call, []ipc.Message, error) {
 	for {
 		m, err := s.next()
 		if err != nil {
@@ -48,8 +63,8 @@ func (s *session) call(text string) (ipc.Call, []ipc.Message, error) {
 		switch m := m.(type) {
 		case ipc.Call:
 			args, err := ipc.DecodeDocument(m.Args)
-			if fields, ok := args.(map[string]any); err != nil || !ok || len(fields) != 1 || fields["text"] != text || m.Turn != s.turn || m.Name != hostFunction {
-				return m, seen, fmt.Errorf("got %s with %v, %v, want %s of turn %d with the text %q", describe(m), args, err, hostFunction, s.turn, text)
+			if fields, ok := args.(map[string]any); err != nil || !ok || len(fields) != 1 || fields[parameter] != argument || m.Turn != s.turn || m.Name != name {
+				return m, seen, fmt.Errorf("got %s of %s with %v, %v, want %s of turn %d with the %s %q", describe(m), m.Name, args, err, name, s.turn, parameter, argument)
 			}
 			return m, seen, nil
 		case ipc.Idle, ipc.SessionEnd:
@@ -179,4 +194,85 @@ func interruptEndsCall(s *session) error {
 		}
 	}
 	return nil
+}
+
+// offerGroup tells the worker of a group that it can open, once it is idle.
+func (s *session) offerGroup() (opens ipc.Object, err error) {
+	if s.Group == nil {
+		return nil, skip("the dialect cannot call a function of a group")
+	}
+	if err := s.handshake(); err != nil {
+		return nil, err
+	}
+	if !s.ready.Capabilities.Functions {
+		return nil, skip("the worker offers no calls of functions of the host")
+	}
+	opens = taking("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostGroup}}})
+	return opens, s.tell(1, opens)
+}
+
+func groupIsOpenedAndCalled(s *session) error {
+	opens, err := s.offerGroup()
+	if err != nil {
+		return err
+	}
+	for i, text := range []string{"one", "naïve 🐦"} {
+		if err := s.begin(s.Group(text)); err != nil {
+			return err
+		}
+		var seen []ipc.Message
+		if i == 0 { // later the group is there
+			m, before, err := s.awaitCall(nil, "_open", "group", hostGroup)
+			if err != nil {
+				return err
+			}
+			seen = before
+			member := append(taking(groupFunction, "text", ipc.Object{{Name: "type", Value: "string"}}), ipc.Field{Name: "group", Value: hostGroup})
+			if err := s.tell(2, opens, member); err != nil {
+				return err
+			}
+			if err := s.result(m.ID, false, nil, 1); err != nil {
+				return err
+			}
+		}
+		m, seen, err := s.awaitCall(seen, hostGroup+"."+groupFunction, "text", text)
+		if err != nil {
+			return err
+		}
+		if err := s.result(m.ID, false, "sings "+text, 1); err != nil {
+			return err
+		}
+		r, err := s.collect(s.turn, seen...)
+		if err != nil {
+			return err
+		}
+		if r.idle.Outcome != ipc.OutcomeOK || strings.TrimSpace(r.text) != "sings "+text {
+			return fmt.Errorf("the turn printed %.100q and ended with %s", r.text, describe(r.idle))
+		}
+	}
+	return s.hello()
+}
+
+func groupThatFailsIsAnError(s *session) error {
+	if _, err := s.offerGroup(); err != nil {
+		return err
+	}
+	if err := s.begin(s.Group("one")); err != nil {
+		return err
+	}
+	m, seen, err := s.awaitCall(nil, "_open", "group", hostGroup)
+	if err != nil {
+		return err
+	}
+	if err := s.result(m.ID, true, map[string]any{"name": "ConnectionError", "message": "no licence found"}, 1); err != nil {
+		return err
+	}
+	r, err := s.collect(s.turn, seen...)
+	if err != nil {
+		return err
+	}
+	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || !strings.Contains(r.idle.Error.Message, "no licence found") {
+		return fmt.Errorf("got %s, want an error with the host's words", describe(r.idle))
+	}
+	return s.hello()
 }

@@ -37,6 +37,8 @@ func checks() []check {
 		{"a call that fails is an error of the language", failedCallIsAnError},
 		{"a result that is no document is an error of the language", wrongResultIsAnError},
 		{"an interrupt ends a call, and cancels it", interruptEndsCall},
+		{"code opens a group of functions, and calls them", groupIsOpenedAndCalled},
+		{"a group that cannot be opened is an error of the language", groupThatFailsIsAnError},
 		{"REPL_IPC is gone from the environment", channelIsNotInTheEnvironment},
 		{"children do not inherit the channel", childrenDoNotInheritTheChannel},
 		{"an exit of the language ends the session with its status", exitEndsTheSession},
@@ -416,6 +418,9 @@ func queryParses(s *session) error {
 	}{
 		{s.Whole, ipc.StatusComplete}, {s.Partial, ipc.StatusIncomplete}, {s.Broken, ipc.StatusInvalid},
 	} {
+		if c.text == "" {
+			continue
+		}
 		id := uint64(i) + 1
 		if err := s.conn.Send(ipc.Query{ID: id, Kind: ipc.QueryParse, Text: c.text}); err != nil {
 			return err

@@ -27,6 +27,7 @@ func fake() conformance.Dialect {
 		Ask:     func(prompt string) string { return "wait " + prompt },
 		Shell:   func(command string) string { return "sh " + command },
 		Call:    func(text string) string { return "call conform " + text },
+		Group:   func(text string) string { return "group birds con-form " + text },
 		Error:   "error ValueError no",
 		Sleep:   "sleep",
 		Loop:    "sleep",
@@ -98,8 +99,8 @@ func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 			skipped++
 		}
 	}
-	if skipped != 10 {
-		t.Errorf("got %d checks skipped, want the order, three queries, four calls, two of children", skipped)
+	if skipped != 12 {
+		t.Errorf("got %d checks skipped, want the order, three queries, six calls, two of children", skipped)
 	}
 }
 
@@ -154,6 +155,22 @@ func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 		"a call that is not cancelled": {
 			change: func(d *conformance.Dialect) { d.Call = func(string) string { return "rawcall 1 conform" } },
 			want:   "an interrupt ends a call, and cancels it",
+		},
+		"a group that is not opened": {
+			change: func(d *conformance.Dialect) {
+				d.Group = func(text string) string { return "call birds.con-form " + text }
+			},
+			want: "code opens a group of functions, and calls them",
+		},
+		"a group that is opened each time": {
+			change: func(d *conformance.Dialect) {
+				d.Group = func(text string) string { return "call _open birds\ncall birds.con-form " + text }
+			},
+			want: "code opens a group of functions, and calls them",
+		},
+		"a group that failed and is used": {
+			change: func(d *conformance.Dialect) { d.Group = func(string) string { return "rawcall 1 _open" } },
+			want:   "a group that cannot be opened is an error of the language",
 		},
 		"no question": {
 			change: func(d *conformance.Dialect) { d.Ask = func(string) string { return "print Ada" } },

@@ -11,6 +11,10 @@ type Dialect struct {
 
 	Call func(text string) string // calls conform(text), a function of the host, and prints the text that it returns
 
+	// Group calls con-form(text), a function of the host in the group birds, as code that has not used
+	// the group before, and prints the text that it returns.
+	Group func(text string) string
+
 	Error string // ends the turn with an error of the language
 	Sleep string // sleeps for an hour
 	Loop  string // computes for ever
@@ -31,10 +35,13 @@ type Dialect struct {
 func Python() Dialect {
 	quote := strconv.QuoteToASCII // a Go literal without \U escapes is one of Python's
 	return Dialect{
-		Print:   func(text string) string { return "print(" + quote(text) + ")" },
-		Ask:     func(prompt string) string { return "print(input(" + quote(prompt) + "))" },
-		Shell:   func(command string) string { return "import os; _ = os.system(" + quote(command) + ")" },
-		Call:    func(text string) string { return "import turnstone; print(turnstone.conform(" + quote(text) + "))" },
+		Print: func(text string) string { return "print(" + quote(text) + ")" },
+		Ask:   func(prompt string) string { return "print(input(" + quote(prompt) + "))" },
+		Shell: func(command string) string { return "import os; _ = os.system(" + quote(command) + ")" },
+		Call:  func(text string) string { return "import turnstone; print(turnstone.conform(" + quote(text) + "))" },
+		Group: func(text string) string {
+			return "from turnstone.tools import birds; print(birds[\"con-form\"](" + quote(text) + "))"
+		},
 		Error:   "1/0",
 		Sleep:   "import time; time.sleep(3600)",
 		Loop:    "while True: pass",
@@ -58,6 +65,7 @@ func R() Dialect {
 		Ask:     func(prompt string) string { return "writeLines(readline(" + quote(prompt) + "))" },
 		Shell:   func(command string) string { return "invisible(system(" + quote(command) + "))" },
 		Call:    func(text string) string { return "writeLines(turnstone$conform(" + quote(text) + "))" },
+		Group:   func(text string) string { return "writeLines(turnstone$tools$birds$con_form(" + quote(text) + "))" },
 		Error:   "stop('no')",
 		Sleep:   "Sys.sleep(3600)",
 		Loop:    "repeat {}",

@@ -19,6 +19,7 @@ type dialectFile struct {
 	Ask   string `json:"ask"`
 	Shell string `json:"shell"`
 	Call  string `json:"call"`
+	Group string `json:"group"`
 
 	Error string `json:"error"`
 	Sleep string `json:"sleep"`
@@ -54,7 +55,7 @@ const textMark = "{text}"
 
 // ParseDialect returns the dialect that a JSON object describes. Its keys are the names of the
 // fields of [Dialect] in lower case, all of them optional. The values are code. In print, ask,
-// shell and call, {text} stands for a text, which is written as "quote" says: "json" for a
+// shell, call and group, {text} stands for a text, which is written as "quote" says: "json" for a
 // string of JSON (the default), "sql" for single quotes that are doubled within the
 // text, "shell" for single quotes of a shell.
 func ParseDialect(text []byte) (Dialect, error) {
@@ -80,7 +81,7 @@ func ParseDialect(text []byte) (Dialect, error) {
 		key, code string
 		to        *func(string) string
 	}{
-		{"print", file.Print, &d.Print}, {"ask", file.Ask, &d.Ask}, {"shell", file.Shell, &d.Shell}, {"call", file.Call, &d.Call},
+		{"print", file.Print, &d.Print}, {"ask", file.Ask, &d.Ask}, {"shell", file.Shell, &d.Shell}, {"call", file.Call, &d.Call}, {"group", file.Group, &d.Group},
 	} {
 		if f.code == "" {
 			continue

@@ -228,7 +228,7 @@ func expect[M ipc.Message](s *session) (M, error) {
 			return got, nil
 		}
 		switch m.(type) {
-		case ipc.Output, ipc.Image, ipc.Progress, ipc.InputLine, ipc.Sigint, ipc.InterruptAck:
+		case ipc.Output, ipc.Image, ipc.Display, ipc.Clear, ipc.Progress, ipc.InputLine, ipc.Sigint, ipc.InterruptAck:
 		default:
 			return want, fmt.Errorf("got %s, want %s", describe(m), want.Type())
 		}
@@ -343,7 +343,7 @@ func (s *session) place(r report) (string, error) {
 		text.WriteString(strings.ReplaceAll(before, "\r\n", "\n"))
 		digits, placed := strings.CutPrefix(body, "#")
 		if !placed {
-			if body != "O" && body != "E" {
+			if !slices.Contains([]string{"O", "E", "R", "T"}, body) {
 				return "", fmt.Errorf("the terminal has a marker with the body %q", body)
 			}
 			continue

@@ -3,12 +3,15 @@
 package python_test
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
@@ -16,19 +19,25 @@ func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
 	picture := "[image image/png]"
 	cases := []struct{ code, want string }{
 		{"Offers(_repr_png_=base64.b64encode(PNG).decode())", picture},
-		{"Offers(_repr_png_='no picture')", "an Offers\n"},
-		{"Offers(_repr_mimebundle_={'image/png': PNG, 'text/plain': 'no'})", picture},
+		{"Offers(_repr_png_='no picture')", "an Offers\n<err>[_repr_png_() of Offers: image/png is not base64]\n</err>"},
+		{"Offers(_repr_png_=b'GIF')", "an Offers\n<err>[_repr_png_() of Offers: its data is no image/png]\n</err>"},
+		{"Offers(_repr_mimebundle_={'image/png': PNG, 'text/plain': 'no'})", "[result: image/png text/plain]\n"},
 		{"Offers(_repr_mimebundle_=({'image/png': base64.b64encode(PNG).decode()}, {}))", picture},
-		{"Offers(_repr_mimebundle_={'text/html': '<p>', 'text/plain': 'plain'})", "plain\n"},
-		{"Offers(_repr_mimebundle_={'text/html': '<p>'})", "[Offers: text/html, which cannot be shown here]\n"},
+		{"Offers(_repr_mimebundle_={'text/html': '<p>', 'text/plain': 'plain'})", "plain\n[result: text/html text/plain]\n"},
+		{"Offers(_repr_mimebundle_={'text/html': '<p>'})", "an Offers\n[result: text/html text/plain]\n"},
+		{"Silent(_repr_mimebundle_={'text/html': '<p>'})", "[result: text/html]\n"},
 		{"Offers(_repr_mimebundle_={}, _repr_png_=PNG)", picture},
-		{"Offers(_repr_html_='<p>')", "an Offers\n"}, // its own repr says more
-		{"Silent(_repr_html_='<p>é')", "[Silent: 4 characters of text/html, which cannot be shown here]\n"},
-		{"Silent(_repr_svg_='<svg/>', _repr_html_='<p>')", "[Silent: 6 characters of image/svg+xml, which cannot be shown here]\n"},
-		{"Silent(_repr_markdown_='# é', _repr_html_='<p>')", "# é\n"},
-		{"display(Offers(_repr_png_=PNG), 'text', None, 3); print('after')", picture + "'text'\nNone\n3\nafter\n"},
+		{"Offers(_repr_html_='<p>')", "an Offers\n[result: text/html text/plain]\n"},
+		{"Silent(_repr_html_='<p>é')", "[result: text/html]\n"},
+		{"Silent(_repr_svg_='<svg/>', _repr_html_='<p>')", "[result: image/svg+xml text/html]\n"},
+		{"Silent(_repr_markdown_='# é', _repr_html_='<p>')", "# é\n[result: text/html text/markdown text/plain]\n"},
+		{"Silent(_repr_mimebundle_={'application/json': {'a': [float('nan')]}})", "[result: application/json]\n"},
+		{"display(Offers(_repr_png_=PNG), 'text', None, 3); print('after')", picture + "[display: text/plain] 'text'\n[display: text/plain] None\n[display: text/plain] 3\nafter\n"},
 		{"display({'image/png': PNG}, raw=True)", picture},
-		{"display({'text/html': '<p>'}, raw=True); _ = 5; display(6)", "[value: text/html, which cannot be shown here]\n6\n"},
+		{"display({'text/html': '<p>'}, raw=True); _ = 5; display(6)", "[display: text/html]\n[display: text/plain] 6\n"},
+		{"h = display(1, display_id='bar'); h.update(2); h.display(3); h", "[display bar: text/plain] 1\n[update bar: text/plain] 2\n[display bar: text/plain] 3\n<display bar>\n"},
+		{"display(1, display_id=True).update(2)", "[display display-1: text/plain] 1\n[update display-1: text/plain] 2\n"},
+		{"from turnstone import display as d, update_display, clear_output; d(1); update_display(2, display_id='never'); clear_output(); clear_output(wait=True)", "[display: text/plain] 1\n[update never: text/plain] 2\n[clear][clear]"},
 	}
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
@@ -49,13 +58,21 @@ class Offers(Silent):
 	})
 }
 
+// withResults returns the interpreter that scripts/setup-dev gives the packages that show things.
+func withResults() string {
+	if cache, err := os.UserCacheDir(); err == nil {
+		path := filepath.Join(cache, "turnstone", "results", "bin", "python3")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return cmp.Or(os.Getenv("TURNSTONE_TEST_MATPLOTLIB"), "python3")
+}
+
 // The packages that show things, where the interpreter has them.
 func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 	t.Parallel()
-	s := setup{python: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}
-	if s.python == "" {
-		s.python = "python3"
-	}
+	s := setup{python: withResults()}
 	picture := "[image image/png]"
 	for name, cases := range map[string][]struct{ code, want string }{
 		"matplotlib": {{"from matplotlib.figure import Figure; f = Figure(); f.subplots().plot([1]); display(f)", picture}},
@@ -68,20 +85,40 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 			{"from IPython.display import Image, HTML, Markdown, display as show; import base64", ""},
 			{"png = base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==')", ""},
 			{"Image(png)", picture},
-			{"show(Image(png), 1); show(Markdown('# title'))", picture + "1\n# title\n"},
-			{"h = show(2, display_id='two'); h.update(3)", "2\n3\n"},
-			{"HTML('<p>')", "[HTML: 3 characters of text/html, which cannot be shown here]\n"},
+			{"show(Image(png), 1); show(Markdown('# title'))", picture + "[display: text/plain] 1\n[display: text/markdown text/plain] # title\n"},
+			{"h = show(2, display_id='two'); h.update(3)", "[display two: text/plain] 2\n[update two: text/plain] 3\n"},
+			{"from IPython.display import clear_output, update_display, JSON, SVG, Math, display_html", ""},
+			{"update_display(4, display_id='two'); clear_output(wait=True)", "[update two: text/plain] 4\n[clear]"},
+			{"HTML('<p>')", "[result: text/html]\n"},
+			{"show(HTML('<p>'), JSON({'a': 1}), SVG('<svg/>'))", "[display: text/html]\n[display: application/json]\n[image image/svg+xml]"},
+			{"show({'text/html': '<b>'}, raw=True, metadata={'text/html': {'isolated': True}})", "[display: text/html]\n"},
+			{"Math('x^2')", "$\\displaystyle x^2$\n[result: text/latex text/plain]\n"},
 		},
+		"sympy": {
+			{"from sympy.abc import x; x**2", "x**2\n[result: text/latex text/plain]\n"},
+		},
+		"pandas": {
+			{"import pandas as pd; pd.DataFrame({'a': [1]})", "   a\n0  1\n[result: text/html text/plain]\n"},
+			{"pd.Series([1])", "0    1\ndtype: int64\n"},
+			{"pd.DataFrame({'a': [1]}).style", "[result: text/html]\n"},
+		},
+		"polars": {{"import polars as pl; len(repr(display(pl.DataFrame({'a': [1]}))))", "[display: text/html text/plain] shape: (1, 1)\n┌─────┐\n│ a   │\n│ --- │\n│ i64 │\n╞═════╡\n│ 1   │\n└─────┘\n4\n"}},
+		"altair": {
+			{"import altair as alt; alt.Chart(alt.Data(values=[{'a': 1}])).mark_point()", "[result: application/vnd.vegalite.v6+json]\n"},
+			{"import pandas as pd; big = alt.Chart(pd.DataFrame({'a': range(5001)})).mark_point().encode(x='a'); big.__class__.__repr__ = lambda self: 'a chart'; big", "a chart\n<err>[to_json() of Chart failed: MaxRowsError: The number of rows in your dataset (5001) is greater than the maximum allowed (5000).]\n</err>"},
+		},
+		"bokeh":        {{"from bokeh.plotting import figure; p = figure(title='t'); _ = p.line([1], [2]); p", "[result: application/vnd.bokeh.v3+json]\n"}},
+		"great_tables": {{"import great_tables, pandas as pd; great_tables.GT(pd.DataFrame({'a': [1]}))", "   a\n0  1\n[result: text/html text/plain]\n"}},
 		"plotly": {
 			{"import plotly.graph_objects as go; f = go.Figure([go.Bar(y=[1]), go.Bar(y=[2])], layout={'title': 'Sales'})", ""},
-			{"f.show()\nf", strings.Repeat("[plotly Figure of 2 traces: bar: Sales; a picture of it needs the package kaleido]\n", 2)},
+			{"f.show()\nf", "[display: application/vnd.plotly.v1+json]\n[result: application/vnd.plotly.v1+json]\n"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := start(t, s)
 			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
-				t.Skip("python3 has no " + name + ": name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
+				t.Skip(s.python + " has no " + name + ": scripts/setup-dev installs it")
 			}
 			for _, c := range cases {
 				if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
@@ -90,6 +127,183 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A display method may do anything. It costs a notice, never the turn.
+func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ body, want string }{
+		{"raise ValueError('no\\nmore')", "[_repr_html_() of Bad failed: ValueError: no]"},
+		{"raise SystemExit(3)", "[_repr_html_() of Bad failed: SystemExit: 3]"},
+		{"return self._repr_html_()", "[_repr_html_() of Bad failed: RecursionError: maximum recursion depth exceeded"},
+		{"print('said', 'this'); import sys; sys.stderr.write('and that\\n')", "[showing Bad printed: and that]"},
+		{"display(self); return '<p>'", "[showing Bad printed: display() was called by a method for display]"},
+		{"return b'<p>'", "[_repr_html_() of Bad: text/html is bytes, not text]"},
+		{"return 7", "[_repr_html_() of Bad: text/html is int, not text]"},
+		{"return 'x' * (17 << 20)", "[text/html of Bad, 17 MB, is left out: a result may have 16 MB]"},
+		{"return '\\udc80'", ""},
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		for _, c := range cases {
+			code := "class Bad:\n    def __repr__(self): return 'a Bad'\n    def _repr_html_(self): " + c.body + "\nBad()"
+			r := w.Run(code)
+			if !strings.HasPrefix(r.Out(), "a Bad\n") || !strings.HasPrefix(r.ErrText(), c.want) || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q %v, want %q", c.body, r.Script(), r.Idle.Error, c.want)
+			}
+		}
+		if r := w.Run("class Bad:\n    def __repr__(self): raise ValueError('its own')\nBad()"); r.Idle.Outcome != ipc.OutcomeError {
+			t.Errorf("a repr that raises is the turn's error, as everywhere in Python: got %q", r.Script())
+		}
+		if r := w.Run("print('here'); 1"); r.Script() != "here\n1\n" {
+			t.Errorf("behind them: got %q", r.Script())
+		}
+	})
+}
+
+func TestDisplay_ManyAreAllThere(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{python: "python3"})
+	r := w.Run("for i in range(10000): display(i)")
+	n := 0
+	for _, e := range r.Events {
+		if d, ok := e.(ipc.Display); ok {
+			if want := fmt.Sprint(n); string(d.Data["text/plain"]) != want {
+				t.Fatalf("got %s, want %s", d.Data["text/plain"], want)
+			}
+			n++
+		}
+	}
+	if n != 10000 || r.Idle.Outcome != ipc.OutcomeOK {
+		t.Errorf("got %d displays, %+v", n, r.Idle)
+	}
+}
+
+// The echo of a value and the report of an error are marked. Text that code writes never is.
+func TestText_SaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		kinds := func(code string) (all []string) {
+			t.Helper()
+			for _, e := range w.Run(code).Events {
+				x, ok := e.(rawworker.Text)
+				if last := len(all) - 1; ok && last >= 0 && strings.HasPrefix(all[last], string(x.Kind)+":") {
+					all[last] += x.Data
+				} else if ok {
+					all = append(all, string(x.Kind)+":"+x.Data)
+				}
+			}
+			return all
+		}
+		loud := "class Loud:\n    def __repr__(self):\n        print('from repr')\n        return 'Loud'\n"
+		long := strings.Repeat("x", 5000)
+		for code, want := range map[string][]string{
+			"print(1); 2":             {":1\n", "result:2\n"},
+			loud + "print(1)\nLoud()": {":1\nfrom repr\n", "result:Loud\n"},
+			"'x' * 5000":              {"result:'" + long + "'\n"},
+			"import sys; sys.stderr.write('a\\n'); None": {":a\n"},
+		} {
+			if got := kinds(code); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: got %.200q, want %.200q", code, got, want)
+			}
+		}
+		got := kinds("import sys\nsys.stderr.write('before\\n')\n1/0")
+		if len(got) != 2 || got[0] != ":before\n" || !strings.HasPrefix(got[1], "traceback:Traceback (most") || !strings.HasSuffix(got[1], "ZeroDivisionError: division by zero\n") {
+			t.Errorf("got %q", got)
+		}
+		if got := kinds("print('after', file=sys.stderr); print('out')"); fmt.Sprint(got) != "[:after\nout\n]" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// A silent turn leaves nothing behind in the runtime.
+func TestTurn_ASilentOneEchoesNothing(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run("5")
+		w.Tell(ipc.TurnStart{Turn: 100, Input: []byte("print('said'); 6"), Silent: true})
+		var text string
+		for {
+			switch e := w.Next().(type) {
+			case rawworker.Text:
+				text += e.Data
+				continue
+			case ipc.Idle:
+			default:
+				t.Fatalf("got %+v", e)
+			}
+			break
+		}
+		if text != "said\n" {
+			t.Errorf("got %q", text)
+		}
+		w.Turn = 100
+		w.Run("_").Wants(t, "5\n")
+	})
+}
+
+// An inspection runs no code of the user's: no property, no repr, no __class__.
+func TestInspect_DescribesWithoutRunningCode(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		text   string // | is the cursor
+		starts []string
+	}{
+		{"f|", []string{"Signature: f(a, b=2, *rest, c, d=…, **more)\nType: function\nFile: <cell 1>, line 1\n\nDoes f.\n\nMore.\n"}},
+		{"x = f(1, g(2), |", []string{"Signature: f(a, b=2"}},
+		{"C.m|ethod(", []string{"Signature: C.method(self, x)\n"}},
+		{"C|", []string{"Signature: C(x=1)\nType: type\n\nThe class C.\n"}},
+		{"len|", []string{"Signature: len(obj)\nType: builtin_function_or_method\n", "Signature: len(obj, /)\n"}},
+		{"n|", []string{"Type: int\nValue: 7\n"}},
+		{"os.path|", []string{"Type: module\nFile: "}},
+		{"trap|", []string{"Type: Trap\n\nA trap.\n"}},
+		{"trap.prop|", []string{""}},
+		{"trap.other|", []string{""}},
+		{"nothing|", []string{""}},
+		{"1 + |", []string{""}},
+		{"|", []string{""}},
+		{"é.|", []string{""}},
+	}
+	eachPython(t, func(t *testing.T, s setup) {
+		w := start(t, s)
+		w.Run(`def f(a, b=2, *rest, c, d=[], **more):
+    """Does f.
+
+    More.
+    """
+class C:
+    "The class C."
+    def __init__(self, x=1): pass
+    def method(self, x): pass
+ran = []
+class Trap:
+    "A trap."
+    def __repr__(self): ran.append('repr'); return ''
+    def __getattr__(self, name): ran.append('getattr')
+    @property
+    def prop(self): ran.append('property')
+    @property
+    def __class__(self): ran.append('class'); return int
+n, trap = 7, Trap()
+import os`)
+		for i, c := range cases {
+			at := strings.Index(c.text, "|")
+			w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryInspect, Text: strings.Replace(c.text, "|", "", 1), Cursor: uint64(at)})
+			m, ok := w.Next().(ipc.QueryResult)
+			got := string(m.Data["text/plain"])
+			good := false
+			for _, want := range c.starts {
+				good = good || strings.HasPrefix(got, want) && (want == "") == (got == "")
+			}
+			if !ok || m.Status != ipc.StatusOK || !good {
+				t.Errorf("%s: got %q %+v, want %q", c.text, got, m.Status, c.starts)
+			}
+		}
+		w.Run("ran").Wants(t, "[]\n")
+	})
 }
 
 func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {

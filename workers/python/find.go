@@ -260,7 +260,11 @@ func (f *finder) fromStore() []Candidate {
 func (f *finder) commands(name string) []Candidate {
 	var found []Candidate
 	for _, path := range f.Commands(name) {
-		found = append(found, f.throughShim(Candidate{Source: name + " on PATH", Path: path}))
+		c := f.throughShim(Candidate{Source: name + " on PATH", Path: path})
+		if note := discovery.ToolEnvironment(path); c.Note == "" && note != "" {
+			c.Note = note
+		}
+		found = append(found, c)
 	}
 	return found
 }

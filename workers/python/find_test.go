@@ -191,6 +191,36 @@ func TestFind_RelativeDirectoryOnPathIsNotSearched(t *testing.T) {
 	}
 }
 
+func TestFind_EnvironmentMadeForOneProgramIsPassedOver(t *testing.T) {
+	for made, maker := range map[string]string{
+		"cache/archive-v0/x1":  "uvx",
+		"tools/turnstone-repl": "uv tool",
+		"pipx/turnstone-repl":  "pipx",
+	} {
+		p := newPlace(t)
+		root := filepath.Join(p.home, filepath.FromSlash(made))
+		tool := p.python(filepath.Join(root, environmentPython))
+		p.file(filepath.Join(root, "pyvenv.cfg"), "home = /usr/bin\nversion_info = 3.12.4.final.0\n", 0o644)
+		switch maker {
+		case "uv tool":
+			p.file(filepath.Join(root, "uv-receipt.toml"), "", 0o644)
+		case "pipx":
+			p.file(filepath.Join(root, "pipx_metadata.json"), "{}", 0o644)
+		}
+		p.set("PATH=" + filepath.Dir(tool) + string(filepath.ListSeparator) + p.bin)
+		if got, _, err := p.find(""); err == nil {
+			t.Errorf("%s: got %s, want nothing", maker, got.Path)
+		} else {
+			mention(t, err.Error(), "was made for one program, by "+maker)
+		}
+		if name := filepath.Base(tool); name == "python"+exeSuffix || name == "python3"+exeSuffix {
+			p.want("", p.python(filepath.Join(p.bin, name)))
+		}
+		p.set("VIRTUAL_ENV=" + root) // activated: it is meant
+		p.want("", tool)
+	}
+}
+
 func TestFind_NothingFoundNamesEveryPlaceAndWhatToDo(t *testing.T) {
 	p := newPlace(t)
 	_, seen, err := p.find("")

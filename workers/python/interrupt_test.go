@@ -363,7 +363,8 @@ func TestInterrupt_OfAnAwaitLeavesTheLoopWhole(t *testing.T) {
 		for i := range rawworker.Rounds(20) {
 			w.Begin("await asyncio.sleep(100)")
 			rawworker.Spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
-			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "base_events") {
+			// An interrupt within asyncio itself shows its lines.
+			if r := w.insist(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Script(), "destroyed") || strings.Contains(r.Script(), "never retrieved") {
 				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
 			}
 			if r := w.Run("_ = gc.collect(); await asyncio.sleep(0, 'slept')"); r.Out() != "'slept'\n" {

@@ -213,15 +213,15 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 	if r := w.Run("import matplotlib.pyplot as plt"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("python3 has no matplotlib: name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
 	}
-	images := func(code string) (list []ipc.Image) {
+	images := func(code string) (list []ipc.Display) {
 		t.Helper()
 		r := w.Run(code)
 		if r.Idle.Outcome != ipc.OutcomeOK {
 			t.Fatalf("%s: got %q", code, r.Script())
 		}
 		for _, e := range r.Events {
-			if m, ok := e.(ipc.Image); ok {
-				if _, err := png.Decode(bytes.NewReader(m.Data)); err != nil {
+			if m, ok := e.(ipc.Display); ok {
+				if _, err := png.Decode(bytes.NewReader(m.Data["image/png"])); err != nil {
 					t.Fatalf("%s: %v", code, err)
 				}
 				list = append(list, m)
@@ -230,21 +230,21 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 		return list
 	}
 	one := images("plt.plot([1, 2]); plt.title('rising');")
-	if len(one) != 1 || one[0].Title != "rising" || one[0].Update || one[0].MIME != "image/png" {
+	if len(one) != 1 || one[0].Title != "rising" || one[0].Update || len(one[0].Data) != 1 {
 		t.Fatalf("the end of a cell: %d images", len(one))
 	}
 	if got := images("1"); len(got) != 0 {
 		t.Fatalf("the next cell: %d images, want none", len(got))
 	}
 	two := images("plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()")
-	if len(two) != 2 || two[0].Source == two[1].Source || two[0].Source == one[0].Source {
-		t.Fatalf("show: %d images, sources of their own", len(two))
+	if len(two) != 2 || two[0].ID == two[1].ID || two[0].ID == one[0].ID {
+		t.Fatalf("show: %d images, ids of their own", len(two))
 	}
 	if got := images("fig, ax = plt.subplots(); fig.suptitle('all'); ax.plot([1]); fig"); len(got) != 1 || got[0].Title != "all" {
 		t.Fatalf("a figure as last expression: %d images", len(got))
 	}
 	ups := images("fig, ax = plt.subplots()\nfor i in range(3):\n    ax.plot([i, 1]); plt.pause(0.001)")
-	if len(ups) != 3 || ups[0].Update || !ups[1].Update || ups[1].Source != ups[0].Source {
+	if len(ups) != 3 || ups[0].Update || !ups[1].Update || ups[1].ID != ups[0].ID {
 		t.Fatalf("pause: %d images, want 3, the later ones updates", len(ups))
 	}
 	if got := images("plt.figure(); None"); len(got) != 0 {

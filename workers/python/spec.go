@@ -73,7 +73,13 @@ func Spec(o Options) workers.Spec {
 		return s
 	}
 	s.Files = maps.Clone(files)
-	s.Args = []string{workers.FilesDir + "/boot.py", cacheDir(o.CacheDir), digest(files)}
+	cache := cacheDir(o.CacheDir)
+	executable := executableAt(found.Path)
+	id := digest(files, executable)
+	s.Args = []string{workers.FilesDir + "/boot.py", cache, id}
+	if cache != "" {
+		s.Compile = compilation(cache, id, executable)
+	}
 	if o.ShowAll {
 		s.Args = append(s.Args, "show=all")
 	}
@@ -114,9 +120,11 @@ func cacheDir(option string) string {
 	return option
 }
 
-// digest identifies the modules, so that code compiled from others is never used.
-func digest(files map[string][]byte) string {
+// digest identifies the modules and the interpreter, so that code compiled from others, or by
+// another, is never used.
+func digest(files map[string][]byte, by executable) string {
 	h := sha256.New()
+	fmt.Fprintf(h, "%q\n", by)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(h, "%s %d\n", name, len(files[name]))
 		h.Write(files[name])

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-//go:embed node python sqlite
+//go:embed c node python sqlite
 var files embed.FS
 
 // dialectFile has the code with which a template is checked; see conformance.ParseDialect.
@@ -25,15 +25,17 @@ const dialectFile = "dialect.json"
 // A template is some files, and the command that starts its worker.
 type template struct {
 	name    string
-	command []string // the last word is one of the files
+	command []string // the last word is one of the files, or what build makes
 	files   []string
+	build   []string // a command, in the template's directory, that makes the program; nil if there is nothing to make
 }
 
 func all() []template {
 	return []template{
-		{"node", []string{"node", "worker.mjs"}, []string{"node/worker.mjs", "node/dialect.json"}},
-		{"python", []string{"python3", "worker.py"}, []string{"python/worker.py", "python/language.py", "python/dialect.json"}},
-		{"sqlite", []string{"python3", "worker.py"}, []string{"python/worker.py", "sqlite/language.py", "sqlite/dialect.json"}},
+		{"c", []string{"worker"}, []string{"c/worker.c", "c/dialect.json"}, []string{"cc", "-O2", "-o", "worker", "worker.c", "-lm"}},
+		{"node", []string{"node", "worker.mjs"}, []string{"node/worker.mjs", "node/dialect.json"}, nil},
+		{"python", []string{"python3", "worker.py"}, []string{"python/worker.py", "python/language.py", "python/dialect.json"}, nil},
+		{"sqlite", []string{"python3", "worker.py"}, []string{"python/worker.py", "sqlite/language.py", "sqlite/dialect.json"}, nil},
 	}
 }
 
@@ -66,6 +68,13 @@ func Command(name, dir string) []string {
 	return append(t.command[:last:last], filepath.Join(dir, t.command[last]))
 }
 
+// Build returns the command that makes the program of a template, to be run in the directory that it
+// was written to. It is nil if there is nothing to make.
+func Build(name string) []string {
+	t, _ := named(name)
+	return slices.Clone(t.build)
+}
+
 // Write writes a template into a new directory, and returns what to do with it, in lines for a
 // person. An error is a mistake of the caller, or of the disk.
 func Write(name, dir string) (next string, err error) {
@@ -91,7 +100,10 @@ func Write(name, dir string) (next string, err error) {
 		}
 	}
 	command, dialect := Command(name, dir), filepath.Join(dir, dialectFile)
-	return fmt.Sprintf(`check it:  repl worker check --dialect '%s' %s
+	if t.build != nil {
+		next = fmt.Sprintf("build it:  (cd '%s' && %s)\n", dir, strings.Join(t.build, " "))
+	}
+	return next + fmt.Sprintf(`check it:  repl worker check --dialect '%s' %s
 use it:    repl --worker 'mine=%s'
 keep it:   as a table of workers.toml (see docs/workers.md):
   [workers.mine]

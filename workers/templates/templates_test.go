@@ -18,8 +18,11 @@ func TestWrite_MakesAWorkerAndSaysWhatIsNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		command := templates.Command(name, dir)
-		for _, file := range []string{command[len(command)-1], filepath.Join(dir, "dialect.json")} {
-			if _, err := os.Stat(file); err != nil || !strings.Contains(next, file) {
+		program := command[len(command)-1]
+		build := strings.Join(templates.Build(name), " ")
+		for _, file := range []string{program, filepath.Join(dir, "dialect.json")} {
+			_, err := os.Stat(file)
+			if made := build != "" && file == program; made != (err != nil) || !strings.Contains(next, file) || !strings.Contains(next, build) {
 				t.Errorf("%s: %v, and the next steps are %q", file, err, next)
 			}
 		}

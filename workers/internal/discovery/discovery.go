@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/turnstone-repl/turnstone/internal/toolenv"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -89,6 +90,18 @@ func Environ(changes []string) []string {
 		}
 	}
 	return env
+}
+
+// ToolEnvironment says for which program the virtual environment of an interpreter was made;
+// "" if it is none, or one for a person's own use. uvx puts such an environment first on PATH
+// for the program that it runs.
+func ToolEnvironment(interpreter string) string {
+	root := filepath.Dir(filepath.Dir(interpreter))
+	maker := toolenv.Maker(root)
+	if _, err := os.Stat(filepath.Join(root, "pyvenv.cfg")); err != nil || maker == "" {
+		return ""
+	}
+	return root + " was made for one program, by " + maker
 }
 
 // IsPath reports whether name is a path and not a command or a version.

@@ -1,4 +1,5 @@
 # The program that a worker is started with: python {files}/boot.py CACHE DIGEST [option=value ...]
+# With the option compile it only leaves the compiled code in a directory.
 # It loads the worker's modules from its own directory, or their compiled code from
 # CACHE, and runs them. No interpreter flag is used, because each disables something that
 # a user may rely on. It is a file and not -c text, so that nothing is imported from the
@@ -32,7 +33,8 @@ def _boot():
     cache, digest = sys.argv[1:3]
     options = dict(a.split("=", 1) for a in sys.argv[3:])
     package = "turnstone_worker"
-    entry = cache and "%s/worker-%s-%s-%s" % (cache, sys.implementation.cache_tag, MAGIC_NUMBER[:2].hex(), digest)
+    name = "worker-%s-%s-%s" % (sys.implementation.cache_tag, MAGIC_NUMBER[:2].hex(), digest)
+    entry = cache and cache + "/" + name
 
     def cached():
         """The modules' code, if nobody but this user can have written it."""
@@ -65,6 +67,10 @@ def _boot():
                     codes[name[:-3]] = compile(f.read(), package + "/" + name, "exec", dont_inherit=True)
         return codes
 
+    if "compile" in options:
+        with open(options["compile"] + "/" + name, "wb") as f:
+            marshal.dump(compiled(), f)
+        sys.exit()
     codes = None
     try:
         codes = cached() if entry else None

@@ -52,6 +52,8 @@ for v in json.load(open(vectors, encoding="utf-8"))["vectors"]:
             got = e
         if "message" in v:
             checked["accepted"] += 1
+            for name in codec._OPTIONAL.get(v["message"]["type"], ()):
+                v["message"].setdefault(name, False)
             if got != meant(v["message"]):
                 print("%s: got %r, want %r" % (v["name"], got, v["message"]))
         else:
@@ -74,8 +76,9 @@ want = {}
 for name, message in schema["messages"].items():
     if message["from"] == "supervisor":
         want[name] = {f: s.get("min", 0) if s["type"] == "uint" else types[s["type"]] for f, s in message["fields"].items()}
-if codec._MESSAGES != want:
-    print("the messages are %r, want %r" % (codec._MESSAGES, want))
+known = {name: dict(fields, **codec._OPTIONAL.get(name, {})) for name, fields in codec._MESSAGES.items()}
+if known != want:
+    print("the messages are %r, want %r" % (known, want))
 
 
 def value(v):

@@ -16,13 +16,12 @@ complete <- function(text, cursor) {
 }
 
 # Methods of user code may print, and fail.
-silently <- function(action) {
+silently <- function(action, nothing = list(token = "", matches = character())) {
   sink(nowhere <- base::file(nullfile(), "w"))
   on.exit({
     sink()
     close(nowhere)
   })
-  nothing <- list(token = "", matches = character())
   tryCatch(suppressWarnings(suppressMessages(action)), error = function(e) nothing)
 }
 
@@ -177,4 +176,4 @@ quote_names <- function(matches) {
   matches
 }
 
-list(complete = complete)
+list(complete = complete, silently = silently)

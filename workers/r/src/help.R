@@ -6,6 +6,22 @@ MAX_DOCUMENT <- 4e6  # bytes that are read to be shown, a second or two of work;
 no_editor <- function()
   stop("there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function", call. = FALSE)
 
+# Shows files as R itself does at a terminal: one after the other, in a pager.
+in_pager <- function(pager) {
+  force(pager)
+  function(files, header = rep("", length(files)), title = NULL, delete.file = FALSE) {
+    whole <- tempfile("page")
+    on.exit(unlink(whole))
+    for (i in seq_along(files)) {
+      if (nzchar(header[i])) cat(header[i], "\n\n", sep = "", file = whole, append = TRUE)
+      file.append(whole, files[i])
+    }
+    if (delete.file) unlink(files)
+    system(paste(pager, "<", shQuote(whole)))
+    invisible()
+  }
+}
+
 # View: how large it is, and its beginning. Anything but a table is shown by its structure.
 view <- function(x, title) {
   if (length(dim(x)) != 2L) {
@@ -221,4 +237,4 @@ decode <- function(text) {
   gsub("&amp;", "&", text, fixed = TRUE)
 }
 
-list(browse = browse, no_editor = no_editor, view = view, print_vignette = print_vignette, print_vignettes = print_vignettes)
+list(browse = browse, in_pager = in_pager, no_editor = no_editor, view = view, print_vignette = print_vignette, print_vignettes = print_vignettes)

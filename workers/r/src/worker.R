@@ -23,6 +23,10 @@ delayedAssign("help", parse_help())
 delayedAssign("completion", parse_complete())
 parse_functions <- part("functions.R")
 delayedAssign("functions", parse_functions())
+parse_display <- part("display.R")
+parse_inspect <- part("inspect.R")
+delayedAssign("display", parse_display())
+delayedAssign("inspection", parse_inspect())
 parse_windows <- part("windows.R")
 
 # Calls a function of the shim.
@@ -48,11 +52,14 @@ set_device <- function() {
 }
 
 # Programs that need a screen or the terminal are replaced, even if a profile has chosen
-# them; an R function that a profile has chosen is kept. A pager needs no change: R lets
-# the shim show files, unless the pager is a function.
+# them; an R function that a profile has chosen is kept. R lets the shim show files whole, unless
+# the pager is a function; at a person's terminal it is one that runs the pager of theirs.
 replace_programs <- function() {
+  pager <- getOption("pager")
+  if (is.character(pager) && nzchar(pager) && !(Sys.getenv("TERM") %in% c("", "dumb"))) options(pager = help$in_pager(pager))
   if (!is.function(getOption("browser"))) options(browser = function(url) help$browse(url))
   if (!is.function(getOption("editor"))) options(editor = function(...) help$no_editor())
+  if (!is.function(getOption("viewer"))) options(viewer = function(url, ...) display$view(url, ...))
   options(help_type = "text", menu.graphics = FALSE, pdfviewer = "echo")
 }
 
@@ -109,5 +116,7 @@ list(
   page = function() plots$before_text(),
   refresh = function() functions(),
   names = function() ls(globalenv()),
-  complete = function(text, cursor) completion$complete(text, cursor)
+  complete = function(text, cursor) completion$complete(text, cursor),
+  inspect = function(text, cursor) completion$silently(inspection$inspect(text, cursor), character()),
+  value = function(x) display$value(x)
 )

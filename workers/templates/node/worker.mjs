@@ -232,19 +232,37 @@ function main () {
   process.stderr.write = written(chunk => wire.error(Buffer.from(chunk).toString()))
 
   const calls = new Map()
-  const functions = new Map()
-  globalThis.turnstone = new Proxy({}, {
-    get: (_, name) => functions.get(name),
-    has: (_, name) => functions.has(name),
-    ownKeys: () => [...functions.keys()],
-    getOwnPropertyDescriptor: (_, name) => functions.has(name) ? { value: functions.get(name), enumerable: true, configurable: true } : undefined
+  const proxyOf = (of, other = () => undefined) => new Proxy({}, {
+    get: (_, name) => of.get(name) ?? (typeof name === 'string' && name !== 'then' ? other(name) : undefined),
+    has: (_, name) => of.has(name),
+    ownKeys: () => [...of.keys()],
+    getOwnPropertyDescriptor: (_, name) => of.has(name) ? { value: of.get(name), enumerable: true, configurable: true } : undefined
   })
+  const functions = new Map()
+  const groups = new Map() // of functions by their names; an empty one is opened when it is used
+  // Code finds a function of a group as turnstone.tools.GROUP.NAME.
+  const tools = new Proxy({}, {
+    get: (_, group) => !groups.has(group) ? undefined : proxyOf(groups.get(group), name => async (...args) => {
+      if (groups.get(group).size === 0) await functions.get('_open')(group)
+      const found = groups.get(group)?.get(name)
+      if (!found) throw new ReferenceError(`${group} has no function ${name}`)
+      return found(...args)
+    }),
+    has: (_, group) => groups.has(group),
+    ownKeys: () => [...groups.keys()],
+    getOwnPropertyDescriptor: (_, group) => groups.has(group) ? { enumerable: true, configurable: true } : undefined
+  })
+  globalThis.turnstone = proxyOf(functions, name => name === 'tools' ? tools : undefined)
   let lastCall = 0
   const offer = list => {
     functions.clear()
-    for (const { name, params } of list) {
+    groups.clear()
+    for (const { name: own, group, params } of list) {
+      const name = group ? `${group}.${own}` : own
+      if (group && !groups.has(group)) groups.set(group, new Map())
+      if (own === '_open' && !group) for (const one of params?.properties?.group?.enum ?? []) if (!groups.has(one)) groups.set(one, new Map())
       const names = Object.keys(params?.properties ?? {})
-      functions.set(name, (...args) => new Promise((resolve, reject) => {
+      ;(group ? groups.get(group) : functions).set(own, (...args) => new Promise((resolve, reject) => {
         const named = args.length === 1 && Object.getPrototypeOf(args[0] ?? 0) === Object.prototype && names.length !== 1
         if (!named && args.length > names.length) throw new TypeError(`${name} takes ${names.length} arguments: ${names.join(', ')}`)
         const document = encode(named ? args[0] : Object.fromEntries(args.map((a, i) => [names[i], a])))

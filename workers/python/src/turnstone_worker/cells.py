@@ -6,6 +6,7 @@ inspect show them.
 """
 import __future__
 import _ast
+import os
 import sys
 
 from turnstone_worker import imports
@@ -299,7 +300,12 @@ class Cells:
 
 
 def _print(error):
-    sys.modules["traceback"].print_exception(type(error), error, error.__traceback__)
+    """Colours are for a person's terminal, as CPython decides it from 3.13 on."""
+    colours = {}
+    colorize = sys.modules.get("_colorize")
+    if os.environ.get("TERM") != "dumb" and hasattr(colorize, "can_colorize") and colorize.can_colorize():
+        colours["colorize"] = True
+    sys.modules["traceback"].print_exception(type(error), error, error.__traceback__, **colours)
 
 
 def summary(error):

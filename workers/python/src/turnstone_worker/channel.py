@@ -36,8 +36,10 @@ class Channel:
         self.writing = RLock()
         self.reading = RLock()
         self.followers = []
+        self.sorting = False  # a leading thread has found something, and has not sorted it
         self.mark = 0
         self.fresh = False  # this process has written text since the last mark
+        self.writers = {}  # threads whose text is special: "result", "traceback", or a function that takes it
 
         # Input that has arrived.
         self.chunks = []  # bytes that are not parsed yet
@@ -137,7 +139,8 @@ class Channel:
     def look(self, patience=0):
         """Sorts what has arrived, or arrives within patience milliseconds; reports whether there was anything.
 
-        For the main thread. When another thread is the leader, it is given a moment.
+        For the main thread. When another thread is the leader, it is given a moment, and up to
+        a second more while it has something to sort.
         """
         if self.reading.acquire(False):
             try:
@@ -148,6 +151,10 @@ class Channel:
             gate = Gate()
             self.followers.append(gate)
             gate.acquire(True, 0.05)
+            for _ in range(20):  # a leader that is woken may have to wait for threads that compute
+                if self.interruptions or not (self.sorting or self.inbox.arrived()):
+                    break
+                gate.acquire(True, 0.05)
         return True
 
     @critical
@@ -214,9 +221,12 @@ class Channel:
             if main:
                 self.interrupts.block(self._receive)
             else:
+                self.inbox.wait()
+                self.sorting = True
                 self._receive()
             self._sort()
         finally:
+            self.sorting = False
             self._step_down()
 
     def _step_down(self):

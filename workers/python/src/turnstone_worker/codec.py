@@ -93,7 +93,10 @@ _keys = {}  # the encoded names of fields, of which there are few
 def _key(name):
     out = []
     _append(out, name)
-    return _keys.setdefault(name, b"".join(out))
+    key = b"".join(out)
+    if len(_keys) < 200:  # code of the user chooses the types of a display
+        _keys[name] = key
+    return key
 
 
 def text(s, limit=MAX_TEXT):
@@ -136,7 +139,7 @@ def _append(out, value):
         n = len(value)
         out.append(bytes((0x80 | n,)) if n < 16 else b"\xde" + n.to_bytes(2, "big"))
         for k, v in value.items():
-            out.append(_keys[k] if k in _keys else _key(k))
+            out.append(_keys.get(k) or _key(k))
             _append(out, v)
     elif kind is list:
         n = len(value)
@@ -281,7 +284,8 @@ _MESSAGES = {
     "functions": {"revision": 1, "list": bytes},
     "call_result": {"id": 1, "value": bytes, "more": bool, "failed": bool},
 }
-_NAMES = {"type"}.union(*_MESSAGES.values())
+_OPTIONAL = {"turn_start": {"silent": bool}}  # absent means False
+_NAMES = {"type"}.union(*_MESSAGES.values(), *_OPTIONAL.values())
 
 
 # Messages as the supervisor writes them: small numbers take one byte, large ones more.
@@ -320,7 +324,7 @@ def _turn_start(b, i, end):
     if not turn:
         return None
     content, i = _content(b, i, b"\xa5input", end)
-    return {"type": "turn_start", "turn": turn, "input": bytes(content)} if content is not None and i == end else None
+    return {"type": "turn_start", "turn": turn, "input": bytes(content), "silent": False} if content is not None and i == end else None
 
 
 _ENDS = {b"\xa4more\xc2\xa6failed\xc2": (False, False), b"\xa4more\xc3\xa6failed\xc2": (True, False), b"\xa4more\xc2\xa6failed\xc3": (False, True)}
@@ -344,8 +348,9 @@ def decode(payload):
     if wanted is None:
         raise ProtocolError("unknown type %.80r" % (kind,))
     message = {"type": kind}
+    optional = _OPTIONAL.get(kind, ())
     for name in twice:
-        if name == "type" or name in wanted:
+        if name == "type" or name in wanted or name in optional:
             raise ProtocolError("%s: field %s: given twice" % (kind, name))
     for name, want in wanted.items():
         value = fields.get(name, message)
@@ -357,9 +362,13 @@ def decode(payload):
         elif type(value) is not want:
             raise ProtocolError("%s: field %s: want %s" % (kind, name, want.__name__))
         message[name] = value
+    for name in optional:
+        message[name] = value = fields.get(name, False)
+        if type(value) is not bool:
+            raise ProtocolError("%s: field %s: want bool" % (kind, name))
     if kind == "interrupt" and message["level"] > 2:
         raise ProtocolError("interrupt: field level: %d is neither 1 nor 2" % message["level"])
-    if kind == "query" and message["kind"] not in ("complete", "parse", "variables"):
+    if kind == "query" and message["kind"] not in ("complete", "parse", "variables", "inspect"):
         raise ProtocolError("query: field kind: unknown value %.80r" % message["kind"])
     return message
 

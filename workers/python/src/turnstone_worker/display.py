@@ -1,6 +1,7 @@
-"""Values and pictures: the last expression's value, the arguments of display(), and matplotlib's figures.
+"""Values and displays: the last expression's value, the arguments of display(), and matplotlib's figures.
 
-A picture is an image; of what only a browser can show, one line says what it is.
+A value is echoed as text. What it offers beside that goes into one display, as data by
+MIME type: readers choose what they can show. The text of display() is in its display.
 
 A figure is sent once, when it is shown or its cell ends, and closed then, so that the
 next cell starts a new one. A figure that changes while it is shown is sent again as an
@@ -10,16 +11,16 @@ import builtins
 import io
 import os
 import sys
+from _thread import get_ident
 from time import sleep
 
-from turnstone_worker import imports
-from turnstone_worker.codec import MAX_FRAME, text
+from turnstone_worker import bundles
+from turnstone_worker.bundles import Bundle
+from turnstone_worker.codec import text
 
-_PICTURES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
-_READABLE = ("_repr_markdown_", "_repr_latex_")
-_MARKUP = (("_repr_svg_", "image/svg+xml"), ("_repr_html_", "text/html"))
-_SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}
-_MAX_IMAGE = MAX_FRAME - (256 << 10)  # bytes, which leaves room for the other fields
+# Values of these types have their repr and nothing else, so nothing is asked for.
+_PLAIN = frozenset((int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type, type(None), type(len), type(sys)))
+_MOST_CAUGHT = 4 << 10  # bytes of what a display method prints that a notice may quote
 
 
 class Display:
@@ -27,138 +28,244 @@ class Display:
         self.channel = channel
         self.streams = streams
         self.dpi = dpi
-        self.sent = {}  # of open figures: [source, the bytes last sent]
+        self.silent = False  # the turn echoes no value
+        self.sent = {}  # of open figures: [id, the bytes last sent]
         self.count = 0  # of figures
+        self.handles = 0  # ids that were made up
 
     def install(self):
         os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have too
         sys.displayhook = self.show
 
-        def display(*values, raw=False, **options):
-            """Shows values: pictures as pictures, everything else as text."""
-            self.display(values, raw)
+        def display(*values, raw=False, metadata=None, display_id=None, clear=False, **options):
+            """Shows values, each as well as a reader can: as a picture, a table, a chart or text.
 
+            With raw, a value is a dict of data by MIME type. display_id, a name or True, returns a
+            handle whose update(value) replaces what was shown."""
+            if clear:
+                self.clear(True)
+            return self.display(values, raw, display_id, False, metadata, Handle)
+
+        def update_display(value, *, display_id, **options):
+            """Replaces what display(..., display_id=...) has shown."""
+            self.display((value,), options.get("raw", False), display_id, True, options.get("metadata"), Handle)
+
+        def clear_output(wait=False):
+            """Takes back what the turn has shown; with wait, only when it shows something next."""
+            self.clear(wait)
+
+        class Handle:
+            """What display() has shown, to be updated."""
+
+            def __init__(self, display_id):
+                self.display_id = display_id
+
+            def display(self, value, **options):
+                display(value, display_id=self.display_id, **options)
+
+            def update(self, value, **options):
+                update_display(value, display_id=self.display_id, **options)
+
+            def __repr__(self):
+                return "<display %s>" % self.display_id
+
+        Handle.__module__, Handle.__qualname__, Handle.__name__ = "turnstone", "DisplayHandle", "DisplayHandle"
         display.__module__ = "builtins"
-        display.__qualname__ = "display"
+        self.functions = {"display": display, "update_display": update_display, "clear_output": clear_output}
+        for name, function in self.functions.items():
+            function.__qualname__ = name
         builtins.display = display
 
     def show(self, value):
         """sys.displayhook."""
-        if value is None:
+        if value is None or self.silent:
             return
         builtins._ = None  # like the native hook, so that a failing repr leaves no stale value
-        self._put(value)
+        if type(value) in _PLAIN or self.channel.forked:
+            self._echo(repr(value))
+        else:
+            self._show(value)
         builtins._ = value
 
-    def display(self, values, raw):
-        """Implements display(). A raw value is a bundle: data by MIME type."""
+    def _show(self, value):
+        """Echoes a value, and shows what it offers beside its text."""
+        if _is_figure(value):
+            return self._send_figure(value)
+        bundle = Bundle(type(value).__name__)
+        echo = self._collect(bundle, value)
+        if echo is not None:
+            self._echo(echo)
+            bundle.data.pop("text/plain", None)
+            self._catch(bundle, self._complete, bundle, value)
+        if bundle.data:
+            if echo is not None:
+                bundle.data["text/plain"] = echo.encode("utf-8", "backslashreplace")
+            self._send(bundle, "result")
+        self._tell(bundle)
+
+    def display(self, values, raw, name, update, metadata, handle):
+        """Implements display() and update_display()."""
+        if name is True:
+            self.handles += 1
+            name = "display-%d" % self.handles
         for value in values:
-            self._put(value, raw and isinstance(value, dict))
+            self._put(value, raw and isinstance(value, dict), name, update, metadata)
+        return handle(name) if name is not None and not update else None
 
-    def _put(self, value, raw=False):
-        """Shows a picture as an image, everything else as its repr."""
-        shown = None if self.channel.forked else self._bundle("value", value) if raw else self._rich(value)
-        if shown is not True:
-            _print(repr(value) if shown is None else shown)
+    def _put(self, value, raw=False, name=None, update=False, metadata=None):
+        """Shows one value. A raw value is a bundle: data by MIME type."""
+        if self.channel.forked:
+            return _print(repr(value))
+        catch = self.channel.writers.get(get_ident())
+        if callable(catch):
+            return catch(b"display() was called by a method for display")
+        if not raw and _is_figure(value) and name is None:
+            return self._send_figure(value)
+        bundle = Bundle("the value" if raw else type(value).__name__)
+        if raw:
+            bundle.add_all(value, metadata)
+        elif type(value) in _PLAIN:
+            bundle.add("text/plain", repr(value))
+        else:
+            echo = self._collect(bundle, value)
+            self._catch(bundle, self._complete, bundle, value)
+            if echo is not None:
+                bundle.data["text/plain"] = echo.encode("utf-8", "backslashreplace")
+        if isinstance(metadata, dict) and metadata and not raw:
+            bundle.meta.update((m, metadata) for m in bundle.data if m != "text/plain")
+        self._send(bundle, "display", name, update)
+        self._tell(bundle)
 
-    def image(self, data, mime="image/png", source="", update=False, title=""):
-        """Sends a picture; one that fits no frame becomes a notice."""
-        self.streams.flush()
-        if len(data) > _MAX_IMAGE:
-            sys.stderr.write("[a picture of %d bytes is not shown: the limit is %d]\n" % (len(data), _MAX_IMAGE))
+    def clear(self, wait):
+        if not self.channel.forked:
+            self.streams.flush()
+            self.channel.send({"type": "clear", "wait": bool(wait)}, True)
+
+    # ------------------------------------------------------------ what a value offers
+
+    def _collect(self, bundle, value):
+        """Adds what decides on the text of a value; returns that text, or None if the display says it all."""
+        add = bundles.chart(value)
+        if add is not None:
+            self._catch(bundle, add, bundle, value)
+            if bundle.data:
+                return None
+        else:
+            self._catch(bundle, self._pictures, bundle, value)
+            if bundle.has_picture():
+                return None
+            if "text/plain" in bundle.data:
+                return bundle.data["text/plain"].decode()
+        kind = type(value)
+        if kind.__name__ == "GT" and str(kind.__module__).startswith("great_tables."):
+            return repr(getattr(value, "_tbl_data", None))  # its own repr has its internals
+        if kind.__repr__ is not object.__repr__ and not str(kind.__module__).startswith("IPython."):
+            return repr(value)
+        self._catch(bundle, self._complete, bundle, value)
+        for mime in ("text/markdown", "text/latex"):
+            if mime in bundle.data:
+                return bundle.data[mime].decode()
+        return None if bundle.data else repr(value)
+
+    def _pictures(self, bundle, value):
+        if not bundle.ask_for_all(value):
+            for method, mime in bundles.PICTURES:
+                if bundle.ask(value, method, mime):
+                    break
+
+    def _complete(self, bundle, value):
+        """Adds the types that change nothing about a value's text."""
+        if bundle.complete or bundle.data and (bundles.chart(value) is not None or hasattr(type(value), "_repr_mimebundle_")):
             return
-        message = {"type": "image", "mime": mime, "data": bytes(data), "update": update}
-        if source:
-            message["source"] = text(source)
-        if title:
-            message["title"] = text(title)
+        bundle.complete = True
+        for method, mime in bundles.READABLE + bundles.MARKUP:
+            bundle.ask(value, method, mime)
+
+    def _catch(self, bundle, function, *args):
+        """Calls what runs display methods. What they print is not output of the turn, but may say why one failed."""
+        writers, thread = self.channel.writers, get_ident()
+        caught = []
+
+        def catch(b):
+            if sum(map(len, caught)) < _MOST_CAUGHT:
+                caught.append(bytes(b[:_MOST_CAUGHT]))
+
+        writers[thread] = catch
+        try:
+            function(*args)
+        finally:
+            writers.pop(thread, None)
+        said = b"".join(caught).decode("utf-8", "replace").strip()
+        if said:
+            bundle.say("showing %s printed: %s" % (bundle.name, " ".join(said.split("\n")[-1].split())[:200]))
+
+    def _send(self, bundle, kind, name=None, update=False, title=""):
+        """Sends what was collected."""
+        bundle.fit()
+        if not bundle.data:
+            return
+        message = {"type": "display", "data": bundle.data, "update": update, "kind": kind}
+        meta = bundle.metadata()
+        if meta:
+            message["meta"] = meta
+        if name is not None:
+            message["id"] = text(str(name))
+        if title or "text/plain" not in bundle.data and not bundle.has_picture():
+            message["title"] = text(title or bundle.name, 200)
+        self.streams.flush()
         self.channel.send(message, True)
 
-    def _rich(self, value):
-        """True if the value was shown as a picture, or the text to show instead of its repr, or None."""
-        kind = type(value)
-        if kind.__name__ == "Figure" and kind.__module__ == "matplotlib.figure":
-            self._send_figure(value)
-            return True
-        if any(k.__name__ == "BaseFigure" and k.__module__ == "plotly.basedatatypes" for k in kind.__mro__[1:]):
-            return self._plotly(value)
-        bundle = _rendered(value, "_repr_mimebundle_", include=None, exclude=None)
-        if isinstance(bundle, dict):
-            shown = self._bundle(kind.__name__, bundle)
-            if shown is not None:
-                return shown
-        for method, mime in _PICTURES:
-            if self._picture(_rendered(value, method), mime):
-                return True
-        if kind.__repr__ is not object.__repr__ and not str(kind.__module__).startswith("IPython."):
-            return None
-        for method in _READABLE:
-            data = _rendered(value, method)
-            if isinstance(data, str):
-                return data
-        for method, mime in _MARKUP:
-            data = _rendered(value, method)
-            if isinstance(data, str):
-                return "[%s: %d characters of %s, which cannot be shown here]" % (kind.__name__, len(data), mime)
-        return None
+    def _tell(self, bundle):
+        for notice in bundle.notices:
+            sys.stderr.write("[%s]\n" % notice)
 
-    def _bundle(self, name, bundle):
-        """Shows the best representation in a bundle; returns the same as _rich."""
-        for _, mime in _PICTURES:
-            if self._picture(bundle.get(mime), mime):
-                return True
-        if isinstance(bundle.get("text/plain"), str):
-            return bundle["text/plain"]
-        if bundle:
-            return "[%s: %s, which cannot be shown here]" % (name, ", ".join(map(str, list(bundle)[:5])))
-        return None
-
-    def _picture(self, data, mime):
-        """Sends the data of a picture, bytes or base64; reports whether it was one."""
-        if isinstance(data, str):
-            try:
-                data = imports.quietly("binascii").a2b_base64(data)
-            except ValueError:
-                return False
-        if not isinstance(data, (bytes, bytearray)) or not data.startswith(_SIGNATURES[mime]):
-            return False
-        self.image(data, mime)
-        return True
-
-    def _plotly(self, figure):
-        """Describes a figure of plotly in one line, and shows its picture if plotly can make one."""
-        kinds = [str(trace.type) for trace in figure.data]
-        title = figure.layout.title.text
-        line = "plotly %s of %d traces" % (type(figure).__name__, len(kinds))
-        if kinds:
-            line += ": " + ", ".join(list(dict.fromkeys(kinds))[:5])
-        if title:
-            line += ": " + str(title)[:200]
-        if imports.quietly("importlib.util").find_spec("kaleido") is None:
-            return "[%s; a picture of it needs the package kaleido]" % line
+    def _echo(self, shown):
+        """Writes the text of a value, marked as that."""
+        writers, thread = self.channel.writers, get_ident()
+        writers[thread] = "result"
         try:
-            data = figure.to_image(format="png")
-        except Exception as e:
-            return "[%s; kaleido made no picture: %s]" % (line, (str(e).strip() or type(e).__name__).split("\n")[0][:200])
-        _print("[%s]" % line)
-        return self._picture(data, "image/png") or None
+            _print(shown)
+        finally:
+            writers.pop(thread, None)
 
     # ------------------------------------------------------------ libraries that show things
 
     def teach_ipython(self, module):
-        """IPython's display() shows things in a kernel, and prints their repr without one."""
-        native = module.display
+        """IPython's functions show things in a kernel only."""
+
+        def is_kernel():
+            shell = sys.modules.get("IPython.core.interactiveshell")
+            return self.channel.forked or shell is not None and shell.InteractiveShell.initialized()
 
         def display(*objs, **options):
-            shell = sys.modules.get("IPython.core.interactiveshell")
-            if self.channel.forked or shell is not None and shell.InteractiveShell.initialized():
-                return native(*objs, **options)
-            self.display(objs, options.get("raw", False))
-            name = options.get("display_id")
-            return module.DisplayHandle(None if name is True else name) if name else None
+            if is_kernel():
+                return native["display"](*objs, **options)
+            if options.get("clear"):
+                self.clear(True)
+            return self.display(objs, options.get("raw", False), options.get("display_id"), bool(options.get("update")), options.get("metadata"), module.DisplayHandle)
 
-        display.__doc__ = native.__doc__
-        module.display = display
+        def update_display(obj, *, display_id, **options):
+            if is_kernel():
+                return native["update_display"](obj, display_id=display_id, **options)
+            self.display((obj,), options.get("raw", False), display_id, True, options.get("metadata"), None)
+
+        def clear_output(wait=False):
+            if is_kernel():
+                return native["clear_output"](wait)
+            self.clear(wait)
+
+        def publish_display_data(data, metadata=None, **options):
+            if is_kernel():
+                return native["publish_display_data"](data, metadata, **options)
+            transient = options.get("transient") or {}
+            self._put(data, True, transient.get("display_id"), bool(options.get("update")), metadata)
+
+        native = {}
+        for function in (display, update_display, clear_output, publish_display_data):
+            name = function.__name__
+            native[name] = getattr(module, name)
+            function.__doc__, function.__module__, function.__qualname__ = native[name].__doc__, module.__name__, name
+            setattr(module, name, function)
 
     def teach_pillow(self, module):
         """Image.show() starts a program of the desktop."""
@@ -168,8 +275,13 @@ class Display:
             def show(self, image, **options):
                 if display.channel.forked:
                     return False
-                data = _rendered(image, "_repr_png_") or _rendered(image.convert("RGB"), "_repr_png_")
-                return display._picture(data, "image/png")
+                bundle = Bundle(type(image).__name__)
+                bundle.ask(image, "_repr_png_", "image/png")
+                if not bundle.data:
+                    bundle = Bundle(type(image).__name__)
+                    bundle.ask(image.convert("RGB"), "_repr_png_", "image/png")
+                display._send(bundle, "display")
+                return bool(bundle.data)
 
         module._viewers.insert(0, Viewer())
 
@@ -244,27 +356,23 @@ class Display:
         data = buffer.getvalue()
         if known is None:
             self.count += 1
-            source = "figure-%d" % self.count
+            name = "figure-%d" % self.count
         elif known[1] == data:
             return  # a tight bounding box leaves a figure stale
         else:
-            source = known[0]
-        self.image(data, "image/png", source, known is not None, _title(figure))
-        self.sent[figure] = source, data
+            name = known[0]
+        bundle = Bundle("Figure")
+        bundle.data["image/png"] = data
+        self._send(bundle, "display", name, known is not None, _title(figure))
+        self._tell(bundle)
+        self.sent[figure] = name, data
         while len(self.sent) > 64:
             del self.sent[next(iter(self.sent))]
 
 
-def _rendered(value, method, **arguments):
-    """The result of a display method of a value, without metadata; None if the method fails."""
-    render = getattr(type(value), method, None)
-    if render is None:
-        return None
-    try:
-        data = render(value, **arguments)
-    except Exception:
-        return None  # its repr is shown instead
-    return data[0] if isinstance(data, tuple) and data else data
+def _is_figure(value):
+    kind = type(value)
+    return kind.__name__ == "Figure" and kind.__module__ == "matplotlib.figure"
 
 
 def _print(shown):

@@ -12,6 +12,9 @@ from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.interrupt import critical
 
 
+_KINDS = {"stdout": "result", "stderr": "traceback"}  # of the text that is more than output
+
+
 class _Raw(io.RawIOBase):
     """A stream's bytes, under a BufferedWriter."""
 
@@ -39,7 +42,14 @@ class _Raw(io.RawIOBase):
         if channel.mute or _identity(self.fd) != self.identity:  # user code has redirected it
             return os.write(self.fd, b)
         data = bytes(b[:MAX_OUTPUT])
-        channel._send({"type": "output", "stream": self.stream, "data": data}, True)
+        kind = channel.writers.get(get_ident()) if channel.writers else None
+        if callable(kind):
+            kind(data)
+            return len(data)
+        message = {"type": "output", "stream": self.stream, "data": data}
+        if kind == _KINDS[self.stream]:
+            message["kind"] = kind
+        channel._send(message, True)
         return len(data)
 
 

@@ -13,7 +13,8 @@ from turnstone_worker.calls import CallError, tool_error
 
 NAME = "turnstone"
 SPARE = "turnstone_host"  # when the user has a module of the name
-_OURS = ("CallError", "ToolError", "tools")
+# Names of the modules' own, which no function takes.
+_OURS = ("CallError", "ToolError", "tools", "_group", "_host", "_opened", "_renew", "_true")
 
 
 class Given:
@@ -27,14 +28,30 @@ _GIVEN = Given()
 
 
 def _name(true, taken):
-    """The Python name of a function or parameter: no keyword, and not taken."""
-    name = true + "_" if keyword.iskeyword(true) or true in _OURS else true
-    name = "".join(c if (c == "_" or c.isalnum()) else "_" for c in name)
+    """The Python name of a function or parameter: no keyword, nothing special, and not taken."""
+    name = "".join(c if (c == "_" or c.isalnum()) else "_" for c in true)
+    if not name.isascii():
+        from unicodedata import normalize
+
+        name = normalize("NFKC", name)  # as Python reads it in code
     if not name.isidentifier():
         name = "_" + name
+    if keyword.iskeyword(name) or name in _OURS or name[:2] == "__" == name[-2:]:
+        name += "_"
     while name in taken:
         name += "_"
     return name
+
+
+def _names(trues):
+    """The Python names by the true ones. One that needs no change keeps it, whatever its place."""
+    names = {true: true for true in trues if _name(true, ()) == true}
+    taken = set(names)
+    for true in trues:
+        if true not in names:
+            names[true] = name = _name(true, taken)
+            taken.add(name)
+    return names
 
 
 class Parameter:
@@ -50,8 +67,9 @@ def _parameters(entry):
         return None
     required = schema.get("required") or ()
     found = {}
+    names = _names(list(schema["properties"]))
     for true, inner in schema["properties"].items():
-        name = _name(true, found)
+        name = names[true]
         found[name] = Parameter(true, name, inner, true in required)
     return sorted(found.values(), key=lambda p: not p.required)
 
@@ -215,6 +233,8 @@ class Module(ModuleType):
             pass
         if name == "tools" and host.group_names():
             return _tools()
+        if name in host.display:
+            return host.display[name]
         if name.startswith("__"):
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
         names = _nearest_first(name, host.functions)
@@ -253,6 +273,7 @@ class Host:
         self.groups = {}  # the modules of groups that code has looked at, by name
         self.grouped = {}  # the functions of each group
         self.tools = None  # the module turnstone.tools
+        self.display = {}  # display() and its like, which every session has
 
     def refresh(self):
         """Brings the module up to date. Not while this thread must not read the channel."""
@@ -268,10 +289,11 @@ class Host:
             return
         from turnstone_worker import values
 
-        functions, grouped = {}, {}
+        entries = {}
         for entry in values.decode(told["list"]):
-            into = grouped.setdefault(entry["group"], {}) if entry.get("group") else functions
-            into[_name(entry["name"], into)] = make(entry, self.calls, self.module.__name__)
+            entries.setdefault(entry.get("group") or "", {})[entry["name"]] = entry
+        grouped = {group: self._made(members) for group, members in entries.items()}
+        functions = grouped.pop("", {})
         self.grouped = grouped
         for name, group in self.groups.items():
             group._renew(grouped.get(name, {}))
@@ -282,6 +304,10 @@ class Host:
         self.functions, self.revision = functions, told["revision"]
         if "inspect" in sys.modules:
             self.sign()
+
+    def _made(self, entries):
+        names = _names(list(entries))
+        return {names[true]: make(entry, self.calls, self.module.__name__) for true, entry in entries.items()}
 
     def sign(self, inspect=None):
         for functions in (self.functions, *self.grouped.values()):
@@ -376,8 +402,10 @@ class Finder:
         module.__doc__ = "Functions of the host of this session: %s." % (", ".join(sorted(names)) or "it offers none")
 
 
-def install(channel, calls):
+def install(channel, calls, display):
+    """display has the functions that the module has beside the host's."""
     global host
     host = Host(channel, calls)
+    host.display = display
     sys.meta_path.insert(0, Finder)
     imports.when("inspect", host.sign)

@@ -67,6 +67,7 @@ class Interrupts:
         self.honoured = 0  # the last seq that was acted upon in this turn
         self.heard = False  # a frame has come since the last turn began
         self.owed = 0  # frames that were read and whose signals are not counted yet; -1: the reverse
+        self.early = False  # a signal without a frame has struck, and is not counted: its frame may still come
         self.user_handler = None  # the handler of user code for SIGINT; None: it raises
         self.kept = None  # any other disposition that user code has set, kept between turns
         self.owner = "ours"  # as the supervisor knows it
@@ -157,6 +158,7 @@ class Interrupts:
         if not self.heard or not system.LATE_SIGNALS:
             self.owed = 0
         self.heard = False
+        self.early = False
         self.turn = turn
         self.honoured = 0
         if self.kept is not None:
@@ -343,7 +345,8 @@ class Interrupts:
         channel = self.channel
         while channel.interruptions and not (channel.active and channel.interruptions[0]["turn"] == channel.turn):
             m = channel.interruptions.pop(0)
-            self._count(1, 0)
+            self._count(1, int(self.early))
+            self.early = False
             self._acknowledge(m["turn"], m["seq"], "stale")
 
     def _count(self, frames, signals):
@@ -369,9 +372,18 @@ class Interrupts:
 
     def _judge(self, signalled, signals):
         """The level of the interrupt to act upon, or 0. signals is how many have come and are not counted."""
-        new, level, count = self._sort()
+        levels, count = self._sort()
         if signalled and count == 0 and self.owed <= 0:
-            return 1 if self.channel.shutdown is None else 2  # without a frame: os.kill, raise_signal, interrupt_main
+            # Without a frame: os.kill, raise_signal, interrupt_main; or the thread that reads is slow.
+            self.early = True
+            return 1 if self.channel.shutdown is None else 2
+        new = bool(levels)
+        if self.early and count:
+            self.early = False
+            if count > signals:  # the signal that struck was of the first frame
+                signals += 1
+                if levels[:1] == [1]:
+                    del levels[0]
         self._count(count, signals)
         if signalled and count == 0:
             return 0
@@ -379,26 +391,26 @@ class Interrupts:
             return 2
         if not new:
             return 0
-        if self.owner == "ignored" and level == 1:
+        level = max(levels, default=0)
+        if self.owner == "ignored" and level <= 1:
             self._acknowledge(self.turn, self.honoured, "pending")
             return 0
         self._acknowledge(self.turn, self.honoured, "raised")
-        # A handler of user code does not end the waits.
-        self.channel.ask_again(but=None if self.owner == "user" and level == 1 else self.main)
+        # A handler of user code does not end the waits, nor does what has struck already.
+        self.channel.ask_again(but=self.main if level > (self.owner == "user") else None)
         return level
 
     def _sort(self):
-        """Takes the frames that have arrived. Returns whether one is for this turn, its level, and their number."""
-        new, level, count = False, 1, 0
+        """Takes the frames that have arrived. Returns the levels of the interrupts of this turn that are new, and the number of frames."""
+        levels, count = [], 0
         for m in self.channel.take_interruptions():
             count += 1
             if m["turn"] != self.turn:
                 self._acknowledge(m["turn"], m["seq"], "stale")
             elif m["seq"] > self.honoured:
-                new = True
                 self.honoured = m["seq"]
-                level = max(level, m["level"])
-        return new, level, count
+                levels.append(m["level"])
+        return levels, count
 
     def _acknowledge(self, turn, seq, result):
         # A signal that strikes meanwhile must wait: it may belong to this frame, which is

@@ -8,6 +8,7 @@ import atexit
 import builtins
 import os
 import sys
+from _thread import get_ident
 
 from turnstone_worker import cache, functions, hooks, imports, system
 from turnstone_worker.calls import Calls
@@ -84,7 +85,7 @@ class Worker:
         self.stdin.install()
         self.display.install()
         hooks.install(self)
-        functions.install(self.channel, self.channel.calls)
+        functions.install(self.channel, self.channel.calls, self.display.functions)
         self.interrupts.install()
         try:
             import faulthandler
@@ -174,7 +175,7 @@ class Worker:
                     "executable": text(sys.executable or ""),
                     "pid": os.getpid(),
                 },
-                "capabilities": {"images": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "functions": True, "interrupt": "signal"},
+                "capabilities": {"images": True, "display": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "functions": True, "interrupt": "signal"},
             }
         )
 
@@ -209,6 +210,7 @@ class Worker:
         self.interrupts.stale()
         if channel.start is not None:
             start = channel.start
+            self.display.silent = start["silent"]
             self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]))
         elif channel.queries:
             self._answer(channel.queries.pop(0))
@@ -248,12 +250,16 @@ class Worker:
         self.interrupts.running = True
         self.turn.failure = summary(error)
         self.streams.flush_others()  # the output of the cell comes before its error
+        writers, thread = self.channel.writers, get_ident()
         try:
+            writers[thread] = "traceback"
             self.cells.report(error)
         except BaseException:
             # It was interrupted, or there is no memory for it: one line, then.
             error.__traceback__ = error.__context__ = None
+            writers[thread] = "traceback"
             sys.stderr.write("%(name)s: %(message)s\n" % self.turn.failure)
+        writers.pop(thread, None)
         if type(error) is MemoryError:
             # Free the objects in the frames; otherwise the next turn would have no memory either.
             error.__traceback__ = error.__context__ = sys.last_traceback = None
@@ -277,6 +283,7 @@ class Worker:
         """Back to idle. May be repeated from any point."""
         turn = self.turn
         self.channel.start = None
+        self.channel.writers.pop(get_ident(), None)
         self.interrupts.end()
         self.interrupts.reset()
         self.stdin.release()

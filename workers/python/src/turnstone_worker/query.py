@@ -1,6 +1,5 @@
 """Queries while no turn runs: completions, whether a text is complete, and variables."""
 import builtins
-import keyword
 import sys
 from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 
@@ -11,6 +10,7 @@ _VARIABLES = 200
 _BRIEF = 256  # bytes of each text of a variable
 _BLOCKS = 1000  # of a pandas table are added up; with more, its size is unknown
 _MISSING = object()
+_mro_of = type.__dict__["__mro__"].__get__  # a metaclass may have its own
 
 
 def answer(query, namespace, flags):
@@ -19,41 +19,32 @@ def answer(query, namespace, flags):
         return {"status": _parse(query["text"], flags)}
     if query["kind"] == "variables":
         return _variables(namespace)
+    if query["kind"] == "inspect":
+        from turnstone_worker import inspection
+
+        data = inspection.describe(query["text"], query["cursor"], namespace)
+        return {"status": "ok", "data": data} if data else {"status": "ok"}
     before = query["text"].encode()[: query["cursor"]].decode("utf-8", "ignore")
-    start, matches = _complete(before, namespace)
+    from turnstone_worker import completion
+
+    start, matches = completion.complete(before, namespace)
     return {"status": "ok", "start": len(before[:start].encode()), "matches": matches}
 
 
-# ---------------------------------------------------------------- complete
+# ---------------------------------------------------------------- names
 
 
-def _complete(before, namespace):
-    """The start of the last name in before, and its completions."""
-    start = len(before)
-    while start > 0 and (before[start - 1].isidentifier() or before[start - 1].isdigit()):
-        start -= 1
-    prefix = before[start:]
-    if prefix[:1].isdigit() or _in_string_or_comment(before):
-        return len(before), []
-    if not before[:start].rstrip(" \t").endswith("."):
-        names = set(keyword.kwlist)
-        names.update(k for k in namespace if isinstance(k, str))
-        names.update(vars(builtins))
-        return start, _select(names, prefix)
-    path = _dotted(before[:start].rstrip(" \t")[:-1])
-    if path is None:
-        return start, []
+def find(path, namespace):
+    """The value of the a.b.c whose names are path, if it can be had without running code; or _MISSING."""
     value = namespace.get(path[0], _MISSING)
     if value is _MISSING:
         value = vars(builtins).get(path[0], _MISSING)
     for name in path[1:]:
         value = _attribute(value, name)
-    if value is _MISSING:
-        return start, []
-    return start, _select(_names(value), prefix)
+    return value
 
 
-def _dotted(before):
+def dotted(before):
     """The names of the a.b.c that before ends with; None when it ends with something that must be run."""
     path = []
     while True:
@@ -70,79 +61,45 @@ def _dotted(before):
         before = before[:-1]
 
 
-def _in_string_or_comment(before):
-    """Reports whether the end of before is inside of a string or a comment."""
-    quote, i = "", 0
-    while i < len(before):
-        c = before[i]
-        if quote:
-            if c == "\\":
-                i += 1
-            elif before.startswith(quote, i):
-                i += len(quote) - 1
-                quote = ""
-            elif c == "\n" and len(quote) == 1:
-                quote = ""
-        elif c == "#":
-            end = before.find("\n", i)
-            if end < 0:
-                return True
-            i = end
-        elif c in "'\"":
-            quote = c * 3 if before.startswith(c * 3, i) else c
-            i += len(quote) - 1
-        i += 1
-    return bool(quote)
-
-
 def _attribute(value, name):
     """An attribute, if it can be had without running a property or a __getattr__."""
     if value is _MISSING:
         return _MISSING
-    if isinstance(value, ModuleType):
+    if issubclass(type(value), ModuleType):
         return vars(value).get(name, _MISSING)
     kind = type(value)
-    found = _look_up(kind.__mro__, name)
-    if isinstance(value, type):
-        own = _look_up(value.__mro__, name)
+    found = _look_up(_mro_of(kind), name)
+    if issubclass(kind, type):
+        own = _look_up(_mro_of(value), name)
         found = own if own is not _MISSING else found
     else:
-        try:
-            own = object.__getattribute__(value, "__dict__").get(name, _MISSING)
-        except AttributeError:
-            own = _MISSING
+        own = own_fields(value).get(name, _MISSING)
         if own is not _MISSING:
             return own
     if found is _MISSING:
         return _MISSING
-    if isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) and not isinstance(value, type):
-        return getattr(value, name, _MISSING)
-    if hasattr(type(found), "__get__") and not callable(found):
+    if type(found) in (GetSetDescriptorType, MemberDescriptorType) and not issubclass(kind, type):
+        try:
+            return found.__get__(value, kind)
+        except AttributeError:
+            return _MISSING
+    if _look_up(_mro_of(type(found)), "__get__") is not _MISSING and not callable(found):
         return _MISSING  # a property or similar
     return found
 
 
+def own_fields(value):
+    """The __dict__ of an instance, without running what its class may have in its place."""
+    found = _look_up(_mro_of(type(value)), "__dict__")
+    fields = found.__get__(value, type(value)) if type(found) is GetSetDescriptorType else None
+    return fields if type(fields) is dict else {}
+
+
 def _look_up(mro, name):
     for kind in mro:
-        if name in vars(kind):
-            return vars(kind)[name]
+        if name in _fields_of(kind):
+            return _fields_of(kind)[name]
     return _MISSING
-
-
-def _names(value):
-    try:
-        return {n for n in dir(value) if isinstance(n, str)}
-    except Exception:
-        return {n for kind in type(value).__mro__ for n in vars(kind)}
-
-
-def _select(names, prefix):
-    """The names that begin with prefix, in order; private names only if prefix is private."""
-    hidden = "" if prefix.startswith("_") else "_"
-    found = [n for n in names if n.startswith(prefix) and not (hidden and n.startswith(hidden))]
-    if not found and not prefix:
-        found = list(names)
-    return sorted(found)[:_MATCHES]
 
 
 # ---------------------------------------------------------------- parse
@@ -199,6 +156,16 @@ def _variables(namespace):
         elif kind is not BuiltinFunctionType:
             data.append((name, value))
     found = data + code
+    library = _known()
+    return {
+        "status": "ok",
+        "variables": [_variable(name, value, library) for name, value in found[:_VARIABLES]],
+        "more": max(0, len(found) - _VARIABLES),
+    }
+
+
+def _known():
+    """The types of libraries that are known here, with the function that tells shape and size."""
     library = {}
     for module, names in (("numpy", ("ndarray",)), ("pandas", ("DataFrame", "Series", "Index")), ("polars", ("DataFrame", "Series"))):
         module = sys.modules.get(module)
@@ -206,11 +173,12 @@ def _variables(namespace):
             known = vars(module).get(name)
             if isinstance(known, type):
                 library[known] = _FAMILIES[module.__name__]
-    return {
-        "status": "ok",
-        "variables": [_variable(name, value, library) for name, value in found[:_VARIABLES]],
-        "more": max(0, len(found) - _VARIABLES),
-    }
+    return library
+
+
+def shape(value):
+    """The shape of a value of a known type, as _variable has it; or ""."""
+    return _variable("", value, _known()).get("shape", "")
 
 
 def _variable(name, value, library):

@@ -9,6 +9,7 @@ import builtins
 import io
 import os
 import sys
+from _thread import get_ident
 
 from turnstone_worker.atomic import write_all
 from turnstone_worker.codec import MAX_OUTPUT
@@ -26,6 +27,7 @@ class Fence:
         self.prefix = prefix
         self.to_stderr = prefix + b"E\x1b\\"
         self.to_stdout = prefix + b"O\x1b\\"
+        self.marks = {"result": prefix + b"R\x1b\\", "traceback": prefix + b"T\x1b\\"}  # of text that is more than output
         name = os.ttyname(0)  # OSError: there is no terminal, and no fence
         try:
             # A file description of our own: a child that makes its terminal nonblocking
@@ -62,7 +64,15 @@ class Bytes(io.BufferedWriter):
     channel = None
 
     def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
-        if len(b) >= _BULK and self._write_large(1, "stdout", b):
+        kind = None
+        if self.channel is not None and self.channel.writers:
+            kind = self.channel.writers.get(get_ident())
+            if callable(kind):
+                kind(b)
+                return len(b)
+        if len(b) >= _BULK and self._write_large(1, "stdout", b, kind):
+            return len(b)
+        if kind == "result" and self._write_marked(1, kind, b):
             return len(b)
         n = _native(self, b)
         _flush(self)
@@ -70,14 +80,26 @@ class Bytes(io.BufferedWriter):
             self.channel.fresh = True
         return n
 
-    def _write_large(self, fd, stream, b):
+    def _write_marked(self, fd, kind, b):
+        """Writes text between markers, in one system call, which the kernel does not mix with others on this terminal."""
+        fence = self.channel.fence
+        if fence is None or not fence.is_terminal(fd):
+            return False
+        write_all([(fence.fd, b"".join((fence.marks.get(kind, fence.to_stderr), b, fence.to_stdout)))])
+        self.channel.fresh = True
+        return True
+
+    def _write_large(self, fd, stream, b, kind=None):
         channel = self.channel
         if channel.mute or channel.fence is None or not channel.fence.is_terminal(fd):
             return False
         self.flush()
         data = memoryview(b).cast("B")
         for i in range(0, len(data), MAX_OUTPUT):
-            channel.send({"type": "output", "stream": stream, "data": data[i : i + MAX_OUTPUT]}, True)
+            message = {"type": "output", "stream": stream, "data": data[i : i + MAX_OUTPUT]}
+            if kind is not None:
+                message["kind"] = kind
+            channel.send(message, True)
         return True
 
 
@@ -88,10 +110,13 @@ class ErrorBytes(Bytes):
         fence = self.channel.fence
         if fence is None or not fence.is_terminal(2):
             return super().write(b)
-        if len(b) < _BULK or not self._write_large(2, "stderr", b):
-            # One system call, which the kernel does not mix with others on this terminal.
-            write_all([(fence.fd, b"".join((fence.to_stderr, b, fence.to_stdout)))])
-            self.channel.fresh = True
+        kind = self.channel.writers.get(get_ident()) if self.channel.writers else None
+        if callable(kind):
+            kind(b)
+            return len(b)
+        kind = "traceback" if kind == "traceback" else None
+        if len(b) < _BULK or not self._write_large(2, "stderr", b, kind):
+            self._write_marked(2, kind, b)
         return len(b)
 
 

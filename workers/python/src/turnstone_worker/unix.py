@@ -21,10 +21,22 @@ class Inbox:
         self.fd = fd
         self.poller = poll()
         self.poller.register(fd, POLLIN)
+        self.leading = poll()  # one at a time may poll an object
+        self.leading.register(fd, POLLIN)
 
     def ready(self, patience):
         """Reports whether receive would not block, now or within patience milliseconds."""
         return self.poller.poll(patience)
+
+    def wait(self):
+        """Blocks until receive would not. One thread at a time."""
+        self.leading.poll()
+
+    def arrived(self):
+        """Reports whether receive would not block, while any other thread waits or receives."""
+        poller = poll()
+        poller.register(self.fd, POLLIN)
+        return bool(poller.poll(0))
 
     def receive(self, chunks, need):
         """Appends what has arrived; b"" is the end. It blocks until there is something."""

@@ -47,6 +47,13 @@ class Inbox:
         """Reports whether receive would not block, now or within patience milliseconds."""
         return not self._begin() or _wait_for_one(self.reads[0][0].event, patience) == _winapi.WAIT_OBJECT_0
 
+    def wait(self):
+        """Nothing: receive itself waits."""
+
+    def arrived(self):
+        """Not known: the read under way belongs to the thread that waits for it."""
+        return False
+
     def receive(self, chunks, need):
         """Appends what has arrived; b"" is the end. It blocks until there is something."""
         while True:

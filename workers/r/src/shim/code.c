@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP finish_call, page_call, names_call, refresh_call, complete_function;
+static SEXP finish_call, page_call, names_call, refresh_call, complete_function, inspect_function, value_function;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
 static int running;
@@ -69,6 +69,23 @@ static SEXP element(SEXP list, const char *name) {
 	return NULL;
 }
 
+/* after_value is called behind each expression at the top level, once its value was printed. */
+static int after_value(SEXP expression, SEXP value, int good, int visible, void *none) {
+	(void)expression, (void)good, (void)none;
+	if ((visible & 0xff) != 0 && running == 0 && !forked)
+		console_value(value);
+	return 1; /* and again */
+}
+
+bool code_value(SEXP value) {
+	if (value_function == NULL || !Rf_inherits(value, "data.frame"))
+		return true;
+	SEXP call = Rf_protect(Rf_lang2(value_function, value));
+	bool good = eval(call, R_BaseEnv) != NULL;
+	Rf_unprotect(1);
+	return good;
+}
+
 void code_load(void) {
 	parsing p = {.text = Rf_protect(Rf_mkString(load))};
 	if (R_ToplevelExec(parse_it, &p) && p.status == PARSE_OK) {
@@ -78,6 +95,8 @@ void code_load(void) {
 			Rf_protect(functions);
 			SEXP finish = element(functions, "finish");
 			complete_function = element(functions, "complete");
+			inspect_function = element(functions, "inspect");
+			value_function = element(functions, "value");
 			if (finish != NULL)
 				R_PreserveObject(finish_call = Rf_lang1(finish));
 			SEXP page = element(functions, "page");
@@ -95,9 +114,11 @@ void code_load(void) {
 		Rf_unprotect(1);
 	}
 	Rf_unprotect(1);
+	if (value_function != NULL && has(Rf_addTaskCallback))
+		Rf_addTaskCallback(after_value, NULL, NULL, "turnstone", NULL);
 	if (complete_function == NULL) {
 		static const char lame[] = "turnstone: its own code does not run in this R: no pictures, no completion\n";
-		terminal_error(lame, sizeof lame - 1);
+		terminal_error(lame, sizeof lame - 1, false);
 	}
 }
 
@@ -160,6 +181,26 @@ static void answer_completion(const message *q) {
 	put_array_head(f, "matches", n);
 	for (int i = 0; i < n; i++)
 		put_element(f, match[i]);
+	send_frame(f, NULL, 0);
+	Rf_unprotect(4);
+}
+
+static void answer_inspection(const message *q) {
+	SEXP text = Rf_protect(text_vector((const char *)q->text.at, q->text.n));
+	SEXP cursor = Rf_protect(Rf_ScalarInteger((int)(q->cursor < q->text.n ? q->cursor : q->text.n)));
+	SEXP call = Rf_protect(Rf_lang3(inspect_function, text, cursor));
+	SEXP result = eval(call, R_BaseEnv);
+	Rf_protect(result != NULL ? result : R_NilValue);
+	bool found = result != NULL && TYPEOF(result) == R_STRSXP && Rf_length(result) == 1;
+	const char *told = found ? Rf_translateCharUTF8(STRING_ELT(result, 0)) : "";
+	console_answered();
+	frame *f = send_begin("query_result", 2 + found, false);
+	put_uint(f, "id", q->id);
+	put_text(f, "status", result != NULL ? "ok" : "timeout");
+	if (found) {
+		put_map_head(f, "data", 1);
+		put_bin(f, "text/plain", told, strlen(told));
+	}
 	send_frame(f, NULL, 0);
 	Rf_unprotect(4);
 }
@@ -295,14 +336,16 @@ static void answer_variables(const message *q) {
 void code_answer(const message *q) {
 	if (q->kind == VARIABLES) {
 		answer_variables(q);
-	} else if (q->text.at == NULL || (q->kind == COMPLETE && complete_function == NULL)) {
+	} else if (q->text.at == NULL || (q->kind == COMPLETE && complete_function == NULL) || (q->kind == INSPECT && inspect_function == NULL)) {
 		console_answered();
 		frame *f = send_begin("query_result", 2, false);
 		put_uint(f, "id", q->id);
-		put_text(f, "status", q->kind == COMPLETE ? "ok" : "complete");
+		put_text(f, "status", q->kind == PARSE ? "complete" : "ok");
 		send_frame(f, NULL, 0);
 	} else if (q->kind == COMPLETE) {
 		answer_completion(q);
+	} else if (q->kind == INSPECT) {
+		answer_inspection(q);
 	} else {
 		answer_parse(q);
 	}

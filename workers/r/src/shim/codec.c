@@ -152,6 +152,14 @@ static value field(fields *f, const char *name, value_kind kind) {
 	return (value){INVALID, 0, {(const uint8_t *)"", 0}};
 }
 
+/* flag_field returns a truth that may be absent. */
+static bool flag_field(fields *f, const char *name) {
+	for (int i = 0; i < f->n; i++)
+		if (is(f->key[i], name))
+			return field(f, name, TRUTH).number;
+	return false;
+}
+
 static uint64_t uint_field(fields *f, const char *name, uint64_t least, uint64_t most) {
 	uint64_t n = field(f, name, NUMBER).number;
 	if (f->wrong == NULL && (n < least || n > most))
@@ -186,6 +194,7 @@ const char *decode(bytes in, message *m) {
 		m->type = TURN_START;
 		m->turn = uint_field(&f, "turn", 1, UINT64_MAX);
 		m->input = field(&f, "input", BINARY).data;
+		m->silent = flag_field(&f, "silent");
 	} else if (is(type, "turn_input")) {
 		m->type = TURN_INPUT;
 		m->turn = uint_field(&f, "turn", 0, UINT64_MAX);
@@ -203,7 +212,7 @@ const char *decode(bytes in, message *m) {
 		bytes kind = field(&f, "kind", STRING).data;
 		m->text = field(&f, "text", STRING).data;
 		m->cursor = uint_field(&f, "cursor", 0, UINT64_MAX);
-		m->kind = is(kind, "variables") ? VARIABLES : is(kind, "parse") ? PARSE : COMPLETE;
+		m->kind = is(kind, "variables") ? VARIABLES : is(kind, "inspect") ? INSPECT : is(kind, "parse") ? PARSE : COMPLETE;
 		if (f.wrong == NULL && m->kind == COMPLETE && !is(kind, "complete"))
 			f.wrong = "the kind of query is unknown";
 	} else if (is(type, "shutdown")) {
@@ -310,6 +319,11 @@ void put_text_n(frame *f, const char *key, const char *text, size_t n, size_t bo
 void put_bin_head(frame *f, const char *key, size_t n) {
 	put_key(f, key);
 	put_number(f, 0xc6, n, 4);
+}
+
+void put_bin(frame *f, const char *key, const void *from, size_t n) {
+	put_bin_head(f, key, n);
+	put(f, from, n);
 }
 
 void put_map(frame *f, int n) { put_number(f, (uint8_t)(0x80 | n), 0, 0); }

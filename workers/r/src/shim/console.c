@@ -32,6 +32,7 @@ static struct {
 	bool active;
 	uint64_t turn, seq, level; /* seq and level: of the last interrupt that was acted on */
 	bool started;       /* R has got a line, or the turn is the start-up */
+	bool silent;
 	bool interrupted;
 	bool complained; /* R has printed an error, behind the last interrupt */
 	uint64_t unrun;  /* lines that were dropped */
@@ -71,6 +72,7 @@ static bool signalled;        /* in this turn an interrupt made R go back to its
 static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
+static SEXP last_value;       /* .Last.value before the expression that R evaluates; NULL: it evaluates none */
 static const char *end_reason = "shutdown";
 static int end_status;
 
@@ -180,6 +182,7 @@ void console_take(const message *m) {
 		state.started = state.interrupted = false;
 		state.complained = false;
 		state.input.taken = 0;
+		state.silent = m->silent;
 		state.turn = m->turn, state.seq = state.level = state.unrun = 0;
 		bool bom = m->input.n >= 3 && memcmp(m->input.at, "\xef\xbb\xbf", 3) == 0;
 		add(&state.input, m->input.at + 3 * bom, m->input.n - 3 * bom); /* R takes a byte order mark for an error */
@@ -462,6 +465,7 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		code_load();
 		ready = true;
 	}
+	terminal_echo(false);
 	if (who == READER || who == BROWSER)
 		terminal_flush(); /* before its input_line */
 	bool secret = who == READER && terminal_hides();
@@ -592,6 +596,28 @@ static void show_page(bool midline) {
 	leave(&state.lock);
 }
 
+/* value_now is .Last.value: R sets it between evaluating an expression and echoing its value. */
+static SEXP value_now(void) {
+	return has(Rf_findVarInFrame) ? Rf_findVarInFrame(R_BaseEnv, Rf_install(".Last.value")) : NULL;
+}
+
+/* console_value shows what an echoed value has beside its text. An interrupt that this swallows
+ * was meant for user code. */
+void console_value(SEXP value) {
+	terminal_echo(false);
+	last_value = NULL;
+	take(&state.lock);
+	uint64_t seq = state.seq;
+	bool waits = interrupt_waits(), silent = state.silent;
+	leave(&state.lock);
+	if (silent || code_value(value))
+		return;
+	take(&state.lock);
+	if (waits || state.seq != seq)
+		interrupt_again(state.level > 1);
+	leave(&state.lock);
+}
+
 static void write_console(const char *text, int n, int type) {
 	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
 		return;
@@ -602,24 +628,27 @@ static void write_console(const char *text, int n, int type) {
 	midline = text[n - 1] != '\n';
 	newline = type != 0 && n == 1 && !midline;
 	if (type == 0) {
-		if (!forked)
+		if (!forked) {
 			interrupt_due();
+			terminal_echo(last_value != NULL && value_now() != last_value);
+		}
 		terminal_text(text, (size_t)n);
 		return;
 	}
 	if (forked) {
-		terminal_error(text, (size_t)n);
+		terminal_error(text, (size_t)n, false);
 		return;
 	}
 	if (strncmp(text, "\n *** caught ", 13) == 0)
 		crashed = true;
-	if (has(R_curErrorBuf) && strncmp(R_curErrorBuf(), text, (size_t)n) == 0) {
+	bool report = has(R_curErrorBuf) && strncmp(R_curErrorBuf(), text, (size_t)n) == 0;
+	if (report) {
 		take(&state.lock);
 		state.complained = true;
 		leave(&state.lock);
 		erred = true;
 	}
-	terminal_error(text, (size_t)n);
+	terminal_error(text, (size_t)n, report);
 }
 
 static void show_message(const char *text) {
@@ -641,6 +670,8 @@ static void busy(int which) {
 	}
 	evaluated = true;
 	newline = false;
+	if (!forked && !code_running())
+		last_value = value_now();
 	if (!forked)
 		interrupt_due();
 }
@@ -650,6 +681,8 @@ static void reset_console(void) {
 	evaluated = true;
 	if (forked || code_running())
 		return;
+	last_value = NULL;
+	terminal_echo(false);
 	take(&state.lock);
 	resting = false;
 	state.asked = false;

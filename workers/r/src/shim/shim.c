@@ -20,8 +20,9 @@ static void introduce(const char *version, const char *home) {
 	put_text(f, "runtime_version", version);
 	put_text(f, "executable", executable);
 	put_uint(f, "pid", own_number());
-	put_map_head(f, "capabilities", 6);
+	put_map_head(f, "capabilities", 7);
 	put_bool(f, "images", true);
+	put_bool(f, "display", true);
 	put_bool(f, "fence", terminal_is_fence());
 	put_bool(f, "query", true);
 	put_bool(f, "variables", has(Rf_findVarInFrame) && has(R_BindingIsActive));
@@ -64,7 +65,7 @@ EXPORT void turnstone_drawing(void) { code_drawing(); }
 
 /* turnstone_note writes messages to standard error while finish runs. */
 EXPORT void turnstone_note(char **text) {
-	terminal_error(*text, strlen(*text));
+	terminal_error(*text, strlen(*text), false);
 }
 
 /* turnstone_image sends a picture, here. It must fit a frame: the caller sees to it. */
@@ -82,4 +83,22 @@ EXPORT void turnstone_image(uint8_t *data, int *n, char **mime, char **source, i
 		put_text_n(f, "title", *title, strlen(*title), 1024);
 	put_bin_head(f, "data", (size_t)*n);
 	send_frame(f, data, (size_t)*n);
+}
+
+/* turnstone_display sends texts by MIME type, at most eight. The caller sees to their sizes. */
+EXPORT void turnstone_display(char **types, char **texts, int *n, int *result, char **title) {
+	if (forked)
+		return;
+	bool titled = **title != 0;
+	terminal_echo(false);
+	terminal_flush();
+	frame *f = send_begin("display", 3 + titled, true);
+	put_bool(f, "update", false);
+	put_text(f, "kind", *result != 0 ? "result" : "display");
+	if (titled)
+		put_text_n(f, "title", *title, strlen(*title), 1024);
+	put_map_head(f, "data", *n);
+	for (int i = 0; i < *n; i++)
+		put_bin(f, types[i], texts[i], strlen(texts[i]));
+	send_frame(f, NULL, 0);
 }

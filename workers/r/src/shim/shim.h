@@ -74,8 +74,8 @@ typedef struct {
 	message_type type;
 	uint64_t turn, wait, seq, level, id, cursor;
 	bytes input, text, value;
-	enum { COMPLETE, PARSE, VARIABLES } kind; /* of a query */
-	bool eof, more, failed;
+	enum { COMPLETE, PARSE, VARIABLES, INSPECT } kind; /* of a query */
+	bool eof, more, failed, silent;
 } message;
 
 /* decode reads a frame's payload. It returns an error text, or NULL. The pointers in the
@@ -98,6 +98,7 @@ void put_bool(frame *f, const char *key, bool v);
 void put_text(frame *f, const char *key, const char *text); /* invalid UTF-8 becomes '?' */
 void put_text_n(frame *f, const char *key, const char *text, size_t n, size_t bound);
 void put_bin_head(frame *f, const char *key, size_t n); /* the bytes follow the frame */
+void put_bin(frame *f, const char *key, const void *from, size_t n);
 void put_map_head(frame *f, const char *key, int fields);
 void put_array_head(frame *f, const char *key, int n);
 void put_element(frame *f, const char *text); /* of an array */
@@ -152,7 +153,8 @@ bool terminal_is_fence(void);
 bool terminal_hides(void); /* typed text is not shown: the echo is switched off */
 void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */
-void terminal_error(const char *text, size_t n); /* standard error */
+void terminal_error(const char *text, size_t n, bool report); /* standard error; report: of the error that ends the turn */
+void terminal_echo(bool echo); /* standard output from here on echoes a value, or it does not */
 void terminal_flush(void);
 bool terminal_written(void); /* R has written text since the last marker; for the main thread */
 int terminal_tick(bool fresh); /* writes delayed text when it is due; like console_tick */
@@ -168,6 +170,7 @@ void console_gone(const char *why);  /* likewise; why is NULL when the channel w
 int console_tick(bool fresh);        /* likewise: in how many ms to call it again; -1: not before the next frame */
 bool console_ending(void);           /* the worker comes to an end */
 uint64_t console_turn(void);         /* the active one, or 0 */
+void console_value(SEXP value);      /* R has evaluated an expression, and echoed its value */
 void console_answered(void);         /* an interrupt of the query would be stale */
 
 /* ---- call.c: functions of the host */
@@ -203,6 +206,7 @@ void code_finish(void);
 void code_functions(void); /* the list of functions of the host has changed */
 void code_drawing(void); /* from now on there are pages to look at */
 bool code_page(bool midline); /* sends new drawings before text. false: it was broken off */
+bool code_value(SEXP value); /* a value was echoed. false: it was broken off */
 void code_answer(const message *query);
 bool code_running(void); /* on the main thread: R runs our code, not the user's */
 
@@ -223,7 +227,7 @@ bool terminal_open(const char *nonce);
 #ifdef _WIN32
 #define R_API extern
 #define has(name) (found_##name != NULL) /* for those that windows.c lists as such */
-extern void *found_R_curErrorBuf, *found_Rf_findVarInFrame, *found_R_BindingIsActive, *found_R_NoEcho;
+extern void *found_R_curErrorBuf, *found_Rf_findVarInFrame, *found_Rf_addTaskCallback, *found_R_BindingIsActive, *found_R_NoEcho;
 extern SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString;
 extern volatile int *found_R_interrupts_pending;
 #define R_GlobalEnv (*found_R_GlobalEnv)
@@ -258,6 +262,7 @@ R_API void SET_STRING_ELT(SEXP, ptrdiff_t, SEXP);
 R_API double *REAL(SEXP);
 R_API int *LOGICAL(SEXP);
 R_API unsigned char *RAW(SEXP), Rf_inherits(SEXP, const char *); /* the byte that tells */
+R_API void *Rf_addTaskCallback(int (*)(SEXP, SEXP, int, int, void *), void *, void (*)(void *), const char *, int *);
 R_API char *R_alloc(size_t, int); /* memory until .Call() ends */
 R_API SEXP Rf_findVarInFrame(SEXP, SEXP); /* a promise as it is */
 R_API unsigned char R_BindingIsActive(SEXP, SEXP); /* the byte that tells */

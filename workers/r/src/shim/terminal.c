@@ -14,7 +14,8 @@
 
 static int terminal = -1; /* a description of our own, which user code cannot reach */
 static bool echoes;       /* it did when R started */
-static char to_stderr[64], to_stdout[64], prefix[48];
+static char to_stderr[64], to_stdout[64], to_echo[64], to_report[64], prefix[48];
+static bool echo_on; /* the markers say so; for the main thread */
 
 /* out_of_the_way moves fd to where user code is unlikely to meet it, and where select()
  * still can. Children do not get it. */
@@ -51,6 +52,8 @@ bool terminal_open(const char *nonce) {
 	snprintf(prefix, sizeof prefix, "\033_%s;", nonce);
 	snprintf(to_stderr, sizeof to_stderr, "%sE\033\\", prefix);
 	snprintf(to_stdout, sizeof to_stdout, "%sO\033\\", prefix);
+	snprintf(to_echo, sizeof to_echo, "%sR\033\\", prefix);
+	snprintf(to_report, sizeof to_report, "%sT\033\\", prefix);
 	return true;
 }
 
@@ -102,23 +105,32 @@ void terminal_marker(uint64_t mark) {
 	write_all(terminal, text, (size_t)n);
 }
 
-void terminal_error(const char *text, size_t n) {
+void terminal_echo(bool echo) {
+	if (echo == echo_on || terminal < 0 || forked)
+		return;
+	echo_on = echo;
+	fputs(echo ? to_echo : to_stdout, stdout);
+}
+
+void terminal_error(const char *text, size_t n, bool report) {
 	char whole[4096];
 	fflush(stdout);
+	echo_on = false; /* the marker behind the text says so */
 	if (forked) {
 		write_all(2, text, n);
 		return;
 	}
-	size_t before = strlen(to_stderr), behind = strlen(to_stdout);
+	const char *begin = report ? to_report : to_stderr;
+	size_t before = strlen(begin), behind = strlen(to_stdout);
 	if (terminal < 0) {
 		write_all(2, text, n);
 	} else if (before + n + behind <= sizeof whole) { /* at once, so that nothing comes between */
-		memcpy(whole, to_stderr, before);
+		memcpy(whole, begin, before);
 		memcpy(whole + before, text, n);
 		memcpy(whole + before + n, to_stdout, behind);
 		write_all(terminal, whole, before + n + behind);
 	} else {
-		write_all(terminal, to_stderr, before);
+		write_all(terminal, begin, before);
 		write_all(terminal, text, n);
 		write_all(terminal, to_stdout, behind);
 	}
@@ -147,8 +159,10 @@ void terminal_text(const char *text, size_t n) {
 	fflush(stdout);
 	for (size_t k; n > 0; text += k, n -= k) {
 		k = n < MAX_OUTPUT ? n : MAX_OUTPUT;
-		frame *f = send_begin("output", 2, true);
+		frame *f = send_begin("output", 2 + echo_on, true);
 		put_text(f, "stream", "stdout");
+		if (echo_on)
+			put_text(f, "kind", "result");
 		put_bin_head(f, "data", k);
 		send_frame(f, text, k);
 	}

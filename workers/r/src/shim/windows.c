@@ -20,7 +20,7 @@ static DWORD main_thread;
 	F(Rf_unprotect) F(R_PreserveObject) F(Rf_defineVar) F(R_CHAR) F(Rf_translateCharUTF8) F(Rf_type2char) F(TYPEOF) \
 	F(Rf_length) F(INTEGER) F(Rf_xlength) F(Rf_allocVector) F(SET_VECTOR_ELT) F(Rf_setAttrib) F(Rf_lang2) F(Rf_eval) \
 	F(SET_STRING_ELT) F(REAL) F(LOGICAL) F(RAW) F(Rf_inherits) F(R_alloc) F(Rf_getCharCE)
-#define PERHAPS(F) F(R_curErrorBuf) F(Rf_findVarInFrame) F(R_BindingIsActive) F(R_SizeFromEnv)
+#define PERHAPS(F) F(R_curErrorBuf) F(Rf_findVarInFrame) F(R_BindingIsActive) F(R_SizeFromEnv) F(Rf_addTaskCallback)
 
 #define JUMP(name) \
 	void *found_##name; \
@@ -133,24 +133,28 @@ enum { TEXT_MOMENT = 10 }; /* ms that text waits, twice that at most */
 
 static char text[32 << 10]; /* all of this is guarded by sending */
 static size_t texts;
-static bool text_is_error, text_has_waited;
+static char text_kind = 'O'; /* as the bodies of markers */
+static bool text_has_waited, echo_on;
 
 void text_going(void) {
 	static frame f;
 	if (texts == 0)
 		return;
-	frame_begin(&f, "output", 2);
-	put_text(&f, "stream", text_is_error ? "stderr" : "stdout");
+	bool special = text_kind == 'R' || text_kind == 'T';
+	frame_begin(&f, "output", 2 + special);
+	put_text(&f, "stream", text_kind == 'E' || text_kind == 'T' ? "stderr" : "stdout");
+	if (special)
+		put_text(&f, "kind", text_kind == 'R' ? "result" : "traceback");
 	put_bin_head(&f, "data", texts);
 	frame_out(&f, text, texts);
 	texts = 0;
 }
 
-static void collect(bool error, const char *at, size_t n) {
+static void collect(char kind, const char *at, size_t n) {
 	take(&sending);
-	if (error != text_is_error)
+	if (kind != text_kind)
 		text_going();
-	text_is_error = error;
+	text_kind = kind;
 	bool first = texts == 0;
 	if (first)
 		text_has_waited = false;
@@ -166,8 +170,9 @@ static void collect(bool error, const char *at, size_t n) {
 		SetEvent(text_waits);
 }
 
-void terminal_text(const char *at, size_t n) { collect(false, at, n); }
-void terminal_error(const char *at, size_t n) { collect(true, at, n); }
+void terminal_text(const char *at, size_t n) { collect(echo_on ? 'R' : 'O', at, n); }
+void terminal_error(const char *at, size_t n, bool report) { collect(report ? 'T' : 'E', at, n); }
+void terminal_echo(bool echo) { echo_on = echo; }
 
 void terminal_flush(void) {
 	take(&sending);

@@ -1,0 +1,99 @@
+package python
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// maxKept bounds the files in the cache: one for each interpreter and version of the worker. The
+// worker has the same bound.
+const maxKept = 16
+
+// An executable is a file that is run, as it is now: with another content it is another one.
+type executable struct {
+	Path  string // without symbolic links; "" if there is none
+	State string
+}
+
+func executableAt(path string) executable {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return executable{}
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return executable{}
+	}
+	return executable{Path: real, State: fmt.Sprint(info.Size(), info.ModTime().UnixNano(), changed(info))}
+}
+
+// compilation compiles the modules in an interpreter that runs no code of the user's: neither
+// site-packages nor what variables name.
+func compilation(cache, id string, by executable) *workers.Compilation {
+	if by.Path == "" {
+		return nil
+	}
+	return &workers.Compilation{
+		Path: by.Path,
+		Args: []string{"-I", "-S", "-B", workers.FilesDir + "/boot.py", "", id, "compile=" + workers.FilesDir},
+		Key:  cache + "\x00" + id,
+		Kept: func() bool {
+			kept, _ := filepath.Glob(filepath.Join(cache, "worker-*-"+id))
+			return len(kept) > 0
+		},
+		Keep: func(name string, code []byte) error {
+			if !strings.HasPrefix(name, "worker-") || !strings.HasSuffix(name, "-"+id) {
+				return fmt.Errorf("python: %q is not the name of compiled code", name)
+			}
+			if executableAt(by.Path) != by {
+				return fmt.Errorf("python: %s has changed since", by.Path)
+			}
+			return keep(cache, name, code)
+		},
+	}
+}
+
+// keep stores a file in the cache whole or not at all, and removes the oldest of too many.
+func keep(cache, name string, code []byte) error {
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return err
+	}
+	if st, err := os.Lstat(cache); err != nil || !st.IsDir() || st.Mode().Perm()&0o077 != 0 {
+		return cmp.Or(err, errors.New("python: others have rights to "+cache))
+	}
+	f, err := os.CreateTemp(cache, "new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(code)
+	if err = cmp.Or(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(cache, name))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return prune(cache)
+}
+
+func prune(cache string) error {
+	entries, err := os.ReadDir(cache)
+	var kept []fs.FileInfo
+	for _, e := range entries {
+		if info, e := e.Info(); e == nil && (strings.HasPrefix(info.Name(), "worker-") || strings.HasPrefix(info.Name(), "new-")) {
+			kept = append(kept, info)
+		}
+	}
+	slices.SortFunc(kept, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range kept[min(len(kept), maxKept):] {
+		err = errors.Join(err, os.Remove(filepath.Join(cache, old.Name())))
+	}
+	return err
+}

@@ -1,0 +1,228 @@
+"""Bundles: what a value offers for showing it, as bytes by MIME type.
+
+Methods of user code are asked here. They may raise, print, sleep, recurse, or return
+anything: each failure is a notice, and the rest of the bundle is shown. Only an
+interrupt goes through.
+"""
+import sys
+
+from turnstone_worker import imports
+
+MOST = 16 << 20  # bytes of a bundle; the largest types are left out first, and text/plain never
+_MOST_TEXT = 4 << 20  # bytes of text/plain, which is cut
+_MOST_TYPES = 32
+_MOST_META = 1 << 20
+_MOST_NAME = 200  # bytes of a type's name
+_MOST_NOTICES = 5
+
+PICTURES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
+READABLE = (("_repr_markdown_", "text/markdown"), ("_repr_latex_", "text/latex"))
+MARKUP = (
+    ("_repr_html_", "text/html"),
+    ("_repr_svg_", "image/svg+xml"),
+    ("_repr_json_", "application/json"),
+    ("_repr_javascript_", "application/javascript"),
+    ("_repr_pdf_", "application/pdf"),
+)
+_SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8"}
+_BINARY = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"))
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class Bundle:
+    """The types of one value, while they are collected."""
+
+    def __init__(self, name):
+        self.name = name  # of the value's type
+        self.data = {}  # bytes by MIME type
+        self.meta = {}
+        self.notices = []
+        self.complete = False  # all methods were asked
+
+    def say(self, notice):
+        if len(self.notices) < _MOST_NOTICES:
+            self.notices.append(notice)
+
+    def ask(self, value, method, mime):
+        """Adds what one method of the value returns; reports whether it was anything."""
+        if mime in self.data:
+            return True
+        data, meta = self.call(value, method)
+        return data is not None and self.add(mime, data, meta, method + "()")
+
+    def ask_for_all(self, value):
+        """Adds what _repr_mimebundle_ returns; reports whether that was anything."""
+        data, meta = self.call(value, "_repr_mimebundle_", include=None, exclude=None)
+        if data is None:
+            return False
+        if not isinstance(data, dict):
+            self.say("_repr_mimebundle_() of %s returned %s, not a dict" % (self.name, type(data).__name__))
+            return False
+        self.add_all(data, meta, "_repr_mimebundle_()")
+        return bool(self.data)
+
+    def add_all(self, data, meta=None, source="the bundle"):
+        for mime, one in list(data.items())[:_MOST_TYPES]:
+            if one is not None:
+                self.add(mime, one, meta.get(mime) if isinstance(meta, dict) else None, source)
+
+    def call(self, value, method, **arguments):
+        """Calls a display method of a value: its data and metadata, None if it has none or fails."""
+        render = getattr(type(value), method, None)
+        if render is None:
+            return None, None
+        data = self.guarded(method + "()", render, value, **arguments)
+        return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+
+    def guarded(self, what, function, *args, **kwargs):
+        """What a function of user code returns; None, and a notice, if it raises."""
+        try:
+            return function(*args, **kwargs)
+        except (Exception, SystemExit, GeneratorExit) as e:
+            self.say("%s of %s failed: %s" % (what, self.name, brief(e)))
+            return None
+
+    def add(self, mime, data, meta=None, source="the bundle"):
+        """Adds one type; reports whether its data is what the type says."""
+        if type(mime) is not str or not 0 < len(mime.encode("utf-8", "replace")) <= _MOST_NAME or not mime.isprintable():
+            self.say("%s of %s has a type that is no MIME type: %.80r" % (source, self.name, mime))
+            return False
+        if mime == _WIDGET:
+            self.data["text/plain"] = ("[%s: a widget, which needs Jupyter]" % self.name).encode()
+            return True
+        if mime == "text/plain" and mime in self.data:
+            return True
+        data = self.guarded(source, _coded, mime, data)
+        if data is None:
+            return False
+        if type(data) is str:
+            self.say("%s of %s: %s" % (source, self.name, data))
+            return False
+        self.data[mime] = data
+        if isinstance(meta, dict) and meta:
+            self.meta[mime] = meta
+        return True
+
+    def has_picture(self):
+        return "image/png" in self.data or "image/jpeg" in self.data
+
+    def fit(self):
+        """Keeps to the bounds."""
+        plain = self.data.get("text/plain")
+        if plain is not None and len(plain) > _MOST_TEXT:
+            self.data["text/plain"] = plain[:_MOST_TEXT].decode("utf-8", "ignore").encode() + b"\n[cut off here]"
+        while sum(map(len, self.data.values())) > MOST or len(self.data) > _MOST_TYPES:
+            mime = max((m for m in self.data if m != "text/plain"), key=lambda m: len(self.data[m]))
+            self.say("%s of %s, %d MB, is left out: a result may have %d MB" % (mime, self.name, len(self.data.pop(mime)) // 1000000, MOST // 1000000))
+            self.meta.pop(mime, None)
+
+    def metadata(self):
+        """The metadata as bytes of JSON; empty if there is none, or if it cannot be written."""
+        if not self.meta:
+            return b""
+        data = self.guarded("the metadata", as_json, self.meta)
+        return data if type(data) is bytes and len(data) <= _MOST_META else b""
+
+
+def brief(error):
+    """An error in one short line."""
+    try:
+        message = str(error).strip()
+    except Exception:
+        message = ""
+    name = type(error).__name__
+    return "%s: %s" % (name, message.split("\n")[0][:200]) if message else name
+
+
+def _coded(mime, data):
+    """The bytes of one type; a text says what is wrong with it."""
+    if mime in _BINARY:
+        if type(data) is str:
+            try:
+                data = imports.quietly("binascii").a2b_base64(data)
+            except ValueError:
+                return "%s is not base64" % mime
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            return "%s is %s, not bytes" % (mime, type(data).__name__)
+        data = bytes(data)
+        return data if data.startswith(_SIGNATURES.get(mime, b"")) else "its data is no %s" % mime
+    if isinstance(data, str):
+        return str.encode(data, "utf-8", "backslashreplace")
+    if mime == "application/json" or mime.endswith("+json"):
+        return data if type(data) is bytes and _is_text(data) else as_json(data)
+    if isinstance(data, (bytes, bytearray)) and not mime.startswith("text/"):
+        return bytes(data)
+    return "%s is %s, not text" % (mime, type(data).__name__)
+
+
+def _is_text(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def as_json(value):
+    """A value as bytes of JSON, which has no NaN."""
+    json = imports.quietly("json")
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    except ValueError:
+        return json.dumps(_without_nan(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
+def _without_nan(value):
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {k: _without_nan(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(v) for v in value]
+    return value
+
+
+# ---------------------------------------------------------------- charts, by their own JSON
+
+
+def chart(value):
+    """The function that adds a chart to a bundle by its JSON, if the value is one that is known here."""
+    for kind in type(value).__mro__:
+        add = _CHARTS.get((str(kind.__module__).partition(".")[0], kind.__name__))
+        if add is not None:
+            return add
+    return None
+
+
+def _plotly(bundle, figure):
+    spec = bundle.guarded("to_json()", figure.to_json)
+    if spec is not None:
+        bundle.add("application/vnd.plotly.v1+json", spec, None, "to_json()")
+    if imports.quietly("importlib.util").find_spec("kaleido") is not None:
+        picture = bundle.guarded("to_image()", lambda: figure.to_image(format="png"))
+        if picture is not None:
+            bundle.add("image/png", picture, None, "to_image()")
+
+
+def _altair(bundle, figure):
+    spec = bundle.guarded("to_json()", lambda: figure.to_json(indent=None))
+    if spec is None:
+        return
+    version = str(getattr(sys.modules.get("altair"), "SCHEMA_VERSION", "v5")).partition(".")[0]
+    bundle.add("application/vnd.vegalite.%s+json" % version, spec, None, "to_json()")
+
+
+def _bokeh(bundle, model):
+    embed = sys.modules.get("bokeh.embed")
+    if embed is None:
+        import bokeh.embed as embed
+    item = bundle.guarded("json_item()", embed.json_item, model)
+    if item is not None:
+        bundle.add("application/vnd.bokeh.v3+json", item, None, "json_item()")
+
+
+_CHARTS = {
+    ("plotly", "BaseFigure"): _plotly,
+    ("altair", "TopLevelMixin"): _altair,
+    ("bokeh", "LayoutDOM"): _bokeh,
+}

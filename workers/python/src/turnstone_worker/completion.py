@@ -1,0 +1,437 @@
+"""Completion: how a text can go on at its end.
+
+Values are looked up in the live namespace. No code of the user's runs for it: no property, no
+__getattr__, no call, no subscript but of Python's own containers, and no import.
+"""
+import builtins
+import itertools
+import keyword
+import os
+import re
+import sys
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+
+from turnstone_worker import query
+
+_LOOKED_AT = 50000  # characters before the end
+_MATCHES = 200
+_SCANNED = 200000  # keys or names that are looked through
+_ENTRIES = 5000  # of a directory
+_PLACES = 100  # directories of modules
+_SOURCE = 1 << 20  # bytes of a module that is not imported
+_MISSING = query._MISSING
+_mro_of = query._mro_of
+_fields_of = query._fields_of
+_KEYS = (str, int)
+_BUILTINS = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type({}.__init__))
+
+
+class _One:
+    """Stands for some value of a type."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+
+def complete(before, namespace):
+    """Where the last word of before begins, and what can stand in its place."""
+    skipped = max(0, len(before) - _LOOKED_AT)
+    start, matches = _complete(before[skipped:], namespace)
+    return skipped + start, matches
+
+
+def _complete(before, namespace):
+    brackets, string, comment = _scan(before)
+    if comment:
+        return len(before), []
+    if string is not None:
+        return _in_string(before, brackets, string, namespace)
+    found = _in_import(before)
+    if found is not None:
+        return found
+    start = len(before)
+    while start > 0 and _is_name(before[start - 1]):
+        start -= 1
+    prefix, rest = before[start:], before[:start].rstrip(" \t")
+    if prefix[:1].isdigit():
+        return len(before), []
+    if rest.endswith("."):
+        value = _value_before(rest[:-1], namespace)
+        return start, [] if value is _MISSING else select(names(value), prefix)
+    if not prefix and brackets and brackets[-1] == len(rest) - 1 and rest.endswith("["):
+        keys = _keys(_value_before(rest[:-1], namespace))
+        if keys:
+            return start, [repr(k) for k in keys[:_MATCHES]]
+    every = set(keyword.kwlist)
+    every.update(k for k in itertools.islice(list(namespace), _SCANNED) if type(k) is str)
+    every.update(vars(builtins))
+    return start, (_keywords(before, brackets, start, namespace) + select(every, prefix))[:_MATCHES]
+
+
+def _is_name(c):
+    return c.isidentifier() or c.isdigit()
+
+
+def _scan(text):
+    """The places of the open brackets, the place of the quote of an open string or None, and whether the end is in a comment."""
+    brackets, i = [], 0
+    while i < len(text):
+        c = text[i]
+        if c == "#":
+            i = text.find("\n", i)
+            if i < 0:
+                return brackets, None, True
+        elif c in "'\"":
+            begin, quote = i, c * 3 if text.startswith(c * 3, i) else c
+            i += len(quote)
+            while not text.startswith(quote, i):
+                if i >= len(text):
+                    return brackets, begin, False
+                if text[i] == "\n" and len(quote) == 1:
+                    break
+                i += 2 if text[i] == "\\" else 1
+            else:
+                i += len(quote) - 1
+        elif c in "([{":
+            brackets.append(i)
+        elif c in ")]}" and brackets:
+            brackets.pop()
+        i += 1
+    return brackets, None, False
+
+
+# ---------------------------------------------------------------- values
+
+
+def _value_before(text, namespace):
+    """The value of the expression at the end of text, or _MISSING."""
+    expression = _expression(text)
+    if not expression:
+        return _MISSING
+    import ast
+
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _MISSING
+    return _value(ast, tree.body, namespace)
+
+
+def _expression(text):
+    """The primary expression at the end of text: names, dots, brackets and literals."""
+    i, depth, quote = len(text.rstrip(" \t")), 0, ""
+    text = text[:i]
+    while i > 0:
+        c = text[i - 1]
+        if quote:
+            if c == quote and not text[: i - 1].endswith("\\"):
+                quote = ""
+        elif c in "'\"":
+            quote = c
+        elif c in ")]}":
+            depth += 1
+        elif c in "([{":
+            if depth == 0:
+                break
+            depth -= 1
+        elif depth == 0 and not _is_name(c) and c != ".":
+            break
+        i -= 1
+    return text[i:]
+
+
+def _value(ast, node, namespace):
+    if isinstance(node, ast.Name):
+        return query.find([node.id], namespace)
+    if isinstance(node, ast.Attribute):
+        value = _value(ast, node.value, namespace)
+        if type(value) is _One:
+            return _MISSING
+        return _MISSING if value is _MISSING else query._attribute(value, node.attr)
+    if isinstance(node, ast.Subscript):
+        return _item(ast, _value(ast, node.value, namespace), node.slice)
+    for kinds, value in (
+        (("JoinedStr",), _One(str)),
+        (("List", "ListComp"), _One(list)),
+        (("Dict", "DictComp"), _One(dict)),
+        (("Set", "SetComp"), _One(set)),
+        (("Tuple",), _One(tuple)),
+    ):
+        if type(node).__name__ in kinds:
+            return value
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return _MISSING
+
+
+def _item(ast, value, place):
+    """value[place], of Python's own containers only."""
+    place = getattr(place, "value", place) if type(place).__name__ == "Index" else place  # before Python 3.9
+    try:
+        key = ast.literal_eval(place)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return _MISSING
+    if type(key) not in _KEYS:
+        return _MISSING
+    if type(value) in (list, tuple, str) and type(key) is int and -len(value) <= key < len(value):
+        return value[key]
+    if type(value) is dict:
+        for k, v in itertools.islice(list(value.items()), _SCANNED):
+            if type(k) is type(key) and k == key:  # a look-up could run the __eq__ of another key
+                return v
+    if _is_frame(value, "DataFrame") and type(key) is str:
+        return _One(vars(sys.modules["pandas"])["Series"])
+    return _MISSING
+
+
+def _is_frame(value, name):
+    for module in ("pandas", "polars"):
+        module = sys.modules.get(module)
+        if type(module) is ModuleType and type(value) is vars(module).get(name):
+            return True
+    return False
+
+
+def _keys(value):
+    """The texts and numbers by which a container has its items."""
+    try:
+        if issubclass(type(value), dict):
+            keys = itertools.islice(dict.__iter__(value), _SCANNED)
+        elif _is_frame(value, "DataFrame"):
+            keys = itertools.islice(iter(value.columns), _SCANNED)
+        else:
+            numpy = sys.modules.get("numpy")
+            keys = value.dtype.names or () if type(numpy) is ModuleType and type(value) is vars(numpy).get("ndarray") else ()
+        return [k for k in keys if type(k) in _KEYS]
+    except Exception:  # changed by a thread, or a table of another version
+        return []
+
+
+def _is_plain(kind, names):
+    """Whether user code defines none of names for values of this kind."""
+    return not any(_fields_of(k).get("__module__") == "__main__" and n in _fields_of(k) for k in _mro_of(kind) for n in names)
+
+
+_HOOKS = ("__dir__", "__getattribute__", "__getattr__", "__dict__", "__class__", "__slots__")
+
+
+def names(value):
+    """The names of the attributes of a value. The code of a library may tell them, that of the user not."""
+    if type(value) is _One:
+        return dir(value.kind)
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        return [n for n in itertools.islice(list(vars(value)), _SCANNED) if type(n) is str] + _submodules(value)
+    if _is_plain(kind, _HOOKS):
+        try:
+            return {n for n in itertools.islice(dir(value), _SCANNED) if type(n) is str}
+        except Exception:
+            pass
+    found = {n for k in _mro_of(kind) for n in _fields_of(k)}
+    found.update(n for n in list(query.own_fields(value)) if type(n) is str)
+    if issubclass(kind, type):
+        found.update(n for k in _mro_of(value) for n in _fields_of(k))
+    return found
+
+
+def _submodules(module):
+    """Names of submodules that are imported already."""
+    own = vars(module).get("__name__")
+    if type(own) is not str:
+        return []
+    return [n[len(own) + 1 :] for n in list(sys.modules) if type(n) is str and n.startswith(own + ".") and "." not in n[len(own) + 1 :]]
+
+
+def select(every, prefix):
+    """The names that begin with prefix, in order; private names only if prefix is private."""
+    hidden = "" if prefix.startswith("_") else "_"
+    found = {n for n in every if n.startswith(prefix) and not (hidden and n.startswith(hidden))}
+    if not found and not prefix:
+        found = set(every)
+    return sorted(found)[:_MATCHES]
+
+
+# ---------------------------------------------------------------- keyword arguments
+
+
+def _keywords(before, brackets, start, namespace):
+    """The parameters that can be given by name in the call around the end."""
+    if not brackets or before[brackets[-1]] != "(" or before[:start].rstrip()[-1:] not in ("(", ","):
+        return []
+    given = before[brackets[-1] + 1 :]
+    callee, drop = _callee(before[: brackets[-1]], namespace)
+    prefix = before[start:]
+    return [n + "=" for n in _parameters(callee, drop) if n.startswith(prefix) and not re.search(r"\b%s\s*=[^=]" % n, given)]
+
+
+def _callee(text, namespace):
+    """What the expression at the end of text names, and how many of its first parameters are bound."""
+    owner, dot, name = _expression(text).rpartition(".")
+    value = _value_before(owner, namespace) if dot and name.isidentifier() else _MISSING
+    if value is _MISSING or issubclass(type(value), ModuleType):
+        return _value_before(text, namespace), 0
+    if issubclass(type(value), type):
+        return query._look_up(_mro_of(value), name), 0
+    kind = value.kind if type(value) is _One else type(value)
+    if type(value) is not _One and name in query.own_fields(value):
+        return query.own_fields(value)[name], 0
+    found = query._look_up(_mro_of(kind), name)
+    return found, int(type(found) is FunctionType)
+
+
+def _parameters(value, drop=0):
+    """The names of the parameters of a function, a method or a class, without running anything."""
+    for _ in range(5):
+        kind = type(value)
+        if kind is MethodType:
+            value, drop = value.__func__, 1
+        elif issubclass(kind, type):
+            init = query._look_up(_mro_of(value), "__init__")
+            new = query._look_up(_mro_of(value), "__new__")
+            text = _fields_of(value).get("__text_signature__")
+            if type(init) is not FunctionType and type(new) is not FunctionType:
+                doc = type.__dict__["__text_signature__"].__get__(value) if text is None else text
+                return _written(doc)
+            value, drop = (init if type(init) is FunctionType else new), 1
+        elif kind in (staticmethod, classmethod):
+            value, drop = value.__func__, drop + (kind is classmethod)
+        elif kind is FunctionType:
+            wrapped = vars(value).get("__wrapped__")
+            if type(wrapped) is not FunctionType:
+                code = value.__code__
+                first = max(drop, getattr(code, "co_posonlyargcount", 0))
+                return list(code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount])
+            value = wrapped
+        elif kind in _BUILTINS:
+            return _written(value.__text_signature__)
+        else:
+            return []
+    return []
+
+
+def _written(signature):
+    """The names in a signature as C code writes it."""
+    if type(signature) is not str:
+        return []
+    inside = signature.partition("(")[2].rpartition(")")[0].rpartition("/")[2]
+    return [n for n in re.findall(r"(?:^|,)\s*([A-Za-z_]\w*)", inside)]
+
+
+# ---------------------------------------------------------------- strings
+
+
+def _in_string(before, brackets, quote, namespace):
+    """A key of what the string is a subscript of, or a path."""
+    mark = before[quote]
+    width = 3 if before.startswith(mark * 3, quote) else 1
+    start, lead = quote + width, quote
+    while lead > 0 and before[lead - 1].isalpha():
+        lead -= 1
+    content = before[start:]
+    if width == 1 and brackets and before[brackets[-1]] == "[" and not before[brackets[-1] + 1 : lead].strip():
+        keys = _keys(_value_before(before[: brackets[-1]], namespace))
+        found = [k for k in keys if type(k) is str and k.startswith(content) and mark not in k and "\\" not in k and k.isprintable()]
+        if found:
+            return start, found[:_MATCHES]
+    if "f" in before[lead:quote].lower() or not content or "\n" in content:
+        return len(before), []
+    begin, found = _paths(content, start)
+    return (begin, found) if found else (len(before), [])
+
+
+def _paths(content, start):
+    folder, _, prefix = content.rpartition("/")
+    if "/" in content:
+        folder += "/"
+    try:
+        entries = itertools.islice(os.scandir(os.path.expanduser(folder) if folder else "."), _ENTRIES)
+        found = [
+            e.name + ("/" if e.is_dir() else "")
+            for e in entries
+            if e.name.startswith(prefix) and (prefix.startswith(".") or not e.name.startswith(".")) and e.name.isprintable()
+        ]
+    except (OSError, ValueError):
+        return len(content) + start, []
+    return start + len(folder), sorted(found)[:_MATCHES]
+
+
+# ---------------------------------------------------------------- imports
+
+_FROM = re.compile(r"^\s*from\s+([\w.]+)\s+import\s+(?:\(\s*)?(?:[\w\s,]*,\s*)?(\w*)$")
+_IMPORT = re.compile(r"^\s*(?:from|import(?:\s+[\w.]+(?:\s+as\s+\w+)?\s*,)*)\s+([\w.]*)$")
+
+
+def _in_import(before):
+    """The completions of an import statement; None if the end is in none."""
+    line = before[max(before.rfind("\n"), before.rfind(";")) + 1 :]
+    m = _FROM.match(line)
+    if m:
+        return len(before) - len(m.group(2)), select(_exports(m.group(1)), m.group(2))
+    m = _IMPORT.match(line)
+    if not m:
+        if re.match(r"^\s*from\s+[\w.]+\s+\w*$", line) and "import".startswith(line.split()[-1] if not line.endswith((" ", "\t")) else ""):
+            word = "" if line.endswith((" ", "\t")) else line.split()[-1]
+            return len(before) - len(word), ["import"]
+        return None
+    package, _, prefix = m.group(1).rpartition(".")
+    return len(before) - len(prefix), select(_modules(package), prefix)
+
+
+def _modules(package):
+    """The names of the modules in a package, or of those that are in none for ""."""
+    if package:
+        found = set(_submodules(sys.modules[package])) if type(sys.modules.get(package)) is ModuleType else set()
+    else:
+        found = {n for n in sys.builtin_module_names} | {n for n in list(sys.modules) if type(n) is str and "." not in n}
+        found.discard("__main__")
+    for place in _places(package)[:_PLACES]:
+        try:
+            for e in itertools.islice(os.scandir(place or "."), _ENTRIES):
+                name, _, end = e.name.partition(".")
+                if name.isidentifier() and (end in ("py", "pyc") or end.endswith(("so", "pyd")) or not end and name != "__pycache__" and e.is_dir()):
+                    found.add(name)
+        except (OSError, ValueError):
+            pass
+    found.discard("__init__")
+    return found
+
+
+def _places(package):
+    """The directories in which the modules of a package are looked for."""
+    if not package:
+        return [p for p in list(sys.path) if type(p) is str]
+    module = sys.modules.get(package)
+    path = vars(module).get("__path__") if type(module) is ModuleType else None
+    if path is not None:
+        try:
+            return [p for p in list(path) if type(p) is str]
+        except Exception:
+            return []
+    if module is not None:
+        return []
+    above, _, name = package.rpartition(".")
+    return [p for p in (os.path.join(p or ".", name) for p in _places(above)[:_PLACES]) if os.path.isdir(p)]
+
+
+_DEFINED = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
+
+
+def _exports(package):
+    """The names that can be imported from a module. One that is not imported is read, and not run."""
+    found = _modules(package)
+    module = sys.modules.get(package)
+    if type(module) is ModuleType:
+        found.update(n for n in itertools.islice(list(vars(module)), _SCANNED) if type(n) is str)
+        return found
+    above, _, name = package.rpartition(".")
+    for place in _places(above)[:_PLACES]:
+        for file in (os.path.join(place or ".", name + ".py"), os.path.join(place or ".", name, "__init__.py")):
+            try:
+                with open(file, "rb") as source:
+                    text = source.read(_SOURCE).decode("utf-8", "replace")
+            except (OSError, ValueError):
+                continue
+            found.update(a or b for a, b in _DEFINED.findall(text))
+            return found
+    return found

@@ -1,0 +1,147 @@
+"""Inspection: what is known about the thing at the cursor, without running code of the user's.
+
+Names are looked up as for a completion. A signature is written from the function itself;
+of its defaults only those are shown whose repr is Python's own.
+"""
+import sys
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+
+from turnstone_worker import imports, query
+
+_MOST_DOC = 32 << 10  # characters
+_MOST_VALUE = 500
+_PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None), type(Ellipsis)))
+_BUILTIN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type({}.__init__))
+
+
+def describe(text, cursor, namespace):
+    """A description of the name at the cursor, in bytes of text, as a bundle; empty if there is none."""
+    path = _name_at(text, len(text.encode()[:cursor].decode("utf-8", "ignore")))
+    value = query.find(path, namespace) if path else query._MISSING
+    if value is query._MISSING:
+        return {}
+    return {"text/plain": _told(".".join(path), value).encode("utf-8", "backslashreplace")}
+
+
+def _name_at(text, cursor):
+    """The names of the a.b.c in which the cursor stands, up to the one that it touches; of f(x, the cursor at its end, f."""
+    end = cursor
+    while end < len(text) and (text[end].isidentifier() or text[end].isdigit()):
+        end += 1
+    path = query.dotted(text[:end])
+    if path is not None:
+        return path
+    depth = 0  # of brackets: the call around the cursor
+    for i in range(cursor - 1, max(-1, cursor - 2000), -1):
+        if text[i] in ")]}":
+            depth += 1
+        elif text[i] in "([{":
+            if depth == 0:
+                return query.dotted(text[:i]) if text[i] == "(" else None
+            depth -= 1
+    return None
+
+
+def _told(name, value):
+    kind = type(value)
+    lines = []
+    signature = _signature(value)
+    if signature:
+        lines.append("Signature: %s%s" % (name, signature))
+    lines.append("Type: %s" % query._name_of(kind))
+    if issubclass(type(value), ModuleType):
+        file = vars(value).get("__file__")
+        if type(file) is str:
+            lines.append("File: %s" % file)
+    elif kind is FunctionType:
+        code = value.__code__
+        lines.append("File: %s, line %d" % (code.co_filename, code.co_firstlineno))
+    elif kind in _PLAIN:
+        shown = repr(value)
+        lines.append("Value: %s" % (shown if len(shown) <= _MOST_VALUE else shown[:_MOST_VALUE] + "…"))
+    else:
+        told = query.shape(value)
+        if told:
+            lines.append("Shape: %s" % told)
+    doc = _doc(value)
+    if doc:
+        lines += ["", doc]
+    return "\n".join(lines) + "\n"
+
+
+def _doc(value):
+    """The docstring of a value, or of its class."""
+    if type(value) is MethodType:
+        value = value.__func__
+    kind = type(value)
+    if kind is FunctionType or type(value) in _BUILTIN:
+        doc = value.__doc__
+    elif issubclass(type(value), type):
+        doc = query._fields_of(value).get("__doc__")
+        if hasattr(type(doc), "__get__"):
+            doc = None  # a descriptor; a class of C has its text there
+    elif issubclass(type(value), ModuleType):
+        doc = vars(value).get("__doc__")
+    else:
+        doc = query._fields_of(kind).get("__doc__")
+    if type(doc) is not str:
+        return ""
+    doc = imports.quietly("inspect").cleandoc(doc)
+    return doc if len(doc) <= _MOST_DOC else doc[:_MOST_DOC] + "…"
+
+
+def _signature(value):
+    """A signature in brackets, or ""."""
+    drop = 0
+    if type(value) is MethodType:
+        value, drop = value.__func__, 1
+    if issubclass(type(value), type):
+        value, drop = query._look_up(value.__mro__, "__init__"), 1
+    if type(value) in _BUILTIN:
+        return _shown(getattr(value, "__text_signature__", None))
+    if type(value) is not FunctionType:
+        return ""
+    return _written(value, drop)
+
+
+def _shown(written):
+    """The signature that C code writes of itself, without the place of self: ($self, x, /)."""
+    if type(written) is not str:
+        return ""
+    if written.startswith("($"):
+        first, _, rest = written[2:].partition(", ")
+        written = "(" + rest if rest else "()"
+    if written.startswith("(/"):
+        written = "(" + written[2:].lstrip(", ")
+    return written
+
+
+def _written(function, drop):
+    """The signature of a function of Python, without its first drop parameters."""
+    code = function.__code__
+    names = code.co_varnames
+    positional, only = code.co_argcount, getattr(code, "co_posonlyargcount", 0)
+    defaults = function.__defaults__ or ()
+    parts = []
+    for i in range(positional):
+        default = i - positional + len(defaults)
+        parts.append(names[i] + ("=" + _default(defaults[default]) if default >= 0 else ""))
+        if i == only - 1:
+            parts.append("/")
+    at = positional + code.co_kwonlyargcount
+    if code.co_flags & 4:  # *args
+        parts.append("*" + names[at])
+        at += 1
+    elif code.co_kwonlyargcount:
+        parts.append("*")
+    for name in names[positional : positional + code.co_kwonlyargcount]:
+        given = (function.__kwdefaults__ or {}).get(name, query._MISSING)
+        parts.append(name + ("" if given is query._MISSING else "=" + _default(given)))
+    if code.co_flags & 8:  # **kwargs
+        parts.append("**" + names[at])
+    return "(%s)" % ", ".join(parts[drop:])
+
+
+def _default(value):
+    shown = repr(value) if type(value) in _PLAIN else "…"
+    return shown if len(shown) <= 80 else shown[:80] + "…"

@@ -1,0 +1,155 @@
+//go:build linux || darwin
+
+package r_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/rawworker"
+)
+
+// kinds is the text of a turn with what it is.
+func kinds(r result) (all []string) {
+	for _, e := range r.Events {
+		x, ok := e.(rawworker.Text)
+		if last := len(all) - 1; ok && last >= 0 && strings.HasPrefix(all[last], string(x.Kind)+":") {
+			all[last] += x.Data
+		} else if ok {
+			all = append(all, string(x.Kind)+":"+x.Data)
+		}
+	}
+	return all
+}
+
+func displays(r result) (all []ipc.Display) {
+	for _, e := range r.Events {
+		if d, ok := e.(ipc.Display); ok {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// The echo of a value and the report of an error are marked, and nothing else.
+func TestText_SaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	for code, want := range map[string][]string{
+		"cat('a\\n'); 40 + 2":                      {":a\n", "result:[1] 42\n"},
+		"f <- function() { cat('in\\n'); 7 }\nf()": {":in\n", "result:[1] 7\n"},
+		"message('m'); 1.5":                        {":m\n", "result:[1] 1.5\n"},
+		"1:2\ncat('b\\n')\nletters[1:2]":           {"result:[1] 1 2\n", ":b\n", "result:[1] \"a\" \"b\"\n"},
+		"cat('c\\n'); stop('no')":                  {":c\n", "traceback:Error: no\n"},
+		"invisible(3)":                             nil,
+		"x <- 99; warning('w'); cat('d\\n')":       {":Warning message:\nw \nd\n"},
+		"print(structure(8, class = 'none'))":      nil,
+		"structure(list(), class = 'loud')":        nil,
+	} {
+		got := kinds(w.Run(code))
+		if want != nil && fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got %q, want %q", code, got, want)
+		}
+	}
+}
+
+func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	r := w.Run("data.frame(a = 1:2, b = c('<x>', NA))")
+	if got := kinds(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:  a    b\n1 1  <x>\n") {
+		t.Errorf("got %q", got)
+	}
+	d := displays(r)
+	if len(d) != 1 || d[0].Kind != ipc.DisplayResult || d[0].Title != "" {
+		t.Fatalf("got %+v", d)
+	}
+	html := string(d[0].Data["text/html"])
+	for _, want := range []string{"data.frame: 2 × 2", "&lt;integer&gt;", "<td>&lt;x&gt;</td>", "<td>NA</td>"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("%q is not in %s", want, html)
+		}
+	}
+	d = displays(w.Run("data.frame(matrix(0, 1e5, 30))"))
+	if len(d) != 1 || len(d[0].Data["text/html"]) > 100_000 || !strings.Contains(string(d[0].Data["text/html"]), "100000 × 30, the first 20 shown") {
+		t.Errorf("a large one: %d displays", len(d))
+	}
+	for _, code := range []string{
+		"x <- data.frame(a = 1)", "print(data.frame(a = 1))", "1", "data.frame()[0, ]",
+		"structure(list(a = 1), class = 'data.frame')", "data.frame(a = I(list(1, 2)), m = I(matrix(1:4, 2)))", "data.frame(a = Sys.time(), b = factor('x'))",
+		"format.bad <- function(x, ...) stop('bad'); d <- data.frame(a = 1); class(d$a) <- 'bad'; dim(d)",
+	} {
+		if r := w.Run(code); r.Idle.Outcome != ipc.OutcomeOK {
+			t.Errorf("%s: got %q", code, r.Script())
+		}
+	}
+	w.Run("cat('after\\n')").Wants(t, "after\n")
+}
+
+func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("plot/index.html", `<div class="plotly html-widget" id="w"></div><script type="application/json" data-for="w">{"x":{"data":[{"type":"bar","y":[1,2]}],"layout":{"title":"T"}},"evals":[],"jsHooks":[]}</script>`)
+	write("page/index.html", `<head><script src="lib/a%20b/x.js"></script><link href="lib/s.css" rel="stylesheet" /><script src="lib/none.js"></script></head>é`)
+	write("page/lib/a b/x.js", `var a = "</script>" + "\\1é";`)
+	write("page/lib/s.css", "p {}")
+	write("large/index.html", `<script src="x.js"></script>`)
+	write("large/x.js", strings.Repeat("x", 17_000_000))
+	s := setup{}
+	s.Dir = dir
+	w := start(t, s)
+	d := displays(w.Run("getOption('viewer')('plot/index.html')"))
+	if len(d) != 1 || string(d[0].Data["application/vnd.plotly.v1+json"]) != `{"data":[{"type":"bar","y":[1,2]}],"layout":{"title":"T"}}` || d[0].Title != "plotly widget" {
+		t.Errorf("plotly: got %+v", d)
+	}
+	d = displays(w.Run("getOption('viewer')(file.path(getwd(), 'page/index.html'), height = 100)"))
+	want := `<head><script>var a = "<\/script>" + "\\1é";</script><style>p {}</style><script></script></head>é`
+	if len(d) != 1 || string(d[0].Data["text/html"]) != want {
+		t.Errorf("a page: got %+v", d)
+	}
+	if r := w.Run("getOption('viewer')('large/index.html')"); len(displays(r)) != 0 || !strings.Contains(r.ErrText(), "more than 16 MB") {
+		t.Errorf("a large one: got %q", r.Script())
+	}
+	if r := w.Run("library(DT)"); r.Idle.Outcome != ipc.OutcomeOK {
+		t.Skip("R has no DT: install it with apt-get install r-cran-dt")
+	}
+	r := w.Run("datatable(data.frame(a = 1))")
+	if d := displays(r); len(d) != 1 || d[0].Title != "datatables widget" || !strings.Contains(string(d[0].Data["text/html"]), "DataTable") {
+		t.Errorf("DT: got %q", r.Script())
+	}
+}
+
+func TestInspect_IsHowItIsCalledAndItsHelp(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	w.Run("f <- function(x, y = 2) NULL; v <- 1:3; makeActiveBinding('trap', function() cat('ran'), globalenv())")
+	for i, c := range []struct{ text, want string }{
+		{"f|", "Usage: f(x, y = 2)\n"},
+		{"f(1, |", "Usage: f(x, y = 2)\n"},
+		{"v|", "Class: integer\nType: integer\nSize: 3\n"},
+		{"mean|", "Usage: mean(x, ...)\n\nArithmetic Mean\n"},
+		{"stats::sd|", "Usage: sd(x, na.rm = FALSE)\n\nStandard Deviation\n"},
+		{"trap|", ""}, {"nothing_there|", ""}, {"|", ""}, {"1 + |", ""},
+	} {
+		at := strings.Index(c.text, "|")
+		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryInspect, Text: strings.Replace(c.text, "|", "", 1), Cursor: uint64(at)})
+		m, ok := w.Next().(ipc.QueryResult)
+		if got := string(m.Data["text/plain"]); !ok || m.Status != ipc.StatusOK || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: got %q %s, want %q", c.text, got, m.Status, c.want)
+		}
+	}
+	w.Run("cat('still here\\n')").Wants(t, "still here\n")
+}

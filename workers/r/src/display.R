@@ -1,0 +1,113 @@
+# What values have beside their text: a table for a data frame, the page of a widget.
+
+MAX_ROWS <- 60L
+MAX_COLUMNS <- 20L
+MAX_CELL <- 200L      # characters
+MAX_PAGE <- 16e6      # bytes of a page with all that it loads
+
+# Called with the visible value of an expression at the top level, behind its echo.
+value <- function(x) {
+  html <- if (is.data.frame(x)) tryCatch(suppressWarnings(suppressMessages(table(x))), error = function(e) NULL)
+  if (!is.null(html)) send(c("text/html" = html), result = TRUE)
+  invisible(TRUE)
+}
+
+send <- function(types, result = FALSE, title = "") {
+  types <- enc2utf8(types)
+  shim("turnstone_display", names(types), unname(types), length(types), as.integer(result), title)
+}
+
+# A small table of HTML: the first and the last rows, the first columns.
+table <- function(x) {
+  rows <- nrow(x)
+  columns <- ncol(x)
+  shown <- unclass(x)[seq_len(min(columns, MAX_COLUMNS))]
+  at <- if (rows <= MAX_ROWS) seq_len(rows) else c(seq_len(MAX_ROWS / 2), seq.int(rows - MAX_ROWS / 2 + 1L, rows))
+  cells <- lapply(shown, function(column) {
+    column <- if (length(dim(column)) == 2L) column[at, , drop = FALSE] else column[at]
+    text <- if (is.list(column) && !is.data.frame(column)) vapply(column, function(v) paste(class(v)[1L], length(v)), "") else format(column)
+    if (is.matrix(text) || is.data.frame(text)) text <- do.call(paste, as.data.frame(text))
+    escape(cut(trimws(as.character(text))))
+  })
+  kinds <- vapply(shown, function(column) class(column)[1L], "")
+  gap <- if (rows > MAX_ROWS) MAX_ROWS / 2
+  names <- escape(cut(as.character(row.names(x)[at])))
+  lines <- vapply(seq_along(at), function(i)
+    paste0("<tr><th scope=row>", names[i], "</th>", paste0("<td>", vapply(cells, `[`, "", i), "</td>", collapse = ""), "</tr>"), "")
+  if (!is.null(gap)) lines <- append(lines, sprintf("<tr><td colspan=%d>\u22ee</td></tr>", length(cells) + 1L), gap)
+  more <- if (columns > MAX_COLUMNS) sprintf(", the first %d shown", MAX_COLUMNS) else ""
+  paste0("<table><caption>", class(x)[1L], ": ", rows, " \u00d7 ", columns, more, "</caption><thead><tr><th></th>",
+    paste0("<th scope=col>", escape(cut(names(shown))), "<br>&lt;", escape(kinds), "&gt;</th>", collapse = ""),
+    "</tr></thead><tbody>", paste(lines, collapse = "\n"), "</tbody></table>")
+}
+
+cut <- function(text) {
+  text <- enc2utf8(text)
+  text[is.na(text)] <- "NA"
+  long <- nchar(text, allowNA = TRUE) > MAX_CELL
+  long <- !is.na(long) & long
+  text[long] <- paste0(substr(text[long], 1L, MAX_CELL), "\u2026")
+  text
+}
+
+escape <- function(text)
+  gsub(">", "&gt;", gsub("<", "&lt;", gsub("&", "&amp;", text, fixed = TRUE), fixed = TRUE), fixed = TRUE)
+
+# options(viewer): packages have written a page for a widget, a table of gt, a plot of plotly.
+view <- function(url, height = NULL, ...) {
+  url <- sub("^file://", "", url)
+  if (!file.exists(url)) return(help$browse(url))
+  page <- readChar(url, file.size(url), useBytes = TRUE)
+  Encoding(page) <- "UTF-8"
+  widget <- match_one('class="([A-Za-z0-9_.]+) html-widget', page)
+  title <- if (nzchar(widget)) paste(widget, "widget") else "page"
+  if (widget == "plotly") {
+    figure <- figure_of(page)
+    if (nzchar(figure)) return(invisible(send(c("application/vnd.plotly.v1+json" = figure), title = title)))
+  }
+  whole <- tryCatch(inlined(page, dirname(url)), error = function(e) NULL)
+  if (is.null(whole)) note(sprintf("the %s is not shown: with what it loads it has more than %.0f MB", title, MAX_PAGE / 1e6))
+  else send(c("text/html" = whole), title = title)
+  invisible()
+}
+
+match_one <- function(pattern, text) {
+  found <- regmatches(text, regexec(pattern, text, perl = TRUE))[[1L]]
+  if (length(found) > 1L) found[2L] else ""
+}
+
+# The figure in the JSON of a plotly widget: its x, without what the widget adds.
+figure_of <- function(page) {
+  json <- match_one('(?s)<script type="application/json" data-for="[^"]*">(.*?)</script>', page)
+  x <- match_one('(?s)^\\s*\\{"x":(\\{.*\\}),"evals":.*\\}\\s*$', json)
+  if (grepl('"data":', x, fixed = TRUE)) x else ""
+}
+
+# The page with its scripts and styles in it. NULL: that would be too large.
+inlined <- function(page, dir) {
+  size <- nchar(page, "bytes")
+  patterns <- c(script = '<script src="([^":]+)"[^>]*></script>', style = '<link href="([^":]+)" rel="stylesheet"[^>]*>')
+  for (tag in names(patterns)) repeat {
+    at <- regexec(patterns[[tag]], page, useBytes = TRUE)[[1L]]
+    if (at[1L] < 0L) break
+    from <- at[1L]
+    n <- attr(at, "match.length")
+    bytes <- charToRaw(page)
+    file <- file.path(dir, utils::URLdecode(rawToChar(bytes[seq.int(at[2L], length.out = n[2L])])))
+    content <- if (file.exists(file)) readBin(file, "raw", file.size(file)) else raw()
+    size <- size + length(content)
+    if (size > MAX_PAGE) return(NULL)
+    bytes <- c(bytes[seq_len(from - 1L)], charToRaw(paste0("<", tag, ">")), closed(content), charToRaw(paste0("</", tag, ">")), bytes[-seq_len(from + n[1L] - 1L)])
+    page <- rawToChar(bytes)
+  }
+  Encoding(page) <- "UTF-8"
+  page
+}
+
+# A script must not end its own element.
+closed <- function(content) {
+  text <- rawToChar(content[content != 0L])
+  charToRaw(gsub("</script", "<\\/script", text, fixed = TRUE, useBytes = TRUE))
+}
+
+environment()
