@@ -27,7 +27,11 @@ func (s *Session) Author() string { return "" }
 func (a authored) Author() string { return a.author }
 
 func (a authored) Submit(ctx context.Context, code string) (uint64, error) {
-	return a.logged("submit", a.author)(a.submitAs(ctx, a.author, code))
+	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author}))
+}
+
+func (a authored) SubmitSilent(ctx context.Context, code string) (uint64, error) {
+	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}))
 }
 
 func (a authored) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {

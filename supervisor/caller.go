@@ -36,14 +36,7 @@ func CallerOf(ctx context.Context) Caller {
 func (c Caller) MayCall(ctx context.Context, with string, destructive bool) bool {
 	s := c.Session
 	what := timeline.Denied{Op: "call", Call: c.Function, Destructive: destructive, With: briefly(s.log.Hidden(with), maxWith)}
-	id, answer := s.hold(c.Generation, what)
-	select {
-	case ok := <-answer:
-		return ok
-	case <-ctx.Done():
-	}
-	s.letGo(id)
-	return false
+	return s.hold(ctx, c.Generation, func(id uint64) { s.m.refusedOrHeld(id, what, true) }).ok
 }
 
 // Progress tells how far a call is, as the progress of its turn. total is 0 when it is not known.
@@ -56,23 +49,36 @@ func (c Caller) Progress(progress, total float64, message string) {
 	}
 }
 
-// hold has a call wait under a number until the answer comes.
-func (s *Session) hold(generation uint64, what timeline.Denied) (id uint64, answer chan bool) {
-	answer = make(chan bool, 1)
+// A verdict is what a person decided. The zero value is a no, and the cancel of a form.
+type verdict struct {
+	ok   bool
+	form session.FormAnswer
+}
+
+// hold has a call of a generation wait for a verdict, under a number that ask is told; s.mu is
+// held then.
+func (s *Session) hold(ctx context.Context, generation uint64, ask func(id uint64)) verdict {
+	answer := make(chan verdict, 1)
 	s.mu.Lock()
-	defer s.unlock()
 	if s.worker == nil || s.m.generation != generation {
-		answer <- false
-		return 0, answer
+		s.unlock()
+		return verdict{}
 	}
 	s.lastHeld++
-	id = hostCall + s.lastHeld
+	id := hostCall + s.lastHeld
 	if s.held == nil {
-		s.held = make(map[uint64]chan bool)
+		s.held = make(map[uint64]chan verdict)
 	}
 	s.held[id] = answer
-	s.m.refusedOrHeld(id, what, true)
-	return id, answer
+	ask(id)
+	s.unlock()
+	select {
+	case v := <-answer:
+		return v
+	case <-ctx.Done():
+	}
+	s.letGo(id)
+	return verdict{}
 }
 
 // letGo ends the wait of a held call that is over.

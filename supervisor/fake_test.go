@@ -259,6 +259,9 @@ func (p *fakeProcess) Feed(b []byte, _ bool) error { p.hear(string(b)); return n
 func (p *fakeProcess) Sync()                       {}
 func (p *fakeProcess) Restore() error              { return nil }
 func (p *fakeProcess) Resize(host.Size) error      { return nil }
+func (p *fakeProcess) Screen() bool                { return false }
+func (p *fakeProcess) Lent() bool                  { return false }
+func (p *fakeProcess) Keys([]byte) error           { return nil }
 
 func (p *fakeProcess) Readers() []host.Reader {
 	p.mu.Lock()

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -44,20 +45,27 @@ type fence struct {
 	prefix  []byte                    // ESC _ nonce ;
 	read    func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
 	sync    func()                    // waits until all output so far can be read
-	onText  func(timeline.Stream, []byte)
+	onText  func(timeline.Stream, timeline.TextKind, []byte)
 	onFrame func(ipc.Message)
+
+	// screen reports whether a program has taken the terminal's keys; onScreen is told of each
+	// change, in its place among the text. nil: it is no person's terminal.
+	screen   func() bool
+	onScreen func(on bool)
 
 	// order serialises reading the terminal and delivery, so it is held while the
 	// callbacks run. Only the worker's two readers ever wait for it.
 	order  sync.Mutex
 	buf    []byte
 	stream timeline.Stream
+	kind   timeline.TextKind
 	tail   []byte        // terminal bytes that are not placed yet
 	placed uint64        // the highest mark that was delivered
+	taken  bool          // what onScreen was told last
 	room   chan struct{} // closed when tail shrinks; nil when nobody waits
 }
 
-func newFence(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, []byte), onFrame func(ipc.Message)) *fence {
+func newFence(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, timeline.TextKind, []byte), onFrame func(ipc.Message)) *fence {
 	return &fence{
 		prefix:  []byte("\x1b_" + nonce + ";"),
 		read:    read,
@@ -136,10 +144,27 @@ func (f *fence) catchUp(stop <-chan struct{}) {
 // pull reads the terminal once; order is held.
 func (f *fence) pull() (int, error) {
 	n, err := f.read(f.buf)
+	if f.screen != nil {
+		// Text from before a program gave the keys back may still draw.
+		if on := f.screen(); on != f.taken && (on || n == 0) {
+			f.taken = on
+			f.onScreen(on)
+		}
+	}
 	if n > 0 {
-		f.tail = append(f.tail, f.buf[:n]...)
+		f.tail = append(f.tail, f.written(f.buf[:n])...)
 	}
 	return n, err
+}
+
+// written returns text as programs wrote it. At a person's terminal the system has made each
+// newline two characters; while a program draws, that is its own choice. A pair that two reads
+// share stays a pair, which looks the same.
+func (f *fence) written(b []byte) []byte {
+	if f.screen == nil || f.taken {
+		return b
+	}
+	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 }
 
 // flush delivers the rest, once nothing more can arrive: the text after markers whose frames
@@ -180,9 +205,13 @@ func (f *fence) place(mark uint64) (reached bool) {
 		kind, number := parseMarker(body[:max(end, 0)])
 		switch {
 		case kind == 'O':
-			f.stream = timeline.Stdout
+			f.stream, f.kind = timeline.Stdout, ""
 		case kind == 'E':
-			f.stream = timeline.Stderr
+			f.stream, f.kind = timeline.Stderr, ""
+		case kind == 'R':
+			f.stream, f.kind = timeline.Stdout, timeline.TextResult
+		case kind == 'T':
+			f.stream, f.kind = timeline.Stderr, timeline.TextTraceback
 		case kind == '#' && number == mark && mark > 0:
 			reached = true
 		case kind == '#' && number > f.placed && mark == 0:
@@ -212,9 +241,9 @@ func (f *fence) keep(rest []byte) {
 	}
 }
 
-// parseMarker reads a marker's body: 'O', 'E', or '#' and a number. 0 is none.
+// parseMarker reads a marker's body: 'O', 'E', 'R', 'T', or '#' and a number. 0 is none.
 func parseMarker(body []byte) (kind byte, number uint64) {
-	if len(body) == 1 && (body[0] == 'O' || body[0] == 'E') {
+	if len(body) == 1 && strings.IndexByte("OERT", body[0]) >= 0 {
 		return body[0], 0
 	}
 	if len(body) > 1 && body[0] == '#' {
@@ -227,7 +256,7 @@ func parseMarker(body []byte) (kind byte, number uint64) {
 
 func (f *fence) emit(b []byte) {
 	if len(b) > 0 {
-		f.onText(f.stream, bytes.Clone(b))
+		f.onText(f.stream, f.kind, bytes.Clone(b))
 	}
 }
 

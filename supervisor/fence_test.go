@@ -31,7 +31,10 @@ func (p *placed) write(f *fence, s string, stop chan struct{}) {
 }
 
 func (p *placed) fence() *fence {
-	return newFence("n0", p.read, func(s timeline.Stream, b []byte) {
+	return newFence("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
+		if kind != "" {
+			fmt.Fprintf(&p.b, "<%s>", kind)
+		}
 		if s == timeline.Stderr {
 			for _, c := range b { // byte by byte, since a chunk may end inside a character
 				if 'a' <= c && c <= 'z' {
@@ -178,7 +181,7 @@ func TestFence_MarkerBehindItsFrameIsPassedOver(t *testing.T) {
 
 func TestFence_LostMarkerInAFloodHoldsNothingUp(t *testing.T) {
 	var p placed
-	f := newFence("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
+	f := newFence("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, timeline.TextKind, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
 	f.frame(ipc.Idle{Mark: 1})
 	if got, want := p.b.String(), "idle"; got != want {
 		t.Errorf("got %q, want %q", got, want)

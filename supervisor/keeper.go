@@ -27,8 +27,10 @@ const (
 	calmest   = time.Second
 	costShare = 4
 
-	// fillRate is how many bytes a processor can fill in a second.
+	// fillRate is how many bytes a processor can fill in a second, and forkRate how many
+	// processes it can start.
 	fillRate = 3 << 30
+	forkRate = 5000
 
 	// spareBytes are allowed beyond a limit between turns, up to 105 % of it.
 	spareBytes = 8 << 20
@@ -48,22 +50,32 @@ const (
 // runs, the keeper looks at what is used and moves that bound; it ends programs only where the
 // bound did not hold. When no turn runs, it looks once more, and then no timer is set.
 type keeper struct {
-	all   int64 // bytes that all sessions may use together; 0 means no limit
+	all   amount // that all sessions may use together; a zero means no limit
+	cpus  []int  // that all sessions may use; none means all
 	armed atomic.Bool
-	timer *time.Timer  // calls look; Reset when armed is set
-	total atomic.Int64 // bytes that all sessions used when they were looked at last
+	timer *time.Timer // calls look; Reset when armed is set
 
 	mu    sync.Mutex
 	wards []*ward // guarded by mu
+}
+
+// An amount is what sessions use or may use.
+type amount struct {
+	memory int64 // bytes
+	tasks  int   // processes with their threads
 }
 
 // A ward is one worker with limits. Only look touches it, and the end of a turn under its lock.
 type ward struct {
 	w        *worker
 	limits   workers.Limits
-	noMemory []string // words of an error
+	noMemory []string               // words of an error
+	used     atomic.Pointer[amount] // when it was looked at last, for the total; nil before
+	stirred  atomic.Bool            // a turn has begun since then, which may be over already
+	ended    atomic.Bool            // its worker has said so, perhaps before the session knows
 
 	mu     sync.Mutex
+	seen   bool // it was looked at, so it has a bound
 	usage  host.Usage
 	peak   int64 // of the turn
 	turn   uint64
@@ -71,12 +83,13 @@ type ward struct {
 	rested bool          // it was looked at since its last turn ended
 	near   bool          // memory: it was warned
 	full   bool          // processes: no more can be started
+	whole  bool          // that is or was because of all sessions
 	over   time.Time     // memory: since when more is used than the bound allows; zero if it holds
 	killed time.Time     // when a process of it was ended last
 }
 
-func newKeeper(all int64) *keeper {
-	k := &keeper{all: all}
+func newKeeper(all amount, cpus []int) *keeper {
+	k := &keeper{all: all, cpus: cpus}
 	k.timer = time.AfterFunc(time.Hour, k.look)
 	k.timer.Stop()
 	return k
@@ -85,7 +98,7 @@ func newKeeper(all int64) *keeper {
 // keep takes a worker under its care, if it has limits; s.mu is held.
 func (k *keeper) keep(w *worker) {
 	l := w.s.spec.Limits
-	if !w.proc.staged || k.all == 0 && l.Memory == 0 && l.Processes == 0 {
+	if !w.proc.staged || k.all == (amount{}) && l.Memory == 0 && l.Processes == 0 {
 		return
 	}
 	w.ward = &ward{w: w, limits: l, noMemory: w.s.spec.NoMemory}
@@ -112,7 +125,12 @@ func (k *keeper) release(w *worker) {
 
 // wake begins to look: a turn of the worker begins, or goes on. Most turns find it awake.
 func (k *keeper) wake(w *worker) {
-	if w.ward != nil && k.armed.CompareAndSwap(false, true) {
+	if w.ward == nil {
+		return
+	}
+	w.ward.ended.Store(false)
+	w.ward.stirred.Store(true)
+	if k.armed.CompareAndSwap(false, true) {
 		k.timer.Reset(firstLook)
 	}
 }
@@ -125,23 +143,24 @@ func (k *keeper) look() {
 	wards := k.wards[:len(k.wards):len(k.wards)]
 	k.mu.Unlock()
 
-	total, pause := int64(0), time.Duration(0)
+	pause := time.Duration(0)
 	var seen, busy []*ward
 	for _, d := range wards {
-		turn, running := d.w.runs()
+		stirred := d.stirred.Swap(false) // first: a turn that begins from here on is seen the next time
 		d.mu.Lock()
-		if running || !d.rested {
-			d.measure(k.bound(d), turn)
+		turn, running := d.w.runs()
+		running = running && !d.ended.Load()
+		if running || stirred || !d.rested {
+			d.measure(k, turn)
 			seen = append(seen, d)
 		}
 		d.rested = !running
-		total += d.usage.Memory
 		d.mu.Unlock()
 		if running {
 			busy = append(busy, d)
 		}
 	}
-	k.total.Store(total)
+	total := k.total()
 	for _, d := range seen {
 		d.mu.Lock()
 		d.enforce(k.all, total)
@@ -157,12 +176,33 @@ func (k *keeper) look() {
 	}
 }
 
+// total is what all sessions used when they were looked at last.
+func (k *keeper) total() (sum amount) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, d := range k.wards {
+		if one := d.used.Load(); one != nil {
+			sum.memory += one.memory
+			sum.tasks += one.tasks
+		}
+	}
+	return sum
+}
+
 // bound is the limit of memory of one session; 0 means none.
 func (k *keeper) bound(d *ward) int64 {
-	if k.all > 0 && (d.limits.Memory == 0 || k.all < d.limits.Memory) {
-		return k.all
+	if k.all.memory > 0 && (d.limits.Memory == 0 || k.all.memory < d.limits.Memory) {
+		return k.all.memory
 	}
 	return d.limits.Memory
+}
+
+// mostTasks is the limit of processes of one session; 0 means none.
+func (k *keeper) mostTasks(l workers.Limits) int {
+	if n := k.all.tasks; n > 0 && (l.Processes == 0 || n < l.Processes) {
+		return n
+	}
+	return l.Processes
 }
 
 // runs reports whether code of the worker runs, and its turn.
@@ -180,35 +220,35 @@ func (w *worker) runs() (turn uint64, running bool) {
 }
 
 // measure looks at the tree; d.mu is held, as in all that follows.
-func (d *ward) measure(bound int64, turn uint64) {
-	before := d.usage.Memory
-	d.usage = d.w.proc.Usage(bound / 2)
+func (d *ward) measure(k *keeper, turn uint64) {
+	before := d.usage
+	d.usage = d.w.proc.Usage(k.bound(d) / 2)
+	d.used.Store(&amount{d.usage.Memory, d.usage.Tasks})
 	if turn != d.turn {
 		d.turn, d.peak = turn, 0
 	}
 	d.peak = max(d.peak, d.usage.Memory)
-	if change := d.usage.Memory - before; change > 1<<20 || change < -1<<20 {
+	if change := d.usage.Memory - before.Memory; change > 1<<20 || change < -1<<20 || k.all.tasks > 0 && d.usage.Tasks > before.Tasks {
 		d.calm = 0
 	}
 }
 
 // enforce bounds the tree by what is left, and says or ends what is over.
-func (d *ward) enforce(all, total int64) {
+func (d *ward) enforce(all, total amount) {
 	var a host.Allowance
 	used, most, whole := d.usage.Memory, d.limits.Memory, false
 	a.Left = most - used
-	if all > 0 && (most == 0 || all-total < a.Left) {
-		used, most, whole = total, all, true
-		a.Left = all - total
+	if left := all.memory - total.memory; all.memory > 0 && (most == 0 || left < a.Left) {
+		used, most, whole = total.memory, all.memory, true
+		a.Left = left
 	}
 	a.Left, a.Most = max(a.Left, 0), most
 	if d.rested && used < most+most/20 {
 		a.Spare = min(most/64, spareBytes)
 	}
-	if n := d.limits.Processes; n > 0 {
-		a.Forks = d.forks(n)
-	}
+	a.Forks, a.Uncounted = d.forks(all.tasks, total.tasks)
 	d.w.proc.Allow(d.usage, a)
+	d.seen = true
 	if most == 0 {
 		return
 	}
@@ -246,31 +286,39 @@ func (d *ward) mustEnd(used, most int64) bool {
 }
 
 // forks decides whether the tree may start processes, and ends the newest where it did so
-// all the same.
-func (d *ward) forks(n int) host.Forks {
-	met := timeline.Limit{What: timeline.LimitProcesses, Used: int64(d.usage.Tasks), Max: int64(n), Did: timeline.LimitRefused}
-	over := d.usage.Tasks - n
+// all the same. whole means that this is because of all sessions, whose processes no kernel
+// counts together. A session that rests is not held to them: nobody would free it.
+func (d *ward) forks(all, total int) (may host.Forks, whole bool) {
+	used, most := d.usage.Tasks, d.limits.Processes
+	if all > 0 && !d.rested && !d.ended.Load() && (most == 0 || all-total < most-used) {
+		used, most, whole = total, all, true
+	}
+	met := timeline.Limit{What: timeline.LimitProcesses, Used: int64(used), Max: int64(most), All: whole, Did: timeline.LimitRefused}
+	over := used - most
 	switch {
-	case over > n/4+8:
+	case most == 0 || over < 0:
+		if !d.full {
+			return host.ForksKept, false
+		}
+		whole = d.whole
+		d.full, d.whole = false, false
+		return host.ForksAllowed, whole
+	case over > most/4+8 && (!whole || d.usage.Tasks*4 >= used): // a session with less is not the cause
+		if whole {
+			over = over*d.usage.Tasks/used + 1 // other sessions lose their part
+		}
 		d.w.proc.EndNewest(d.usage, over)
 		met.Did = timeline.LimitEnded
 		d.w.met(met)
-		d.full = true
-	case over >= 0 && !d.full:
-		d.full = true
+	case !d.full:
 		d.w.met(met)
-	case over < 0 && d.full:
-		d.full = false
-		return host.ForksAllowed
 	}
-	if d.full {
-		return host.ForksRefused
-	}
-	return host.ForksKept
+	d.full, d.whole = true, d.whole || whole
+	return host.ForksRefused, d.whole
 }
 
 // pause is the time until the next look.
-func (d *ward) pause(all, total int64) time.Duration {
+func (d *ward) pause(all, total amount) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.limits.Processes; n > 0 && d.usage.Tasks > n/2 {
@@ -280,14 +328,23 @@ func (d *ward) pause(all, total int64) time.Duration {
 	if d.limits.Memory > 0 {
 		left = d.limits.Memory - d.usage.Memory
 	}
-	if all > 0 {
-		left = min(left, all-total)
+	if all.memory > 0 {
+		left = min(left, all.memory-total.memory)
 	}
-	perSecond := int64(runtime.NumCPU()) * fillRate
-	next := time.Duration(float64(max(left, 0)) / 4 / float64(perSecond) * float64(time.Second))
+	next := quarter(left, fillRate)
+	if all.tasks > 0 {
+		next = min(next, quarter(int64(all.tasks-total.tasks), forkRate))
+	}
 	next = max(soonest, min(next, usual))
 	d.calm = min(max(d.calm*3/2, next), calmest)
 	return d.calm
+}
+
+// quarter is the time in which a quarter of what is left could be gone, at so many a second and
+// processor.
+func quarter(left, rate int64) time.Duration {
+	perSecond := int64(runtime.NumCPU()) * rate
+	return time.Duration(float64(max(left, 0)) / 4 / float64(perSecond) * float64(time.Second))
 }
 
 // met writes into the session that it met a limit.
@@ -309,18 +366,37 @@ func (w *worker) rests(e *ipc.RuntimeError) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.ended.Store(true)
 	lacked := e != nil && slices.ContainsFunc(d.noMemory, func(words string) bool {
 		return strings.Contains(e.Name, words) || strings.Contains(e.Message, words)
 	})
 	if !lacked && !d.near && !d.full {
 		return
 	}
-	k := w.s.keeper
-	bound, before := k.bound(d), d.usage.Memory
-	d.measure(bound, d.turn)
 	d.rested = true
-	d.enforce(k.all, k.total.Add(d.usage.Memory-before))
-	if lacked && bound > 0 {
+	w.s.keeper.lookAt(d)
+	if bound := w.s.keeper.bound(d); lacked && bound > 0 {
 		w.met(timeline.Limit{What: timeline.LimitMemory, Used: d.peak, Max: bound, All: bound != d.limits.Memory, Did: timeline.LimitRefused})
 	}
+}
+
+// ready bounds a worker that has started, unless a look did so already. The timer alone would be
+// too late: on a busy machine it comes hundreds of milliseconds after its time, and turns run by
+// then. A block that was given to a process without a bound stays given.
+func (w *worker) ready() {
+	d := w.ward
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.seen {
+		w.s.keeper.lookAt(d)
+	}
+}
+
+// lookAt looks at one worker alone; d.mu is held.
+func (k *keeper) lookAt(d *ward) {
+	d.measure(k, d.turn)
+	d.enforce(k.all, k.total())
 }

@@ -116,6 +116,25 @@ var oneGigabyte = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, NoMemor
 // uses sets the memory that the worker uses.
 func (p *fakeProcess) uses(bytes int64) { p.change(func() { p.usage.Memory = bytes }) }
 
+// No timer decides whether a first turn finds its bound: on a busy machine one comes late.
+func TestMemoryLimit_HoldsBeforeTheFirstTurn(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		spec workers.Spec
+	}{{Options{}, oneGigabyte}, {Options{Memory: gigabyte}, workers.Spec{}}} {
+		inBubble(t, &c.o, c.spec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.uses(gigabyte / 4)
+			p.ready()
+			submit(t, s, "fill")
+			p.change(func() {
+				if p.allowed.Left != gigabyte/4*3 || p.allowed.Most != gigabyte {
+					t.Errorf("got a turn that was allowed %+v", p.allowed)
+				}
+			})
+		})
+	}
+}
+
 func TestMemoryLimit_NobodyLooksAtAnIdleSession(t *testing.T) {
 	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
 		p.ready()

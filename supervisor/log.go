@@ -11,14 +11,14 @@ import (
 
 // workerLog returns the log of one worker.
 func (s *Session) workerLog(generation uint64) *slog.Logger {
-	return s.o.Logger.With("session", s.name, "generation", generation)
+	return s.o.Logger.With("session", s.Name(), "generation", generation)
 }
 
 // logged returns the result of a call, and logs a refusal.
 func (s *Session) logged(call, author string) func(turn uint64, err error) (uint64, error) {
 	return func(turn uint64, err error) (uint64, error) {
 		if err != nil {
-			s.o.Logger.Info("refused", "session", s.name, "call", call, "by", author, "kind", session.KindOf(err))
+			s.o.Logger.Info("refused", "session", s.Name(), "call", call, "by", author, "kind", session.KindOf(err))
 		}
 		return turn, err
 	}
@@ -27,7 +27,7 @@ func (s *Session) logged(call, author string) func(turn uint64, err error) (uint
 // loggedInterrupt returns the result of an interrupt, and logs it.
 func (s *Session) loggedInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
 	return func(result session.InterruptResult, err error) (session.InterruptResult, error) {
-		s.o.Logger.Info("an interrupt", "session", s.name, "turn", turn, "by", author, "result", result)
+		s.o.Logger.Info("an interrupt", "session", s.Name(), "turn", turn, "by", author, "result", result)
 		return result, err
 	}
 }

@@ -76,6 +76,16 @@ func LostSessions(dir string) ([]LostSession, error) {
 // second may be missing, and so may events beyond the bound of the file.
 func (l LostSession) Events() iter.Seq[timeline.Event] { return timeline.ReadFile(l.dir) }
 
+// Inputs counts the inputs among the events.
+func (l LostSession) Inputs() (n int) {
+	for e := range l.Events() {
+		if _, ok := e.Body.(timeline.TurnStarted); ok {
+			n++
+		}
+	}
+	return n
+}
+
 // keepLost keeps the transcript of an abandoned session if it has any input, and reports
 // whether it did. lock is its lock file, which is held, and closed here.
 func keepLost(dir string, lock *os.File) bool {

@@ -61,6 +61,7 @@ type machine struct {
 	recent   []*turn // the last turns, for Wait
 	lastLine []byte  // the unfinished last line of the active turn's output, bounded
 
+	taken bool  // a program has taken the terminal's keys
 	asked []ask // the open waits, in order
 	shown *ask  // the wait that clients see
 	queue inputQueue
@@ -88,11 +89,12 @@ type life struct {
 // An effect is one action that the session takes for its machine, while it holds its lock.
 type effect struct {
 	do      action
-	message ipc.Message   // for send, interrupt, repeat and reply
-	turn    *turn         // for await
-	input   session.Input // for feed
-	call    uint64        // for permit
-	ok      bool          // for permit
+	message ipc.Message        // for send, interrupt, repeat and reply
+	turn    *turn              // for await
+	input   session.Input      // for feed
+	call    uint64             // for permit
+	ok      bool               // for permit
+	form    session.FormAnswer // for permit, if the call has a form
 }
 
 type action uint8
@@ -108,7 +110,7 @@ const (
 	doLook      // watch for terminal readers from now on
 	doLookLater // watch for terminal readers once an interrupt has had its effect
 	doReply     // answer a query
-	doPermit    // answer a held call
+	doPermit    // answer a held call, or a form
 )
 
 func (m *machine) effect(e effect) { m.effects = append(m.effects, e) }
@@ -145,7 +147,7 @@ func (m *machine) notice(format string, args ...any) {
 func (m *machine) event(body timeline.Body) timeline.Event {
 	e := timeline.Event{Generation: m.generation, Body: body}
 	if m.turn != nil {
-		e.Turn = m.turn.id
+		e.Turn, e.Silent = m.turn.id, m.turn.silent
 	} else {
 		e.Turn, e.Between = m.lastTurn, true
 	}
@@ -158,6 +160,9 @@ func (m *machine) output(body timeline.Body, text []byte) timeline.Event {
 	m.reportLines()
 	if m.turn != nil {
 		m.turn.bytes += int64(len(text))
+		if t, ok := body.(timeline.Text); ok && len(m.hidden) > 0 {
+			m.readMessages(t)
+		}
 		m.lastLine = lastLine(m.lastLine, text)
 	}
 	return m.event(body)
@@ -297,7 +302,7 @@ func (m *machine) cleared(t *turn, inTime bool) {
 	case m.phase != phaseSending || m.turn != t:
 	case inTime:
 		m.move(phaseRunning)
-		m.effect(effect{do: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input}})
+		m.effect(effect{do: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent}})
 		m.effect(effect{do: doLook})
 		t.input = nil
 	default:
@@ -319,12 +324,12 @@ func (m *machine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prom
 		return
 	}
 	m.stopRetries()
+	m.endScreen()
 	m.dropWaits()
 	m.dropInput()
 	m.countDenied()
-	if e != nil {
-		m.tellHidden(e)
-	}
+	m.tellHidden(e)
+	m.tellPrivate(e)
 	m.recordCalls()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {
@@ -380,9 +385,13 @@ func (m *machine) act(f ipc.Message) (output timeline.Event, wrong error) {
 		if f.Stream == ipc.Stderr {
 			stream = timeline.Stderr
 		}
-		return m.output(timeline.Text{Stream: stream, Data: f.Data}, f.Data), nil
+		return m.output(timeline.Text{Stream: stream, Data: f.Data, Kind: timeline.TextKind(f.Kind)}, f.Data), nil
 	case ipc.Image:
-		return m.output(timeline.Image{MIME: f.MIME, Data: f.Data, Source: f.Source, Update: f.Update, Title: f.Title}, nil), nil
+		return m.output(timeline.Display{Data: map[string][]byte{f.MIME: f.Data}, ID: f.Source, Update: f.Update, Title: f.Title}, nil), nil
+	case ipc.Display:
+		return m.output(timeline.Display{Data: f.Data, Meta: f.Meta, ID: f.ID, Update: f.Update, Result: f.Kind == ipc.DisplayResult, Title: f.Title}, nil), nil
+	case ipc.Clear:
+		return m.output(timeline.Clear{Wait: f.Wait}, nil), nil
 	case ipc.SessionEnd:
 		m.sessionEnd(f)
 		return output, nil
@@ -525,7 +534,7 @@ func (m *machine) stop(to phase) (busy bool) {
 		}
 		return false
 	}
-	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal || m.shown.Permission != nil)
+	busy = m.phase != phaseIdle && m.end == nil && (m.shown == nil || m.shown.Terminal || m.shown.OfPerson())
 	m.stopRetries()
 	m.refuseHeld()
 	m.move(to)

@@ -46,16 +46,16 @@ func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 	}
 	s.lastHeld++
 	d.ID = hostCall + s.lastHeld
-	answer := make(chan bool, 1)
+	answer := make(chan verdict, 1)
 	if s.held == nil {
-		s.held = make(map[uint64]chan bool)
+		s.held = make(map[uint64]chan verdict)
 	}
 	s.held[d.ID] = answer
 	s.m.denied(d, true)
 	s.unlock()
 	select {
-	case ok := <-answer:
-		return ok
+	case v := <-answer:
+		return v.ok
 	case <-ctx.Done():
 	}
 	s.letGo(d.ID)

@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +61,9 @@ type rights struct {
 	told        []timeline.Denied // denials since the last turn began
 	untold      int               // and those beyond maxDenials
 	hidden      []string          // files and directories that the worker's sandbox does not show
-	heard       bool              // the stage has told something that it will not tell again
+	namedHidden string            // one of them that a message in the output of the turn named
+	private     private
+	heard       bool // the stage has told something that it will not tell again
 }
 
 // denied takes in what the sandbox of a worker refused or holds.
@@ -104,10 +108,10 @@ func (m *machine) refusedOrHeld(id uint64, what timeline.Denied, offered bool) {
 	switch {
 	case slices.ContainsFunc(m.given, func(g session.Grant) bool { return covers(g, what) }):
 		m.permit(id, true)
-	case slices.ContainsFunc(m.asked, func(a ask) bool { return what.Call != "" && a.Permission != nil && a.Permission.Grant == grant }):
-		m.askPermission(id, what, grant) // one answer is for all of them
 	case what.Call == "" && m.madeAgain(what):
 		m.permit(id, false)
+	case slices.ContainsFunc(m.asked, func(a ask) bool { return a.Permission != nil && a.Permission.Grant == grant }):
+		m.askPermission(id, what, grant) // one answer is for all of them
 	case !offered || !m.canAsk() || slices.Contains(m.refused, grant):
 		m.permit(id, false)
 		m.tellDenied(told)
@@ -160,15 +164,124 @@ func (m *machine) tellDenied(what timeline.Denied) {
 	}
 }
 
-// tellHidden says that an error names something hidden. Opening it fails as if a file had no
-// rights, and no call is seen, so only the runtime's own words can tell.
-func (m *machine) tellHidden(e *ipc.RuntimeError) {
-	for _, path := range m.hidden {
-		if namesPath(e.Message, path) {
-			m.notice("the sandbox hides %s", path)
-			return
+// A private has the directories of which the sandbox gives the session its own, such as /tmp.
+type private struct {
+	dirs  []string
+	but   []string // what is the machine's in them
+	named string   // a path in one that the turn did not find
+	told  bool     // once in a session
+}
+
+// notFound takes in that a message names a file that may be in the machine's directory of that name.
+// Nobody looks whether it is there: that would tell the session.
+func (p *private) notFound(text string) {
+	if p.told || p.named != "" {
+		return
+	}
+	for _, dir := range p.dirs {
+		for path := range pathsBelow(text, dir) {
+			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.but, func(d string) bool { return within(path, d) || within(d, path) })
+			if !own {
+				p.named = dir
+				return
+			}
 		}
 	}
+}
+
+// pathsBelow returns the first components of the paths in a text that are below a directory.
+func pathsBelow(text, dir string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			before, behind, found := strings.Cut(text, dir+"/")
+			if !found {
+				return
+			}
+			last, _ := utf8.DecodeLastRuneInString(before)
+			name := behind[:max(0, strings.IndexFunc(behind+" ", func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("/'\"`’”»:,;)]}", r) }))]
+			if text = behind; name != "" && !isInName(last) && last != '/' && !yield(dir+"/"+name) {
+				return
+			}
+		}
+	}
+}
+
+func (m *machine) tellPrivate(e *ipc.RuntimeError) {
+	if e != nil && e.Name == "FileNotFoundError" {
+		m.private.notFound(e.Message)
+	}
+	if dir := m.private.named; dir != "" {
+		m.private.named, m.private.told = "", true
+		m.notice("this session has a %s of its own: a file that is in yours is not there, and can be put into the workspace", dir)
+	}
+}
+
+// tellHidden says that the error of a turn, or a message in its output, names something hidden.
+// Opening it fails as if a file had no rights, and no call is seen, so only words can tell.
+func (m *machine) tellHidden(e *ipc.RuntimeError) {
+	path := m.namedHidden
+	m.namedHidden = ""
+	for _, hidden := range m.hidden {
+		if e != nil && namesPath(e.Message, hidden) {
+			path = hidden
+			break
+		}
+	}
+	if path != "" {
+		m.notice("the sandbox hides %s", path)
+	}
+}
+
+// readMessages looks for something hidden, or missing in a directory of the session's own, in what
+// is written: in the messages of the runtime, and in those of its children. Their words depend on
+// the language of the user.
+func (m *machine) readMessages(t timeline.Text) {
+	if t.Kind != "" {
+		return
+	}
+	text := slices.Concat(m.lastLine, t.Data) // programs write a message in parts
+	if !m.mayNameHidden(text) {
+		return
+	}
+	for line := range strings.Lines(string(text)) {
+		if t.Stream == timeline.Stdout && !isComplaint(line) {
+			continue
+		}
+		m.private.notFound(line)
+		if i := slices.IndexFunc(m.hidden, func(path string) bool { return namesPath(line, path) }); i >= 0 && m.namedHidden == "" {
+			m.namedHidden = m.hidden[i]
+		}
+	}
+}
+
+// mayNameHidden reports whether readMessages can find anything in a text. It takes little time for
+// one in which it cannot.
+func (m *machine) mayNameHidden(text []byte) bool {
+	for _, dir := range m.private.dirs {
+		if !m.private.told && bytes.Contains(text, []byte(dir)) {
+			return true
+		}
+	}
+	if m.namedHidden != "" {
+		return false
+	}
+	dir := ""
+	for _, path := range m.hidden { // sorted, so few directories
+		if d := filepath.Dir(path); dir == "" || !within(d, dir) {
+			if dir = d; bytes.Contains(text, []byte(dir)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isComplaint reports whether a line looks like what a program says of a file that it cannot open,
+// "cat: FILE: No such file or directory", whatever the language. Children write it to the terminal,
+// where it cannot be told from other output.
+func isComplaint(line string) bool {
+	program, rest, ok := strings.Cut(line, ": ")
+	return ok && program != "" && !strings.ContainsAny(program, " \t/") && strings.Contains(rest, ": ")
 }
 
 // namesPath reports whether a text has a path, or one below it.
@@ -178,14 +291,17 @@ func namesPath(text, path string) bool {
 		if !found {
 			return false
 		}
-		inName := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.", r) }
 		last, _ := utf8.DecodeLastRuneInString(before)
 		next, _ := utf8.DecodeRuneInString(behind)
-		if !inName(last) && last != '/' && !inName(next) {
+		if !isInName(last) && last != '/' && !isInName(next) {
 			return true
 		}
 		text = behind
 	}
+}
+
+func isInName(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.", r)
 }
 
 // countDenied says how many denials were not told, and begins to count anew.
@@ -200,10 +316,10 @@ func (m *machine) permit(call uint64, ok bool) {
 	m.effect(effect{do: doPermit, call: call, ok: ok})
 }
 
-// release ends the waits for permissions that match, without an answer, and shows the next.
+// release ends the waits for a person that match, and shows the next.
 func (m *machine) release(match func(ask) bool) {
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.Permission != nil && match(a) })
-	if m.shown != nil && m.shown.Permission != nil && match(*m.shown) {
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.OfPerson() && match(a) })
+	if m.shown != nil && m.shown.OfPerson() && match(*m.shown) {
 		m.record(timeline.WaitEnded{Wait: m.shown.ID})
 		m.shown = nil
 		if m.phase == phaseWaiting {
@@ -215,18 +331,18 @@ func (m *machine) release(match func(ask) bool) {
 	}
 }
 
-// refuseHeld refuses all held calls, because their worker is being ended.
+// refuseHeld refuses all held calls and cancels all forms, because their worker is being ended.
 func (m *machine) refuseHeld() {
 	for _, a := range m.asked {
-		if a.Permission != nil {
+		if a.OfPerson() {
 			m.permit(a.call, false)
 		}
 	}
-	if m.shown != nil && m.shown.Permission != nil {
+	if m.shown != nil && m.shown.OfPerson() {
 		m.record(timeline.WaitEnded{Wait: m.shown.ID})
 		m.shown = nil
 	}
-	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.Permission != nil })
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.OfPerson() })
 }
 
 // decide answers all held calls that match, and returns how many there were.
@@ -239,7 +355,7 @@ func (m *machine) decide(ok bool, match func(session.Permission) bool) (n int) {
 	}
 	if n > 0 {
 		m.turn.struck = time.Time{} // the code goes on after the interrupt
-		m.release(func(a ask) bool { return match(*a.Permission) })
+		m.release(func(a ask) bool { return a.Permission != nil && match(*a.Permission) })
 	}
 	return n
 }
@@ -426,13 +542,13 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	case g.Call != "":
 		return s.checkCall(g)
 	case !sandbox.Confines():
-		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.name)
+		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.Name())
 	case g.Always && s.o.Grants == nil:
 		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
 	case g.Host != "" && s.network != nil:
 		return checkHost(g)
 	case g.Host != "":
-		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.name, sandbox.Network)
+		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.Name(), sandbox.Network)
 	case !filepath.IsAbs(g.Write):
 		return g, session.Errorf(session.KindInvalid, "the directory is not absolute: %q", g.Write)
 	}

@@ -248,6 +248,25 @@ func TestPermission_FiveAreAskedInATurn(t *testing.T) {
 	})
 }
 
+// A pool of threads, or a call that a timer's signals interrupt, is one question.
+func TestPermission_CallsThatOneAnswerCoversAreAskedOnce(t *testing.T) {
+	inSandbox(t, func(t *testing.T, c *boxed) {
+		for _, ok := range []bool{false, true} {
+			dir := map[bool]string{false: c.a, true: c.b}[ok]
+			var want []permitted
+			for i := range 2 * maxQuestions {
+				want = append(want, permitted{c.hold("write", fmt.Sprintf("%s/%d", dir, i)), ok})
+			}
+			c.mustAnswer()
+			c.permit(c.mustAsk(dir+"/0"), ok)
+			c.mustAnswer(want...)
+			if p := c.asked(); p != nil {
+				t.Errorf("it goes on asking: %+v", p)
+			}
+		}
+	})
+}
+
 func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		home := variable(c.s.o.Env, "HOME")

@@ -53,6 +53,9 @@ type terminal interface {
 	Sync()
 	Restore() error
 	Resize(host.Size) error
+	Screen() bool
+	Lent() bool
+	Keys([]byte) error
 }
 
 // A readerFinder finds the programs that are blocked in reading the terminal.

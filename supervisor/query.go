@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -13,6 +14,9 @@ import (
 // queryTime is how long a query may take before it is interrupted, and then how long the
 // interrupt may take before the query is given up.
 const queryTime = 200 * time.Millisecond
+
+// inspectTime is the same for an inspection: a help page is read from disk and formatted.
+const inspectTime = 2 * time.Second
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
@@ -59,10 +63,29 @@ func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return v, nil
 }
 
+// Inspect implements session.Session.
+func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session.Inspection, error) {
+	r, err := s.query(ctx, ipc.Query{Kind: ipc.QueryInspect, Text: text, Cursor: uint64(max(0, min(cursor, len(text))))})
+	if err == nil && r.Status != ipc.StatusOK {
+		err = session.ErrNoAnswer
+	}
+	if err != nil || len(r.Data) == 0 {
+		return session.Inspection{}, err
+	}
+	found := session.Inspection{Found: true, Data: make(map[string]string, len(r.Data))}
+	for mime, data := range r.Data {
+		found.Data[mime] = s.log.Hidden(strings.ToValidUTF8(string(data), "\uFFFD"))
+	}
+	return found, nil
+}
+
 // offers reports whether a worker answers queries of that kind.
 func offers(c ipc.Capabilities, kind ipc.QueryKind) bool {
-	if kind == ipc.QueryVariables {
+	switch kind {
+	case ipc.QueryVariables:
 		return c.Variables
+	case ipc.QueryInspect:
+		return c.Display
 	}
 	return c.Query
 }
@@ -117,7 +140,11 @@ func (s *Session) query(ctx context.Context, q ipc.Query) (ipc.QueryResult, erro
 	if err != nil {
 		return none, nil // the worker is on its way out
 	}
-	timer := time.NewTimer(queryTime)
+	limit := queryTime
+	if q.Kind == ipc.QueryInspect {
+		limit = inspectTime
+	}
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for interrupted := false; ; {
 		select {

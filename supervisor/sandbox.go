@@ -23,6 +23,7 @@ type confinement struct {
 	env     []string      // changes of the worker's environment, before those of its Spec
 	notices []string      // for the user of the session; complete when the worker has started
 	hidden  []string      // cannot be opened; complete then, too
+	private private       // likewise
 }
 
 // maxNamed bounds the variables that a notice names.
@@ -49,9 +50,9 @@ func eachWay[T any](s *workers.Sandbox, try func(by workers.Mechanism) (T, error
 	return result, err
 }
 
-// confinementOf prepares the sandbox of a worker. private is the directory of its session, files
+// confinementOf prepares the sandbox of a worker. own is the directory of its session, files
 // that of the worker.
-func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private, files string) (c *confinement, err error) {
+func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, files string) (c *confinement, err error) {
 	c = &confinement{}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
@@ -63,9 +64,9 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 	if err := confine.Supported(by); err != nil {
 		return c, err
 	}
-	state := filepath.Join(private, "sandbox")
-	own := filepath.Join(state, "home") // for files that tools would make in the home directory
-	for _, dir := range []string{files, own} {
+	state := filepath.Join(own, "sandbox")
+	homes := filepath.Join(state, "home") // for files that tools would make in the home directory
+	for _, dir := range []string{files, homes} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return c, err
 		}
@@ -79,7 +80,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 		if set := variable(o.Env, name); set != "" {
 			policy.Layered = append(policy.Layered, filepath.Clean(set))
 		} else if _, err := os.Stat(dir); home == "" || errors.Is(err, fs.ErrNotExist) {
-			made := filepath.Join(own, filepath.Base(dir))
+			made := filepath.Join(homes, filepath.Base(dir))
 			if err := os.MkdirAll(made, 0o700); err != nil {
 				return c, err
 			}
@@ -101,6 +102,18 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 			return c, err
 		}
 	}
+	needed := append([]string{home, dir, sandbox.Workspace, o.Dir}, sandbox.Writable...)
+	for _, closed := range []string{
+		variable(o.Env, "XDG_RUNTIME_DIR"), // the user's services
+		ownDirectory(o.Env, home, "XDG_CONFIG_HOME", ".config"), ownDirectory(o.Env, home, "XDG_STATE_HOME", ".local/state"),
+	} {
+		if mayHide(closed, needed) {
+			policy.Hidden = append(slices.Clone(policy.Hidden), closed)
+		}
+	}
+	if cache := ownDirectory(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
+		policy.Protected = append(slices.Clone(policy.Protected), cache)
+	}
 	var replaced map[string]string
 	if policy.Network == workers.NetworkList && by == "" {
 		if replaced, err = namesFiles(state); err != nil {
@@ -110,7 +123,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 	c.sandbox = &host.Sandbox{By: by, Outlet: policy.Network == workers.NetworkList && by == "", Plan: func() (*confine.Plan, error) {
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
 			Home: home, Dir: dir, Program: spec.Path,
-			State: state, Sessions: o.Dir, Files: []string{files, own},
+			State: state, Sessions: o.Dir, Files: []string{files, homes},
 			Replaced: replaced,
 		})
 		if err != nil {
@@ -123,6 +136,9 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 			return nil, err
 		}
 		c.hidden = plan.Hidden()
+		if by == "" {
+			c.private = private{dirs: plan.Private(), but: append(plan.Writable(), real(dir), real(o.Dir))}
+		}
 		if !policy.Quiet {
 			c.notices = append(c.notices, holds(plan.Writable(), &policy, tmp, hidden))
 		}
@@ -130,6 +146,31 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, private
 		return plan, nil
 	}}
 	return c, nil
+}
+
+// ownDirectory returns the directory of this project in the one that a variable names, or in its
+// usual place in a home directory.
+func ownDirectory(env []string, home, name, usual string) string {
+	return filepath.Join(cmp.Or(variable(env, name), filepath.Join(home, usual)), "turnstone")
+}
+
+// mayHide reports whether a directory can be hidden as a whole: whether it is one that holds none
+// of those that the session needs.
+func mayHide(dir string, needed []string) bool {
+	if !filepath.IsAbs(dir) {
+		return false
+	}
+	return !slices.ContainsFunc(needed, func(other string) bool {
+		return other != "" && (within(real(other), real(dir)) || within(other, filepath.Clean(dir)))
+	})
+}
+
+// real resolves the symbolic links of a path, if something is there.
+func real(path string) string {
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	return path
 }
 
 // holds describes in one line what a session may do.

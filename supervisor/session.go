@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -25,7 +26,7 @@ import (
 // for concurrent use. Only Wait, Reset and Close wait for a running turn, and Interrupt does
 // for one second.
 type Session struct {
-	name         string
+	name         atomic.Pointer[string] // changes in Supervisor.Rename, which holds the supervisor's lock
 	o            Options
 	launcher     launcher
 	preparations *preparations // the supervisor's
@@ -33,8 +34,6 @@ type Session struct {
 	dir          string        // private to the session; Close removes it
 	lock         *os.File      // shows other programs that dir is in use
 	log          *timeline.Log
-	opened       time.Time
-	lost         *LostSession   // the lost session that this one follows; nil without one
 	forget       func()         // removes the session from its supervisor
 	network      *egress.Policy // the way out of its sandbox; nil without one
 	wg           sync.WaitGroup // every goroutine of every worker
@@ -46,9 +45,11 @@ type Session struct {
 	lifecycle chan struct{}
 
 	mu        sync.Mutex
-	m         machine                         // guarded by mu, like all fields below
-	early     []host.Denial                   // of a worker that is being launched
-	spec      workers.Spec                    // preparation adds what it made
+	m         machine       // guarded by mu, like all fields below
+	early     []host.Denial // of a worker that is being launched
+	spec      workers.Spec  // preparation adds what it made
+	opened    time.Time
+	lost      *LostSession                    // the lost session that this one follows; nil without one
 	starting  *startUp                        // the start under way; nil without one
 	givenUp   *startUp                        // the last start that was given up; nil without one
 	failure   error                           // why preparation failed, and Submit refuses; nil unless it has
@@ -60,7 +61,7 @@ type Session struct {
 	missed    bool                            // a notice has said that dir is gone
 	queries   map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
 	lastQuery uint64
-	held      map[uint64]chan bool // connects and calls that wait for a person, by their numbers
+	held      map[uint64]chan verdict // connects, calls and forms that wait for a person, by their numbers
 	lastHeld  uint64
 }
 
@@ -68,7 +69,7 @@ type Session struct {
 const maxPrompt = 256
 
 // Name returns the session's name.
-func (s *Session) Name() string { return s.name }
+func (s *Session) Name() string { return *s.name.Load() }
 
 // Log returns the session's timeline, to be read.
 func (s *Session) Log() *timeline.Log { return s.log }
@@ -77,7 +78,7 @@ func (s *Session) Log() *timeline.Log { return s.log }
 func (s *Session) Info(context.Context) (session.Info, error) {
 	s.mu.Lock()
 	i := session.Info{
-		Name:       s.name,
+		Name:       s.Name(),
 		State:      s.m.phase.state(),
 		Since:      s.m.since,
 		Generation: s.m.generation,
@@ -142,17 +143,23 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Submit implements session.Session. The error may be session.ErrStart.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
-	return s.logged("submit", "")(s.submitAs(ctx, "", code))
+	return s.logged("submit", "")(s.submitAs(ctx, code, turn{}))
 }
 
-func (s *Session) submitAs(ctx context.Context, author, code string) (uint64, error) {
+// SubmitSilent implements session.Session.
+func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
+	return s.logged("submit", "")(s.submitAs(ctx, code, turn{silent: true}))
+}
+
+// submitAs starts a turn with the author, and what else is special, of like.
+func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(code) > MaxInputBytes {
 		return 0, session.Errorf(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
 	}
-	t := &turn{input: []byte(code), author: author, lastLine: lastLineOf(code)}
+	t := &turn{input: []byte(code), author: like.author, silent: like.silent, lastLine: lastLineOf(code)}
 	known := s.terminalReaders()
 	s.missFiles()
 	s.mu.Lock()
@@ -388,6 +395,13 @@ func (s *Session) Close(ctx context.Context) error {
 	s.forget()
 	err := s.log.Close()
 	return errors.Join(err, s.lock.Close(), discard(s.dir)) // Windows moves no open file
+}
+
+// Closed reports whether the session is closed. It does no I/O.
+func (s *Session) Closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.isClosed()
 }
 
 // StoppedBy names the rung of the stop ladder that ended the last worker: "shutdown",

@@ -485,7 +485,11 @@ func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
-	if got, err := s.Variables(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+	got, err := s.Variables(t.Context())
+	for late := time.Now().Add(deadline); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
+		got, err = s.Variables(t.Context()) // a busy machine may take longer than a query
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	turn, _ := s.Submit(t.Context(), "sleep")

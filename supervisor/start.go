@@ -173,11 +173,12 @@ func (s *Session) startProcess(u *startUp) {
 	defer s.unlock()
 	s.release() // before the waiters hear of it: one may close the session at once
 	if err != nil {
-		s.failedLocked(startError(s.name, err))
+		s.failedLocked(startError(s.Name(), err))
 		return
 	}
 	s.worker = w
 	w.begin()
+	s.wg.Go(func() { s.keepCompiled(w, &spec) })
 	s.startedLocked(nil)
 }
 

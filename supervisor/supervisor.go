@@ -66,6 +66,12 @@ type Options struct {
 	// workers.Limits and DefaultMemory. 0 means no limit. Only Linux has it.
 	Memory int64
 
+	// Processes bounds the processes of all sessions together, their threads included, and CPUs
+	// the processors that they share, beside their own limits. 0 means no limit. Only Linux has
+	// these; elsewhere New refuses them.
+	Processes int
+	CPUs      int
+
 	// MemoryBytes bounds the part of a session's timeline that is in memory, and OutputBytes
 	// bounds each of its files. 0 means the defaults of timeline.Options.
 	MemoryBytes int64
@@ -134,8 +140,15 @@ func New(opts *Options) (*Supervisor, error) {
 	if o.MaxSessions == 0 {
 		o.MaxSessions = DefaultMaxSessions
 	}
-	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 {
+	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 || o.Processes < 0 || o.CPUs < 0 {
 		return nil, errors.New("supervisor: an option is negative")
+	}
+	if (o.Processes > 0 || o.CPUs > 0) && !host.Together {
+		return nil, errors.New("supervisor: this system bounds no processes and no processors of all sessions together; leave these limits out")
+	}
+	cpus, err := host.SomeCPUs(o.CPUs)
+	if err != nil {
+		return nil, fmt.Errorf("supervisor: the processors that it may use: %w", err)
 	}
 	if o.Memory != 0 && o.Memory < workers.MinMemory {
 		return nil, fmt.Errorf("supervisor: all sessions together need more memory than %s: allow at least %s", workers.Bytes(o.Memory), workers.Bytes(workers.MinMemory))
@@ -160,13 +173,31 @@ func New(opts *Options) (*Supervisor, error) {
 	}
 	removeAbandoned(o.Dir)
 	lostIn(o.Dir) // removes those that are too old
-	return &Supervisor{o: o, launcher: launchHere, keeper: newKeeper(o.Memory), sessions: make(map[string]*Session)}, nil
+	return &Supervisor{o: o, launcher: launchHere, keeper: newKeeper(amount{o.Memory, o.Processes}, cpus), sessions: make(map[string]*Session)}, nil
 }
 
 // DefaultMemory is what all sessions of a machine can use together, in bytes, and leave the
 // rest of it working: three quarters of its memory, or of what a control group leaves it. It is
 // 0 where that is not known.
 func DefaultMemory() int64 { return host.MachineMemory() / 4 * 3 }
+
+// These are descriptors. A session with the way out of a sandbox has two more than others, and
+// its start needs some for a moment; the rest are for the program itself.
+const (
+	sessionFiles = 8
+	programFiles = 256
+)
+
+// MostSessions is how many sessions the open files suffice for that this program may have; 0
+// where the system has no such limit.
+func MostSessions() int { return mostSessions(host.MaxFiles()) }
+
+func mostSessions(files int) int {
+	if files == 0 {
+		return 0
+	}
+	return max(1, (files-programFiles)/sessionFiles)
+}
 
 func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateName()) }
 
@@ -254,7 +285,7 @@ func checkPrivate(dir string) error {
 // ErrStart.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !session.IsName(name) {
-		return nil, session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+		return nil, badName(name)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -289,10 +320,14 @@ func (v *Supervisor) reserve(name string) error {
 		return session.ErrClosed
 	}
 	if _, ok := v.sessions[name]; ok {
-		return session.Errorf(session.KindExists, "a session named %q is open", name)
+		return existsError(name)
 	}
 	if len(v.sessions) >= v.o.MaxSessions {
 		return session.Errorf(session.KindLimit, "too many sessions: %d are open, close one first", v.o.MaxSessions)
+	}
+	if most := MostSessions(); most > 0 && len(v.sessions) >= most {
+		return session.Errorf(session.KindLimit, "too many sessions: %d are open, and this program may have no more than %d open files, which is enough for %d: close one first, or raise the hard limit (ulimit -Hn) for the program that opens them",
+			len(v.sessions), host.MaxFiles(), most)
 	}
 	v.sessions[name] = nil
 	v.opening.Add(1)
@@ -321,7 +356,6 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		return nil, startError(name, err)
 	}
 	s := &Session{
-		name:         name,
 		spec:         spec,
 		o:            v.o,
 		launcher:     v.launcher,
@@ -331,7 +365,6 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 		lock:         lock,
 		log:          log,
 		opened:       time.Now(),
-		forget:       func() { v.remove(name) },
 		lifecycle:    make(chan struct{}, 1),
 		lost:         v.claimLost(a),
 		m: machine{
@@ -345,6 +378,8 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 			fed:          make(map[string]bool),
 		},
 	}
+	s.name.Store(&name)
+	s.forget = func() { v.remove(s) }
 	s.m.called = s.functions.take
 	if len(v.o.Functions) > 0 {
 		_ = s.SetFunctions(v.o.Functions...) // New has checked them
@@ -380,9 +415,7 @@ func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.o.Recover != "" {
-		_ = json.NewEncoder(lock).Encode(a) // on a full disk there is no transcript to keep, either
-	}
+	v.describe(lock, a)
 	if err := os.Rename(path+".new", path); err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -390,10 +423,25 @@ func (v *Supervisor) lock(dir string, a about) (*os.File, error) {
 	return lock, nil
 }
 
-func (v *Supervisor) remove(name string) {
+// describe writes into a lock file whose it is.
+func (v *Supervisor) describe(lock *os.File, a about) {
+	if v.o.Recover == "" {
+		return
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return
+	}
+	// On a full disk there is no transcript to keep, either.
+	if _, err := lock.WriteAt(text, 0); err == nil {
+		_ = lock.Truncate(int64(len(text)))
+	}
+}
+
+func (v *Supervisor) remove(s *Session) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.sessions, name)
+	delete(v.sessions, s.Name())
 }
 
 // Session returns the open session of that name.
@@ -414,7 +462,7 @@ func (v *Supervisor) Sessions() []*Session {
 			open = append(open, s)
 		}
 	}
-	slices.SortFunc(open, func(a, b *Session) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(open, func(a, b *Session) int { return strings.Compare(a.Name(), b.Name()) })
 	return open
 }
 

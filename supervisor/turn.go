@@ -18,6 +18,7 @@ type turn struct {
 	input     []byte // until it was sent
 	lastLine  string // of the input, for a death report
 	author    string
+	silent    bool         // a tool asked for it
 	before    timeline.Seq // everything up to it came before the turn
 	started   time.Time
 	elapsed   time.Duration    // when ended
@@ -26,6 +27,7 @@ type turn struct {
 	left      time.Duration    // until its limit, while that does not count down
 	overtime  int              // steps taken since it met its limit
 	questions int              // permissions that were asked for
+	forms     int              // that were asked for
 	took      []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
 
 	interrupts uint64       // the Seq of the last interrupt
@@ -98,7 +100,7 @@ func (s *Session) wait(ctx context.Context, t *turn, opts *session.WaitOptions) 
 		s.mu.Lock()
 		if over || s.m.nothingToAwait(t) {
 			r := s.m.reply(t)
-			r.Session = s.name
+			r.Session = s.Name()
 			r.Calling = s.functions.calling()
 			if o.After == 0 && t != nil {
 				o.After = t.before

@@ -17,7 +17,7 @@ type ask struct {
 	worker uint64 // the worker's number for the wait; 0 for a terminal reader
 	all    bool   // the reader wants all input, not one line
 	reader string // key of the terminal reader
-	call   uint64 // the stage's number of the held call; 0 for a wait for input
+	call   uint64 // the number of the held call, or of the form; 0 for a wait for input
 }
 
 // stdinWait handles a question of the runtime.
@@ -65,6 +65,9 @@ func (m *machine) reads(reader, command string, secret bool) {
 		}
 		return
 	}
+	if m.taken {
+		return // it gets keys
+	}
 	if m.known[reader] || m.fed[reader] || time.Since(m.left[reader]) < leaveTime {
 		return
 	}
@@ -77,6 +80,42 @@ func (m *machine) reads(reader, command string, secret bool) {
 		Wait:   session.Wait{Turn: m.turn.id, Prompt: prompt, Kind: kind, Secret: secret, Terminal: true, Reader: command},
 		reader: reader,
 	}, prompt)
+}
+
+// screenTaken handles that a program has taken the terminal's keys, or has given them back. Its
+// reading is no wait.
+func (m *machine) screenTaken(on bool) {
+	if m.turn == nil || m.taken == on {
+		return
+	}
+	if !on {
+		m.endScreen()
+		m.effect(effect{do: doLook})
+		return
+	}
+	m.taken = true
+	m.dropReaders()
+	m.record(timeline.Screen{On: true})
+}
+
+func (m *machine) endScreen() {
+	if m.taken {
+		m.taken = false
+		m.record(timeline.Screen{})
+	}
+}
+
+// dropReaders ends the waits of programs that read the terminal.
+func (m *machine) dropReaders() {
+	if m.shown != nil && m.shown.Terminal {
+		m.record(timeline.WaitEnded{Wait: m.shown.ID})
+		m.shown = nil
+		m.resume()
+	}
+	m.asked = slices.DeleteFunc(m.asked, func(a ask) bool { return a.Terminal })
+	if m.shown == nil && len(m.asked) > 0 {
+		m.serve()
+	}
 }
 
 func (m *machine) ask(a ask, prompt string) {
@@ -118,7 +157,7 @@ func (m *machine) serve() {
 	for m.shown == nil && len(m.asked) > 0 {
 		i := m.next()
 		a := m.asked[i]
-		if a.Permission != nil || m.queue.empty() {
+		if a.OfPerson() || m.queue.empty() {
 			e := m.record(a.event())
 			m.asked[i].ID, a.ID = e.Seq, e.Seq
 			m.shown = &a
@@ -138,7 +177,7 @@ func (m *machine) serve() {
 func (m *machine) next() int {
 	first := func(match func(ask) bool) int { return slices.IndexFunc(m.asked, match) }
 	if !m.queue.empty() {
-		if i := first(func(a ask) bool { return !a.Terminal && a.Permission == nil }); i >= 0 {
+		if i := first(func(a ask) bool { return !a.Terminal && !a.OfPerson() }); i >= 0 {
 			return i
 		}
 		if i := first(func(a ask) bool { return a.Terminal }); i >= 0 {
@@ -196,6 +235,8 @@ func (m *machine) answer(author string, wait timeline.Seq, in session.Input) (tu
 		return 0, session.ErrStale
 	case m.shown.Permission != nil:
 		return 0, &session.Error{Kind: session.KindPermission, Wait: &m.shown.Wait, Message: "no input answers this wait: a person allows or refuses it, with repl allow, at repl attach, or when the client asks"}
+	case m.shown.Form != nil:
+		return m.turn.id, m.fill(*m.shown, in)
 	case len(in.Data)+len(m.queue.data) > MaxInputBytes:
 		return 0, session.Errorf(session.KindTooLarge, "the answer is too large: at most %d bytes fit", MaxInputBytes)
 	}

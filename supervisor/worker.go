@@ -44,6 +44,7 @@ type worker struct {
 	files       string   // its private directory
 	told        []string // of its sandbox, for whoever uses the session
 	hidden      []string // what its sandbox does not show
+	private     private
 	heldBy      workers.Mechanism
 	proc        *launched
 	conn        *ipc.Conn
@@ -92,7 +93,11 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 	if err != nil {
 		return nil, err
 	}
-	changes := append([]string{"LISTEN_FDS", "LISTEN_PID", "TERM=dumb", host.Pager}, box.env...)
+	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
+	if !spec.Person {
+		changes = append(changes, "TERM=dumb", host.Pager)
+	}
+	changes = append(changes, box.env...)
 	changes = append(changes, expand(spec.Env)...)
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(spec.PlainEnv)...)
@@ -105,7 +110,9 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
-		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: spec.Limits.Processes, CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		Person:  spec.Person,
+		Limits:  host.Limits{Memory: spec.Limits.Memory, Processes: s.keeper.mostTasks(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		CPUs:    s.keeper.cpus,
 		Sandbox: box.sandbox,
 		Denied:  func(d host.Denial) { s.denied(generation, d) },
 		Timeout: s.o.StartTimeout,
@@ -120,6 +127,7 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 		files:       files,
 		told:        append(box.notices, gone...),
 		hidden:      box.hidden,
+		private:     box.private,
 		heldBy:      by,
 		generation:  generation,
 		calls:       newCalls(),
@@ -132,6 +140,9 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 	w.conn.LogTo(log)
 	w.fence = newFence(proc.nonce, proc.terminal.TryRead, w.text, w.frame)
 	w.fence.sync = proc.terminal.Sync
+	if spec.Person {
+		w.fence.screen, w.fence.onScreen = proc.terminal.Screen, w.screen
+	}
 	return w, nil
 }
 
@@ -162,7 +173,9 @@ func (w *worker) begin() {
 		}
 		s.told = w.told
 	}
-	s.m.hidden = w.hidden
+	told := s.m.private.told
+	s.m.hidden, s.m.private = w.hidden, w.private
+	s.m.private.told = told
 	s.m.launched()
 	s.keeper.keep(w)
 	for _, d := range s.early {
@@ -214,9 +227,9 @@ func (w *worker) lost(err error) {
 	case stopping: // the ladder closes the channel itself
 	case errors.As(err, &bad):
 		w.fail(bad)
-	case errors.Is(err, io.EOF):
-		// The process closes it by ending, which is about to be reported. One
-		// that lives on cannot be reached any more.
+	case errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed):
+		// The process closes it by ending, which is about to be reported, or was before
+		// this read began. One that lives on cannot be reached any more.
 		select {
 		case <-w.proc.Exited():
 		case <-w.stopReading:
@@ -247,18 +260,52 @@ func (w *worker) terminal() {
 }
 
 // text is called by the fence, in order.
-func (w *worker) text(stream timeline.Stream, b []byte) {
+func (w *worker) text(stream timeline.Stream, kind timeline.TextKind, b []byte) {
 	s := w.s
 	s.mu.Lock()
-	e := s.m.output(timeline.Text{Stream: stream, Data: b}, b)
+	e := s.m.output(timeline.Text{Stream: stream, Data: b, Kind: kind}, b)
 	s.unlock()
 	s.log.Append(e)
+}
+
+// screen is called by the fence, in order.
+func (w *worker) screen(on bool) {
+	s := w.s
+	s.mu.Lock()
+	defer s.unlock()
+	s.m.screenTaken(on)
+}
+
+// Keys types b for the program that has taken the keys of the session's terminal, see
+// timeline.Screen. ErrStale means that none has. It blocks while the program does not read, for a
+// second at most; then the rest is lost, which is an error. Only a session whose Spec is a
+// person's has such programs.
+func (s *Session) Keys(b []byte) error {
+	s.mu.Lock()
+	w, taken := s.worker, s.m.taken
+	s.mu.Unlock()
+	if w == nil || !taken {
+		return session.Errorf(session.KindStale, "no program takes keys now")
+	}
+	return w.proc.terminal.Keys(b)
+}
+
+// InterruptJob interrupts the job of a shell that the code has started, if that is in the
+// foreground, and reports whether it is. As at any terminal, the shell and the code that waits for
+// it go on.
+func (s *Session) InterruptJob() bool {
+	s.mu.Lock()
+	w := s.worker
+	s.mu.Unlock()
+	return w != nil && w.proc.terminal.Lent() && w.proc.Signal(host.Interrupt, host.Foreground) == nil
 }
 
 // frame is called by the fence, in order.
 func (w *worker) frame(f ipc.Message) {
 	s := w.s
 	switch f := f.(type) {
+	case ipc.WorkerReady:
+		w.ready() // before anybody can start a turn
 	case ipc.Idle:
 		// Before anybody can start the next turn on it.
 		_ = w.proc.terminal.Restore()
@@ -309,7 +356,7 @@ func (w *worker) perform(e effect) {
 	case doPermit:
 		if answer, ok := s.held[e.call]; ok {
 			delete(s.held, e.call)
-			answer <- e.ok
+			answer <- verdict{e.ok, e.form}
 		} else if w.proc.gate != nil {
 			_ = w.proc.gate.Permit(e.call, e.ok) // a call that is gone needs no answer
 		}

@@ -51,6 +51,19 @@ type Options struct {
 	Probe     string
 	ProbeTime time.Duration
 
+	// KeepAlive is a method that the other side answers at once. While a call waits, or Hold
+	// is in force, the Conn calls it when no byte has come for KeepAliveTime, and drops the
+	// connection when none comes for as long again. It is for ways on which an end may go
+	// unnoticed, instead of Probe. "" means none.
+	KeepAlive     string
+	KeepAliveTime time.Duration
+
+	// Sign is a method that the other side answers at once. The Conn calls it when it has sent
+	// nothing for SignTime, wanted or not and whatever comes: it is for ways whose other side ends
+	// when it hears nothing. "" means none.
+	Sign     string
+	SignTime time.Duration
+
 	// Message handles requests and notifications, in order. It must not wait. It answers a
 	// request with Answer, now or later. nil means that there are no methods.
 	Message func(m *Message)
@@ -66,18 +79,25 @@ type Conn struct {
 	stream io.ReadWriteCloser
 	ctx    context.Context
 	stop   context.CancelCauseFunc
+	born   time.Time
 
 	wake    chan struct{} // holds one token when there is a line to write, or the Conn has ended
 	written chan struct{} // closed when the writer has ended
 
-	last atomic.Uint64               // the last id
-	log  atomic.Pointer[slog.Logger] // nil logs nothing
+	last  atomic.Uint64               // the last id
+	heard atomic.Int64                // when bytes last moved, in nanoseconds since born
+	log   atomic.Pointer[slog.Logger] // nil logs nothing
 
 	mu     sync.Mutex
 	calls  map[string]chan answer // guarded by mu; our calls that wait for an answer
 	over   *EndedError            // guarded by mu; why no more answers will come
-	heard  time.Time              // guarded by mu; when a line last came
-	probed time.Time              // guarded by mu; when the probe was sent; zero once a line has come
+	probed time.Time              // guarded by mu; when the probe was sent; zero once something has come
+	held   int                    // guarded by mu; what wants the connection besides calls
+	wanted time.Time              // guarded by mu; since when something wants the connection; zero when nothing does
+	asked  time.Time              // guarded by mu; when the other side was asked last whether it is there
+	alive  *time.Timer            // guarded by mu; looks whether the other side is there; nil before the first time
+	sent   time.Time              // guarded by mu; when a line was queued last
+	signs  *time.Timer            // guarded by mu; sends signs; nil if there are none
 	queue  [][]byte               // guarded by mu; lines to be written
 	queued int                    // guarded by mu; bytes in queue and in the current write
 	ended  bool                   // guarded by mu; no more lines are queued
@@ -93,13 +113,17 @@ type answer struct {
 // New makes a Conn. It starts to write at once, and reads when Read is called.
 func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	c := &Conn{
-		o: *o, stream: stream,
+		o: *o, stream: stream, born: time.Now(),
 		wake:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 		calls:   make(map[string]chan answer),
-		heard:   time.Now(),
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	if c.o.Sign != "" {
+		c.mu.Lock() // sign may run before this has returned
+		c.sent, c.signs = c.born, time.AfterFunc(c.o.SignTime, c.sign)
+		c.mu.Unlock()
+	}
 	go c.write()
 	return c
 }
@@ -135,7 +159,7 @@ func Log(l *slog.Logger, what string, line []byte) {
 // Read reads lines until the stream ends. Calls without an answer by then fail. Queued lines
 // are still written, until Finish.
 func (c *Conn) Read() error {
-	lines := NewReader(c.stream, c.o.MaxLine)
+	lines := NewReader(hearing{c}, c.o.MaxLine)
 	for {
 		line, err := lines.Next()
 		switch long := (*TooLongError)(nil); {
@@ -156,16 +180,13 @@ func (c *Conn) readAll(why error) error {
 	if c.broken != nil {
 		why = c.broken
 	}
+	c.stop(ErrClosed) // before the calls fail: who makes one again must not take this connection
 	c.failCallsLocked(why)
-	c.stop(ErrClosed)
 	return why
 }
 
 // take handles one line.
 func (c *Conn) take(line []byte) {
-	c.mu.Lock()
-	c.heard, c.probed = time.Now(), time.Time{}
-	c.mu.Unlock()
 	Log(c.log.Load(), "line received", line)
 	m, err := Decode(line)
 	problem, _ := errors.AsType[*Problem](err)
@@ -206,6 +227,7 @@ func (c *Conn) answered(m *Message) {
 		delete(c.calls, string(m.ID))
 		waiting <- a
 	}
+	c.wantLocked()
 }
 
 // StopReading ends Read as if the other side had closed its direction. Queued lines are still
@@ -230,10 +252,22 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	id, answered, err := c.begin(method, params)
+	p, err := c.Begin(method, params)
 	if err != nil {
 		return nil, err
 	}
+	return c.Await(ctx, p)
+}
+
+// A Pending is a call that is sent.
+type Pending struct {
+	id       string
+	answered chan answer
+}
+
+// Await waits for the answer to a call, as Call.
+func (c *Conn) Await(ctx context.Context, p *Pending) (json.RawMessage, error) {
+	id, answered := p.id, p.answered
 	if a, ok := c.await(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
 			return nil, ctx.Err() // if ctx ended, that may also have ended the connection
@@ -253,30 +287,31 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	case <-last.C:
 		c.mu.Lock()
 		delete(c.calls, id)
+		c.wantLocked()
 		c.mu.Unlock()
 	}
 	return nil, ctx.Err()
 }
 
-// begin sends a request.
-func (c *Conn) begin(method string, params any) (id string, answered chan answer, err error) {
-	id = strconv.FormatUint(c.last.Add(1), 10)
-	line, err := requestLine(id, method, params)
+// Begin sends a call. The caller awaits its answer.
+func (c *Conn) Begin(method string, params any) (*Pending, error) {
+	p := &Pending{id: strconv.FormatUint(c.last.Add(1), 10), answered: make(chan answer, 1)}
+	line, err := requestLine(p.id, method, params)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	answered = make(chan answer, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over != nil {
-		return "", nil, c.over
+		return nil, c.over
 	}
-	c.calls[id] = answered
+	c.calls[p.id] = p.answered
 	if err := c.sendLocked(line); err != nil {
-		delete(c.calls, id)
-		return "", nil, &EndedError{err}
+		delete(c.calls, p.id)
+		return nil, &EndedError{err}
 	}
-	return id, answered, nil
+	c.wantLocked()
+	return p, nil
 }
 
 // await waits for the other side's answer, or the end of the connection. It returns false when
@@ -305,9 +340,11 @@ func (c *Conn) await(ctx context.Context, answered <-chan answer) (answer, bool)
 func (c *Conn) probe(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	heard := c.Heard()
 	switch {
-	case now.Sub(c.heard) < c.o.ProbeTime:
-	case c.probed.IsZero():
+	case now.Sub(heard) < c.o.ProbeTime:
+		c.probed = time.Time{}
+	case c.probed.IsZero() || !heard.Before(c.probed):
 		c.probed = now
 		line, err := requestLine(`"probe"`, c.o.Probe, nil)
 		if err == nil {
@@ -408,6 +445,9 @@ func (c *Conn) sendLocked(line []byte) error {
 		c.dropLocked(fmt.Errorf("it does not read: %d bytes wait for it", c.queued))
 		return c.broken
 	}
+	if c.signs != nil {
+		c.sent = time.Now()
+	}
 	c.queue = append(c.queue, append(line, '\n'))
 	c.queued += len(line) + 1
 	c.nudge()
@@ -440,10 +480,15 @@ func (c *Conn) dropLocked(why error) {
 		return
 	}
 	c.broken = why
+	for _, t := range []*time.Timer{c.alive, c.signs} {
+		if t != nil {
+			t.Stop()
+		}
+	}
 	c.queue, c.queued = nil, 0
+	c.stop(why)
 	c.failCallsLocked(why)
 	c.roomLocked()
-	c.stop(why)
 	_ = c.stream.Close() // now Read and the writer fail
 	c.nudge()
 }
@@ -488,14 +533,25 @@ func (c *Conn) write() {
 	}
 }
 
-// writeLine writes one line. It fails if the other side does not take the line within the
-// limit.
+// maxWrite bounds one write of a line, in bytes.
+const maxWrite = 64 << 10
+
+// writeLine writes one line. It fails if the other side takes nothing more of the line within
+// the limit.
 func (c *Conn) writeLine(line []byte) error {
 	Log(c.log.Load(), "line sent", line)
 	watchdog := time.AfterFunc(c.o.StallLimit, func() {
 		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.o.StallLimit))
 	})
 	defer watchdog.Stop()
+	for len(line) > maxWrite {
+		if _, err := c.stream.Write(line[:maxWrite]); err != nil {
+			return err
+		}
+		line = line[maxWrite:]
+		c.hear() // its answer waits behind the rest
+		watchdog.Reset(c.o.StallLimit)
+	}
 	_, err := c.stream.Write(line)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,6 +296,164 @@ func TestConn_ASideThatIsSilentWhileItIsToAnswerIsDropped(t *testing.T) {
 	})
 }
 
+// alive is a Conn that looks after its connection, and what the other side does with lines.
+func alive(t *testing.T, other func(c *Conn) func(*Message)) (c *Conn, theirs *Conn) {
+	t.Helper()
+	o := plain
+	o.KeepAlive, o.KeepAliveTime = "ping", 5*time.Second
+	near, far := net.Pipe()
+	c = New(near, &o)
+	theirs = New(far, &plain)
+	theirs.o.Message = other(theirs)
+	for _, side := range []*Conn{c, theirs} {
+		go func() { _ = side.Read() }()
+	}
+	t.Cleanup(func() {
+		c.Drop(ErrClosed)
+		theirs.Drop(ErrClosed)
+	})
+	return c, theirs
+}
+
+func TestConn_ASilentSideIsDroppedAfterTwiceTheTimeWhileItIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, wants := range map[string]func(*Conn){
+			"a call":         func(c *Conn) { _, _ = c.Call(t.Context(), "never", nil) },
+			"a subscription": func(c *Conn) { defer c.Hold()(); <-c.Context().Done() },
+		} {
+			c, _ := alive(t, func(*Conn) func(*Message) { return func(*Message) {} })
+			time.Sleep(time.Hour) // nothing wants it: nothing happens
+			if c.Context().Err() != nil {
+				t.Fatal("an idle connection was dropped")
+			}
+			begun := time.Now()
+			wants(c)
+			if took := time.Since(begun); took != 10*time.Second {
+				t.Errorf("%s: it took %s", name, took)
+			}
+		}
+	})
+}
+
+// A process that was stopped has heard nothing meanwhile, and asks first.
+func TestConn_ASideIsAskedBeforeItIsDroppedHoweverLongNobodyLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := alive(t, func(*Conn) func(*Message) { return func(*Message) {} })
+		release := c.Hold()
+		release()
+		release() // counts once
+		defer c.Hold()()
+		c.mu.Lock()
+		c.alive.Reset(time.Minute) // it comes late
+		c.mu.Unlock()
+		time.Sleep(time.Minute + 4*time.Second)
+		if c.Context().Err() != nil {
+			t.Error("it was dropped without having been asked")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c.Context().Err() == nil {
+			t.Error("it is kept, and did not answer")
+		}
+	})
+}
+
+func TestConn_ASideThatAnswersIsKeptAndAskedOnlyWhileItIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		c, theirs := alive(t, func(c *Conn) func(*Message) {
+			return func(m *Message) {
+				if m.Method == "ping" {
+					asked.Add(1)
+					_ = c.Answer(m.ID, struct{}{})
+				}
+			}
+		})
+		release := c.Hold()
+		for range 60 { // news every second: no question
+			time.Sleep(time.Second)
+			_ = theirs.Notify("news", nil)
+		}
+		synctest.Wait()
+		if n := asked.Load(); n != 0 {
+			t.Errorf("it was asked %d times while it spoke", n)
+		}
+		time.Sleep(time.Minute)
+		if n := asked.Load(); n < 10 || n > 12 || c.Context().Err() != nil {
+			t.Errorf("within a minute of silence it was asked %d times; %v", n, context.Cause(c.Context()))
+		}
+		release()
+		before := asked.Load()
+		time.Sleep(time.Hour)
+		if n := asked.Load() - before; n > 1 {
+			t.Errorf("it was asked %d times while nothing wanted it", n)
+		}
+	})
+}
+
+// An idle side says that it is there, and one to which much is said as well: what comes is no sign
+// of its own.
+func TestConn_ASideGivesSignsWhenItHasSentNothingForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := plain
+		o.Sign, o.SignTime = "ping", 30*time.Second
+		near, far := net.Pipe()
+		c, theirs := New(near, &o), New(far, &plain)
+		var signs atomic.Int64
+		theirs.o.Message = func(m *Message) {
+			if m.Method == "ping" {
+				signs.Add(1)
+				_ = theirs.Answer(m.ID, struct{}{})
+			}
+		}
+		for _, side := range []*Conn{c, theirs} {
+			go func() { _ = side.Read() }()
+		}
+		defer theirs.Drop(ErrClosed)
+		// after begins whenever a sign has just been given.
+		after := func(what string, often int, do func(), want int64) {
+			t.Helper()
+			before := signs.Load()
+			for range often {
+				time.Sleep(time.Second)
+				do()
+			}
+			synctest.Wait()
+			if n := signs.Load() - before; n != want {
+				t.Errorf("%s: %d signs in %d s, want %d", what, n, often, want)
+			}
+		}
+		after("idle", 300, func() {}, 10)
+		after("much is said to it", 300, func() { _ = theirs.Notify("news", nil) }, 10)
+		after("it speaks itself", 300, func() { _ = c.Notify("news", nil) }, 0)
+		c.Drop(ErrClosed)
+		after("it has ended", 300, func() {}, 0)
+	})
+}
+
+// A long line takes as long as it takes, as long as something of it is taken.
+func TestConn_ALongLineIsWrittenAsSlowlyAsItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		o := plain
+		o.StallLimit, o.KeepAlive, o.KeepAliveTime = 10*time.Second, "ping", 5*time.Second
+		c := New(near, &o)
+		go func() { _ = c.Read() }()
+		defer c.Drop(ErrClosed)
+		c.Hold()
+		if err := c.Notify("long", strings.Repeat("x", 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+		part := make([]byte, 64<<10)
+		for range 16 {
+			time.Sleep(4 * time.Second)
+			if _, err := io.ReadFull(far, part); err != nil {
+				t.Fatal(err, context.Cause(c.Context()))
+			}
+		}
+	})
+}
+
 func TestConn_ASideThatDoesNotReadIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -357,6 +516,24 @@ func TestConn_ALineThatIsNoMessageEndsNothingUnlessItIsToldTo(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		_ = c.Finish()
+	})
+}
+
+// A connection that is cut in the middle of a line has ended; it has not sent nonsense.
+func TestConn_ALineThatIsCutInHalfIsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, half := range []string{`{"jsonrpc":"`, `{"jsonrpc":"2.0","id":1,"result":{}}`, "x"} {
+			ours, theirs := net.Pipe()
+			c := New(ours, &plain)
+			go func() {
+				_, _ = io.WriteString(theirs, half)
+				_ = theirs.Close()
+			}()
+			if err := c.Read(); err != io.EOF {
+				t.Errorf("%q: got %v", half, err)
+			}
+			_ = c.Finish()
+		}
 	})
 }
 

@@ -130,6 +130,17 @@ func (b *Box) processes() {
 			unix.Close(fd)
 		}
 	}
+	for _, path := range []string{"/proc/keys", "/proc/key-users"} { // of all programs of the user
+		if _, err := os.Lstat(path); err != nil || b.failed != nil {
+			continue
+		}
+		fd, err := cloneOf("/dev/null")
+		b.step("proc", path, err)
+		if err == nil {
+			b.step("proc", path, moveTo(fd, path))
+			unix.Close(fd)
+		}
+	}
 	var err error
 	b.proc, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
 	b.step("proc", "/proc", err)

@@ -183,14 +183,23 @@ func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
 	return path, op, true
 }
 
-// look opens a path as the worker sees it. The path ends with a zero byte.
+// mostLooks bounds how often a path is looked up again.
+const mostLooks = 10_000
+
+// look opens a path as the worker sees it. The path ends with a zero byte. The kernel gives a path
+// with ".." up with EAGAIN when anything was renamed or mounted meanwhile, on the whole machine, and
+// the caller is to try again (openat2(2)).
 func (b *Box) look(path []byte) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.root), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
-	if no != 0 {
-		return -1, no
+	for looks := 1; ; looks++ {
+		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.root), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
+		switch {
+		case no == 0:
+			return int(fd), nil
+		case no != unix.EAGAIN || looks == mostLooks:
+			return -1, no
+		}
 	}
-	return int(fd), nil
 }
 
 // readOnlyHere reports whether only a mount keeps the user from writing. The kernel looks at the

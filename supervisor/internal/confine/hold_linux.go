@@ -2,6 +2,7 @@ package confine
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -26,6 +27,33 @@ func (b *Box) hold(n *notification, d Denial) {
 		return
 	}
 	<-q.done
+	b.awaitSignal(n)
+}
+
+// signalLimit bounds how long a call stays held for a signal: a program that is stopped takes none.
+const signalLimit = time.Second
+
+// awaitSignal waits while a signal is on its way to the thread of a call, which ends the call for the
+// kernel. An interrupt refuses held calls as soon as it is sent, and a thread that wakes up and
+// finds an answer takes that first: its code would see the refusal, and go on with it.
+func (b *Box) awaitSignal(n *notification) {
+	for end := time.Now().Add(signalLimit); b.isHere(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// isSignalled reports whether a signal that the thread does not block is on its way to it or to its
+// process.
+func (b *Box) isSignalled(tid int) bool {
+	set := func(name string) uint64 {
+		value, err := b.status(tid, name)
+		if err != nil {
+			return 0
+		}
+		n, _ := strconv.ParseUint(value, 16, 64)
+		return n
+	}
+	return (set("SigPnd:")|set("ShdPnd:"))&^set("SigBlk:") != 0
 }
 
 // question returns the open question about a denial, or asks one. It returns nil if too many

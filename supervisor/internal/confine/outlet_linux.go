@@ -26,7 +26,18 @@ type wayOut struct {
 	wanted  chan want // for that thread
 	mu      sync.Mutex
 	last    uint64
-	waiting map[uint64]chan unix.Errno
+	waiting map[uint64]*asked // by their numbers
+	threads map[uint32]*asked // by those of their threads, of the last of each
+}
+
+// An asked is a connect that waits for the supervisor's answer.
+type asked struct {
+	id     uint64
+	call   uint64 // the kernel's number of it
+	thread uint32
+	to     netip.AddrPort
+	wait   bool
+	answer chan unix.Errno // one
 }
 
 // A want is a socket of the session's network that is to be made.
@@ -48,7 +59,7 @@ func (b *Box) openNames() {
 	b.step("network", "127.0.0.1:53", unix.Bind(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}))
 	network, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	b.step("network", "", err)
-	b.names, b.out = fd, &wayOut{network: network, wanted: make(chan want), waiting: make(map[uint64]chan unix.Errno)}
+	b.names, b.out = fd, &wayOut{network: network, wanted: make(chan want), waiting: make(map[uint64]*asked), threads: make(map[uint32]*asked)}
 }
 
 // OpenOutlet begins to speak with the supervisor, if the plan has an outlet. end leads there.
@@ -73,36 +84,66 @@ func (w *wayOut) receive() {
 		m, _, err := w.socket.Receive()
 		w.mu.Lock()
 		if err != nil {
-			for id, c := range w.waiting {
-				delete(w.waiting, id)
-				c <- unix.EACCES
+			for id := range w.waiting {
+				w.answered(id, unix.EACCES)
 			}
 			w.mu.Unlock()
 			return
 		}
-		if c := w.waiting[m.ID]; c != nil {
-			delete(w.waiting, m.ID)
-			c <- unix.Errno(m.Errno)
-		}
+		w.answered(m.ID, unix.Errno(m.Errno))
 		w.mu.Unlock()
 	}
 }
 
+// answered hands out an answer; w.mu is held.
+func (w *wayOut) answered(id uint64, no unix.Errno) {
+	a := w.waiting[id]
+	if a == nil {
+		return
+	}
+	delete(w.waiting, id)
+	if w.threads[a.thread] == a {
+		delete(w.threads, a.thread)
+	}
+	a.answer <- no
+}
+
 // ask asks whether the session may connect to an address. The connection has a number then.
-func (w *wayOut) ask(to netip.AddrPort, wait bool) (uint64, error) {
-	answer := make(chan unix.Errno, 1)
-	w.mu.Lock()
-	w.last++
-	id := w.last
-	w.waiting[id] = answer
-	w.mu.Unlock()
-	if err := w.socket.Send(outlet.Message{Do: outlet.Ask, ID: id, To: to, Wait: wait}, -1); err != nil {
-		return id, unix.EACCES
+func (b *Box) ask(n *notification, to netip.AddrPort, wait bool) (uint64, error) {
+	w := b.out
+	id, answer, again := b.expect(n, to, wait)
+	if !again && w.socket.Send(outlet.Message{Do: outlet.Ask, ID: id, To: to, Wait: wait}, -1) != nil {
+		w.mu.Lock()
+		w.answered(id, unix.EACCES)
+		w.mu.Unlock()
 	}
 	if no := <-answer; no != 0 {
 		return id, no
 	}
 	return id, nil
+}
+
+// expect returns where the answer comes, and whether it is expected already. A thread makes one
+// call at a time: the same connect again is one that a signal has ended for the kernel. It gets the
+// answer in the place of the first, and a person is not asked for each signal.
+func (b *Box) expect(n *notification, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
+	w := b.out
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mine := make(chan unix.Errno, 1)
+	a := w.threads[n.PID]
+	switch again = a != nil && a.to == to && a.wait == wait; {
+	case !again:
+		w.last++
+		a = &asked{id: w.last, call: n.ID, thread: n.PID, to: to, wait: wait, answer: mine}
+		w.waiting[a.id], w.threads[n.PID] = a, a
+	case b.isHere(a.call): // this one was overtaken, and is over itself
+		mine <- unix.EINTR
+	default:
+		a.answer <- unix.EINTR // nobody hears it
+		a.call, a.answer = n.ID, mine
+	}
+	return a.id, mine, again
 }
 
 // leaves returns where a connect of a TCP socket goes, if that is not the session itself.
@@ -138,8 +179,9 @@ func (b *Box) connectOut(n *notification, socket int, to netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	id, err := b.out.ask(to, flags&unix.O_NONBLOCK == 0)
+	id, err := b.ask(n, to, flags&unix.O_NONBLOCK == 0)
 	if err != nil {
+		b.awaitSignal(n)
 		return err
 	}
 	if err := control(b.calls, isValid, unsafe.Pointer(&n.ID)); err != nil {

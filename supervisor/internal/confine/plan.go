@@ -283,17 +283,19 @@ func (p *planner) layers(s *workers.Sandbox, o Origin, work []string) {
 // show lets the worker read its directory and its runtime even if they lie among temporary
 // files.
 func (p *planner) show(o Origin) {
-	dirs := []string{real(o.Dir)}
+	paths := []string{real(o.Dir)}
 	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
-		dir := filepath.Dir(program)
-		if above := filepath.Dir(dir); !slices.Contains(p.temporary, above) {
-			dir = above
+		shown := filepath.Dir(program)
+		if slices.Contains(p.temporary, shown) {
+			shown = real(program) // and none of its neighbors; a link to elsewhere is not shown
+		} else if above := filepath.Dir(shown); !slices.Contains(p.temporary, above) {
+			shown = above
 		}
-		dirs = append(dirs, dir)
+		paths = append(paths, shown)
 	}
-	for _, d := range dirs {
-		if k := p.above(d); (k == private || k == covered) && p.kinds[d].Kind == "" {
-			p.set(d, protected)
+	for _, path := range paths {
+		if k := p.above(path); (k == private || k == covered) && p.kinds[path].Kind == "" {
+			p.set(path, protected)
 		}
 	}
 }
@@ -345,6 +347,17 @@ func (p *planner) above(path string) Kind {
 
 // Writable returns the user's directories that the session can write.
 func (p *Plan) Writable() []string { return p.work }
+
+// Private returns the directories of which the session has its own.
+func (p *Plan) Private() []string {
+	var all []string
+	for _, place := range p.Places {
+		if place.Kind == private {
+			all = append(all, string(place.Path))
+		}
+	}
+	return all
+}
 
 // Hidden returns the files and directories that the session cannot open.
 func (p *Plan) Hidden() []string {

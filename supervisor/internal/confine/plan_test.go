@@ -85,6 +85,30 @@ func TestNewPlan_WritesTheWorkspaceAndHidesSecrets(t *testing.T) {
 	}
 }
 
+func TestNewPlan_ShowsAProgramAmongTemporaryFilesAndNoNeighbor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	touch(t, w.tmp+"/repl", "")
+	touch(t, w.tmp+"/env/bin/python", "")
+	for program, shown := range map[string]string{"/repl": "/repl", "/env/bin/python": "/env"} {
+		o := w.origin()
+		o.Program = w.tmp + program
+		p, _, err := NewPlan(workspace(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, place := range p.Places {
+			if strings.HasPrefix(string(place.Path), w.tmp+"/") {
+				got = append(got, string(place.Path)+" "+string(place.Kind))
+			}
+		}
+		if want := []string{w.tmp + shown + " protected"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", program, got, want)
+		}
+	}
+}
+
 func TestNewPlan_ReadOnlyHasNoWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -175,19 +199,26 @@ func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
 	touch(t, w.work+"/settings/more", "[include]\npath = more\n[core]\nhooksPath=\"settings/hooks\"\n") // includes itself
 	touch(t, w.work+"/settings/hooks/pre-push", "")
 	touch(t, w.work+"/.husky/_/pre-commit", "")
+	touch(t, w.work+"/vendor/deep/lib/.git/config", "[filter \"x\"] clean = \"sh ./bin/clean\" %f\n[remote \"o\"]\n\turl = ../other\n[core]fsmonitor=bin/watch\n")
+	touch(t, w.work+"/vendor/deep/lib/.git/config.worktree", "[core] hooksPath = mine\n")
+	touch(t, w.work+"/vendor/deep/lib/mine/pre-push", "")
+	for _, n := range []string{"bin/clean", "bin/watch", "lefthook.yml"} {
+		touch(t, w.work+"/vendor/deep/lib/"+n, "")
+	}
 	touch(t, w.work+"/.vscode/tasks.json", "")
 	touch(t, w.work+"/vendor/deep/lib/.envrc", "")
 	kinds, notices := w.plan(t, workspace())
 	for _, path := range []string{
 		".git/config", ".git/hooks", ".git/info/attributes", "vendor/deep/lib/.git/hooks", "vendor/deep/lib/.git/config", "vendor/deep/lib/.envrc",
 		"bare.git/hooks", "bare.git/config", ".git/modules/a/hooks", ".git/modules/b/c/hooks", ".git/modules/b/c/config", ".git/modules/a/modules/inner/hooks",
-		"a/.git", ".husky/_", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
+		"a/.git", ".husky", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
+		"vendor/deep/lib/bin/clean", "vendor/deep/lib/bin/watch", "vendor/deep/lib/mine", "vendor/deep/lib/lefthook.yml",
 	} {
 		if got := kinds[w.work+"/"+path]; got != protected {
 			t.Errorf("%s: got %q, want it protected", path, got)
 		}
 	}
-	for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "a", ".husky"} {
+	for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "vendor/deep/lib/bin", "a"} {
 		if got := kinds[w.work+"/"+path]; got != fixed {
 			t.Errorf("%s: got %q, want it fixed, so that it is not renamed", path, got)
 		}

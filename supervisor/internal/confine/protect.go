@@ -1,11 +1,14 @@
 package confine
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -23,6 +26,12 @@ const (
 var (
 	protectedNames = workers.ProtectedNames()
 	protectedInGit = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
+
+	// settingsOfHooks say what the hooks of a repository run, if it has some.
+	settingsOfHooks = []string{
+		".husky", ".pre-commit-config.yaml", ".overcommit.yml", ".lefthook", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
+		".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook-local.yml",
+	}
 )
 
 // protect adds the files in these directories that must not change.
@@ -103,13 +112,31 @@ func (s *search) repository(dir, base string) {
 		s.keep(git, base) // a file that names the repository
 		config = gitDirOf(git)
 	}
-	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config")) {
-		for path := range s.named(file, dir) {
+	hooks := []string{filepath.Join(config, "hooks")}
+	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config"), filepath.Join(config, "config.worktree")) {
+		for path, what := range s.named(file, dir) {
+			if what == namedHooks {
+				hooks = append(hooks, path)
+				if filepath.Base(path) == "_" { // husky's own, which run those beside it
+					path = filepath.Dir(path)
+				}
+			}
 			if inside(path, base) && path != base {
 				s.keep(path, base)
 			}
 		}
 	}
+	if slices.ContainsFunc(hooks, hasHooks) {
+		for _, n := range settingsOfHooks {
+			s.keep(filepath.Join(dir, n), base)
+		}
+	}
+}
+
+// hasHooks reports whether a directory has hooks that git runs.
+func hasHooks(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
 }
 
 // gitDir protects a repository's own directory, and those of its submodules.
@@ -221,30 +248,55 @@ func (p *planner) userConfigs() []string {
 	return []string{filepath.Join(p.home, ".gitconfig"), filepath.Join(p.home, ".config/git/config")}
 }
 
-// named returns the paths that a settings file gives to git, for a work tree: the directory
-// of hooks, and other settings files, whose paths it adds.
-func (s *search) named(file, work string) map[string]bool {
-	paths := map[string]bool{}
+// Kinds of paths that settings name to git.
+const (
+	namedHooks    = "hooks"    // the directory of hooks
+	namedSettings = "settings" // more settings
+	namedProgram  = "program"  // a program that git runs
+)
+
+// named returns the paths that a settings file gives to git, for a work tree, and those in the
+// settings that it includes.
+func (s *search) named(file, work string) map[string]string {
+	paths := map[string]string{}
 	for queue := []string{file}; len(queue) > 0 && len(paths) < maxPlaces; queue = queue[1:] {
 		section := ""
 		for line := range strings.Lines(string(settingsOf(queue[0]))) {
 			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "[") {
-				section = strings.ToLower(strings.Trim(line, "[] \t"))
-				continue
+			if head, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(line, "[") { // a setting may stand behind it
+				section, line = strings.ToLower(strings.Trim(head, "[ \t")), strings.TrimSpace(rest)
 			}
 			key, value, _ := strings.Cut(line, "=")
 			key, value = strings.ToLower(strings.TrimSpace(key)), strings.Trim(strings.TrimSpace(value), `"`)
 			switch {
 			case value == "":
 			case section == "core" && key == "hookspath":
-				paths[s.absolute(value, work)] = true
+				paths[s.absolute(value, work)] = namedHooks
 			case strings.HasPrefix(section, "include") && key == "path":
-				if included := s.absolute(value, filepath.Dir(queue[0])); !paths[included] {
-					paths[included] = true
+				if included := s.absolute(value, filepath.Dir(queue[0])); paths[included] == "" {
+					paths[included] = namedSettings
 					queue = append(queue, included)
 				}
+			default:
+				for _, path := range s.programsIn(value, work) {
+					paths[path] = cmp.Or(paths[path], namedProgram)
+				}
 			}
+		}
+	}
+	return paths
+}
+
+// programsIn returns the programs of a work tree among the words of a setting: filters, drivers of
+// diffs and merges, and other commands, which git runs from its top.
+func (s *search) programsIn(value, work string) (paths []string) {
+	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\", r) }) {
+		if !strings.Contains(word, "/") {
+			continue
+		}
+		path := s.absolute(word, work)
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && inside(path, work) {
+			paths = append(paths, path)
 		}
 	}
 	return paths

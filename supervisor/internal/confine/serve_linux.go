@@ -112,7 +112,7 @@ func (b *Box) listener(pid int, path string) (int, error) {
 		}
 		path = string(dir[:n]) + "/" + path
 	}
-	file, err := unix.Openat2(b.root, strings.TrimLeft(path, "/"), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	file, err := b.look(append([]byte(path), 0))
 	if err != nil {
 		return -1, err
 	}
@@ -190,14 +190,14 @@ func (b *Box) leader(tid int) (int, error) {
 	return strconv.Atoi(value)
 }
 
-// status returns a value from the beginning of what the kernel says about a thread.
+// status returns a value of what the kernel says about a thread.
 func (b *Box) status(tid int, name string) (string, error) {
 	fd, err := unix.Openat(b.proc, strconv.Itoa(tid)+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(fd)
-	var buf [512]byte
+	var buf [4096]byte
 	n, err := unix.Read(fd, buf[:])
 	if err != nil {
 		return "", err

@@ -23,17 +23,18 @@ const maxThreads = 16
 // bare descriptors because each is read before every turn, in one system call.
 type childWatch struct {
 	mu     sync.Mutex // held while files are read, so that none is closed meanwhile
-	opened bool       // stays true after close; guarded by mu, like all that follows
-	known  bool       // all files are open
+	over   bool       // nothing is opened any more; guarded by mu, like all that follows
+	opened bool
+	known  bool // all files are open
 
 	tasks   int // a directory with a link for each thread of the worker
 	threads []thread
 
 	// The children of the stage. siblings lists those of the thread that started the
 	// worker: the worker alone. orphans lists those of its main thread, to which the
-	// kernel gives orphans.
+	// kernel gives orphans; it is -1 if both are the same thread.
 	siblings, orphans int
-	same              bool // both are the same thread
+	same              bool
 }
 
 // A thread of the worker, as files.
@@ -53,9 +54,11 @@ func (c *childWatch) openLocked(pid int) {
 			c.same = tid == strconv.Itoa(stage)
 		}
 	}
-	c.orphans = openProc(childrenFile(stage, strconv.Itoa(stage)))
+	if !c.same {
+		c.orphans = openProc(childrenFile(stage, strconv.Itoa(stage)))
+	}
 	c.tasks = openProc(fmt.Sprintf("/proc/%d/task", pid))
-	c.known = c.tasks >= 0 && c.siblings >= 0 && c.orphans >= 0
+	c.known = c.tasks >= 0 && c.siblings >= 0 && (c.same || c.orphans >= 0)
 }
 
 // openThreadsLocked opens the files of all threads that exist now.
@@ -124,8 +127,13 @@ func parentOf(pid int) int {
 }
 
 func (c *childWatch) noOtherReader(pid int, terminal tty) bool {
+	watches.used(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over {
+		watches.forget(c)
+		return false
+	}
 	if !c.opened {
 		c.openLocked(pid)
 	}
@@ -172,7 +180,17 @@ func (t thread) look(pid int, terminal tty) (quiet, alive bool) {
 	return !blocked || !p.waitsForInput(pid, call), true
 }
 
+// close closes the files for good.
 func (c *childWatch) close() {
+	watches.forget(c)
+	c.rest()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
+// rest closes the files until they are needed again.
+func (c *childWatch) rest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened {
@@ -181,5 +199,47 @@ func (c *childWatch) close() {
 		closeProc(c.siblings)
 		closeProc(c.orphans)
 	}
-	c.opened, c.known = true, false // never opened again
+	c.opened, c.known, c.same = false, false, false
+}
+
+// maxWatches bounds the childWatches with open files, three descriptors each in the usual
+// case: of those that were asked last. To open them takes some tens of microseconds.
+const maxWatches = 64
+
+// watches are the childWatches with open files. The bound is one of the process, and so is this.
+var watches watchList
+
+// A watchList has what was used last at its end.
+type watchList struct {
+	mu   sync.Mutex
+	list []*childWatch // guarded by mu
+}
+
+// used makes c the last, and closes the files of the first if there are too many.
+func (l *watchList) used(c *childWatch) {
+	var first *childWatch
+	l.mu.Lock()
+	switch i := slices.Index(l.list, c); {
+	case i >= 0:
+		copy(l.list[i:], l.list[i+1:])
+		l.list[len(l.list)-1] = c
+	case len(l.list) < maxWatches:
+		l.list = append(l.list, c)
+	default:
+		first = l.list[0]
+		copy(l.list, l.list[1:])
+		l.list[len(l.list)-1] = c
+	}
+	l.mu.Unlock()
+	if first != nil {
+		first.rest()
+	}
+}
+
+func (l *watchList) forget(c *childWatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.list, c); i >= 0 {
+		l.list = slices.Delete(l.list, i, i+1)
+	}
 }

@@ -208,6 +208,13 @@ func (c *console) feed(b []byte, eof bool) error {
 // queued is unknown here; restore discards unread input all the same.
 func (c *console) queued() int { return 0 }
 
+// screen is false: a pseudo console does not tell how its programs read.
+func (c *console) screen() bool { return false }
+
+func (c *console) lent() bool { return false }
+
+func (c *console) keys(b []byte) error { return c.feed(b, false) }
+
 func (c *console) restore() error {
 	if err := c.reset(); err != nil && !errors.Is(err, ErrEnded) {
 		return fmt.Errorf("host: restore the terminal: %w", err)

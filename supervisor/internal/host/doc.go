@@ -35,6 +35,7 @@
 //	empty signal mask         yes              as inherited           –
 //	signals                   all              all                    interrupt, kill
 //	readers of the terminal   yes: /proc       not seen               not seen
+//	programs that take keys   yes              yes, never tried       not seen
 //	out of memory             cgroup v1, v2    not seen               not seen
 //	memory of the tree        yes              unknown                yes
 //	limits                    memory, tasks,   none                   job: memory,

@@ -32,6 +32,9 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
+	// Person makes the terminal a person's: programs may take its keys, see Terminal.Screen.
+	Person bool
+
 	// Piped makes the channel the process's standard input and output. Only its standard error
 	// is the terminal, and it gets no REPL_IPC: it is no worker, and knows nothing of one.
 	Piped bool
@@ -39,6 +42,10 @@ type Command struct {
 	// Limits bound what the worker and everything it starts use. A limit that the
 	// system does not have ends the start at the step "limits".
 	Limits Limits
+
+	// CPUs are the processors that the worker may use, as SomeCPUs chose them; none means
+	// those of this program.
+	CPUs []int
 
 	// Sandbox confines the worker and everything that it starts; nil leaves them the
 	// caller's rights. It needs the stage.
@@ -95,7 +102,7 @@ func Start(c *Command) (*Process, error) {
 			return nil, &StartError{Step: "sandbox", Err: errors.New("it needs the stage: call StageMain first in main")}
 		}
 	}
-	if err := c.Limits.supported(); err != nil {
+	if err := c.Limits.supported(len(c.CPUs) > 0); err != nil {
 		return nil, &StartError{Step: "limits", Err: err}
 	}
 	return start(c)
@@ -104,8 +111,8 @@ func Start(c *Command) (*Process, error) {
 // channelName is the variable that gives a worker its channel and nonce.
 const channelName = "REPL_IPC"
 
-// stageCalled records that main called StageMain. It is the only package variable: nothing
-// else can tell.
+// stageCalled records that main called StageMain. It is a variable of the package because
+// nothing else can tell.
 var stageCalled atomic.Bool
 
 // StageMain makes the stage available. It must be the first line of main (and

@@ -15,8 +15,8 @@ type Limits struct {
 }
 
 // supported reports the limits that this system does not have, and those that need a stage
-// where there is none.
-func (l Limits) supported() error {
+// where there is none, as a choice of processors does.
+func (l Limits) supported(cpus bool) error {
 	has := systemLimits
 	for _, one := range []struct {
 		given, has bool
@@ -32,7 +32,7 @@ func (l Limits) supported() error {
 			return fmt.Errorf("a limit of %s: %w on this system; leave %s out", one.what, errors.ErrUnsupported, one.flag)
 		}
 	}
-	if l != (Limits{}) && !StageAvailable() {
+	if (l != (Limits{}) || cpus) && !StageAvailable() {
 		return errors.New("limits need the stage: call StageMain first in main")
 	}
 	return nil

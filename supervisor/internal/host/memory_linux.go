@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// Together says whether this system bounds what all sessions use together.
+const Together = true
+
 // MachineMemory is the memory that this program and what it starts can have, in bytes: that
 // of the machine, or of a control group that bounds it. 0 means unknown.
 func MachineMemory() int64 {

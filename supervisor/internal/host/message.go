@@ -49,6 +49,7 @@ type plan struct {
 
 	Sandbox *confine.Plan `json:",omitempty"`
 	Limits  Limits
+	CPUs    []int `json:",omitempty"` // the processors among which Limits chooses; none: all
 }
 
 // A report comes from the stage.

@@ -21,6 +21,16 @@ const (
 	errTooLong      = syscall.E2BIG
 )
 
+// MaxFiles is how many open files this process may have. The Go runtime has raised the soft
+// limit to the hard one.
+func MaxFiles() int {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
+		return 0
+	}
+	return int(min(l.Cur, 1<<30))
+}
+
 // OwnedByUs reports whether the file belongs to the user of this process.
 func OwnedByUs(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -53,3 +53,6 @@ func Lock(path string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(h), path), nil
 }
+
+// MaxFiles is how many open files this process may have: Windows has no such limit.
+func MaxFiles() int { return 0 }

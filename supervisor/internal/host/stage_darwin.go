@@ -7,6 +7,18 @@ import (
 
 func stageExecutable() (string, error) { return os.Executable() }
 
+// A child is a process that this one has started.
+type child struct{ *os.Process }
+
+func startChild(path string, args []string, attr *os.ProcAttr) (child, error) {
+	p, err := os.StartProcess(path, args, attr)
+	return child{p}, err
+}
+
+func (c child) pid() int { return c.Pid }
+func (c child) kill()    { _ = c.Kill() }
+func (c child) wait()    { _, _ = c.Wait() }
+
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1
 
@@ -25,6 +37,8 @@ func clearSignalMask() error { return nil }
 
 // adoptOrphans does nothing: orphans go to launchd, and tree.scan finds them.
 func adoptOrphans() error { return nil }
+
+func outliveSignals() {}
 
 func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}

@@ -1,11 +1,15 @@
 package host
 
 import (
+	"bufio"
+	"bytes"
 	"math/bits"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,6 +47,29 @@ func adoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
+// outliveSignals makes what a program sends end this process no more than process 1 of any
+// namespace. Those in a sandbox may send every signal to the stage. Go would take those of faults
+// for its own, and print its stacks. Of those that it leaves to C libraries, 32 to 34, the kernel
+// drops none while the main thread is in the handler of another: such a signal ends the process.
+func outliveSignals() {
+	signal.Notify(make(chan os.Signal, 1), // nobody listens
+		unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
+	for sig := uintptr(32); sig <= 34; sig++ {
+		ignoreByDefault(sig)
+	}
+}
+
+// ignoreByDefault ignores a signal that has no handler. os/signal does not change those of C libraries.
+func ignoreByDefault(sig uintptr) {
+	type action struct{ handler, flags, restorer, mask uintptr } // the kernel's; a handler of 0 is none, of 1 ignores
+	const setSize = 8
+	var now action
+	_, _, no := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), setSize, 0, 0)
+	if no == 0 && now.handler == 0 {
+		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action{handler: 1})), 0, setSize, 0, 0)
+	}
+}
+
 // workerAttributes gives the worker a process group of its own, and ends it with the
 // stage.
 func workerAttributes() *syscall.SysProcAttr {
@@ -54,18 +81,34 @@ func workerAttributes() *syscall.SysProcAttr {
 // from the file again when they are needed. Only mappings without any private page
 // are given back: code, and constants unless a loader has relocated them.
 func forgetImage() {
+	maps, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return
+	}
+	defer maps.Close()
 	var start, end uint64
 	readOnly := false
-	for line := range strings.Lines(readFile("/proc/self/smaps")) {
-		f := strings.Fields(line)
+	for lines := bufio.NewScanner(maps); lines.Scan(); {
+		line := lines.Bytes()
 		switch {
-		case len(f) >= 6 && !strings.HasSuffix(f[0], ":"): // 400000-8c2000 r-xp 00000000 fe:00 1234 /path
-			from, to, _ := strings.Cut(f[0], "-")
-			start, _ = strconv.ParseUint(from, 16, 64)
-			end, _ = strconv.ParseUint(to, 16, 64)
-			readOnly = f[1][1] == '-' && f[4] != "0"
-		case len(f) == 3 && f[0] == "Anonymous:" && f[1] == "0" && readOnly:
+		case line[0] >= '0' && line[0] <= '9' || line[0] >= 'a' && line[0] <= 'f': // 400000-8c2000 r-xp 00000000 fe:00 1234 /path
+			from, rest, _ := bytes.Cut(line, []byte{'-'})
+			to, rest, _ := bytes.Cut(rest, []byte{' '})
+			start, end = hexadecimal(from), hexadecimal(to)
+			file := len(bytes.SplitN(rest, []byte{' '}, 5)) > 3 && rest[len(rest)-1] != ' '
+			readOnly = rest[1] == '-' && file
+		case readOnly && bytes.HasPrefix(line, []byte("Anonymous:")) && bytes.HasSuffix(line, []byte(" 0 kB")):
 			unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED)
 		}
 	}
+}
+
+func hexadecimal(digits []byte) (n uint64) {
+	for _, d := range digits {
+		n = n<<4 | uint64(d&0xf)
+		if d >= 'a' {
+			n += 9
+		}
+	}
+	return n
 }

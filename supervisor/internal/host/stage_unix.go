@@ -42,6 +42,14 @@ const sweepLimit = time.Second
 
 func isStage() bool { return len(os.Args) == 1 && os.Args[0] == stageName }
 
+// init runs a stage before most of the program is made ready, which would take more memory than
+// all of a stage, in every session. See StageMain.
+func init() {
+	if isStage() {
+		runStage()
+	}
+}
+
 // A stage is the parent of one worker: it starts the worker, forwards signals to it,
 // sees how it ends, and leaves nothing of it behind. One goroutine does all of this. It
 // alone reaps, so a pid that it signals is never stale.
@@ -84,10 +92,6 @@ func runStage() {
 	signal.Notify(make(chan os.Signal, 1), survived...) // nobody listens
 	signal.Notify(s.children, syscall.SIGCHLD)
 
-	// A child dies with the thread that started it (step 8), so this goroutine
-	// keeps its thread as long as the process lives.
-	runtime.LockOSThread()
-
 	// 3. The worker inherits this thread's mask: none.
 	s.must("signals", "", clearSignalMask())
 
@@ -95,6 +99,7 @@ func runStage() {
 	s.must("subreaper", "", adoptOrphans())
 
 	// 5. The plan.
+	_ = unix.SetNonblock(fdDown, true) // or a thread would wait in each read
 	down := json.NewDecoder(os.NewFile(fdDown, "down"))
 	var first order
 	if err := down.Decode(&first); err != nil || first.Do != doStart || first.Plan == nil {
@@ -108,8 +113,12 @@ func runStage() {
 		s.must("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
 	}
 
-	// 7. The processors and the sandbox, of this thread and so of the worker.
-	s.must("limits", "", useCPUs(plan.Limits.CPUs))
+	// 7. The processors and the sandbox, of this thread and so of the worker. No other thread
+	// may be made from one that differs from the others.
+	if plan.Sandbox != nil || plan.Limits.CPUs > 0 || len(plan.CPUs) > 0 {
+		runtime.LockOSThread()
+	}
+	s.must("limits", "", useCPUs(plan.CPUs, plan.Limits.CPUs))
 	s.confine(plan)
 	if plan.Limits.Disk > 0 { // a write beyond the limit is an error of the language, not the end of it
 		signal.Ignore(unix.SIGXFSZ)
@@ -145,6 +154,9 @@ func runStage() {
 	s.report(report{What: whatStarted, PID: s.seenFromOutside(pid), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker left it
 	s.memory = newOOMCounter()
+	if s.box != nil {
+		outliveSignals()
+	}
 	forgetImage()
 	s.orders = s.receive(down)
 	s.serve()
@@ -179,8 +191,9 @@ func (s *stage) report(r report) {
 	_ = s.up.Encode(r)
 }
 
-// receive forwards orders until the pipe ends. Those for the sandbox are obeyed at once: a grant
-// need not wait until the thread of the worker runs. The goroutine ends with the process.
+// receive forwards orders until the pipe ends. Those for the sandbox are obeyed here: a grant need
+// not wait until the thread of the worker runs. A signal is sent before they are, because an
+// interrupt must reach a held call before its refusal does. The goroutine ends with the process.
 func (s *stage) receive(down *json.Decoder) <-chan order {
 	c := make(chan order)
 	go func() {
@@ -190,8 +203,12 @@ func (s *stage) receive(down *json.Decoder) <-chan order {
 			if down.Decode(&o) != nil {
 				return
 			}
-			if !s.obeySandbox(o) {
-				c <- o
+			if s.obeySandbox(o) {
+				continue
+			}
+			c <- o
+			if s.box != nil {
+				c <- order{} // asks nothing, and is taken once o was obeyed
 			}
 		}
 	}()

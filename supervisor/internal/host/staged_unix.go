@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -25,7 +24,7 @@ const stageLimit = sweepLimit + sweepLimit/2
 
 // staged is the backend of a worker that its stage started.
 type staged struct {
-	command *exec.Cmd
+	stage   child
 	down    *Channel // orders to the stage, reports from it
 	reports reports
 	pty     *ptyMaster
@@ -37,6 +36,7 @@ type staged struct {
 	sandbox      *confine.Plan // nil without one
 	denied       func(Denial)  // may be nil
 	notices      []string      // of the sandbox
+	early        []report      // denials from before the report that the worker has started; for run
 	foregrounded chan error    // answers to doForeground; holds one
 	grants       grants
 	bounding     sync.Mutex
@@ -45,6 +45,10 @@ type staged struct {
 	ending   sync.Once
 	watchdog *time.Timer // ends a stage that does not end; set by ending
 }
+
+// maxEarly bounds the denials of a worker that the stage has not yet reported as started. That
+// report follows within milliseconds.
+const maxEarly = 10_000
 
 // A life has the facts that a worker's last reports tell. reports.mu guards it.
 type life struct {
@@ -76,36 +80,21 @@ func (l *launch) startStage() (_ *staged, err error) {
 	if err != nil {
 		return fail(err)
 	}
-	orders, ordersIn, err := os.Pipe()
+	down, orders, reportsIn, err := openChannel()
 	if err != nil {
 		return fail(err)
 	}
 	defer orders.Close()
-	reportsOut, reportsIn, err := os.Pipe()
-	if err != nil {
-		ordersIn.Close()
-		return fail(err)
-	}
 	defer reportsIn.Close()
-	down, err := newChannel(reportsOut, ordersIn)
-	if err != nil {
-		ordersIn.Close()
-		reportsOut.Close()
-		return fail(err)
-	}
 	up, err := down.in.SyscallConn()
 	if err != nil {
 		down.Close()
 		return fail(err)
 	}
-	cmd := &exec.Cmd{
-		Path: self, Args: []string{stageName}, Env: stageEnv(l.env),
-		Stdin: l.slave, Stdout: l.slave, Stderr: l.slave,
-		ExtraFiles:  []*os.File{orders, reportsIn, l.workerIn, l.workerOut}, // fdDown…
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
-	}
+	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	files := []*os.File{l.slave, l.slave, l.slave, orders, reportsIn, l.workerIn, l.workerOut} // fdDown…
 	if l.command.Sandbox.namespaces() {
-		prepareSandbox(cmd.SysProcAttr)
+		prepareSandbox(attr)
 	}
 	if l.command.Sandbox != nil && l.command.Sandbox.Outlet {
 		ours, theirs, err := outlet.Pair()
@@ -114,18 +103,19 @@ func (l *launch) startStage() (_ *staged, err error) {
 			return fail(err)
 		}
 		defer theirs.Close()
-		l.outlet, cmd.ExtraFiles = ours, append(cmd.ExtraFiles, theirs) // fdOutlet
+		l.outlet, files = ours, append(files, theirs) // fdOutlet
 	}
-	if err := cmd.Start(); err != nil {
+	stage, err := startChild(self, []string{stageName}, &os.ProcAttr{Env: stageEnv(l.env), Files: files, Sys: attr})
+	if err != nil {
 		down.Close()
 		if l.command.Sandbox.namespaces() {
 			return nil, &StartError{Step: "sandbox: user namespace", Err: errnoOf(err)}
 		}
 		return fail(err)
 	}
-	pid := cmd.Process.Pid
+	pid := stage.pid()
 	return &staged{
-		command: cmd, down: down, reports: reports{raw: up}, pty: l.pty,
+		stage: stage, down: down, reports: reports{raw: up}, pty: l.pty,
 		tree:         tree{root: pid, session: pid, tag: l.tag},
 		foregrounded: make(chan error, 1), confined: l.command.Sandbox.namespaces(), denied: l.command.Denied,
 		log: newStageLog(l.command.Logger),
@@ -163,12 +153,20 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		Piped:   c.Piped,
 		Sandbox: s.sandbox,
 		Limits:  c.Limits,
+		CPUs:    c.CPUs,
 	}}
 	s.log.order(o)
 	err = json.NewEncoder(s.down).Encode(o)
 	var r report
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a stage that failed early has told why
-		err = s.reports.await(func(first report) bool { r = first; return false })
+		err = s.reports.await(func(next report) bool {
+			if next.What == whatDenied { // the worker may be faster than the stage
+				s.early = append(s.early, next)
+				return len(s.early) < maxEarly
+			}
+			r = next
+			return false
+		})
 		s.log.report(r)
 	}
 	switch {
@@ -178,6 +176,8 @@ func (s *staged) startWorker(l *launch) (pid int, err error) {
 		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.timeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("it ended before it started the worker: memory is limited too much (ulimit -v), or something runs before StageMain in main")
+	case len(s.early) == maxEarly:
+		err = fmt.Errorf("the sandbox refused %d calls before the stage had started the worker", maxEarly)
 	case err == nil && r.What == whatStarted:
 		s.notices = stringsOf(r.Notices)
 		return r.PID, nil
@@ -197,7 +197,7 @@ func (s *staged) abandon() {
 // expectEnd starts the watchdog that kills a stage which does not end in time.
 func (s *staged) expectEnd() {
 	s.ending.Do(func() {
-		s.watchdog = time.AfterFunc(stageLimit, func() { s.command.Process.Kill() })
+		s.watchdog = time.AfterFunc(stageLimit, func() { s.stage.kill() })
 	})
 }
 
@@ -225,7 +225,7 @@ func (s *staged) signal(sig Signal, to Target) error {
 
 func (s *staged) kill() {
 	if s.order(order{Do: doKill}) != nil {
-		s.command.Process.Kill()
+		s.stage.kill()
 	}
 	s.expectEnd()
 }
@@ -252,9 +252,7 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 	for _, n := range s.notices {
 		notice(n)
 	}
-	s.reports.mu.Lock()
-	s.ended, s.notice = ended, notice
-	s.reports.mu.Unlock()
+	s.begin(ended, notice)
 	_ = s.reports.await(s.take)
 	s.reports.mu.Lock()
 	exited, empty, remains := s.exited, s.empty, s.remains
@@ -269,6 +267,17 @@ func (s *staged) run(ended func(Exit), notice func(string)) (remains []int) {
 		ended(Exit{Code: -1, Signal: "SIGKILL", Lost: true})
 	}
 	return awaitGone(remains, dyingLimit)
+}
+
+// begin lets reports be taken, and hands on those from before the worker was known to run.
+func (s *staged) begin(ended func(Exit), notice func(string)) {
+	s.reports.mu.Lock()
+	defer s.reports.mu.Unlock()
+	s.ended, s.notice = ended, notice
+	for _, r := range s.early {
+		s.take(r)
+	}
+	s.early = nil
 }
 
 // catchUp does not take reports before and after run.
@@ -320,10 +329,10 @@ func (s *staged) take(r report) (more bool) {
 // has killed the worker with it, and the rest of the tree is found by session and tag.
 func (s *staged) finish(lost bool) (remains []int) {
 	if lost {
-		s.command.Process.Kill()
+		s.stage.kill()
 	}
 	s.expectEnd()
-	s.command.Wait()
+	s.stage.wait()
 	s.watchdog.Stop()
 	s.down.Close()
 	if lost {

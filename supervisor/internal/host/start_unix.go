@@ -54,10 +54,10 @@ func prepare(c *Command) (*launch, error) {
 	}
 	l.env = append(l.env, tagName+"="+l.tag)
 	var err error
-	if l.pty, l.slave, err = openPTY(c.Size.orDefault()); err != nil {
+	if l.pty, l.slave, err = openPTY(c.Size.orDefault(), c.Person); err != nil {
 		return nil, &StartError{Step: "terminal", Err: err}
 	}
-	if err := l.openChannel(); err != nil {
+	if l.channel, l.workerIn, l.workerOut, err = openChannel(); err != nil {
 		l.pty.close()
 		l.slave.Close()
 		return nil, &StartError{Step: "channel", Err: err}
@@ -65,23 +65,24 @@ func prepare(c *Command) (*launch, error) {
 	return l, nil
 }
 
-// openChannel makes two pipes. os.Pipe's ends are nonblocking and
-// close-on-exec; the worker's become plain descriptors when they are passed.
-func (l *launch) openChannel() (err error) {
-	var in, out *os.File
-	if l.workerIn, out, err = os.Pipe(); err != nil {
-		return err
+// openChannel makes two pipes: our ends, and what the other process reads and writes. os.Pipe's
+// ends are nonblocking and close-on-exec; the other's become plain descriptors when they are passed.
+func openChannel() (ours *Channel, theirIn, theirOut *os.File, err error) {
+	theirIn, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	if in, l.workerOut, err = os.Pipe(); err == nil {
-		if l.channel, err = newChannel(in, out); err == nil {
-			return nil
+	in, theirOut, err := os.Pipe()
+	if err == nil {
+		if ours, err = newChannel(in, out); err == nil {
+			return ours, theirIn, theirOut, nil
 		}
 		in.Close()
-		l.workerOut.Close()
+		theirOut.Close()
 	}
-	l.workerIn.Close()
+	theirIn.Close()
 	out.Close()
-	return err
+	return nil, nil, nil, err
 }
 
 func (l *launch) closeWorkerEnds() {

@@ -15,6 +15,9 @@ type tty interface {
 	restore() error
 	resize(Size) error
 	close() error
+	screen() bool
+	keys([]byte) error
+	lent() bool
 }
 
 // TryRead reads what the worker's side wrote, without waiting: 0 and nil mean
@@ -45,3 +48,16 @@ func (t *Terminal) Restore() error { return t.tty.restore() }
 
 // Resize sets the terminal's size. The programs on it are notified.
 func (t *Terminal) Resize(s Size) error { return t.tty.resize(s.orDefault()) }
+
+// Screen reports whether a program takes each key as it is typed: an editor, a pager, a shell.
+// It is known of a person's terminal on Unix, as of the last TryRead.
+func (t *Terminal) Screen() bool { return t.tty.screen() }
+
+// Keys types b at a person's terminal, as a terminal's driver would: a key that makes a signal
+// under the modes that the program has chosen becomes that signal. It fails when nobody takes
+// anything for a second; the rest is lost.
+func (t *Terminal) Keys(b []byte) error { return t.tty.keys(b) }
+
+// Lent reports whether a program has brought a group of its own to the foreground, as a shell does
+// with its jobs. It is known on Unix.
+func (t *Terminal) Lent() bool { return t.tty.lent() }

@@ -31,6 +31,10 @@ const feedAhead = 4000
 // lone VEOF is end of file. ECHO and ICANON are on for one reason only: a program that
 // asks for a password clears ECHO, and that can be seen. OPOST is off, so output
 // arrives as it was written.
+//
+// A person's terminal has OPOST as usual, because a program that draws decides by it how to
+// reach the next line. And the kernel tells this side of each change of the modes, by a packet
+// (TIOCPKT), which it does for a terminal with EXTPROC only.
 type ptyMaster struct {
 	master       *os.File // nonblocking, in the poller
 	raw          syscall.RawConn
@@ -39,6 +43,8 @@ type ptyMaster struct {
 	modes        unix.Termios // at the start
 	fed          atomic.Bool  // input may be unread
 	toForeground func() error // gives the terminal to the worker's group; nil: cannot
+	packets      bool         // it is a person's
+	keysTaken    atomic.Bool  // a program wants each key; only known of a person's
 
 	feeding sync.Mutex // held while one piece is written, never while waiting for a reader
 	round   int        // counts Restores; a Feed ends when it changes
@@ -46,8 +52,8 @@ type ptyMaster struct {
 	group   int        // the worker's process group
 }
 
-// openPTY returns a terminal and its slave, which belongs to the caller.
-func openPTY(size Size) (_ *ptyMaster, slave *os.File, err error) {
+// openPTY returns a terminal, of a person or not, and its slave, which belongs to the caller.
+func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +64,7 @@ func openPTY(size Size) (_ *ptyMaster, slave *os.File, err error) {
 			slave.Close()
 		}
 	}()
-	p := &ptyMaster{name: slave.Name()}
+	p := &ptyMaster{name: slave.Name(), packets: person}
 	fd := int(slave.Fd())
 	if err := unix.Fstat(fd, &p.slave); err != nil {
 		return nil, nil, err
@@ -67,7 +73,9 @@ func openPTY(size Size) (_ *ptyMaster, slave *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	modes.Oflag &^= unix.OPOST
+	if !person {
+		modes.Oflag &^= unix.OPOST
+	}
 	modes.Iflag &^= unix.IXON | unix.IXANY
 	modes.Lflag |= unix.EXTPROC | unix.ECHO | unix.ICANON | unix.ISIG
 	modes.Cc[unix.VSUSP] = 0
@@ -92,6 +100,9 @@ func openPTY(size Size) (_ *ptyMaster, slave *os.File, err error) {
 	p.master = os.NewFile(uintptr(master), "terminal")
 	if p.raw, err = p.master.SyscallConn(); err == nil {
 		err = p.resize(size)
+	}
+	if err == nil && person {
+		err = p.control(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCPKT, 1) })
 	}
 	if err != nil {
 		p.master.Close()
@@ -127,6 +138,9 @@ func again(f func() error) error {
 func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
 	err = p.control(func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
+		for p.packets && err == nil && n > 0 && !p.unpack(b, &n) {
+			n, err = unix.Read(fd, b)
+		}
 		return err
 	})
 	switch {

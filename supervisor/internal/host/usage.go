@@ -22,7 +22,10 @@ type Allowance struct {
 	// Spare bytes are allowed to each process even where nothing is left, so that a runtime
 	// can say so and take an order to free something.
 	Spare int64
+
+	// Forks holds without a sandbox, whose kernel counts its processes; with Uncounted also in one.
 	Forks
+	Uncounted bool
 }
 
 // keptBytes of what it was allowed before stays allowed to a process when nothing is left: a

@@ -101,7 +101,7 @@ func (s *staged) allow(u Usage, a Allowance) {
 				return max(kept, uint64(min(p.data+share, a.Most+a.Spare+int64(p.tasks)*stackBytes)))
 			})
 		}
-		if s.confined { // the kernel counts the processes of a sandbox
+		if s.confined && !a.Uncounted { // the kernel counts the processes of a sandbox
 			continue
 		}
 		switch a.Forks {

@@ -1,0 +1,225 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxEntry bounds the file of an entry, in bytes.
+	maxEntry = 4 << 10
+
+	// oldAge is how long the entry of an earlier boot stays: two hosts may have one name, so
+	// that it may be another host's.
+	oldAge = 30 * 24 * time.Hour
+
+	// bootLen is how much of the boot's name is in that of the entry, in bytes.
+	bootLen = 8
+
+	entryPrefix, entrySuffix = "daemon-", ".json"
+)
+
+// hostName names this host and this boot of it, with the namespace of its processes: a
+// container may share the state directory and the name of its host.
+func hostName() string {
+	host, _ := os.Hostname()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(boot) < bootLen {
+		return ""
+	}
+	space, _ := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
+	return plainName(host) + "-" + string(boot[:bootLen]) + "-" + space
+}
+
+// plainName returns the name of a host as a part of a file's name.
+func plainName(host string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.':
+			return r
+		}
+		return '_'
+	}, host[:min(len(host), 64)])
+}
+
+// files returns where the entry may be, the usual place first: a state directory may be full
+// or read-only.
+func files(getenv func(string) string) []string {
+	host := hostName()
+	if host == "" {
+		return nil
+	}
+	var paths []string
+	if dir := StateDir(getenv); dir != "" {
+		paths = append(paths, filepath.Join(dir, entryPrefix+host+entrySuffix))
+	}
+	for _, socket := range OwnSockets(getenv)[:1] {
+		paths = append(paths, filepath.Join(filepath.Dir(socket), entryPrefix+host+entrySuffix))
+	}
+	return paths
+}
+
+// Read returns the entry of a daemon that lives. getenv is os.Getenv.
+func Read(getenv func(string) string) (e Entry, ok bool) {
+	for _, path := range files(getenv) {
+		if e, err := load(path); err == nil && e.lives() {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// load reads an entry that nobody but this user can have written.
+func load(path string) (e Entry, err error) {
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return e, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would wait
+	if err != nil {
+		return e, err
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil {
+		return e, err
+	}
+	if !i.Mode().IsRegular() || !isOwn(i) || i.Mode().Perm()&0o022 != 0 || !isOwn(dir) || dir.Mode().Perm()&0o022 != 0 {
+		return e, fmt.Errorf("%s, or its directory, could be another user's", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxEntry))
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(text, &e); err != nil {
+		return e, err
+	}
+	if !filepath.IsAbs(e.Socket) || e.PID <= 0 {
+		return e, fmt.Errorf("%s is no entry of a daemon", path)
+	}
+	return e, nil
+}
+
+// lives reports whether the process of an entry is the one that wrote it.
+func (e Entry) lives() bool {
+	begun, err := begunAt(e.PID)
+	return err == nil && begun == e.Begun
+}
+
+// begunAt returns when a process of this user began.
+func begunAt(pid int) (uint64, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	i, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program is in brackets, and may have brackets and blanks. proc(5): the
+	// beginning is field 22, the state 3.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 || !isOwn(i) || fields[0] == "Z" {
+		return 0, fmt.Errorf("the process %d is not a live one of this user", pid)
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// Write makes the entry of this process, which holds the lock, or replaces it. It returns the
+// path of the entry, also of one that is there already, as it should be.
+func Write(getenv func(string) string, socket string) (path string, err error) {
+	begun, err := begunAt(os.Getpid())
+	if err != nil {
+		return "", err
+	}
+	e := Entry{PID: os.Getpid(), Begun: begun, Socket: socket, Since: time.Now()}
+	var failures []error
+	for _, path := range files(getenv) {
+		now, err := load(path)
+		if err == nil && now.PID == e.PID && now.Begun == e.Begun && now.Socket == e.Socket {
+			return path, nil
+		}
+		if err = e.save(path); err == nil {
+			removeOld(filepath.Dir(path))
+			return path, nil
+		}
+		failures = append(failures, err)
+	}
+	return "", fmt.Errorf("cannot note where the daemon is: %w", errors.Join(failures...))
+}
+
+// save writes an entry as a whole.
+func (e Entry) save(path string) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if !isOwnDir(dir) {
+		return fmt.Errorf("%s belongs to another user", dir)
+	}
+	f, err := os.CreateTemp(dir, entryPrefix+"*.new") // of mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err2 := f.Close(); err == nil {
+		err = err2
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// removeOld removes the entries that daemons left in earlier boots of this host.
+func removeOld(dir string) {
+	host, _ := os.Hostname()
+	now := hostName()
+	entries, _ := os.ReadDir(dir)
+	for _, f := range entries {
+		name := f.Name()
+		if !strings.HasPrefix(name, entryPrefix+plainName(host)+"-") || name == entryPrefix+now+entrySuffix {
+			continue
+		}
+		if i, err := f.Info(); err == nil && time.Since(i.ModTime()) > oldAge {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	}
+}
+
+// Remove removes the entry at a path that [Write] returned, if it is of this process still.
+func Remove(path string) {
+	if e, err := load(path); err == nil && e.PID == os.Getpid() && e.lives() {
+		_ = os.Remove(path)
+	}
+}
+
+// Ask asks a daemon that lives to look after its socket: it watches its entry. Ask reports
+// whether there is one. getenv is os.Getenv.
+func Ask(getenv func(string) string) bool {
+	for _, path := range files(getenv) {
+		if e, err := load(path); err == nil && e.lives() {
+			now := time.Now()
+			_ = os.Chtimes(path, now, now)
+			return true
+		}
+	}
+	return false
+}

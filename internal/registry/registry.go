@@ -1,0 +1,44 @@
+// Package registry says where the daemon of a user on a host listens, however the user has
+// logged in. On Linux the daemon keeps an entry in the user's state directory, named by host,
+// boot and process namespace, because that directory may be shared by hosts; and it holds a
+// lock that no file system can lose. Elsewhere there is neither, and the daemon is found at
+// the usual sockets.
+//
+// The package starts one goroutine for each [Lock]. It ends with it.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An Entry says where a daemon listens.
+type Entry struct {
+	PID    int       `json:"pid"`
+	Begun  uint64    `json:"begun"`  // when the process began, in clock ticks since the system did
+	Socket string    `json:"socket"` // absolute
+	Since  time.Time `json:"since"`  // when it began to listen there
+}
+
+// ErrHeld means that another process holds the lock.
+var ErrHeld = errors.New("registry: another daemon of this user runs on this host")
+
+// A HeldError says who holds the lock. It is [ErrHeld].
+type HeldError struct {
+	PID int  // 0 if unknown
+	Own bool // it is a process of this user
+}
+
+func (e *HeldError) Error() string {
+	switch {
+	case !e.Own:
+		return "a process of another user holds the lock of this user's daemon"
+	case e.PID == 0:
+		return "another process holds the lock of this user's daemon"
+	}
+	return fmt.Sprintf("the process %d holds the lock of this user's daemon", e.PID)
+}
+
+// Is makes the error an [ErrHeld].
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }

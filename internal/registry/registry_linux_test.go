@@ -1,0 +1,112 @@
+package registry_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/registry"
+)
+
+// variables are those of a login.
+type variables map[string]string
+
+func (v variables) get(name string) string { return v[name] }
+
+func TestSockets_TheDirectoryOfAnotherUsersLoginIsNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	v := variables{"XDG_RUNTIME_DIR": dir, "TMPDIR": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
+	own := filepath.Join(dir, "turnstone", "daemon.sock")
+	if got := registry.Sockets(v.get); got[0] != own {
+		t.Fatalf("of its own login: %q", got)
+	}
+	if slices.Contains(registry.OwnSockets(v.get), own) {
+		t.Errorf("it goes with the login: %q", registry.OwnSockets(v.get))
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	if err := os.Chown(dir, 4242, 4242); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(registry.Sockets(v.get), own) {
+		t.Errorf("of another user's: %q", registry.Sockets(v.get))
+	}
+}
+
+func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
+	usual := registry.StateDir(variables{}.get)
+	for name, v := range map[string]variables{
+		"a relative path":  {"XDG_STATE_HOME": "state"},
+		"no home":          {"HOME": "/nonexistent"},
+		"a relative home":  {"HOME": "home"},
+		"another's home":   {"HOME": "/proc/1/nosuch"},
+		"no absolute path": {"XDG_STATE_HOME": "./x", "HOME": ""},
+	} {
+		if got := registry.StateDir(v.get); got != usual || got != "" && !filepath.IsAbs(got) {
+			t.Errorf("%s: %q, not %q", name, got, usual)
+		}
+	}
+}
+
+func TestHold_AStateDirectoryHasOneHolderAndIsFreeAfterIt(t *testing.T) {
+	v, other := variables{"XDG_STATE_HOME": t.TempDir()}, variables{"XDG_STATE_HOME": t.TempDir()}
+	for range 50 {
+		first, err := registry.Hold(v.get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = registry.Hold(v.get)
+		if held, ok := errors.AsType[*registry.HeldError](err); !ok || !held.Own || held.PID != os.Getpid() || !errors.Is(err, registry.ErrHeld) {
+			t.Fatalf("a second one: %v", err)
+		}
+		apart, err := registry.Hold(other.get)
+		if err != nil {
+			t.Fatalf("in another world: %v", err)
+		}
+		apart.Release()
+		first.Release()
+	}
+}
+
+func TestWrite_WhatCannotBeBelievedIsNot(t *testing.T) {
+	v := variables{"XDG_STATE_HOME": t.TempDir(), "TMPDIR": t.TempDir()}
+	path, err := registry.Write(v.get, "/there/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := registry.Read(v.get); !ok || e.Socket != "/there/s" || e.PID != os.Getpid() {
+		t.Fatalf("got %v, %v", e, ok)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"empty":             "",
+		"half of it":        string(good[:len(good)/2]),
+		"a relative socket": strings.Replace(string(good), "/there/s", "there/s", 1),
+		"another beginning": strings.Replace(string(good), `"begun":`, `"begun":1`, 1),
+		"no JSON":           "\x00\xff",
+		"far too long":      `{"pid":` + strings.Repeat(" ", 1<<20) + string(good[7:]),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := registry.Read(v.get); ok {
+			t.Errorf("%s: %v is believed", name, e)
+		}
+	}
+	if again, err := registry.Write(v.get, "/there/s"); err != nil || again != path {
+		t.Errorf("written again: %q, %v", again, err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := registry.Read(v.get); ok {
+		t.Errorf("what all can write: %v is believed", e)
+	}
+}

@@ -1,0 +1,129 @@
+//go:build unix
+
+package registry
+
+import (
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// socketName is that of the socket, in a directory of its own.
+const socketName = "daemon.sock"
+
+// askTime bounds asking whether anybody listens at a socket.
+const askTime = time.Second
+
+// Sockets returns where the daemon of a user may listen, the best first: in the directory of
+// the login, if there is one, then in a directory that no login owns. getenv is os.Getenv.
+func Sockets(getenv func(string) string) []string {
+	var sockets []string
+	if dir := loginDir(getenv); dir != "" {
+		sockets = append(sockets, filepath.Join(dir, "turnstone", socketName))
+	}
+	return append(sockets, OwnSockets(getenv)...)
+}
+
+// OwnSockets returns those of [Sockets] that no login owns: they stay when the user logs out.
+func OwnSockets(getenv func(string) string) []string {
+	tmp := getenv("TMPDIR")
+	if !filepath.IsAbs(tmp) {
+		tmp = "/tmp"
+	}
+	sockets := []string{filepath.Join(tmp, "turnstone-"+strconv.Itoa(os.Getuid()), socketName)}
+	// Another user may have taken that name. The entry says where the daemon is then.
+	if dir, host := StateDir(getenv), hostName(); dir != "" && host != "" {
+		if path := filepath.Join(dir, "run-"+host, socketName); len(path) < maxPath {
+			sockets = append(sockets, path)
+		}
+	}
+	return sockets
+}
+
+// maxPath is how long the path of a socket may be, in bytes.
+const maxPath = len(syscall.RawSockaddrUnix{}.Path)
+
+// loginDir returns the directory that the system makes for the time in which a user is logged
+// in; "" if there is none. XDG_RUNTIME_DIR may be another user's, after su, or another
+// host's, in a job.
+func loginDir(getenv func(string) string) string {
+	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(os.Geteuid())} {
+		if filepath.IsAbs(dir) && isOwnDir(dir) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// StateDir returns the directory for what outlives a program; "" if there is none. A home
+// directory of another user is not taken, which HOME may name after su or sudo.
+func StateDir(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "turnstone")
+	}
+	home := getenv("HOME")
+	if !isOwnDir(home) {
+		if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && filepath.IsAbs(u.HomeDir) {
+			home = u.HomeDir
+		}
+	}
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "turnstone")
+}
+
+// isOwnDir reports whether a directory is there and belongs to this user.
+func isOwnDir(dir string) bool {
+	i, err := os.Stat(dir)
+	return err == nil && i.IsDir() && isOwn(i)
+}
+
+// isOwn reports whether a file belongs to this user.
+func isOwn(i os.FileInfo) bool {
+	owner, ok := i.Sys().(*syscall.Stat_t)
+	return ok && int(owner.Uid) == os.Geteuid()
+}
+
+// Find returns where the daemon of this user on this host listens, or where one would.
+func Find(getenv func(string) string) string {
+	if e, ok := Read(getenv); ok {
+		return e.Socket
+	}
+	sockets := Sockets(getenv)
+	there := slices.DeleteFunc(slices.Clone(sockets), func(path string) bool { return !isSocket(path) })
+	for _, path := range there {
+		if len(there) == 1 || Answers(path) {
+			return path
+		}
+	}
+	return sockets[0]
+}
+
+// isSocket reports whether a socket of this user is there, in a directory of this user.
+func isSocket(path string) bool {
+	dir, err := os.Lstat(filepath.Dir(path))
+	if err != nil || !dir.IsDir() || !isOwn(dir) {
+		return false
+	}
+	i, err := os.Lstat(path)
+	return err == nil && i.Mode().Type() == os.ModeSocket && isOwn(i)
+}
+
+// Answers reports whether anybody listens at a socket of this user, within a second.
+func Answers(path string) bool {
+	if !isSocket(path) {
+		return false
+	}
+	conn, err := net.DialTimeout("unix", path, askTime)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}

@@ -1,0 +1,141 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+const (
+	// compileTime bounds the program that compiles a worker's code, which takes 0.1 s.
+	compileTime = 30 * time.Second
+	// maxCompiled bounds the code, in bytes.
+	maxCompiled = 4 << 20
+)
+
+// keepCompiled has the code of a worker in a sandbox compiled for later ones, once it is ready and
+// unless that has been done. The end of the worker ends it.
+func (s *Session) keepCompiled(w *worker, spec *workers.Spec) {
+	c := spec.Compile
+	if c == nil || !spec.Sandbox.Confines() || w.heldBy != "" || c.Kept() {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+		}
+		stop()
+	}()
+	if !s.isReady(ctx, w) {
+		return
+	}
+	_, _, err := s.preparations.join(ctx, workers.Preparation{
+		Key:   "compile\x00" + c.Key,
+		Limit: compileTime,
+		Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
+			if c.Kept() {
+				return workers.Made{}, nil
+			}
+			return workers.Made{}, s.compile(ctx, spec)
+		},
+	}, compileTime, func(workers.Progress) {})
+	if err != nil && ctx.Err() == nil {
+		w.log.Info("the worker's code cannot be kept for later ones", "err", err)
+	}
+}
+
+// isReady waits until a worker is ready, and reports whether it will be.
+func (s *Session) isReady(ctx context.Context, w *worker) bool {
+	for {
+		s.mu.Lock()
+		ready := s.worker == w && slices.Contains([]phase{phaseIdle, phaseSending, phaseRunning}, s.m.phase)
+		changed := s.changedLocked()
+		s.mu.Unlock()
+		if ready {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// compile runs the program in a sandbox that has nothing of a session, in a directory of its own.
+func (s *Session) compile(ctx context.Context, spec *workers.Spec) error {
+	state := filepath.Join(s.dir, "compile") // another session that waits for this one tries again later
+	defer func() { _ = removeTree(state) }()
+	files := filepath.Join(state, "files")
+	if err := writeFiles(files, spec.Files); err != nil {
+		return err
+	}
+	c := spec.Compile
+	box, err := confinementOf(&workers.Spec{Path: c.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Quiet: true}}, &s.o, "", state, files)
+	if err != nil {
+		return err
+	}
+	args := make([]string, len(c.Args))
+	for i, a := range c.Args {
+		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)
+	}
+	p, err := host.Start(&host.Command{Path: c.Path, Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, p.Kill)()
+	for range p.Notices() { // until all of it has ended
+	}
+	if err := p.Close(); err != nil || ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	name, code, err := newFile(files, spec.Files)
+	if err != nil {
+		return err
+	}
+	return c.Keep(name, code)
+}
+
+// newFile returns the one file of a directory that is not among those.
+func newFile(dir string, known map[string][]byte) (name string, content []byte, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	defer root.Close()
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if _, ok := known[e.Name()]; ok {
+			continue
+		}
+		if name != "" || !e.Type().IsRegular() {
+			return "", nil, fmt.Errorf("it left %s, which was not expected", e.Name())
+		}
+		name = e.Name()
+	}
+	if err != nil || name == "" {
+		return "", nil, errors.Join(err, errors.New("it left no file"))
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "", nil, err
+	}
+	defer f.Close()
+	content, err = io.ReadAll(io.LimitReader(f, maxCompiled+1))
+	if err == nil && len(content) > maxCompiled {
+		err = fmt.Errorf("%s has more than %s", name, workers.Bytes(maxCompiled))
+	}
+	return name, content, err
+}

@@ -1,0 +1,91 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// maxForms bounds the forms of one turn. Those beyond it are declined.
+	maxForms = 20
+
+	// maxFormMessage bounds the question of a form, and maxFormSchema its schema, in bytes.
+	maxFormMessage, maxFormSchema = 4 << 10, 64 << 10
+)
+
+// Ask asks a person for what a form needs. The turn waits for that, and no model can answer. The
+// answer fits the form. It is FormDecline where nobody can be asked, such as between turns and
+// beyond 20 forms in a turn, and FormCancel when ctx ends or the code is interrupted. The error
+// names what a person cannot be asked for; nobody was asked then.
+func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, error) {
+	if _, err := f.Fields(); err != nil {
+		return session.FormAnswer{}, err
+	}
+	if len(f.Schema) > maxFormSchema {
+		return session.FormAnswer{}, errors.New("its schema is too large for a form")
+	}
+	s := c.Session
+	f.From, f.Message = shownText(f.From), shownText(s.log.Hidden(briefly(f.Message, maxFormMessage)))
+	v := s.hold(ctx, c.Generation, func(id uint64) { s.m.askForm(id, c.Turn, f) })
+	if v.form.Action == "" {
+		v.form.Action = session.FormCancel
+	}
+	return v.form, nil
+}
+
+// shownText returns a server's text as a person may see it: nothing in it acts on a terminal.
+func shownText(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && !unicode.IsGraphic(c) {
+			return -1
+		}
+		return c
+	}, timeline.Plain(text))
+}
+
+// askForm puts a form to a person under a number, or declines it.
+func (m *machine) askForm(id, turn uint64, f session.Form) {
+	running := (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.id == turn
+	if !running || m.turn.forms == maxForms {
+		m.notice("the server %s asks, and nobody can be asked now, so it was declined: %s", f.From, f.Message)
+		m.effect(effect{do: doPermit, call: id, form: session.FormAnswer{Action: session.FormDecline}})
+		return
+	}
+	if m.turn.unacked { // the interrupt ends the call
+		m.permit(id, false)
+		return
+	}
+	m.turn.forms++
+	m.asked = append(m.asked, ask{
+		Wait: session.Wait{Turn: m.turn.id, Prompt: f.Question(), Kind: timeline.WaitForm, Form: &f},
+		call: id,
+	})
+	m.serve()
+}
+
+// fill answers a form.
+func (m *machine) fill(a ask, in session.Input) error {
+	answer := session.FormAnswer{Action: session.FormCancel}
+	if !in.EOF || len(in.Data) > 0 {
+		var err error
+		if answer, err = session.FormAnswerOf(in.Data); err == nil {
+			err = a.Form.Check(answer)
+		}
+		if err != nil {
+			return &session.Error{Kind: session.KindInvalid, Wait: &a.Wait, Message: "the form of the server " + a.Form.From + " was not answered: " + err.Error(), Cause: err}
+		}
+	}
+	if answer.Action != session.FormAccept {
+		answer.Content = nil
+	}
+	m.turn.struck = time.Time{} // the code goes on after the interrupt
+	m.effect(effect{do: doPermit, call: a.call, form: answer})
+	m.release(func(other ask) bool { return other.call == a.call })
+	return nil
+}

@@ -1,0 +1,51 @@
+package host
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A child is a process that this one has started. Unlike an os.Process it keeps no descriptor
+// of it: its pid is not another's before wait has reaped it.
+type child struct{ *childState }
+
+type childState struct {
+	id     int
+	mu     sync.Mutex
+	reaped bool // guarded by mu
+}
+
+func startChild(path string, args []string, attr *os.ProcAttr) (child, error) {
+	files := make([]uintptr, len(attr.Files))
+	for i, f := range attr.Files {
+		files[i] = f.Fd()
+	}
+	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: files, Sys: attr.Sys})
+	if err != nil {
+		return child{}, err
+	}
+	return child{&childState{id: pid}}, nil
+}
+
+func (c *childState) pid() int { return c.id }
+
+// kill does nothing to a child that was reaped.
+func (c *childState) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		_ = unix.Kill(c.id, unix.SIGKILL)
+	}
+}
+
+// wait waits for the end of the child and reaps it. Meanwhile kill works.
+func (c *childState) wait() {
+	_ = again(func() error { return unix.Waitid(unix.P_PID, c.id, nil, unix.WEXITED|unix.WNOWAIT, nil) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = again(func() error { _, err := unix.Wait4(c.id, nil, 0, nil); return err })
+	c.reaped = true
+}

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+func TestChildWatch_OnlyThoseAskedLastKeepTheirFilesOpen(t *testing.T) {
+	t.Parallel()
+	worker := exec.Command("sleep", "3600")
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = worker.Process.Kill(); _ = worker.Wait() })
+	const extra = 5
+	all := make([]childWatch, maxWatches+extra)
+	open := func() (n int) {
+		for i := range all {
+			all[i].mu.Lock()
+			if all[i].opened {
+				n++
+			}
+			all[i].mu.Unlock()
+		}
+		return n
+	}
+	for i := range all {
+		all[i].noOtherReader(worker.Process.Pid, nil)
+		if !all[i].opened {
+			t.Fatalf("watch %d has no open files after it was asked", i)
+		}
+	}
+	if n := open(); n > maxWatches { // others of this process may have taken their part
+		t.Errorf("%d have open files, want at most %d", n, maxWatches)
+	}
+	if all[0].opened {
+		t.Error("the first still has its files open")
+	}
+	if all[0].noOtherReader(worker.Process.Pid, nil); !all[0].opened {
+		t.Error("the first did not open its files again")
+	}
+	for i := range all {
+		all[i].close()
+	}
+	if n := open(); n > 0 {
+		t.Errorf("%d have open files after their end", n)
+	}
+	if all[0].noOtherReader(worker.Process.Pid, nil); all[0].opened {
+		t.Error("one that was closed has opened its files again")
+	}
+}
+
+func TestChild_IsNotKilledAfterItWasReaped(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := startChild(program, []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.wait()
+	if !c.reaped {
+		t.Error("it is not noted as reaped")
+	}
+	c.kill() // its number may be another's now
+}

@@ -1,0 +1,128 @@
+package host_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+)
+
+// personal starts a script at a person's terminal.
+func personal(t *testing.T, script string) worker {
+	t.Helper()
+	return startCommand(t, &host.Command{Path: program(t, "python3"), Args: []string{"-c", script}, Env: os.Environ(), Person: true})
+}
+
+// takes waits until a program has taken the keys, or has given them back.
+func takes(t *testing.T, w worker, want bool) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("screen %t", want), func() bool { return w.Terminal().Screen() == want })
+}
+
+func TestScreen_IsThatOfAProgramThatReadsEachKey(t *testing.T) {
+	t.Parallel()
+	w := personal(t, `
+import os, termios, tty
+before = termios.tcgetattr(0)
+for change in tty.setraw, tty.setcbreak:
+    change(0)
+    os.read(0, 1)
+    termios.tcsetattr(0, termios.TCSANOW, before)
+    os.read(0, 2)
+quiet = termios.tcgetattr(0)
+quiet[3] &= ~termios.ECHO
+termios.tcsetattr(0, termios.TCSANOW, quiet)
+os.write(1, b"secret\n")
+os.read(0, 2)`)
+	for range 2 {
+		takes(t, w, true)
+		if err := w.Terminal().Keys([]byte("k")); err != nil {
+			t.Fatal(err)
+		}
+		takes(t, w, false)
+		answer(t, w, step{text: "x\n"})
+	}
+	w.line(t, "secret")
+	if w.Terminal().Screen() {
+		t.Error("a line that is not shown is no screen")
+	}
+}
+
+func TestScreen_WhatAProgramLeftBehindEndsWithRestore(t *testing.T) {
+	t.Parallel()
+	w := personal(t, "import os, time, tty; tty.setraw(0); time.sleep(1000)")
+	takes(t, w, true)
+	if err := w.Terminal().Restore(); err != nil {
+		t.Fatal(err)
+	}
+	takes(t, w, false)
+}
+
+// A person's terminal ends its lines as any terminal does, since programs that draw rely on it.
+func TestPerson_LinesEndAsAtAnyTerminal(t *testing.T) {
+	t.Parallel()
+	for person, want := range map[bool]string{true: "a\r\nb\r\n", false: "a\nb\n"} {
+		w := startCommand(t, &host.Command{Path: program(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Person: person})
+		if got := w.all(t); got != want {
+			t.Errorf("person %t: got %q, want %q", person, got, want)
+		}
+	}
+}
+
+func TestKeys_AreWhatTheModesOfTheProgramMakeOfThem(t *testing.T) {
+	t.Parallel()
+	const typed = "a\r\x03\x1c\x1a\x00\xffq"
+	for name, test := range map[string]struct{ change, want string }{
+		"raw":                     {"tty.setraw(0)", `b'a\r\x03\x1c\x1a\x00\xffq'`},
+		"each key":                {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
+		"a signal key of its own": {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VINTR] = b'\\x1a'; termios.tcsetattr(0, 0, m)", `b'a\n\x03\x00\xffq' [2, 3]`},
+		"the kernel's own work":   {"m = termios.tcgetattr(0); m[3] &= ~(termios.ICANON | 0o200000 | termios.ECHO); m[3] |= termios.NOFLSH; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := personal(t, `
+import os, signal, termios, tty
+struck = []
+for s in signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP:
+    signal.signal(s, lambda n, _: struck.append(n))
+`+test.change+`
+got = b""
+while not got.endswith(b"q"):
+    got += os.read(0, 100)
+print("got", got, sorted(struck) or "", "\r", flush=True)`)
+			takes(t, w, true)
+			for i := range len(typed) { // one at a time: signals of one kind do not queue
+				if err := w.Terminal().Keys([]byte(typed[i : i+1])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := w.line(t, "got "); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLent_WhileAJobOfAShellIsInTheForeground(t *testing.T) {
+	t.Parallel()
+	w := personal(t, `
+import os, signal, subprocess
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+child = subprocess.Popen(["cat"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
+status = child.wait()
+os.tcsetpgrp(0, os.getpgrp())
+print("over", status, flush=True)
+os.read(0, 1)`)
+	eventually(t, "job in the foreground", w.Terminal().Lent)
+	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.line(t, "over "); got != "-2" {
+		t.Errorf("got status %s of the job, want that of SIGINT", got)
+	}
+	awaitReader(t, w)
+	if w.Terminal().Lent() {
+		t.Error("got a job, but the shell's own group is in the foreground")
+	}
+}

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+)
+
+// A program may be refused something before its stage has said that it runs.
+func TestStart_ARefusalBeforeTheReportOfTheStartIsKept(t *testing.T) {
+	t.Parallel()
+	down, orders, reportsIn, err := openChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer down.Close()
+	defer orders.Close()
+	up, err := down.in.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := json.NewEncoder(reportsIn)
+	for _, r := range []report{
+		{What: whatDenied, Denied: deniedOf(Denial{Op: "open", Path: "/first"})},
+		{What: whatDenied, Denied: deniedOf(Denial{ID: 7, Op: "open", Path: "/held"})},
+		{What: whatStarted, PID: 42},
+		{What: whatDenied, Denied: deniedOf(Denial{Op: "open", Path: "/later"})},
+		{What: whatEmpty},
+	} {
+		if err := to.Encode(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reportsIn.Close()
+
+	var told []string
+	s := &staged{down: down, reports: reports{raw: up}, denied: func(d Denial) { told = append(told, d.Path) }}
+	pid, err := s.startWorker(&launch{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
+	if err != nil || pid != 42 || len(told) != 0 {
+		t.Fatalf("got pid %d, error %v, told %q, want a start and nothing told before it is known", pid, err, told)
+	}
+	s.begin(func(Exit) {}, func(string) {})
+	_ = s.reports.await(s.take)
+	if want := []string{"/first", "/held", "/later"}; !slices.Equal(told, want) {
+		t.Errorf("told of %q, want %q", told, want)
+	}
+}
+
+// An interrupt is sent, and then the calls that it finds held are refused.
+func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told bytes.Buffer
+		s := &stage{up: json.NewEncoder(&told), box: &confine.Box{}}
+		in, out := io.Pipe()
+		defer out.Close()
+		orders := s.receive(json.NewDecoder(in))
+		go func() {
+			to := json.NewEncoder(out)
+			_ = to.Encode(order{Do: doSignal, Signal: int(syscall.SIGINT)})
+			_ = to.Encode(order{Do: doForget})
+		}()
+		if o := <-orders; o.Do != doSignal {
+			t.Fatalf("got %+v", o)
+		}
+		synctest.Wait()
+		if told.Len() > 0 {
+			t.Errorf("it told %s while a signal was on its way", &told)
+		}
+		select {
+		case o := <-orders:
+			if o.Do != "" {
+				t.Errorf("got %+v, want what asks nothing", o)
+			}
+		default:
+			t.Error("it does not wait until the signal is sent")
+		}
+		synctest.Wait()
+		if !strings.Contains(told.String(), whatSent) {
+			t.Errorf("it told %q after the signal, want that it obeyed", &told)
+		}
+	})
+}

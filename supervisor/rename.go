@@ -1,0 +1,57 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// Rename gives an open session another name. From then on it is found, listed and recovered as if
+// it had been opened now. Its worker, its timeline and its directory stay. The error is
+// session.ErrExists, session.ErrClosed or one of kind session.KindName.
+func (v *Supervisor) Rename(s *Session, name string) error {
+	if !session.IsName(name) {
+		return badName(name)
+	}
+	if err := v.move(s, name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	spec := s.spec
+	s.mu.Unlock()
+	a := about{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	v.describe(s.lock, a) // does nothing to a session that was closed meanwhile
+	lost := v.claimLost(a)
+	s.mu.Lock()
+	defer s.unlock()
+	s.opened, s.lost = time.Now(), lost
+	s.m.remedy = v.o.remedyFor(name, &spec)
+	if lost != nil {
+		s.m.notice("%s", lost.notice(v.o.Recover))
+	}
+	return nil
+}
+
+// move puts a session under another name.
+func (v *Supervisor) move(s *Session, name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.sessions[s.Name()] != s {
+		return session.ErrClosed
+	}
+	if _, ok := v.sessions[name]; ok {
+		return existsError(name)
+	}
+	delete(v.sessions, s.Name())
+	s.name.Store(&name)
+	v.sessions[name] = s
+	return nil
+}
+
+func badName(name string) error {
+	return session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+}
+
+func existsError(name string) error {
+	return session.Errorf(session.KindExists, "a session named %q is open", name)
+}

@@ -1,0 +1,66 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func TestFence_AScreenBeginsAtOnceAndEndsBehindWhatWasDrawn(t *testing.T) {
+	var p placed
+	taken := false
+	f := p.fence()
+	f.screen = func() bool { return taken }
+	f.onScreen = func(on bool) { fmt.Fprintf(&p.b, "<%t>", on) }
+	stop := make(chan struct{})
+	p.write(f, "before\r\n", stop)
+	taken = true
+	p.write(f, "drawn\r\n", stop)
+	taken = false
+	p.write(f, "last drawn ", stop)
+	p.write(f, "behind", stop)
+	if got, want := p.b.String(), "before\n<true>drawn\r\nlast drawn <false>behind"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// screens returns what a machine says of the screen, and of waits.
+func screens(log *timeline.Log) (said []string) {
+	for _, e := range log.Read(timeline.Span{Limit: 1000, Bytes: 1 << 20}) {
+		switch b := e.Body.(type) {
+		case timeline.Screen:
+			said = append(said, fmt.Sprintf("screen %t", b.On))
+		case timeline.Wait:
+			said = append(said, "wait")
+		case timeline.WaitEnded:
+			said = append(said, "wait ended")
+		case timeline.TurnEnded:
+			said = append(said, "turn ended")
+		}
+	}
+	return said
+}
+
+func TestScreen_ReadsNoLinesAndEndsWithItsTurn(t *testing.T) {
+	log, err := timeline.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	m := &machine{log: log, phase: phaseRunning, turn: &turn{id: 1}, known: map[string]bool{}, fed: map[string]bool{}}
+	m.reads("before", "cat", false)
+	m.screenTaken(true)
+	m.screenTaken(true)
+	m.reads("other", "less", false)
+	if m.phase != phaseRunning || len(m.asked) > 0 {
+		t.Errorf("phase %s, %d wait: a program that has the keys asks for no line", m.phase, len(m.asked))
+	}
+	m.finishTurn(timeline.OutcomeOK, nil, "")
+	m.screenTaken(true) // nothing of the turn is left
+	want := []string{"wait", "wait ended", "screen true", "screen false", "turn ended"}
+	if got := screens(log); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
