@@ -33,80 +33,133 @@ const (
 	// asked whether it is there; and how long it has for that before it is given up.
 	probeTime = 10 * time.Second
 
+	// aliveTime is how long nothing may come from a daemon elsewhere, while it is wanted, before
+	// it is asked whether it is there; after as long again it is given up.
+	aliveTime = 5 * time.Second
+
 	// maxHeld bounds the notifications that wait for the reader of a subscription. One
 	// more ends the subscription with an error; its reader can subscribe again after the
 	// last event that it has seen.
 	maxHeld = 10_000
 )
 
-// A Client is a connection to a daemon. It is safe for concurrent use.
+// A Client is a connection to a daemon, or the connections of a [Link]. It is safe for concurrent
+// use.
 type Client struct {
+	link *Link // whose calls these are; then only done of the others is used
 	conn *jsonline.Conn
 	done chan struct{} // closed when the connection has ended
 	log  atomic.Pointer[slog.Logger]
 
+	introduced chan struct{} // of a Link: closed when the hello is answered, or the connection has ended
+
+	there   instance    // of a Link: set before use
+	known   bool        // of a Link: set when introduced; the daemon remembers what it has asked for before
+	plain   atomic.Bool // of a Link: the daemon is an older one and knows no requests
+	onBegun func(Begun) // of a Link: set before use
+
 	mu       sync.Mutex
-	watches  map[string]*Subscription       // guarded by mu
+	watches  map[string]receiver            // guarded by mu
 	early    map[string][]*jsonline.Message // guarded by mu: for subscriptions whose answer is not read yet
 	progress func(HostProgress)             // guarded by mu
 	err      error                          // guarded by mu: why the connection ended
 }
 
-// Dial connects to the daemon at a socket, within 5 s, and makes sure that it
-// speaks this package's [Protocol]. It never starts one. An error is of
-// [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
-func Dial(ctx context.Context, socket string) (*Client, error) {
-	ctx, stop := context.WithTimeout(ctx, dialTime)
-	defer stop()
-	conn, err := Connect(ctx, socket)
+// Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
+// and never starts one. An error is of [KindUnreachable], or of [KindProtocol] when the
+// daemon is of another version.
+func Dial(ctx context.Context, d Dialer) (*Client, error) {
+	conn, err := d.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
+	ctx, stop := context.WithTimeout(ctx, dialTime)
+	defer stop()
 	c := New(conn)
-	if err := c.greet(ctx, socket); err != nil {
+	if err := c.greet(ctx, d); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// greet checks that the other end is a daemon of this protocol.
-func (c *Client) greet(ctx context.Context, socket string) error {
+// greet checks that the other end is a daemon of this protocol. A greeting says so; otherwise
+// the daemon is asked.
+func (c *Client) greet(ctx context.Context, d Dialer) error {
+	if over, ok := c.conn.Stream().(interface{ Greeting() Greeting }); ok {
+		g := over.Greeting()
+		return speaks(g.Version, g.Protocol, d)
+	}
 	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
 	i, err := c.Info(ctx)
 	switch {
-	case err == nil && i.Protocol == Protocol:
-		return nil
 	case err == nil:
-		return &session.Error{Kind: KindProtocol, Message: fmt.Sprintf(
-			"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", socket, i.Version, i.Protocol, Protocol)}
+		return speaks(i.Version, i.Protocol, d)
 	case session.KindOf(err) == KindUnreachable:
 		return err
 	default:
-		return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", socket, err)}
+		return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("what listens at %s does not answer as a daemon does: %v", d, err)}
 	}
 }
 
-// New returns a client of the daemon at the other end of a connection.
-func New(conn net.Conn) *Client {
-	c := &Client{
-		done:    make(chan struct{}),
-		watches: make(map[string]*Subscription),
-		early:   make(map[string][]*jsonline.Message),
+// speaks refuses a daemon of another protocol.
+func speaks(version string, protocol int, d Dialer) error {
+	if protocol == Protocol {
+		return nil
 	}
-	c.conn = jsonline.New(conn, &jsonline.Options{
+	return &session.Error{Kind: KindProtocol, Message: fmt.Sprintf(
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
+}
+
+// New returns a client of the daemon at the other end of a connection.
+func New(conn net.Conn) *Client { return connected(conn, false) }
+
+// connected is New. A connection that leads elsewhere is looked after while it is wanted.
+func connected(conn net.Conn, far bool) *Client {
+	c := &Client{
+		done:       make(chan struct{}),
+		introduced: make(chan struct{}),
+		watches:    make(map[string]receiver),
+		early:      make(map[string][]*jsonline.Message),
+	}
+	o := jsonline.Options{
 		MaxLine: maxLine, StallLimit: stallTime, LastWord: cancelTime,
-		Probe: MethodInfo, ProbeTime: probeTime,
-		Message: c.notified,
-	})
+		Message: c.notified, Malformed: c.malformed,
+	}
+	if over, ok := conn.(*commandConn); ok && over.to.Alive > 0 {
+		o.Sign, o.SignTime = MethodPing, over.to.Alive/signs
+	}
+	if far {
+		o.KeepAlive, o.KeepAliveTime = MethodPing, aliveTime
+	} else {
+		o.Probe, o.ProbeTime = MethodInfo, probeTime
+	}
+	c.conn = jsonline.New(conn, &o)
 	go c.read()
 	return c
 }
 
-// Close ends the connection. The sessions live on.
+// malformed ends the connection, unless what is no message came from a command that leads there
+// and is not part of one.
+func (c *Client) malformed(line []byte, p *jsonline.Problem) {
+	if over, ok := c.conn.Stream().(*commandConn); ok && over.pass(line) {
+		return
+	}
+	c.conn.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
+}
+
+// Close ends the connection, and the command that leads to the daemon if there is one. The
+// sessions live on.
 func (c *Client) Close() error {
+	if c.link != nil {
+		c.link.Close()
+		return nil
+	}
 	c.conn.Drop(jsonline.ErrClosed)
 	<-c.done
+	if over, ok := c.conn.Stream().(*commandConn); ok {
+		over.End()
+	}
 	return nil
 }
 
@@ -116,6 +169,9 @@ func (c *Client) Done() <-chan struct{} { return c.done }
 // LogTo logs the connection's end, and at debug each line in both directions: its method, id and
 // size, never its contents.
 func (c *Client) LogTo(l *slog.Logger) {
+	if c.link != nil {
+		return // its Link has a log of its own
+	}
 	c.log.Store(l)
 	c.conn.LogTo(l)
 }
@@ -124,6 +180,10 @@ func (c *Client) LogTo(l *slog.Logger) {
 // after the other. f runs in the goroutine that reads answers, so it must not wait for an
 // answer.
 func (c *Client) OnProgress(f func(HostProgress)) {
+	if c.link != nil {
+		c.link.OnProgress(f)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.progress = f
@@ -133,7 +193,18 @@ func (c *Client) OnProgress(f func(HostProgress)) {
 // its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s after
 // ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within 30 s.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	if c.link != nil {
+		return c.link.call(ctx, method, params, result)
+	}
 	raw, err := c.conn.Call(ctx, method, params)
+	if err = callError(err); err != nil || result == nil {
+		return err
+	}
+	return json.Unmarshal(raw, result)
+}
+
+// callError is the error of a call for who made it.
+func callError(err error) error {
 	if refused, ok := errors.AsType[*jsonline.Error](err); ok {
 		var e session.Error
 		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
@@ -143,15 +214,12 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	if ended, ok := errors.AsType[*jsonline.EndedError](err); ok {
 		return unreachable(ended.Why)
 	}
-	if err != nil || result == nil {
-		return err
-	}
-	return json.Unmarshal(raw, result)
+	return err
 }
 
 // unreachable is the error of a call on a connection that has ended.
 func unreachable(why error) error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why)}
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
 }
 
 // read reads from the daemon until the connection ends.
@@ -174,7 +242,7 @@ func (c *Client) read() {
 // notified handles a notification. It never calls a function of the caller with the lock held.
 func (c *Client) notified(m *jsonline.Message) {
 	switch m.Method {
-	case MethodSnapshot, MethodEvent, MethodEnded:
+	case MethodSnapshot, MethodEvent, MethodTick, MethodEnded:
 		var p struct {
 			Subscription string `json:"subscription"`
 		}
@@ -187,6 +255,11 @@ func (c *Client) notified(m *jsonline.Message) {
 			w.put(m)
 		} else if len(c.early) < 64 && len(c.early[p.Subscription]) < maxHeld {
 			c.early[p.Subscription] = append(c.early[p.Subscription], m)
+		}
+	case MethodBegun:
+		var b Begun
+		if json.Unmarshal(m.Params, &b) == nil && c.onBegun != nil {
+			c.onBegun(b)
 		}
 	case MethodProgress:
 		var p HostProgress
@@ -233,7 +306,7 @@ func (c *Client) Get(ctx context.Context, name string) (s session.Info, err erro
 
 // Reset ends a session's worker, even a busy one, and starts a new one.
 func (c *Client) Reset(ctx context.Context, name string) (s session.Info, err error) {
-	err = c.Call(ctx, MethodReset, NameParams{name}, &s)
+	err = c.Call(ctx, MethodReset, EndParams{Session: name}, &s)
 	return s, err
 }
 
@@ -251,7 +324,7 @@ func (c *Client) Detach(ctx context.Context, p DetachParams) error {
 
 // CloseSession ends a session for good.
 func (c *Client) CloseSession(ctx context.Context, name string) error {
-	return c.Call(ctx, MethodClose, NameParams{name}, nil)
+	return c.Call(ctx, MethodClose, EndParams{Session: name}, nil)
 }
 
 // Start runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
@@ -302,6 +375,12 @@ func (c *Client) Parse(ctx context.Context, p QueryParams) (r Parsed, err error)
 	return r, err
 }
 
+// Inspect asks what the thing at the cursor is.
+func (c *Client) Inspect(ctx context.Context, p QueryParams) (r session.Inspection, err error) {
+	err = c.Call(ctx, MethodInspect, p, &r)
+	return r, err
+}
+
 // Reached lists what a session with a sandbox has reached in the network.
 func (c *Client) Reached(ctx context.Context, name string) (r ReachedPlaces, err error) {
 	err = c.Call(ctx, MethodReached, NameParams{Session: name}, &r)
@@ -311,6 +390,50 @@ func (c *Client) Reached(ctx context.Context, name string) (r ReachedPlaces, err
 // Variables lists what user code has made, while the session is idle.
 func (c *Client) Variables(ctx context.Context, name string) (r session.Variables, err error) {
 	err = c.Call(ctx, MethodVariables, NameParams{Session: name}, &r)
+	return r, err
+}
+
+// Read reads a window of a session's events.
+func (c *Client) Read(ctx context.Context, p ReadParams) (r session.Page, err error) {
+	err = c.Call(ctx, MethodRead, p, &r)
+	return r, err
+}
+
+// Outline says of each turn in short what it was.
+func (c *Client) Outline(ctx context.Context, p OutlineParams) (r session.Outline, err error) {
+	err = c.Call(ctx, MethodOutline, p, &r)
+	return r, err
+}
+
+// Blob reads data that an event has, by its digest.
+func (c *Client) Blob(ctx context.Context, p BlobParams) (r session.Piece, err error) {
+	err = c.Call(ctx, MethodBlob, p, &r)
+	return r, err
+}
+
+// Files lists the plain files in the own directory of a session, open or lost.
+func (c *Client) Files(ctx context.Context, p FilesParams) ([]session.File, error) {
+	var r Files
+	err := c.Call(ctx, MethodFiles, p, &r)
+	return r.Files, err
+}
+
+// File reads a part of one of them.
+func (c *Client) File(ctx context.Context, p FileParams) (r session.FilePiece, err error) {
+	err = c.Call(ctx, MethodFile, p, &r)
+	return r, err
+}
+
+// Lost lists the sessions that were lost in the last day, the newest first.
+func (c *Client) Lost(ctx context.Context) ([]Lost, error) {
+	var r LostSessions
+	err := c.Call(ctx, MethodLost, nil, &r)
+	return r.Sessions, err
+}
+
+// Search finds lines of the output and of inputs.
+func (c *Client) Search(ctx context.Context, p SearchParams) (r session.Found, err error) {
+	err = c.Call(ctx, MethodSearch, p, &r)
 	return r, err
 }
 
@@ -339,45 +462,146 @@ func (c *Client) Release(ctx context.Context, name, author string) error {
 
 // ---- subscriptions
 
-// A Subscription reads a session's timeline. Next is for one goroutine, the rest for any.
+// A receiver takes the notifications of a subscription. It must not wait.
+type receiver interface {
+	put(m *jsonline.Message)
+	fail(err error)
+}
+
+// A Subscription reads a session's timeline. One of a [Link] survives the end of its connection:
+// nothing is missing then, and nothing comes twice. Next is for one goroutine, the rest for any.
 type Subscription struct {
-	ID  string
 	Seq timeline.Seq // the snapshot reaches up to it
 
-	client *Client
+	link   *Link // nil without one
+	params SubscribeParams
+	wake   chan struct{}
+	ahead  []timeline.Event // of the goroutine that calls Next
+	last   timeline.Seq     // of the goroutine that calls Next; all up to it has come
 
-	mu    sync.Mutex
-	held  []*jsonline.Message // guarded by mu
-	err   error               // guarded by mu; why no more will come
-	wake  chan struct{}
-	ahead []timeline.Event // of the goroutine that calls Next
+	mu     sync.Mutex
+	at     place               // guarded by mu
+	held   []*jsonline.Message // guarded by mu
+	err    error               // guarded by mu; why no more will come
+	paused bool                // guarded by mu
+}
+
+// A place is where a subscription is.
+type place struct {
+	client *Client
+	id     string
+	let    func() // ends looking after the connection
+}
+
+// A cut is the end of a connection under a subscription.
+type cut struct {
+	client *Client // the connection; nil if there was none
+	err    error
 }
 
 // Subscribe watches a session from a cursor; 0 is its beginning.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
+	w := &Subscription{link: c.link, params: p, last: p.After, wake: make(chan struct{}, 1)}
+	seq, err := c.subscribe(ctx, cut{}, p, w, w.move)
+	w.Seq = seq
+	return w, err
+}
+
+// subscribe subscribes for w, over the connection of now or, for a Link, one that it makes.
+// before is how w lost the one before. move learns the place before anything comes.
+func (c *Client) subscribe(ctx context.Context, before cut, p SubscribeParams, w receiver, move func(place)) (timeline.Seq, error) {
 	var r Subscribed
-	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
-		return nil, err
+	do := func(c *Client) error {
+		if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
+			return err
+		}
+		move(place{c, r.Subscription, c.conn.Hold()})
+		c.receive(r.Subscription, w)
+		return nil
 	}
-	w := &Subscription{ID: r.Subscription, Seq: r.Seq, client: c, wake: make(chan struct{}, 1)}
+	var err error
+	if c.link != nil {
+		t := &try{link: c.link, method: MethodSubscribe, params: p, begun: time.Now(), sentTo: before.client, lost: before.err}
+		err = t.over(ctx, do)
+	} else {
+		err = do(c)
+	}
+	return r.Seq, err
+}
+
+// ID names the subscription to the daemon. It changes with the connection.
+func (w *Subscription) ID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at.id
+}
+
+func (w *Subscription) move(to place) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = to
+	if isCut(w.err) { // it may be cancelled meanwhile
+		w.err = nil
+	}
+}
+
+// resume goes on over another connection.
+func (w *Subscription) resume(ctx context.Context, why error) error {
+	w.mu.Lock()
+	before, paused := w.at, w.paused
+	w.mu.Unlock()
+	before.let()
+	p := w.params
+	p.After = w.last
+	if _, err := w.link.all.subscribe(ctx, cut{before.client, why}, p, w, w.move); err != nil {
+		return err
+	}
+	if paused {
+		return w.Pause(ctx)
+	}
+	return nil
+}
+
+// receive hands the notifications of a subscription to w, also those that came before its
+// answer was read.
+func (c *Client) receive(id string, w receiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watches[w.ID] = w
-	for _, m := range c.early[w.ID] {
+	c.watches[id] = w
+	for _, m := range c.early[id] {
 		w.put(m)
 	}
-	delete(c.early, w.ID)
+	delete(c.early, id)
 	if c.err != nil {
 		w.fail(c.err)
 	}
-	return w, nil
 }
+
+// leave ends a subscription.
+func (at place) leave(ctx context.Context, w receiver) error {
+	w.fail(session.ErrClosed)
+	err := at.client.Call(ctx, MethodUnsubscribe, SubscriptionParams{at.id}, nil)
+	at.client.mu.Lock()
+	delete(at.client.watches, at.id)
+	at.client.mu.Unlock()
+	at.let()
+	return err
+}
+
+// isCut reports whether a subscription has ended because its connection has.
+func isCut(err error) bool { return session.KindOf(err) == KindUnreachable }
 
 // Next is the next event, once there is one. The error is ctx's, session.ErrClosed, or the
 // connection's.
 func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	for len(w.ahead) == 0 {
 		m, err := w.next(ctx)
+		if isCut(err) && w.link != nil {
+			if err := w.resume(ctx, err); err != nil {
+				return timeline.Event{}, err
+			}
+			continue
+		}
 		if err != nil {
 			return timeline.Event{}, err
 		}
@@ -393,13 +617,10 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 			if err := json.Unmarshal(m.Params, &l); err != nil {
 				return timeline.Event{}, err
 			}
+			w.last = l.Event.Seq
 			return l.Event, nil
 		case MethodEnded:
-			var e Ended
-			err := session.ErrClosed
-			if json.Unmarshal(m.Params, &e) == nil && e.Detached {
-				err = &session.Error{Kind: KindDetached, Message: e.Reason}
-			}
+			err := endedBy(m)
 			w.mu.Lock()
 			w.err = err // also when the connection has ended meanwhile
 			w.mu.Unlock()
@@ -408,7 +629,17 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	}
 	e := w.ahead[0]
 	w.ahead = w.ahead[1:]
+	w.last = e.Seq
 	return e, nil
+}
+
+// endedBy returns why a subscription has ended.
+func endedBy(m *jsonline.Message) error {
+	var e Ended
+	if json.Unmarshal(m.Params, &e) == nil && e.Detached {
+		return &session.Error{Kind: KindDetached, Message: e.Reason}
+	}
+	return session.ErrClosed
 }
 
 func (w *Subscription) next(ctx context.Context) (*jsonline.Message, error) {
@@ -451,7 +682,7 @@ func (w *Subscription) put(m *jsonline.Message) {
 func (w *Subscription) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
+	if w.err == nil || isCut(w.err) {
 		w.err = err
 	}
 	w.nudge()
@@ -465,21 +696,29 @@ func (w *Subscription) nudge() {
 }
 
 // Pause stops the stream. Events go on to be recorded.
-func (w *Subscription) Pause(ctx context.Context) error {
-	return w.client.Call(ctx, MethodPause, SubscriptionParams{w.ID}, nil)
-}
+func (w *Subscription) Pause(ctx context.Context) error { return w.flow(ctx, MethodPause, true) }
 
 // Resume goes on where the stream was paused.
-func (w *Subscription) Resume(ctx context.Context) error {
-	return w.client.Call(ctx, MethodResume, SubscriptionParams{w.ID}, nil)
+func (w *Subscription) Resume(ctx context.Context) error { return w.flow(ctx, MethodResume, false) }
+
+// flow pauses the stream or resumes it. Over a connection that has ended nothing flows; the next
+// one knows it.
+func (w *Subscription) flow(ctx context.Context, method string, paused bool) error {
+	w.mu.Lock()
+	at := w.at
+	w.paused = paused
+	w.mu.Unlock()
+	err := at.client.Call(ctx, method, SubscriptionParams{at.id}, nil)
+	if w.link != nil && isCut(err) {
+		return nil
+	}
+	return err
 }
 
 // Cancel ends the subscription.
 func (w *Subscription) Cancel(ctx context.Context) error {
-	err := w.client.Call(ctx, MethodUnsubscribe, SubscriptionParams{w.ID}, nil)
-	w.client.mu.Lock()
-	delete(w.client.watches, w.ID)
-	w.client.mu.Unlock()
-	w.fail(session.ErrClosed)
-	return err
+	w.mu.Lock()
+	at := w.at
+	w.mu.Unlock()
+	return at.leave(ctx, w)
 }

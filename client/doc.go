@@ -1,7 +1,7 @@
 // Package client talks to a daemon that "repl serve" runs: sessions that outlive
 // whoever uses them, watched and driven by several clients at once.
 //
-//	c, err := client.Dial(ctx, client.DefaultSocket(os.Getenv))
+//	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
 //	defer c.Close()
 //	session, err := c.Create(ctx, client.CreateParams{Name: "main", Language: "python"})
@@ -16,6 +16,8 @@
 //	name    started by  ends when            owns
 //	reader  Dial        the connection ends  answers and notifications
 //	writer  Dial        the connection ends  what is sent
+//	dialler a Link      it has connected, or cannot      one attempt to connect
+//	watcher a Link      its connection ends              noting that
 //
-// Close waits for both. A subscription has no goroutine of its own.
+// Close waits for the first three. A subscription has no goroutine of its own.
 package client

@@ -39,7 +39,7 @@ func TestClient_NoFunctionOfTheUsersIsCalledUnderALock(t *testing.T) {
 func TestLink_OnProgressReachesTheConnectionThatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		l := NewLink("", nil)
+		l := NewLink(Socket(""), nil)
 		l.client = New(ours)
 		defer l.Close()
 		told := make(chan HostProgress, 1)

@@ -25,31 +25,29 @@ const (
 // A Session is one of a daemon's. It has no state of its own but its name and its
 // author's. An error is of KindUnreachable when the daemon is gone.
 type Session struct {
-	reach  func(context.Context) (*Client, error)
+	client *Client
 	name   string
 	author string
+	note   *note
 
 	keyboard bool // turns that it starts come with the keyboard
 }
 
-var _ session.Session = (*Session)(nil)
+var (
+	_ session.Session  = (*Session)(nil)
+	_ session.Beginner = (*Session)(nil)
+)
 
 // Session is the session of that name, over this connection. Nothing is asked before
 // a method of it is called.
 func (c *Client) Session(name string) *Session {
-	return &Session{reach: func(context.Context) (*Client, error) { return c, nil }, name: name}
+	return &Session{client: c, name: name, note: &note{}}
 }
 
-// use calls do with a connection. If the connection is lost, it does not repeat the call,
-// because the daemon may have carried it out.
-func use[R any](ctx context.Context, s *Session, do func(*Client) (R, error)) (R, error) {
-	c, err := s.reach(ctx)
-	if err != nil {
-		var none R
-		return none, err
-	}
-	r, err := do(c)
-	if errors.Is(err, context.DeadlineExceeded) {
+// use calls do, and says what a call means that took too long.
+func use[R any](s *Session, do func(*Client) (R, error)) (R, error) {
+	r, err := do(s.client)
+	if errors.Is(err, context.DeadlineExceeded) && s.client.link == nil {
 		err = fmt.Errorf("the daemon does not answer: %w", err)
 	}
 	return r, err
@@ -66,31 +64,39 @@ func (s *Session) As(author string) session.Session { return s.WithAuthor(author
 
 // WithAuthor is As with this type.
 func (s *Session) WithAuthor(author string) *Session {
-	return &Session{reach: s.reach, name: s.name, author: author, keyboard: s.keyboard}
+	return &Session{client: s.client, name: s.name, author: author, note: &note{}, keyboard: s.keyboard}
 }
 
 // WithKeyboard is the same session: nobody else may write while a turn runs that it
 // has started.
 func (s *Session) WithKeyboard() *Session {
-	return &Session{reach: s.reach, name: s.name, author: s.author, keyboard: true}
+	return &Session{client: s.client, name: s.name, author: s.author, note: s.note, keyboard: true}
 }
 
 // Info is session.Session's.
 func (s *Session) Info(ctx context.Context) (session.Info, error) {
-	return use(ctx, s, func(c *Client) (session.Info, error) { return c.Get(ctx, s.name) })
+	return use(s, func(c *Client) (session.Info, error) { return c.Get(ctx, s.name) })
 }
 
 // Submit is session.Session's.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
-	r, err := use(ctx, s, func(c *Client) (session.Reply, error) {
-		return c.Start(ctx, StartParams{Session: s.name, Input: code, Author: s.author, Keyboard: s.keyboard})
-	})
+	return s.start(ctx, StartParams{Input: code, Keyboard: s.keyboard})
+}
+
+// SubmitSilent is session.Session's.
+func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
+	return s.start(ctx, StartParams{Input: code, Silent: true})
+}
+
+func (s *Session) start(ctx context.Context, p StartParams) (uint64, error) {
+	p.Session, p.Author = s.name, s.author
+	r, err := use(s, func(c *Client) (session.Reply, error) { return c.Start(ctx, p) })
 	return r.Turn, err
 }
 
 // Answer is session.Session's.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	r, err := use(ctx, s, func(c *Client) (session.Reply, error) {
+	r, err := use(s, func(c *Client) (session.Reply, error) {
 		return c.Input(ctx, InputParams{Session: s.name, Wait: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
 	})
 	return r.Turn, err
@@ -109,11 +115,11 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 		case opts.Poll:
 			pause = 0
 		case opts.Until > 0:
-			pause = min(pause, max(time.Until(deadline), 0))
+			pause = min(pause, max(time.Until(deadline), 1)) // not a poll
 		}
 		asked := time.Now()
-		reply, err := use(ctx, s, func(c *Client) (session.Reply, error) {
-			return c.Wait(ctx, WaitParams{Session: s.name, Turn: turn, WaitMS: pause.Milliseconds(), After: opts.After})
+		reply, err := use(s, func(c *Client) (session.Reply, error) {
+			return c.Wait(ctx, WaitParams{Session: s.name, Turn: turn, WaitMS: ms(pause), After: opts.After})
 		})
 		if err != nil {
 			return session.Reply{}, err
@@ -136,7 +142,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 
 // Interrupt is session.Session's.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	r, err := use(ctx, s, func(c *Client) (Interrupted, error) {
+	r, err := use(s, func(c *Client) (Interrupted, error) {
 		return c.Interrupt(ctx, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
 	})
 	return r.Result, err
@@ -144,7 +150,7 @@ func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.Interrupt
 
 // Allow is session.Session's.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error {
-	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+	_, err := use(s, func(c *Client) (struct{}, error) {
 		return struct{}{}, c.Allow(ctx, AllowParams{Session: s.name, Grant: g, Author: s.author})
 	})
 	return err
@@ -152,7 +158,7 @@ func (s *Session) Allow(ctx context.Context, g session.Grant) error {
 
 // Permit is session.Session's.
 func (s *Session) Permit(ctx context.Context, id uint64, ok bool) error {
-	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+	_, err := use(s, func(c *Client) (struct{}, error) {
 		return struct{}{}, c.Permit(ctx, PermitParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
 	})
 	return err
@@ -160,20 +166,20 @@ func (s *Session) Permit(ctx context.Context, id uint64, ok bool) error {
 
 // Reset is session.Session's.
 func (s *Session) Reset(ctx context.Context) error {
-	_, err := use(ctx, s, func(c *Client) (session.Info, error) { return c.Reset(ctx, s.name) })
+	_, err := use(s, func(c *Client) (session.Info, error) { return c.Reset(ctx, s.name) })
 	return err
 }
 
 // Close implements session.Session. It ends the session for all clients.
 func (s *Session) Close(ctx context.Context) error {
-	_, err := use(ctx, s, func(c *Client) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
+	_, err := use(s, func(c *Client) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
 	return err
 }
 
 // Events is session.Session's. It also ends when the daemon is gone.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
-		w, err := use(ctx, s, func(c *Client) (*Subscription, error) {
+		w, err := use(s, func(c *Client) (*Subscription, error) {
 			return c.Subscribe(ctx, SubscribeParams{Session: s.name, After: after, Author: s.author})
 		})
 		if err != nil {
@@ -194,23 +200,72 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 	}
 }
 
+// Read is session.Session's.
+func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.Page, error) {
+	return use(s, func(c *Client) (session.Page, error) {
+		return c.Read(ctx, ReadParams{Session: s.name, ReadQuery: q})
+	})
+}
+
+// Outline is session.Session's.
+func (s *Session) Outline(ctx context.Context, q session.OutlineQuery) (session.Outline, error) {
+	return use(s, func(c *Client) (session.Outline, error) {
+		return c.Outline(ctx, OutlineParams{Session: s.name, OutlineQuery: q})
+	})
+}
+
+// Blob is session.Session's.
+func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.Piece, error) {
+	return use(s, func(c *Client) (session.Piece, error) {
+		return c.Blob(ctx, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
+	})
+}
+
+// Files is session.Session's.
+func (s *Session) Files(ctx context.Context) ([]session.File, error) {
+	return use(s, func(c *Client) ([]session.File, error) {
+		return c.Files(ctx, FilesParams{Session: s.name})
+	})
+}
+
+// File is session.Session's.
+func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePiece, error) {
+	return use(s, func(c *Client) (session.FilePiece, error) {
+		return c.File(ctx, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
+	})
+}
+
+// Search is session.Session's.
+func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.Found, error) {
+	return use(s, func(c *Client) (session.Found, error) {
+		return c.Search(ctx, SearchParams{Session: s.name, SearchQuery: q})
+	})
+}
+
 // Output is session.Session's.
 func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Output, error) {
-	return use(ctx, s, func(c *Client) (session.Output, error) {
+	return use(s, func(c *Client) (session.Output, error) {
 		return c.Output(ctx, OutputParams{Session: s.name, OutputQuery: q})
 	})
 }
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
-	return use(ctx, s, func(c *Client) (session.Completion, error) {
+	return use(s, func(c *Client) (session.Completion, error) {
 		return c.Complete(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
+	})
+}
+
+// Inspect implements session.Session.
+func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session.Inspection, error) {
+	return use(s, func(c *Client) (session.Inspection, error) {
+		return c.Inspect(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
 	})
 }
 
 // Parse is session.Session's.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	p, err := use(ctx, s, func(c *Client) (Parsed, error) {
+	p, err := use(s, func(c *Client) (Parsed, error) {
 		return c.Parse(ctx, QueryParams{Session: s.name, Text: text})
 	})
 	return p.Status, err
@@ -218,13 +273,13 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 
 // Reached is session.Session's.
 func (s *Session) Reached(ctx context.Context) ([]session.Reached, error) {
-	r, err := use(ctx, s, func(c *Client) (ReachedPlaces, error) { return c.Reached(ctx, s.name) })
+	r, err := use(s, func(c *Client) (ReachedPlaces, error) { return c.Reached(ctx, s.name) })
 	return r.Places, err
 }
 
 // Variables is session.Session's.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
-	return use(ctx, s, func(c *Client) (session.Variables, error) { return c.Variables(ctx, s.name) })
+	return use(s, func(c *Client) (session.Variables, error) { return c.Variables(ctx, s.name) })
 }
 
 // Resize does nothing: the terminal of a daemon's session is not this one's alone.
@@ -234,7 +289,7 @@ func (s *Session) Resize(context.Context, session.Size) error { return nil }
 // name if a connected client has that one. It waits for a session that is being prepared. The
 // session that it returns writes under the same name. read is how far the reader had read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
-	m, err := use(ctx, s, func(c *Client) (Marked, error) {
+	m, err := use(s, func(c *Client) (Marked, error) {
 		return c.Mark(ctx, MarkParams{Session: s.name, Reader: reader, Own: true})
 	})
 	if err != nil {
@@ -245,7 +300,7 @@ func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read 
 
 // Mark remembers how far the author has read; 0 only asks. It returns how far.
 func (s *Session) Mark(ctx context.Context, seq timeline.Seq) (timeline.Seq, error) {
-	m, err := use(ctx, s, func(c *Client) (Marked, error) {
+	m, err := use(s, func(c *Client) (Marked, error) {
 		return c.Mark(ctx, MarkParams{Session: s.name, Reader: s.author, Seq: seq})
 	})
 	return m.Seq, err
@@ -253,7 +308,7 @@ func (s *Session) Mark(ctx context.Context, seq timeline.Seq) (timeline.Seq, err
 
 // Take takes the keyboard, see Client.Take.
 func (s *Session) Take(ctx context.Context, long bool) error {
-	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+	_, err := use(s, func(c *Client) (struct{}, error) {
 		return struct{}{}, c.Take(ctx, s.name, s.author, long)
 	})
 	return err
@@ -261,7 +316,7 @@ func (s *Session) Take(ctx context.Context, long bool) error {
 
 // Release gives the keyboard back, if this process has it.
 func (s *Session) Release(ctx context.Context) error {
-	_, err := use(ctx, s, func(c *Client) (struct{}, error) {
+	_, err := use(s, func(c *Client) (struct{}, error) {
 		return struct{}{}, c.Release(ctx, s.name, s.author)
 	})
 	return err

@@ -2,15 +2,14 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"github.com/turnstone-repl/turnstone/session"
 	"net"
 )
 
-// DefaultSocket is where the daemon of this user listens: REPL_SOCKET, or
-// turnstone/daemon.sock in XDG_RUNTIME_DIR, or the same in a directory of the
-// user's own among the temporary files. On Windows, where it is a named pipe, it is
+// DefaultSocket is where the daemon of this user on this host listens, or where one
+// would: REPL_SOCKET, or the socket that a live daemon has noted in the user's state
+// directory (on Linux), or turnstone/daemon.sock in XDG_RUNTIME_DIR, or in
+// /run/user/UID, or in a directory of the user's own among the temporary files. A
+// daemon may move, see [Usual]. On Windows, where it is a named pipe, it is
 // REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
 	if name := getenv("REPL_SOCKET"); name != "" {
@@ -19,18 +18,22 @@ func DefaultSocket(getenv func(string) string) string {
 	return defaultSocket(getenv)
 }
 
-// Connect connects to the daemon at a socket, within 5 s, and says nothing yet: it is
-// for who speaks in lines of their own. On Windows it makes sure before that whoever
-// listens is this user. An error is of [KindUnreachable].
-func Connect(ctx context.Context, socket string) (net.Conn, error) {
-	ctx, stop := context.WithTimeout(ctx, dialTime)
-	defer stop()
-	conn, err := connect(ctx, socket)
-	if err != nil {
-		if reason := errors.Unwrap(err); reason != nil {
-			err = reason // our message names the socket already
-		}
-		return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
+// Usual is the way to the daemon of this user on this host. Each Dial looks anew where it
+// listens, because a daemon moves when its socket's directory was removed and cannot be
+// made again. getenv is os.Getenv.
+func Usual(getenv func(string) string) Dialer { return usual{getenv} }
+
+type usual struct{ getenv func(string) string }
+
+// String implements Dialer.
+func (u usual) String() string { return Socket(DefaultSocket(u.getenv)).String() }
+
+// Dial implements Dialer. It takes up to 5 s. Where a daemon lives and is not at its socket, it
+// is asked to look after that first, and has 2 s to do so.
+func (u usual) Dial(ctx context.Context) (net.Conn, error) {
+	conn, err := Socket(DefaultSocket(u.getenv)).Dial(ctx)
+	if err != nil && u.getenv("REPL_SOCKET") == "" {
+		return askForSocket(ctx, u.getenv, err)
 	}
-	return conn, nil
+	return conn, err
 }

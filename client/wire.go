@@ -17,6 +17,9 @@ const Protocol = 1
 // The methods of the daemon.
 const (
 	MethodInfo = "server/info"
+	MethodPing = "server/ping"
+
+	MethodHello = "client/hello"
 
 	MethodCreate = "session/create"
 	MethodList   = "session/list"
@@ -35,8 +38,18 @@ const (
 	MethodComplete  = "query/complete"
 	MethodParse     = "query/parse"
 	MethodVariables = "query/variables"
+	MethodInspect   = "query/inspect"
 	MethodReached   = "query/reached"
 	MethodOutput    = "output/query"
+
+	MethodRead    = "timeline/read"
+	MethodOutline = "timeline/outline"
+	MethodSearch  = "timeline/search"
+	MethodBlob    = "blob/get"
+
+	MethodFiles = "file/list"
+	MethodFile  = "file/read"
+	MethodLost  = "lost/list"
 
 	MethodTake    = "writer/take"
 	MethodRelease = "writer/release"
@@ -54,20 +67,24 @@ const (
 	// Notifications, from the daemon.
 	MethodSnapshot = "stream/snapshot"
 	MethodEvent    = "stream/event"
+	MethodTick     = "stream/tick"
 	MethodEnded    = "stream/ended"
 	MethodProgress = "root/progress"
+	MethodBegun    = "turn/begun"
 )
 
 // The kinds of errors that a daemon, or the way to it, adds to those of a session.
 const (
-	KindWriter      session.Kind = "writer"        // somebody else has the keyboard
-	KindDraining    session.Kind = "draining"      // the daemon takes no new work
-	KindUnreachable session.Kind = "unreachable"   // made by this package: the daemon is gone
-	KindProtocol    session.Kind = "protocol"      // made by this package: the daemon is of another version
-	KindCancelled   session.Kind = "cancelled"     // the call was
-	KindDetached    session.Kind = "detached"      // made by this package: somebody has ended the connection
-	KindUnknown     session.Kind = "unknown_lang"  // there is no such language
-	KindSubscribed  session.Kind = "no_such_watch" // there is no such subscription
+	KindWriter       session.Kind = "writer"        // somebody else has the keyboard
+	KindDraining     session.Kind = "draining"      // the daemon takes no new work
+	KindUnreachable  session.Kind = "unreachable"   // made by this package: the daemon is gone
+	KindShuttingDown session.Kind = "shutting_down" // the daemon ended before the call did
+	KindProtocol     session.Kind = "protocol"      // made by this package: the daemon is of another version
+	KindCancelled    session.Kind = "cancelled"     // the call was
+	KindDetached     session.Kind = "detached"      // made by this package: somebody has ended the connection
+	KindLost         session.Kind = "lost"          // made by this package: the daemon was started anew, and what came of a call is not known
+	KindUnknown      session.Kind = "unknown_lang"  // there is no such language
+	KindSubscribed   session.Kind = "no_such_watch" // there is no such subscription
 )
 
 // Info describes the daemon.
@@ -81,6 +98,32 @@ type Info struct {
 	Connections int64     `json:"connections"`
 	Draining    bool      `json:"draining,omitempty"`
 	Paused      bool      `json:"paused,omitempty"`
+	Warm        []Warm    `json:"warm,omitempty"`
+}
+
+// Warm are the sessions of one language that a daemon keeps ready for those who create one.
+type Warm struct {
+	Language string `json:"language"`
+	Ready    int    `json:"ready"`
+	Count    int    `json:"count"`             // how many it would keep
+	Dir      string `json:"dir"`               // where they work; only sessions that start alike are given
+	Failure  string `json:"failure,omitempty"` // why no more are made
+}
+
+// MaxRequestBytes bounds the id of a request that may be repeated.
+const MaxRequestBytes = 64
+
+// HelloParams say who calls, as the first call of a connection. A connection with a higher epoch
+// of the same client takes the place of the one before: see docs/daemon.md.
+type HelloParams struct {
+	ID    string `json:"id"`    // random, of this process: 16 to 64 letters, digits, hyphens and underscores
+	Epoch uint64 `json:"epoch"` // counts the connections that the process makes, from 1
+}
+
+// A Hello describes the daemon.
+type Hello struct {
+	Info
+	Known bool `json:"known,omitempty"` // the client was here before, and has again what it had
 }
 
 // CreateParams open a session. The answer comes at once when something has to be
@@ -103,6 +146,7 @@ type CreateParams struct {
 	Limits    Limits          `json:"limits,omitzero"`
 	CullMS    int64           `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
 	Token     json.RawMessage `json:"progressToken,omitempty"`
+	Request   string          `json:"request,omitempty"` // as StartParams has it
 }
 
 // Limits bound what a session uses; zero fields bound nothing.
@@ -136,15 +180,34 @@ type NameParams struct {
 	Session string `json:"session"`
 }
 
+// EndParams end a session's worker, or the session.
+type EndParams struct {
+	Session string `json:"session"`
+	Request string `json:"request,omitempty"` // as StartParams has it
+}
+
 // StartParams run code. With WaitMS the answer is that of a wait. With Keyboard
-// nobody else may write until the turn is over.
+// nobody else may write until the turn is over. With Request, a name that the client gives to
+// this call and to its repetitions, the code runs once however often the call is made: the
+// daemon remembers the last 256 of each client.
 type StartParams struct {
 	Session  string       `json:"session"`
 	Input    string       `json:"input"`
 	Keyboard bool         `json:"keyboard,omitempty"`
+	Silent   bool         `json:"silent,omitempty"` // see session.Session.SubmitSilent
 	Author   string       `json:"author,omitempty"`
 	WaitMS   int64        `json:"wait_ms,omitempty"`
 	After    timeline.Seq `json:"after,omitempty"`
+	Read     timeline.Seq `json:"read,omitempty"`    // how far Author had read before, as MarkParams have it
+	GoesOn   bool         `json:"goes_on,omitempty"` // cancelling the call ends the waiting, not the turn
+	Request  string       `json:"request,omitempty"`
+}
+
+// A Begun says which turn a call with a Request has begun or answered, before it is over.
+type Begun struct {
+	Request string `json:"request"`
+	Session string `json:"session"`
+	Turn    uint64 `json:"turn"`
 }
 
 // InputParams answer a wait.
@@ -156,6 +219,9 @@ type InputParams struct {
 	Author  string       `json:"author,omitempty"`
 	WaitMS  int64        `json:"wait_ms,omitempty"`
 	After   timeline.Seq `json:"after,omitempty"`
+	Read    timeline.Seq `json:"read,omitempty"`    // as StartParams has them
+	GoesOn  bool         `json:"goes_on,omitempty"` //
+	Request string       `json:"request,omitempty"` //
 }
 
 // WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does
@@ -175,6 +241,7 @@ type InterruptParams struct {
 	Turn    uint64 `json:"turn,omitempty"`
 	Active  bool   `json:"active,omitempty"`
 	Author  string `json:"author,omitempty"`
+	Request string `json:"request,omitempty"` // as StartParams has it
 }
 
 // An Interrupted says what came of an interrupt.
@@ -213,6 +280,68 @@ type Parsed struct {
 type OutputParams struct {
 	Session string `json:"session"`
 	session.OutputQuery
+}
+
+// ReadParams ask for a window of a session's events.
+type ReadParams struct {
+	Session string `json:"session"`
+	session.ReadQuery
+}
+
+// OutlineParams ask for summaries of a session's turns.
+type OutlineParams struct {
+	Session string `json:"session"`
+	session.OutlineQuery
+}
+
+// SearchParams ask for lines of a session.
+type SearchParams struct {
+	Session string `json:"session"`
+	session.SearchQuery
+}
+
+// BlobParams ask for data that an event of the session has, or had left out, by its digest.
+type BlobParams struct {
+	Session string `json:"session"`
+	Digest  string `json:"digest"`
+	Offset  int64  `json:"offset,omitempty"`
+	Limit   int    `json:"limit,omitempty"` // bytes, at most session.MaxPieceBytes, which 0 means
+}
+
+// FilesParams name a session whose own directory has files: one that is open, or one that was
+// lost, by the ID that a Lost has.
+type FilesParams struct {
+	Session string `json:"session,omitempty"`
+	Lost    string `json:"lost,omitempty"`
+}
+
+// Files are the plain files of a session's own directory, by name.
+type Files struct {
+	Files []session.File `json:"files"`
+}
+
+// FileParams ask for a part of a file in a session's own directory.
+type FileParams struct {
+	FilesParams
+	Path   string `json:"path"` // its name, or its whole path as the daemon tells it
+	Offset int64  `json:"offset,omitempty"`
+	Limit  int    `json:"limit,omitempty"` // bytes, at most session.MaxPieceBytes, which 0 means
+}
+
+// LostSessions are those that were lost in the last day, the newest first.
+type LostSessions struct {
+	Sessions []Lost `json:"sessions"`
+}
+
+// A Lost is a session whose daemon was killed. Its files are kept for a day.
+type Lost struct {
+	ID         string    `json:"id"` // unique, unlike the name
+	Name       string    `json:"name"`
+	Language   string    `json:"language"`
+	Found      time.Time `json:"found"` // when it was found; it is kept from then on
+	Inputs     int       `json:"inputs"`
+	Bytes      int64     `json:"bytes"`
+	OutputPath string    `json:"output_path"`
 }
 
 // WriterParams take the keyboard, or give it back. One that is taken for long is
@@ -270,12 +399,18 @@ type DetachParams struct {
 	Author string `json:"author,omitempty"` // the author who ends it; the other client learns this
 }
 
-// SubscribeParams watch a session from a cursor; 0 is its beginning.
+// SubscribeParams watch a session from a cursor; 0 is its beginning. With Ticks they watch only
+// whether something changes, of one session, or of all with none.
 type SubscribeParams struct {
 	Session string       `json:"session"`
 	After   timeline.Seq `json:"after,omitempty"`
 	Author  string       `json:"author,omitempty"` // who watches
+	Ticks   bool         `json:"ticks,omitempty"`
+	Blobs   string       `json:"blobs,omitempty"` // BlobsRef: data from 4 KiB on is left out and named by its digest
 }
+
+// BlobsRef is for SubscribeParams.Blobs.
+const BlobsRef = "ref"
 
 // A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed
 // subscription has the current question again, because its client may have forgotten it.
@@ -305,6 +440,12 @@ type Live struct {
 	Subscription string         `json:"subscription"`
 	Session      string         `json:"session"`
 	Event        timeline.Event `json:"event"`
+}
+
+// A Tick says that a session has changed.
+type Tick struct {
+	Subscription string       `json:"subscription"`
+	Tick         session.Tick `json:"tick"`
 }
 
 // An Ended says that a subscription is over, and why: its session was closed, or its

@@ -1,0 +1,170 @@
+//go:build unix
+
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// A greeted is a way whose far side says which daemon is there, as repl dial does. serve is the
+// daemon: it is called with the number of the connection.
+type greeted struct {
+	serve func(n int, in *bufio.Scanner, out io.Writer)
+
+	mu    sync.Mutex
+	count int // guarded by mu
+}
+
+type greetedConn struct{ net.Conn }
+
+// daemonBegan is when the daemon of these tests did.
+var daemonBegan = time.Unix(1, 0).UTC()
+
+func (greetedConn) Greeting() Greeting {
+	return Greeting{Version: "1", Protocol: Protocol, PID: 7, Started: daemonBegan}
+}
+
+func (g *greeted) String() string { return "gpu" }
+
+func (g *greeted) Dial(context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.count++
+	n := g.count
+	go func() {
+		defer far.Close()
+		g.serve(n, bufio.NewScanner(far), far)
+	}()
+	return greetedConn{near}, nil
+}
+
+func (g *greeted) dials() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count
+}
+
+// call reads the next call.
+func nextCall(in *bufio.Scanner) (id, method string) {
+	var call struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if in.Scan() {
+		_ = json.Unmarshal(in.Bytes(), &call)
+	}
+	return string(call.ID), call.Method
+}
+
+// hello is the answer to one.
+func helloAnswer(id string, known bool) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"version":"1","protocol":%d,"pid":7,"started":%q,"known":%t}}`+"\n",
+		id, Protocol, daemonBegan.Format(time.RFC3339), known)
+}
+
+// The daemon here answers nothing before both have come, so who waits for the first waits in vain.
+func TestLink_TheFirstCallFollowsItsHelloInOneFlight(t *testing.T) {
+	t.Parallel()
+	came := make(chan []string, 1)
+	way := &greeted{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+		hello, first := nextCall(in)
+		list, second := nextCall(in)
+		came <- []string{first, second}
+		_, _ = io.WriteString(out, helloAnswer(hello, false))
+		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[{"name":"main","state":"idle"}]}}`+"\n", list)
+		in.Scan()
+	}}
+	l := NewLink(way, nil)
+	defer l.Close()
+	all, err := l.List(t.Context())
+	if err != nil || len(all) != 1 || all[0].Name != "main" {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	if got := <-came; !slices.Equal(got, []string{MethodHello, MethodList}) {
+		t.Errorf("it sent %q", got)
+	}
+}
+
+func TestLink_AHelloThatIsRefusedIsAnErrorInItsWords(t *testing.T) {
+	t.Parallel()
+	way := &greeted{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+		for {
+			id, method := nextCall(in)
+			if method == "" {
+				return
+			}
+			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"too many clients","data":{"kind":"invalid"}}}`+"\n", id)
+		}
+	}}
+	l := NewLink(way, nil)
+	defer l.Close()
+	_, err := l.all.Create(t.Context(), CreateParams{Name: "main", Language: "python"})
+	if err == nil || !strings.Contains(err.Error(), "too many clients") {
+		t.Errorf("got %v", err)
+	}
+	_, err = l.List(t.Context())
+	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
+		t.Errorf("got %v", err)
+	}
+	if n := way.dials(); n > 4 {
+		t.Errorf("it was dialled %d times", n)
+	}
+}
+
+// A call with an effect that was cut is made again only when the daemon has said that it knows
+// the client.
+func TestLink_ACallThatWasCutWaitsForTheHelloOfTheNextConnection(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
+			t.Parallel()
+			early := make(chan string, 1)
+			way := &greeted{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+				hello, _ := nextCall(in)
+				if n == 1 {
+					nextCall(in) // and then it is cut
+					return
+				}
+				sooner := make(chan string, 1)
+				go func() {
+					id, _ := nextCall(in)
+					sooner <- id
+				}()
+				select {
+				case id := <-sooner:
+					early <- id
+					return
+				case <-time.After(300 * time.Millisecond): // in which nothing may come
+				}
+				_, _ = io.WriteString(out, helloAnswer(hello, known))
+				id := <-sooner
+				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"name":"main","state":"idle"}}`+"\n", id)
+				in.Scan()
+			}}
+			l := NewLink(way, nil)
+			defer l.Close()
+			_, err := l.all.Create(t.Context(), CreateParams{Name: "main", Language: "python"})
+			if known && err != nil || !known && session.KindOf(err) != KindLost {
+				t.Errorf("got %v", err)
+			}
+			select {
+			case id := <-early:
+				t.Errorf("the call %s came before the daemon had said whether it knows the client", id)
+			default:
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// greetingWord begins the line with which "repl dial" says that the rest of its output is the
+// daemon's. The number is that of its form.
+const greetingWord = "turnstone-dial 1 "
+
+// maxGreeting bounds that line, in bytes.
+const maxGreeting = 16 << 10
+
+// A Greeting is what "repl dial" says of the daemon that it has reached, and of where it is.
+type Greeting struct {
+	Version  string    `json:"version"`
+	Protocol int       `json:"protocol"` // [Protocol]
+	PID      int       `json:"pid"`      // the daemon's
+	Host     string    `json:"host"`
+	Boot     string    `json:"boot,omitempty"` // changes with each start of the system; "" where there is no such id
+	User     string    `json:"user"`
+	OS       string    `json:"os"`   // as GOOS
+	Arch     string    `json:"arch"` // as GOARCH
+	Socket   string    `json:"socket"`
+	Started  time.Time `json:"started"` // the daemon
+
+	// Error says why there is no daemon; "" if there is one.
+	Error string       `json:"error,omitempty"`
+	Kind  session.Kind `json:"kind,omitempty"` // of the error
+}
+
+// Greet writes a greeting, on a line of its own. Nonce is the one that the near side chose; ""
+// if it chose none.
+func Greet(w io.Writer, nonce string, g Greeting) error {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	if nonce == "" {
+		nonce = noNonce
+	}
+	_, err = fmt.Fprintf(w, "\n%s%s %s\n", greetingWord, nonce, text)
+	return err
+}
+
+// ErrTerminal says that the command which leads to a place has put a terminal between.
+var ErrTerminal = errors.New("the command must not allocate a terminal: use ssh -T, docker exec -i without -t, kubectl exec -i without -t")
+
+// noNonce stands in a greeting of "repl dial" that was given no nonce.
+const noNonce = "-"
+
+// errWordsLost says that the command which leads to a place keeps the words that follow it.
+var errWordsLost = errors.New("repl dial runs there, but the words that follow the command were lost: it must run them, as in sh -c '\"$@\"' sh")
+
+// greetingIn returns the greeting in a line; ok says whether it is one of that nonce.
+func greetingIn(line, nonce string) (g Greeting, ok bool, err error) {
+	if strings.HasPrefix(line, greetingWord+noNonce+" ") {
+		return g, true, errWordsLost
+	}
+	text, ok := strings.CutPrefix(line, greetingWord+nonce+" ")
+	if !ok {
+		return g, false, nil
+	}
+	text = strings.TrimSuffix(text, "\n")
+	if strings.HasSuffix(text, "\r") {
+		return g, true, ErrTerminal
+	}
+	if err := json.Unmarshal([]byte(text), &g); err != nil {
+		return g, true, fmt.Errorf("the greeting of repl dial is broken: %w", err)
+	}
+	return g, true, nil
+}

@@ -1,0 +1,91 @@
+//go:build unix
+
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// serveOne answers the calls on one connection of a daemon, as answer says for each method, until
+// answer returns "", which hangs up.
+func serveOne(t *testing.T, l net.Listener, answer func(method string) string) {
+	t.Helper()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		var call struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(lines.Bytes(), &call)
+		text := fmt.Sprintf(`"result":{"protocol":%d}`, Protocol)
+		if call.Method != MethodInfo && call.Method != MethodHello {
+			text = answer(call.Method)
+		}
+		if text == "" {
+			return
+		}
+		_, _ = io.WriteString(conn, `{"jsonrpc":"2.0","id":`+string(call.ID)+`,`+text+"}\n")
+		if strings.Contains(text, string(KindShuttingDown)) {
+			return
+		}
+	}
+}
+
+func TestLink_OpenAsksAnotherDaemonWhenItsOwnHasEnded(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"", `"error":{"code":-32001,"message":"the server shuts down","data":{"kind":"shutting_down"}}`} {
+		t.Run(fmt.Sprintf("last word %.7q", last), func(t *testing.T) {
+			t.Parallel()
+			l, socket := listen(t)
+			link := NewLink(Socket(socket), nil)
+			var served sync.WaitGroup
+			defer served.Wait()
+			defer l.Close()
+			defer link.Close()
+			served.Go(func() {
+				serveOne(t, l, func(string) string { return last })
+				serveOne(t, l, func(string) string { return `"result":{"name":"main"}` })
+			})
+			if _, err := link.Client(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, now, _, err := link.Open(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
+				t.Errorf("got %+v, %v", now, err)
+			}
+		})
+	}
+}
+
+func TestLink_ADaemonThatStartsSlowlyIsReached(t *testing.T) {
+	t.Parallel()
+	l, socket := listen(t)
+	_ = l.Close()
+	link := NewLink(Socket(socket), func(context.Context) error {
+		<-time.After(stuckTime)
+		l, err := net.Listen("unix", socket)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go serveOne(t, l, nil)
+		return nil
+	})
+	defer link.Close()
+	if _, err := link.Client(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
