@@ -1,0 +1,48 @@
+// Command generate writes, from the Go types of the daemon's methods, the schema of the wire and
+// the types of the clients in other languages:
+//
+//	go run ./clients/generate
+//
+// A test compares the files with what it would write.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	files, err := generate(root)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), data, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "generate:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// generate returns the files, by their paths from the root of the tree.
+func generate(root string) (map[string][]byte, error) {
+	w, err := readWire(root)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := w.schema()
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		"docs/daemon.schema.json":                 schema,
+		"clients/python/turnstone_client/wire.py": w.python(),
+		"clients/typescript/src/wire.ts":          w.typescript(),
+	}, nil
+}

@@ -1,0 +1,91 @@
+package main
+
+// A method is one of the daemon, with the Go types of its params and its result. "" is an
+// object without fields.
+type method struct{ name, params, result string }
+
+// methods has each method of package client, by the constant that names it.
+var methods = []method{
+	{"MethodInfo", "", "client.Info"},
+	{"MethodPing", "", ""},
+	{"MethodHello", "client.HelloParams", "client.Hello"},
+	{"MethodCreate", "client.CreateParams", "session.Info"},
+	{"MethodList", "", "list"},
+	{"MethodGet", "client.NameParams", "session.Info"},
+	{"MethodReset", "client.EndParams", "session.Info"},
+	{"MethodClose", "client.EndParams", ""},
+	{"MethodStart", "client.StartParams", "session.Reply"},
+	{"MethodInput", "client.InputParams", "session.Reply"},
+	{"MethodWait", "client.WaitParams", "session.Reply"},
+	{"MethodInterrupt", "client.InterruptParams", "client.Interrupted"},
+	{"MethodAllow", "client.AllowParams", ""},
+	{"MethodPermit", "client.PermitParams", ""},
+	{"MethodComplete", "client.QueryParams", "session.Completion"},
+	{"MethodParse", "client.QueryParams", "client.Parsed"},
+	{"MethodVariables", "client.NameParams", "session.Variables"},
+	{"MethodInspect", "client.QueryParams", "session.Inspection"},
+	{"MethodReached", "client.NameParams", "client.ReachedPlaces"},
+	{"MethodOutput", "client.OutputParams", "session.Output"},
+	{"MethodRead", "client.ReadParams", "session.Page"},
+	{"MethodOutline", "client.OutlineParams", "session.Outline"},
+	{"MethodSearch", "client.SearchParams", "session.Found"},
+	{"MethodBlob", "client.BlobParams", "session.Piece"},
+	{"MethodFiles", "client.FilesParams", "client.Files"},
+	{"MethodFile", "client.FileParams", "session.FilePiece"},
+	{"MethodLost", "", "client.LostSessions"},
+	{"MethodTake", "client.WriterParams", ""},
+	{"MethodRelease", "client.WriterParams", ""},
+	{"MethodMark", "client.MarkParams", "client.Marked"},
+	{"MethodClients", "client.NameParams", "client.Clients"},
+	{"MethodDetach", "client.DetachParams", ""},
+	{"MethodSubscribe", "client.SubscribeParams", "client.Subscribed"},
+	{"MethodPause", "client.SubscriptionParams", "client.Subscribed"},
+	{"MethodResume", "client.SubscriptionParams", "client.Subscribed"},
+	{"MethodUnsubscribe", "client.SubscriptionParams", ""},
+}
+
+// notifications are sent by the daemon.
+var notifications = []method{
+	{"MethodSnapshot", "client.Snapshot", ""},
+	{"MethodEvent", "client.Live", ""},
+	{"MethodTick", "client.Tick", ""},
+	{"MethodEnded", "client.Ended", ""},
+	{"MethodProgress", "client.HostProgress", ""},
+	{"MethodBegun", "client.Begun", ""},
+}
+
+// renamed are the types whose JSON is written by another one.
+var renamed = map[string]string{
+	"session.Info":     "session.wireInfo",
+	"session.Reply":    "session.wireReply",
+	"timeline.Event":   "timeline.wireEvent",
+	"timeline.Summary": "timeline.wireSummary",
+	"session.Tick":     "session.wireTick",
+}
+
+// names are those of types in the schema and in other languages, where their Go name alone would
+// not tell enough, or is taken.
+var names = map[string]string{
+	"client.Info":          "Daemon",
+	"client.Tick":          "TickNotice",
+	"client.Limits":        "SessionLimits",
+	"session.wireInfo":     "Session",
+	"session.wireReply":    "Reply",
+	"timeline.wireSummary": "Summary",
+	"session.wireTick":     "Tick",
+	"timeline.wireEvent":   "Event",
+	"session.Kind":         "ErrorKind",
+	"session.Variables":    "Variables",
+	"timeline.Denied":      "Denial",
+	"list":                 "SessionList",
+}
+
+// byHand are types whose JSON no struct describes.
+var byHand = map[string]kind{
+	"session.State":     {enum: []string{"starting", "idle", "running", "waiting", "stopping", "ended"}},
+	"timeline.Seq":      {basic: integer},
+	"time.Time":         {basic: text},
+	"json.RawMessage":   {basic: anything},
+	"timeline.wireData": {basic: anything},
+	"timeline.wireWait": {basic: anything},
+}

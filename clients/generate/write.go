@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+const generated = "Written by go run ./clients/generate from the Go types of package client. Do not edit."
+
+// schema writes JSON Schema, with the methods beside the types.
+func (w *wire) schema() ([]byte, error) {
+	types := make(map[string]any)
+	for _, o := range w.sorted() {
+		properties := make(map[string]any)
+		required := []string{}
+		for _, f := range o.fields {
+			s := f.kind.schema()
+			if f.doc != "" {
+				s["description"] = f.doc
+			}
+			properties[f.name] = s
+			if !f.optional {
+				required = append(required, f.name)
+			}
+		}
+		types[o.name] = map[string]any{"type": "object", "description": o.doc, "properties": properties, "required": required}
+	}
+	table := func(list []method) map[string]any {
+		entries := make(map[string]any)
+		for _, m := range list {
+			e := make(map[string]any)
+			if name := w.objectName(m.params); name != "" {
+				e["params"] = reference(name)
+			}
+			if name := w.objectName(m.result); name != "" {
+				e["result"] = reference(name)
+			}
+			entries[w.names[m.name]] = e
+		}
+		return entries
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	err := e.Encode(map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": generated,
+		"title": "The protocol of the daemon, version " + w.protocol + ": docs/daemon.md",
+		"$defs": types, "methods": table(methods), "notifications": table(notifications),
+	})
+	return b.Bytes(), err
+}
+
+func reference(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
+
+func (k kind) schema() map[string]any {
+	switch {
+	case k.object != "":
+		return reference(k.object)
+	case k.list != nil:
+		return map[string]any{"type": "array", "items": k.list.schema()}
+	case k.values != nil:
+		return map[string]any{"type": "object", "additionalProperties": k.values.schema()}
+	case k.enum != nil:
+		return map[string]any{"enum": k.enum}
+	case k.basic == anything:
+		return map[string]any{}
+	}
+	return map[string]any{"type": k.basic}
+}
+
+// python writes a TypedDict for each object. Names of fields that are no names of Python, and
+// optional ones, need the form with two classes.
+func (w *wire) python() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "\"\"\"The types of what goes over the socket of a daemon.\n\n%s\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nPROTOCOL = %s\n", generated, w.protocol)
+	for _, o := range w.sorted() {
+		base := "TypedDict"
+		if required := o.python(&b, "_"+o.name, base, false); required {
+			base = "_" + o.name
+		}
+		o.python(&b, o.name, base, true)
+	}
+	return b.Bytes()
+}
+
+// python writes the class of the required fields, if there are any, or that of all.
+func (o *object) python(b *bytes.Buffer, name, base string, optional bool) bool {
+	var lines []string
+	for _, f := range o.fields {
+		if f.optional == optional {
+			lines = append(lines, pythonField(f))
+		}
+	}
+	if len(lines) == 0 && !optional {
+		return false
+	}
+	total := ""
+	if optional {
+		total = ", total=False"
+	}
+	fmt.Fprintf(b, "\n\nclass %s(%s%s):\n", name, base, total)
+	if optional && o.doc != "" {
+		fmt.Fprintf(b, "    \"\"\"%s\"\"\"\n\n", strings.ReplaceAll(o.doc, `"`, `'`))
+	}
+	if len(lines) == 0 {
+		b.WriteString("    pass\n")
+	}
+	b.WriteString(strings.Join(lines, ""))
+	return true
+}
+
+func pythonField(f field) string {
+	line := "    " + f.name + ": " + f.kind.python()
+	if f.doc != "" {
+		line += "  # " + f.doc
+	}
+	if pythonWords[f.name] {
+		line = "    # " + strings.TrimSpace(line) + " (a word of Python: read it by its name in brackets)"
+	}
+	return line + "\n"
+}
+
+// pythonWords are names of fields that no class can have.
+var pythonWords = map[string]bool{"from": true, "with": true}
+
+func (k kind) python() string {
+	switch {
+	case k.object != "":
+		return `"` + k.object + `"`
+	case k.list != nil:
+		return "List[" + k.list.python() + "]"
+	case k.values != nil:
+		return "Dict[str, " + k.values.python() + "]"
+	case k.enum != nil:
+		return "Literal[" + quoted(k.enum, ", ") + "]"
+	}
+	return map[basic]string{text: "str", integer: "int", number: "float", truth: "bool", anything: "Any"}[k.basic]
+}
+
+func quoted(list []string, between string) string {
+	var b []string
+	for _, s := range list {
+		b = append(b, fmt.Sprintf("%q", s))
+	}
+	return strings.Join(b, between)
+}
+
+// typescript writes an interface for each object, and the types of each method.
+func (w *wire) typescript() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "// The types of what goes over the socket of a daemon.\n// %s\n\nexport const protocol = %s;\n", generated, w.protocol)
+	for _, o := range w.sorted() {
+		b.WriteString("\n")
+		if o.doc != "" {
+			fmt.Fprintf(&b, "/** %s */\n", o.doc)
+		}
+		fmt.Fprintf(&b, "export interface %s {\n", o.name)
+		for _, f := range o.fields {
+			if f.doc != "" {
+				fmt.Fprintf(&b, "  /** %s */\n", f.doc)
+			}
+			mark := ""
+			if f.optional {
+				mark = "?"
+			}
+			fmt.Fprintf(&b, "  %s%s: %s;\n", f.name, mark, f.kind.typescript())
+		}
+		b.WriteString("}\n")
+	}
+	w.typescriptTable(&b, "Methods", "The methods, with their params and results.", methods)
+	w.typescriptTable(&b, "Notifications", "What the daemon sends by itself.", notifications)
+	return b.Bytes()
+}
+
+func (w *wire) typescriptTable(b *bytes.Buffer, name, doc string, list []method) {
+	fmt.Fprintf(b, "\n/** %s */\nexport interface %s {\n", doc, name)
+	for _, m := range list {
+		params, result := w.objectName(m.params), w.objectName(m.result)
+		if params == "" {
+			params = "Record<string, never>"
+		}
+		if result == "" {
+			result = "Record<string, never>"
+		}
+		fmt.Fprintf(b, "  %q: { params: %s; result: %s };\n", w.names[m.name], params, result)
+	}
+	b.WriteString("}\n")
+}
+
+func (k kind) typescript() string {
+	switch {
+	case k.object != "":
+		return k.object
+	case k.list != nil && k.list.enum != nil:
+		return "(" + k.list.typescript() + ")[]"
+	case k.list != nil:
+		return k.list.typescript() + "[]"
+	case k.values != nil:
+		return "Record<string, " + k.values.typescript() + ">"
+	case k.enum != nil:
+		return quoted(k.enum, " | ")
+	}
+	return map[basic]string{text: "string", integer: "number", number: "number", truth: "boolean", anything: "unknown"}[k.basic]
+}

@@ -1,0 +1,239 @@
+"""What the client promises, against a real daemon. REPL names the built program."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from turnstone_client import TurnstoneError, connect, text  # noqa: E402
+
+REPL = os.environ["REPL"]
+SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "daemon.schema.json")
+DEADLINE = 60
+
+
+class Daemon:
+    """A daemon of the test's own."""
+
+    def __init__(self, directory):
+        self.socket = os.path.join(directory, "daemon.sock")
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([REPL, "serve", "--socket", self.socket, "--quiet"], stderr=subprocess.PIPE, env={**os.environ, "XDG_STATE_HOME": os.path.dirname(self.socket)})
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=DEADLINE)
+
+
+async def reached(daemon, **options):
+    """Connect once the daemon serves."""
+    while True:
+        try:
+            return await connect(daemon.socket, **options)
+        except TurnstoneError as error:
+            if error.kind != "unreachable" or daemon.process.poll() is not None:
+                raise
+        await asyncio.sleep(0.02)
+
+
+def with_daemon(test):
+    """Make a test of an asynchronous function, which gets a client and its daemon."""
+
+    def run(self):
+        async def bounded(daemon):
+            async with await reached(daemon, author="ada") as client:
+                await asyncio.wait_for(test(self, client, daemon), DEADLINE)
+
+        with tempfile.TemporaryDirectory() as directory:
+            daemon = Daemon(directory)
+            try:
+                asyncio.run(bounded(daemon))
+            finally:
+                daemon.stop()
+
+    run.__name__ = test.__name__
+    return run
+
+
+class Promises(unittest.TestCase):
+    @with_daemon
+    async def test_a_session_keeps_its_variables(self, client, daemon):
+        session = await client.create("main", language="python")
+        await session.run("x = 41")
+        reply = await session.run("print(x + 1)")
+        self.assertEqual((reply["outcome"], text(reply["events"])), ("ok", "42\n"))
+        self.assertEqual([s["name"] for s in await client.list()], ["main"])
+        self.assertEqual((await (await client.open("main")).info())["turn"], 2)
+
+    @with_daemon
+    async def test_code_that_asks_gets_its_answer(self, client, daemon):
+        session = await client.create()
+        reply = await session.run("print('hi ' + input('Who? '))")
+        self.assertEqual((reply["state"], reply["wait"]["prompt"]), ("waiting", "Who? "))
+        with self.assertRaises(TurnstoneError) as refused:
+            await session.run("1")
+        self.assertEqual((refused.exception.kind, refused.exception.data["wait"]["id"]), ("waiting", reply["wait"]["id"]))
+        reply = await session.answer(reply["wait"], "Ada\n")
+        self.assertIn("hi Ada", text(reply["events"]))
+
+    @with_daemon
+    async def test_a_cancelled_task_interrupts_its_turn(self, client, daemon):
+        session = await client.create()
+        await session.run("import time")
+        with self.assertRaises(asyncio.TimeoutError):
+            await asyncio.wait_for(session.run("while True: time.sleep(0.01)"), 1)
+        reply = await session.wait(2)
+        self.assertEqual(reply["outcome"], "interrupted")
+
+    @with_daemon
+    async def test_a_timeout_leaves_the_turn_running(self, client, daemon):
+        session = await client.create()
+        await session.run("import time")
+        reply = await session.run("while True: time.sleep(0.01)", timeout=0.2)
+        self.assertEqual(reply["state"], "running")
+        self.assertIn(await session.interrupt(reply["turn"]), ("idle", "pending"))
+
+    @with_daemon
+    async def test_events_have_everything_once_and_live(self, client, daemon):
+        session = await client.create()
+        await session.run("print('before')")
+        seen = []
+        async for event in session.events():
+            seen.append(event)
+            if event["type"] == "turn_ended" and event["turn"] == 1:
+                await session.start("print('after')")
+            if event["type"] == "turn_ended" and event["turn"] == 2:
+                break
+        self.assertEqual([e["seq"] for e in seen], list(range(1, len(seen) + 1)))
+        self.assertEqual(text(seen), "before\nafter\n")
+        self.assertEqual([e["author"] for e in seen if e["type"] == "turn_started"], ["ada", "ada"])
+
+    @with_daemon
+    async def test_events_go_on_behind_the_last_one_after_the_connection_was_lost(self, client, daemon):
+        session = await client.create()
+        await session.run("print('one')")
+        seen = []
+        async for event in session.events():
+            seen.append(event)
+            if event["type"] == "turn_ended" and event["turn"] == 1:
+                client._writer.transport.abort()
+                other = await reached(daemon)
+                await other.session(session.name).run("print('two')")
+                await other.close()
+            if event["type"] == "turn_ended" and event["turn"] == 2:
+                break
+        self.assertEqual([e["seq"] for e in seen], list(range(1, len(seen) + 1)))
+        self.assertEqual(text(seen), "one\ntwo\n")
+
+    @with_daemon
+    async def test_events_of_a_slow_reader_are_all_there(self, client, daemon):
+        session = await client.create()
+        seen = 0
+        running = asyncio.ensure_future(session.run("for k in range(30000): print(k)"))
+        async for event in session.events():
+            if event["type"] == "text":
+                seen += event.get("text", "").count("\n")
+            if event["type"] == "turn_ended":
+                break
+            if event["seq"] % 1000 == 0:
+                await asyncio.sleep(0.01)
+        await running
+        self.assertEqual(seen, 30000)
+
+    @with_daemon
+    async def test_events_end_with_the_session(self, client, daemon):
+        session = await client.create()
+        await session.run("1")
+        kinds = []
+        async for event in session.events():
+            kinds.append(event["type"])
+            if event["type"] == "turn_ended":
+                await session.close()
+        self.assertIn("turn_ended", kinds)
+
+    @with_daemon
+    async def test_a_daemon_that_is_gone_fails_each_call_in_words(self, client, daemon):
+        session = await client.create()
+        running = asyncio.ensure_future(session.run("import time; time.sleep(600)"))
+        await asyncio.sleep(0)
+        daemon.process.kill()
+        for call in (running, client.info()):
+            with self.assertRaises(TurnstoneError) as gone:
+                await call
+            self.assertEqual(gone.exception.kind, "unreachable")
+
+    def test_nobody_at_the_socket_is_an_error_that_says_what_to_do(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with self.assertRaisesRegex(TurnstoneError, "repl serve"):
+                asyncio.run(connect(os.path.join(directory, "none.sock")))
+
+    @with_daemon
+    async def test_text_that_is_not_ascii_is_counted_in_characters(self, client, daemon):
+        session = await client.create(language="python")
+        await session.run("größe = 'ü'")
+        result = await session.complete("'ä'; größe.uppe")
+        whole = ["'ä'; größe.uppe"[: result["start"]] + match for match in result["matches"]]
+        self.assertTrue(any(one.startswith("'ä'; größe.upper") for one in whole), result)
+        self.assertEqual(await session.parse("if 'ö':"), "incomplete")
+
+    @with_daemon
+    async def test_params_that_are_words_of_python_have_an_underscore(self, client, daemon):
+        session = await client.create(language="python", with_=[])
+        await session.run("print('one')\nprint('two')")
+        lines = (await session.output(from_=1, to=100))["lines"]
+        self.assertTrue(any(line["text"] == "two" for line in lines), lines)
+
+    @with_daemon
+    async def test_the_daemon_sends_what_the_schema_says(self, client, daemon):
+        with open(SCHEMA) as file:
+            schema = json.load(file)
+        session = await client.create("main", language="python")
+        sent = [("Session", await session.info()), ("Daemon", await client.info())]
+        sent.append(("Reply", await session.run("import sys; print(1); print(2, file=sys.stderr); 1 / 0")))
+        reply = await session.run("input('? ')")
+        sent += [("Reply", reply), ("Wait", reply["wait"]), ("Reply", await session.answer(reply["wait"], "x\n"))]
+        sent += [("Variables", await self.answered(session.variables)), ("Page", await session.read()), ("Outline", await client.call("timeline/outline", {"session": "main"}))]
+        sent += [("Completion", await session.complete("sys.ver")), ("Output", await session.output(grep="1")), ("Clients", await client.call("connection/list"))]
+        for name, value in sent:
+            self.conforms(schema, {"$ref": "#/$defs/" + name}, value, name)
+
+    async def answered(self, query):
+        """The answer of a query: a busy machine may take longer than one."""
+        for left in reversed(range(200)):
+            try:
+                return await query()
+            except TurnstoneError as error:
+                if error.kind != "no_answer" or not left:
+                    raise
+
+    def conforms(self, schema, form, value, at):
+        if "$ref" in form:
+            form = schema["$defs"][form["$ref"].rsplit("/", 1)[1]]
+        if "enum" in form:
+            self.assertIn(value, form["enum"], at)
+        if "properties" in form:
+            self.assertIsInstance(value, dict, at)
+            for key, inner in value.items():
+                self.assertIn(key, form["properties"], at)
+                self.conforms(schema, form["properties"][key], inner, at + "." + key)
+            for key in form["required"]:
+                self.assertIn(key, value, at)
+        elif form.get("type") == "array":
+            self.assertIsInstance(value, list, at)
+            for number, inner in enumerate(value):
+                self.conforms(schema, form["items"], inner, "%s[%d]" % (at, number))
+        elif "type" in form:
+            types = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict}
+            self.assertIsInstance(value, types[form["type"]], at)
+
+
+if __name__ == "__main__":
+    unittest.main()

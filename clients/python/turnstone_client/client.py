@@ -1,0 +1,413 @@
+"""The connection to a daemon, and sessions in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Union
+
+from . import wire
+
+# Bounds, in bytes, seconds and notifications.
+MAX_LINE = 20 << 20  # the daemon keeps to 16 MiB
+DIAL_TIME = 5.0
+MAX_HELD = 10_000  # of a subscription, for a reader that is slow
+LONG_WAIT_MS = 24 * 60 * 60 * 1000  # the longest that the daemon takes
+RECONNECT_TIME = 30.0  # how long events() tries to reach the daemon again
+RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+_ENDED = object()  # the last of a subscription whose connection ended
+
+
+class TurnstoneError(Exception):
+    """The daemon refused a call, or cannot be reached.
+
+    kind is one of the kinds in docs/daemon.md, such as "busy" or "unreachable". data has what
+    belongs to it: the wait of "waiting", for instance.
+    """
+
+    def __init__(self, kind: str, message: str, data: Optional[Dict[str, Any]] = None):
+        super().__init__(message)
+        self.kind = kind
+        self.data = data or {}
+
+
+def default_socket() -> str:
+    """Return where the daemon of this user listens."""
+    named = os.environ.get("REPL_SOCKET")
+    if named:
+        return named
+    run = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(run):
+        return os.path.join(run, "turnstone", "daemon.sock")
+    return os.path.join(tempfile.gettempdir(), "turnstone-%d" % os.getuid(), "daemon.sock")
+
+
+def text(events: Iterable[wire.Event]) -> str:
+    """Return the text that events have written, of both streams in their order."""
+    parts = []
+    for event in events:
+        if event["type"] == "text":
+            parts.append(event["text"] if "text" in event else _decoded(event.get("data", "")))
+    return "".join(parts)
+
+
+def _decoded(data: Any) -> str:
+    import base64
+
+    return base64.b64decode(data).decode("utf-8", "replace")
+
+
+async def connect(socket: Optional[str] = None, *, author: str = "") -> "Client":
+    """Connect to the daemon at a socket, by default the user's own, within 5 s.
+
+    author is the name under which inputs, answers and interrupts are recorded. An error is a
+    TurnstoneError of kind "unreachable", or "protocol" for a daemon of another version.
+    """
+    path = socket or default_socket()
+    client = Client(path, author)
+    await client._dial()
+    return client
+
+
+class Client:
+    """A connection to a daemon, for one event loop. Use connect() to make one."""
+
+    def __init__(self, socket: str, author: str = ""):
+        self.socket = socket
+        self.author = author
+        self._writer: Optional[asyncio.StreamWriter] = None
+        self._reading: Optional["asyncio.Task[None]"] = None
+        self._calls: Dict[int, "asyncio.Future[Any]"] = {}
+        self._progress: Dict[int, Callable[[float, str], None]] = {}
+        self._streams: Dict[str, "asyncio.Queue[Any]"] = {}
+        self._early: Dict[str, List[Any]] = {}
+        self._last_id = 0
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the connection. The sessions live on."""
+        if self._writer is not None:
+            self._writer.close()
+            with contextlib.suppress(Exception):
+                await self._writer.wait_closed()
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+
+    async def _dial(self) -> None:
+        if sys.platform == "win32":
+            raise TurnstoneError("unsupported", "this client speaks over Unix sockets, and the daemon on Windows listens at a named pipe: use the client for TypeScript or Go there")
+        try:
+            owner = os.stat(self.socket).st_uid
+            if owner not in (os.getuid(), 0):
+                raise TurnstoneError("unreachable", "%s belongs to user %d, not to you: a daemon of somebody else would see your code" % (self.socket, owner))
+            reader, self._writer = await asyncio.wait_for(asyncio.open_unix_connection(self.socket, limit=MAX_LINE), DIAL_TIME)
+        except (OSError, asyncio.TimeoutError) as error:
+            raise TurnstoneError("unreachable", "no daemon answers at %s (%s); start one with repl serve" % (self.socket, error)) from None
+        self._reading = asyncio.ensure_future(self._read(reader))
+        try:
+            about = await asyncio.wait_for(self.info(), DIAL_TIME)
+        except asyncio.TimeoutError:
+            await self.close()
+            raise TurnstoneError("unreachable", "what listens at %s does not answer as a daemon does" % self.socket) from None
+        if about["protocol"] != wire.PROTOCOL:
+            await self.close()
+            raise TurnstoneError("protocol", "the daemon at %s is version %s and speaks protocol %s; this client speaks %s" % (self.socket, about["version"], about["protocol"], wire.PROTOCOL))
+
+    # ---- lines
+
+    async def call(self, method: str, params: Optional[Dict[str, Any]] = None, progress: Optional[Callable[[float, str], None]] = None) -> Any:
+        """Call a method and return its result.
+
+        When the task is cancelled, the daemon is told, which interrupts or gives up the work as
+        docs/daemon.md says. progress gets the seconds and a message while a long call runs.
+        """
+        self._last_id += 1
+        number = self._last_id
+        request: Dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})}
+        if progress is not None:
+            self._progress[number] = progress
+            request["params"]["_meta"] = {"progressToken": number}
+        answer = asyncio.get_running_loop().create_future()
+        self._calls[number] = answer
+        try:
+            self._send(request)
+            if self._writer is not None:
+                await self._writer.drain()
+            return await answer
+        except asyncio.CancelledError:
+            with contextlib.suppress(TurnstoneError):
+                self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+            raise
+        except OSError as error:
+            raise self._gone(error) from None
+        finally:
+            self._calls.pop(number, None)
+            self._progress.pop(number, None)
+
+    def _gone(self, why: Any) -> TurnstoneError:
+        return TurnstoneError("unreachable", "the connection to the daemon at %s ended: %s" % (self.socket, why))
+
+    def _send(self, message: Dict[str, Any]) -> None:
+        if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
+            raise self._gone("it is closed")
+        self._writer.write(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        why: Any = "the daemon hung up"
+        try:
+            while True:
+                line = await reader.readline()
+                if not line.endswith(b"\n"):
+                    break
+                self._received(json.loads(line))
+        except (OSError, ValueError, asyncio.CancelledError) as error:
+            why = error
+        finally:
+            if self._writer is not None:
+                self._writer.close()
+            for answer in self._calls.values():
+                if not answer.done():
+                    answer.set_exception(self._gone(why))
+            for queue in self._streams.values():
+                queue.put_nowait(_ENDED)
+
+    def _received(self, message: Dict[str, Any]) -> None:
+        method = message.get("method")
+        if method is None:
+            answer = self._calls.get(message.get("id"))  # type: ignore[arg-type]
+            if answer is None or answer.done():
+                return  # it was cancelled
+            if "error" in message:
+                error = message["error"]
+                data = dict(error.get("data") or {})
+                answer.set_exception(TurnstoneError(data.pop("kind", "internal"), error["message"], data))
+            else:
+                answer.set_result(message["result"])
+            return
+        params = message.get("params") or {}
+        if method == "notifications/progress":
+            report = self._progress.get(params.get("progressToken"))
+            if report is not None:
+                report(params.get("progress", 0), params.get("message", ""))
+        elif method.startswith("stream/"):
+            self._streamed(method, params)
+
+    def _streamed(self, method: str, params: Dict[str, Any]) -> None:
+        subscription = params["subscription"]
+        queue = self._streams.get(subscription)
+        if queue is None:  # its answer is read in a moment
+            if len(self._early) < 64 and len(self._early.get(subscription, [])) < MAX_HELD:
+                self._early.setdefault(subscription, []).append((method, params))
+        elif queue.qsize() < MAX_HELD:
+            queue.put_nowait((method, params))
+        else:  # the reader subscribes again behind what it has seen
+            del self._streams[subscription]
+            queue.put_nowait(_ENDED)
+
+    def _stream(self, subscription: str) -> "asyncio.Queue[Any]":
+        queue: "asyncio.Queue[Any]" = asyncio.Queue()
+        for item in self._early.pop(subscription, []):
+            queue.put_nowait(item)
+        self._streams[subscription] = queue
+        if self._reading is None or self._reading.done():
+            queue.put_nowait(_ENDED)
+        return queue
+
+    # ---- the daemon
+
+    async def info(self) -> wire.Daemon:
+        """Describe the daemon."""
+        return await self.call("server/info")
+
+    async def list(self) -> List[wire.Session]:
+        """Describe all sessions, by name."""
+        return (await self.call("session/list"))["sessions"]
+
+    async def create(self, name: str = "", **params: Any) -> "Session":
+        """Open a session; "" makes up a name. The params are those of session/create.
+
+        A param that is a word of Python has an underscore behind it: with_=["numpy"].
+        """
+        if name:
+            params["name"] = name
+        params = {key.rstrip("_"): value for key, value in params.items()}
+        return self.session((await self.call("session/create", params))["name"])
+
+    async def open(self, name: str, **params: Any) -> "Session":
+        """Return the session of a name, and open it if there is none."""
+        try:
+            return await self.create(name, **params)
+        except TurnstoneError as error:
+            if error.kind != "exists":
+                raise
+            return self.session(name)
+
+    def session(self, name: str) -> "Session":
+        """Return the session of a name. It does no I/O."""
+        return Session(self, name)
+
+
+class Session:
+    """A session of a daemon, by its name."""
+
+    def __init__(self, client: Client, name: str):
+        self.client = client
+        self.name = name
+
+    async def _call(self, method: str, params: Dict[str, Any], progress: Optional[Callable[[float, str], None]] = None) -> Any:
+        return await self.client.call(method, {"session": self.name, **params}, progress)
+
+    def _author(self) -> Dict[str, Any]:
+        return {"author": self.client.author} if self.client.author else {}
+
+    async def run(self, code: str, *, timeout: Optional[float] = None, progress: Optional[Callable[[float, str], None]] = None) -> wire.Reply:
+        """Run code, and return when it is done or asks for input, or after timeout seconds.
+
+        The turn goes on after a timeout: wait() returns the rest. If the task is cancelled, the
+        turn is interrupted.
+        """
+        return await self._call("turn/start", {"input": code, "wait_ms": _milliseconds(timeout), **self._author()}, progress)
+
+    async def start(self, code: str, *, silent: bool = False) -> int:
+        """Start a turn and return its number. Readers who show a session skip a silent one."""
+        params: Dict[str, Any] = {"input": code, **self._author()}
+        if silent:
+            params["silent"] = True
+        return (await self._call("turn/start", params))["turn"]
+
+    async def wait(self, turn: int = 0, *, after: int = 0, timeout: Optional[float] = None, progress: Optional[Callable[[float, str], None]] = None) -> wire.Reply:
+        """Wait until a turn is over or asks for input; 0 is the active one.
+
+        The reply has the events after the cursor, of which its "next" is the new one.
+        """
+        return await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress)
+
+    async def answer(self, wait: Union[int, wire.Wait], answer: str, *, eof: bool = False, timeout: Optional[float] = None) -> wire.Reply:
+        """Answer a wait, by its id, and wait on as run() does. A line needs a newline at its end."""
+        number = wait if isinstance(wait, int) else wait["id"]
+        params = {"wait": number, "input": answer, "wait_ms": _milliseconds(timeout), **self._author()}
+        if eof:
+            params["eof"] = True
+        return await self._call("turn/input", params)
+
+    async def interrupt(self, turn: int = 0) -> str:
+        """Interrupt a turn, or with 0 whatever is active. Return what came of it."""
+        which: Dict[str, Any] = {"turn": turn} if turn else {"active": True}
+        return (await self._call("turn/interrupt", {**which, **self._author()}))["result"]
+
+    async def info(self) -> wire.Session:
+        """Describe the session now."""
+        return await self._call("session/get", {})
+
+    async def reset(self) -> wire.Session:
+        """End the runtime, even while it is busy, and start a new one."""
+        return await self._call("session/reset", {})
+
+    async def close(self) -> None:
+        """End the session for good."""
+        await self._call("session/close", {})
+
+    async def complete(self, code: str, cursor: Optional[int] = None) -> wire.Completion:
+        """Ask how code could go on at cursor, in characters; "start" of the result is, too."""
+        before = code if cursor is None else code[:cursor]
+        result = await self._call("query/complete", {"text": code, "cursor": len(before.encode())})
+        result["start"] = len(code.encode()[: result["start"]].decode("utf-8", "ignore"))
+        return result
+
+    async def parse(self, code: str) -> str:
+        """Tell whether code is a whole input: "complete", "incomplete", "invalid" or "unknown"."""
+        return (await self._call("query/parse", {"text": code}))["status"]
+
+    async def variables(self) -> wire.Variables:
+        """List what user code has defined."""
+        return await self._call("query/variables", {})
+
+    async def output(self, **query: Any) -> wire.Output:
+        """Read lines of the rendered output: grep and max, or from_ and to."""
+        return await self._call("output/query", {key.rstrip("_"): value for key, value in query.items()})
+
+    async def read(self, **query: Any) -> wire.Page:
+        """Read a window of the events; the params are those of timeline/read."""
+        return await self._call("timeline/read", query)
+
+    async def events(self, after: int = 0, *, reconnect: bool = True) -> AsyncIterator[wire.Event]:
+        """Yield every event behind the cursor, and then each new one as it happens.
+
+        None comes twice, and none is missing: one that the daemon has dropped is in a "gap". It
+        ends when the session is closed. When the connection ends, it tries to reach the daemon
+        again for 30 s and goes on behind the last event, on a connection of its own. A slow
+        reader costs the session nothing.
+        """
+        client = self.client
+        try:
+            while True:
+                try:
+                    async for event in self._subscribed(client, after):
+                        after = event.get("to", event["seq"]) if event["type"] == "gap" else event["seq"]
+                        yield event
+                    return
+                except TurnstoneError as error:
+                    if error.kind != "unreachable" or not reconnect:
+                        raise
+                    if client is not self.client:
+                        await client.close()
+                    client = await _dial_again(self.client)
+        finally:
+            if client is not self.client:
+                await client.close()
+
+    async def _subscribed(self, client: Client, after: int) -> AsyncIterator[wire.Event]:
+        made = await client.call("stream/subscribe", {"session": self.name, "after": after, **self._author()})
+        subscription = made["subscription"]
+        queue = client._stream(subscription)
+        try:
+            while True:
+                item = await queue.get()
+                if item is _ENDED:
+                    raise client._gone("it was lost, or its reader fell behind")
+                method, params = item
+                if method == "stream/snapshot":
+                    for event in params["events"]:
+                        yield event
+                elif method == "stream/event":
+                    yield params["event"]
+                elif method == "stream/ended":
+                    if params.get("detached"):
+                        raise TurnstoneError("detached", params["reason"])
+                    return
+        finally:
+            client._streams.pop(subscription, None)
+            if client._reading is not None and not client._reading.done():
+                with contextlib.suppress(TurnstoneError):
+                    await client.call("stream/unsubscribe", {"subscription": subscription})
+
+
+async def _dial_again(lost: Client) -> Client:
+    """Reach the daemon again, within 30 s."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + RECONNECT_TIME
+    attempt = 0
+    while True:
+        client = Client(lost.socket, lost.author)
+        try:
+            await client._dial()
+            return client
+        except TurnstoneError as error:
+            if error.kind != "unreachable" or loop.time() >= end:
+                raise
+        await asyncio.sleep(RECONNECT_PAUSES[min(attempt, len(RECONNECT_PAUSES) - 1)])
+        attempt += 1
+
+
+def _milliseconds(timeout: Optional[float]) -> int:
+    return LONG_WAIT_MS if timeout is None else max(1, min(LONG_WAIT_MS, int(timeout * 1000)))

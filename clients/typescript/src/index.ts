@@ -1,0 +1,424 @@
+// A client of Turnstone's daemon: sessions of Python, R and other languages that stay alive.
+// It needs nothing but Node.js, and a daemon: repl serve.
+import { existsSync, statSync } from "node:fs";
+import { connect as dial, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { StringDecoder } from "node:string_decoder";
+import { protocol, type Completion, type Event, type Methods, type Output, type OutputParams, type Page, type ReadParams, type Reply, type Session as Description, type Variables, type Wait } from "./wire.ts";
+
+export type * from "./wire.ts";
+
+// Bounds, in characters, milliseconds and notifications.
+const maxLine = 20 << 20; // the daemon keeps to 16 MiB
+const dialTime = 5_000;
+const maxHeld = 10_000; // of a subscription, for a reader that is slow
+const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
+const reconnectTime = 30_000; // how long events() tries to reach the daemon again
+const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
+
+/** The daemon refused a call, or cannot be reached. */
+export class TurnstoneError extends Error {
+  /** One of the kinds in docs/daemon.md, such as "busy" or "unreachable". */
+  readonly kind: string;
+  /** What belongs to the kind: the wait of "waiting", for instance. */
+  readonly data: { wait?: Wait; turn?: number; writer?: string; [name: string]: unknown };
+
+  constructor(kind: string, message: string, data: Record<string, unknown> = {}) {
+    super(message);
+    this.name = "TurnstoneError";
+    this.kind = kind;
+    this.data = data;
+  }
+}
+
+/** Where the daemon of this user listens. On Windows REPL_SOCKET must name its pipe. */
+export function defaultSocket(): string {
+  const named = process.env["REPL_SOCKET"];
+  if (named) return named;
+  if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, REPL_SOCKET must name the pipe of the daemon, which repl ctl status prints");
+  const run = process.env["XDG_RUNTIME_DIR"] ?? "";
+  if (isAbsolute(run)) return join(run, "turnstone", "daemon.sock");
+  return join(tmpdir(), `turnstone-${process.getuid!()}`, "daemon.sock");
+}
+
+/** The text that events have written, of both streams in their order. */
+export function text(events: Iterable<Event>): string {
+  let all = "";
+  for (const event of events) {
+    if (event.type !== "text") continue;
+    all += event.text ?? Buffer.from(String(event.data ?? ""), "base64").toString("utf8");
+  }
+  return all;
+}
+
+export interface ConnectOptions {
+  socket?: string;
+  /** The name under which inputs, answers and interrupts are recorded. */
+  author?: string;
+}
+
+/** Options of calls that wait. */
+export interface WaitOptions {
+  /** How long to wait, in milliseconds. The turn goes on after it. */
+  timeout?: number;
+  /** Ends the call: a turn that it started or fed is interrupted. */
+  signal?: AbortSignal;
+  /** Gets the seconds and a message while the call runs. */
+  progress?: (seconds: number, message: string) => void;
+}
+
+/** Connects to the daemon, within 5 s. */
+export async function connect(options: ConnectOptions = {}): Promise<Client> {
+  const client = new Client(options.socket ?? defaultSocket(), options.author ?? "");
+  await client.dial();
+  return client;
+}
+
+interface Pending {
+  resolve: (result: unknown) => void;
+  reject: (error: Error) => void;
+  progress?: WaitOptions["progress"];
+}
+
+type Streamed = { method: string; params: any } | Error;
+
+/** A queue of one subscription. */
+class Stream {
+  private held: Streamed[] = [];
+  private wake: (() => void) | undefined;
+  /** Whether one more may be held. */
+  put(item: Streamed): boolean {
+    if (this.held.length >= maxHeld && !(item instanceof Error)) return false;
+    this.held.push(item);
+    this.wake?.();
+    return true;
+  }
+  async next(): Promise<Streamed> {
+    while (this.held.length === 0) await new Promise<void>((resolve) => (this.wake = resolve));
+    return this.held.shift()!;
+  }
+}
+
+/** A connection to a daemon. Use connect() to make one. */
+export class Client {
+  readonly socket: string;
+  readonly author: string;
+  private connection: Socket | undefined;
+  private ended: Error | undefined;
+  private calls = new Map<number, Pending>();
+  private streams = new Map<string, Stream>();
+  private early = new Map<string, Streamed[]>();
+  private last = 0;
+
+  /** Of no use before dial(): connect() does both. */
+  constructor(socket: string, author: string) {
+    this.socket = socket;
+    this.author = author;
+  }
+
+  /** Ends the connection. The sessions live on. */
+  async close(): Promise<void> {
+    const connection = this.connection;
+    if (!connection || connection.destroyed) return;
+    await new Promise<void>((resolve) => {
+      connection.once("close", () => resolve());
+      connection.destroy();
+    });
+  }
+
+  async [Symbol.for("nodejs.asyncDispose")](): Promise<void> {
+    await this.close();
+  }
+
+  /** Connects, once. */
+  async dial(): Promise<void> {
+    if (process.platform !== "win32" && existsSync(this.socket)) {
+      const owner = statSync(this.socket).uid;
+      if (owner !== process.getuid!() && owner !== 0) throw this.gone(`it belongs to user ${owner}, who would see your code`);
+    }
+    const connection = dial(this.socket);
+    this.connection = connection;
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => connection.destroy(new Error("no answer within 5 s")), dialTime);
+      connection.once("connect", () => (clearTimeout(timer), resolve()));
+      connection.once("error", (error) => (clearTimeout(timer), reject(new TurnstoneError("unreachable", `no daemon answers at ${this.socket} (${error.message}); start one with repl serve`))));
+    });
+    this.listen(connection);
+    const timer = setTimeout(() => connection.destroy(new Error("it does not answer as a daemon does")), dialTime);
+    try {
+      const about = await this.call("server/info", {});
+      if (about.protocol === protocol) return;
+      await this.close();
+      throw new TurnstoneError("protocol", `the daemon at ${this.socket} is version ${about.version} and speaks protocol ${about.protocol}; this client speaks ${protocol}`);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  private listen(connection: Socket): void {
+    const decoder = new StringDecoder("utf8");
+    let parts: string[] = [];
+    let held = 0;
+    connection.on("data", (bytes) => {
+      let chunk = decoder.write(bytes);
+      for (let at = chunk.indexOf("\n"); at >= 0; at = chunk.indexOf("\n")) {
+        const line = parts.join("") + chunk.slice(0, at);
+        chunk = chunk.slice(at + 1);
+        parts = [];
+        held = 0;
+        try {
+          this.received(JSON.parse(line));
+        } catch (error) {
+          connection.destroy(error as Error);
+          return;
+        }
+      }
+      parts.push(chunk);
+      if ((held += chunk.length) > maxLine) connection.destroy(new Error("a line is too long"));
+    });
+    let why: Error | undefined;
+    connection.on("error", (error) => (why = error));
+    connection.on("close", () => {
+      this.ended = this.gone(why?.message ?? "it was closed");
+      for (const call of this.calls.values()) call.reject(this.ended);
+      this.calls.clear();
+      for (const stream of this.streams.values()) stream.put(this.ended);
+    });
+  }
+
+  private gone(why: string): TurnstoneError {
+    return new TurnstoneError("unreachable", `the connection to the daemon at ${this.socket} ended: ${why}`);
+  }
+
+  private received(message: any): void {
+    if (message.method === undefined) {
+      const call = this.calls.get(message.id);
+      this.calls.delete(message.id);
+      if (!call) return; // it was cancelled
+      if (message.error) {
+        const { kind = "internal", ...data } = message.error.data ?? {};
+        call.reject(new TurnstoneError(kind, message.error.message, data));
+      } else {
+        call.resolve(message.result);
+      }
+    } else if (message.method === "notifications/progress") {
+      this.calls.get(message.params.progressToken)?.progress?.(message.params.progress, message.params.message ?? "");
+    } else if (message.method.startsWith("stream/")) {
+      this.streamed(message);
+    }
+  }
+
+  private streamed(message: { method: string; params: any }): void {
+    const name: string = message.params.subscription;
+    const stream = this.streams.get(name);
+    if (!stream) {
+      // Its answer is read in a moment.
+      const early = this.early.get(name) ?? [];
+      if (this.early.size < 64 && early.length < maxHeld) this.early.set(name, [...early, message]);
+    } else if (!stream.put(message)) {
+      this.streams.delete(name); // the reader subscribes again behind what it has seen
+      stream.put(this.gone("its reader fell behind"));
+    }
+  }
+
+  /** Calls a method of docs/daemon.md. */
+  async call<M extends keyof Methods>(method: M, params: Methods[M]["params"], options: WaitOptions = {}): Promise<Methods[M]["result"]> {
+    if (this.ended || !this.connection) throw this.ended ?? this.gone("it was never made");
+    options.signal?.throwIfAborted();
+    const id = ++this.last;
+    const meta = options.progress ? { _meta: { progressToken: id } } : {};
+    const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { resolve, reject, progress: options.progress }));
+    const cancel = (): void => {
+      this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
+      this.calls.get(id)?.reject(options.signal!.reason);
+      this.calls.delete(id);
+    };
+    options.signal?.addEventListener("abort", cancel, { once: true });
+    try {
+      this.connection.write(JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n");
+      return (await answer) as Methods[M]["result"];
+    } finally {
+      options.signal?.removeEventListener("abort", cancel);
+    }
+  }
+
+  /** Describes all sessions, by name. */
+  async list(): Promise<Description[]> {
+    return (await this.call("session/list", {})).sessions;
+  }
+
+  /** Opens a session. Without a name it gets one. */
+  async create(params: Methods["session/create"]["params"] = {}): Promise<Session> {
+    return this.session((await this.call("session/create", params)).name);
+  }
+
+  /** Returns the session of a name, and opens it if there is none. */
+  async open(name: string, params: Omit<Methods["session/create"]["params"], "name"> = {}): Promise<Session> {
+    try {
+      return await this.create({ ...params, name });
+    } catch (error) {
+      if (error instanceof TurnstoneError && error.kind === "exists") return this.session(name);
+      throw error;
+    }
+  }
+
+  /** Returns the session of a name. It does no I/O. */
+  session(name: string): Session {
+    return new Session(this, name);
+  }
+
+  /** @internal */
+  async *subscribed(session: string, after: number): AsyncGenerator<Event> {
+    const { subscription } = await this.call("stream/subscribe", { session, after, ...this.signed() });
+    const stream = new Stream();
+    for (const item of this.early.get(subscription) ?? []) stream.put(item);
+    this.early.delete(subscription);
+    this.streams.set(subscription, stream);
+    if (this.ended) stream.put(this.ended);
+    try {
+      for (;;) {
+        const item = await stream.next();
+        if (item instanceof Error) throw item;
+        if (item.method === "stream/snapshot") yield* item.params.events as Event[];
+        if (item.method === "stream/event") yield item.params.event as Event;
+        if (item.method !== "stream/ended") continue;
+        if (item.params.detached) throw new TurnstoneError("detached", item.params.reason);
+        return;
+      }
+    } finally {
+      this.streams.delete(subscription);
+      if (!this.ended) await this.call("stream/unsubscribe", { subscription }).catch(() => {});
+    }
+  }
+
+  /** @internal */
+  signed(): { author?: string } {
+    return this.author ? { author: this.author } : {};
+  }
+}
+
+/** A session of a daemon, by its name. */
+export class Session {
+  readonly client: Client;
+  readonly name: string;
+
+  constructor(client: Client, name: string) {
+    this.client = client;
+    this.name = name;
+  }
+
+  /** Runs code, and returns when it is done or asks for input. */
+  run(code: string, options: WaitOptions = {}): Promise<Reply> {
+    return this.client.call("turn/start", { session: this.name, input: code, wait_ms: milliseconds(options), ...this.client.signed() }, options);
+  }
+
+  /** Starts a turn and returns its number. Readers who show a session skip a silent one. */
+  async start(code: string, options: { silent?: boolean } = {}): Promise<number> {
+    return (await this.client.call("turn/start", { session: this.name, input: code, ...(options.silent ? { silent: true } : {}), ...this.client.signed() })).turn;
+  }
+
+  /** Waits until a turn is over or asks for input; 0 is the active one. */
+  wait(turn = 0, options: WaitOptions & { after?: number } = {}): Promise<Reply> {
+    return this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options);
+  }
+
+  /** Answers a wait, and waits on as run() does. A line needs a newline at its end. */
+  answer(wait: number | Wait, answer: string, options: WaitOptions & { eof?: boolean } = {}): Promise<Reply> {
+    const id = typeof wait === "number" ? wait : wait.id;
+    return this.client.call("turn/input", { session: this.name, wait: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options);
+  }
+
+  /** Interrupts a turn, or with 0 whatever is active, and returns what came of it. */
+  async interrupt(turn = 0): Promise<string> {
+    return (await this.client.call("turn/interrupt", { session: this.name, ...(turn ? { turn } : { active: true }), ...this.client.signed() })).result;
+  }
+
+  /** Describes the session now. */
+  info(): Promise<Description> {
+    return this.client.call("session/get", { session: this.name });
+  }
+
+  /** Ends the runtime, even while it is busy, and starts a new one. */
+  reset(): Promise<Description> {
+    return this.client.call("session/reset", { session: this.name });
+  }
+
+  /** Ends the session for good. */
+  async close(): Promise<void> {
+    await this.client.call("session/close", { session: this.name });
+  }
+
+  /** Asks how code could go on at cursor; it and start of the result count UTF-16 units. */
+  async complete(code: string, cursor = code.length): Promise<Completion> {
+    const result = await this.client.call("query/complete", { session: this.name, text: code, cursor: Buffer.byteLength(code.slice(0, cursor)) });
+    return { ...result, start: Buffer.from(code).subarray(0, result.start).toString().length };
+  }
+
+  /** Tells whether code is a whole input: "complete", "incomplete", "invalid" or "unknown". */
+  async parse(code: string): Promise<string> {
+    return (await this.client.call("query/parse", { session: this.name, text: code })).status;
+  }
+
+  /** Lists what user code has defined. */
+  variables(): Promise<Variables> {
+    return this.client.call("query/variables", { session: this.name });
+  }
+
+  /** Reads lines of the rendered output. */
+  output(query: Omit<OutputParams, "session"> = {}): Promise<Output> {
+    return this.client.call("output/query", { session: this.name, ...query });
+  }
+
+  /** Reads a window of the events. */
+  read(query: Omit<ReadParams, "session"> = {}): Promise<Page> {
+    return this.client.call("timeline/read", { session: this.name, ...query });
+  }
+
+  /**
+   * Yields every event behind the cursor, and then each new one as it happens. None comes twice,
+   * and none is missing: one that the daemon has dropped is in a "gap". It ends when the session is
+   * closed. When the connection ends, it tries to reach the daemon again for 30 s and goes on behind
+   * the last event, on a connection of its own. A slow reader costs the session nothing.
+   */
+  async *events(after = 0, options: { reconnect?: boolean } = {}): AsyncGenerator<Event> {
+    let client = this.client;
+    try {
+      for (;;) {
+        try {
+          for await (const event of client.subscribed(this.name, after)) {
+            after = event.type === "gap" ? (event.to ?? event.seq) : event.seq;
+            yield event;
+          }
+          return;
+        } catch (error) {
+          if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || options.reconnect === false) throw error;
+          if (client !== this.client) await client.close();
+          client = await dialAgain(this.client);
+        }
+      }
+    } finally {
+      if (client !== this.client) await client.close();
+    }
+  }
+}
+
+/** Reaches the daemon again, within 30 s. */
+async function dialAgain(lost: Client): Promise<Client> {
+  const end = performance.now() + reconnectTime;
+  for (let attempt = 0; ; attempt++) {
+    const client = new Client(lost.socket, lost.author);
+    try {
+      await client.dial();
+      return client;
+    } catch (error) {
+      if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || performance.now() >= end) throw error;
+    }
+    await pause(reconnectPauses[Math.min(attempt, reconnectPauses.length - 1)]!);
+  }
+}
+
+function milliseconds(options: WaitOptions): number {
+  return options.timeout === undefined ? longWait : Math.max(1, Math.min(longWait, Math.floor(options.timeout)));
+}

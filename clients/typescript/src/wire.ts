@@ -1,0 +1,914 @@
+// The types of what goes over the socket of a daemon.
+// Written by go run ./clients/generate from the Go types of package client. Do not edit.
+
+export const protocol = 1;
+
+/** AllowParams give a session a right, one of Write and Host. */
+export interface AllowParams {
+  session: string;
+  /** the absolute, real path of a directory */
+  write?: string;
+  /** "example.org", "*.example.org", "example.org:5432" */
+  host?: string;
+  /** "github.search_issues", or "github.*" for all that are not destructive */
+  call?: string;
+  /** later sessions of the workspace have it, too */
+  always?: boolean;
+  author?: string;
+}
+
+/** Attached is one connection to the daemon. */
+export interface Attached {
+  client: string;
+  /** its process, where the system tells */
+  pid?: number;
+  /** the last name that it gave */
+  author?: string;
+  since: string;
+  /** it is the one that asks */
+  self?: boolean;
+  sessions: Attachment[];
+}
+
+/** An Attachment is what a connection has to do with a session. */
+export interface Attachment {
+  session: string;
+  watches?: boolean;
+  /** under that name */
+  reads?: string;
+  /** nobody else may write */
+  keyboard?: boolean;
+  /** until it is given back, not for a turn */
+  holds?: boolean;
+  /** that wait for it */
+  calls?: number;
+}
+
+/** A Begun says which turn a call with a Request has begun or answered, before it is over. */
+export interface Begun {
+  request: string;
+  session: string;
+  turn: number;
+}
+
+/** A Blob names data of a display that is not here. */
+export interface Blob {
+  bytes: number;
+  /** with which Log.Blob has it; "" if nothing has */
+  digest?: string;
+}
+
+/** BlobParams ask for data that an event of the session has, or had left out, by its digest. */
+export interface BlobParams {
+  session: string;
+  digest: string;
+  offset?: number;
+  /** bytes, at most session.MaxPieceBytes, which 0 means */
+  limit?: number;
+}
+
+/** Calling is a function of the host that code in the session has called, and that runs. */
+export interface Calling {
+  name: string;
+  /** how many calls of it run */
+  open: number;
+  /** since when at least one did */
+  since: string;
+}
+
+/** Clients are those who are connected, by when they came. */
+export interface Clients {
+  clients: Attached[];
+}
+
+/** A Completion lists texts that can replace text[Start:cursor]. */
+export interface Completion {
+  /** bytes */
+  start: number;
+  matches: string[];
+}
+
+/** CreateParams open a session. The answer comes at once when something has to be prepared first: the session is provisional then, input for it is held, and progress goes to Token. */
+export interface CreateParams {
+  /** "" makes one up */
+  name?: string;
+  /** "" is the daemon's default */
+  language?: string;
+  /** starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path */
+  command?: string[];
+  /** absolute; "" is the daemon's own */
+  dir?: string;
+  /** which interpreter, as --python has it */
+  runtime?: string;
+  /** packages to prepare */
+  with?: string[];
+  /** read-only, workspace or full; "" is full */
+  sandbox?: string;
+  /** more directories that a sandbox lets it write, absolute */
+  writable?: string[];
+  /** paths in what it writes that stay as they are, absolute */
+  protected?: string[];
+  /** of a sandbox: none, list or full; "" is none */
+  network?: string;
+  /** of the network list: patterns of hosts */
+  hosts?: string[];
+  /** the weaker mechanism that a sandbox may have: landlock or seatbelt */
+  accept?: string;
+  /** hold what a sandbox refuses and a person could allow */
+  ask?: boolean;
+  limits?: SessionLimits;
+  /** unused for so long it is closed; 0 is as the daemon has it */
+  cull_idle_ms?: number;
+  progressToken?: unknown;
+  /** as StartParams has it */
+  request?: string;
+}
+
+/** Info describes the daemon. */
+export interface Daemon {
+  version: string;
+  /** [Protocol] */
+  protocol: number;
+  pid: number;
+  started: string;
+  languages: string[];
+  sessions: number;
+  connections: number;
+  draining?: boolean;
+  paused?: boolean;
+  warm?: Warm[];
+}
+
+/** DetachParams end another connection. */
+export interface DetachParams {
+  client: string;
+  /** the author who ends it; the other client learns this */
+  author?: string;
+}
+
+/** EndParams end a session's worker, or the session. */
+export interface EndParams {
+  session: string;
+  /** as StartParams has it */
+  request?: string;
+}
+
+/** An Ended says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
+export interface Ended {
+  subscription: string;
+  session: string;
+  reason: string;
+  detached?: boolean;
+}
+
+/** wireEvent is an Event in JSON. Type says which of the other fields there are. */
+export interface Event {
+  seq: number;
+  at?: string;
+  generation?: number;
+  turn: number;
+  between?: boolean;
+  silent?: boolean;
+  line?: number;
+  type: string;
+  /** "stderr"; else it is stdout */
+  stream?: string;
+  /** of text, input_line */
+  text?: string;
+  /** of a display, and of text that is not UTF-8 */
+  data?: unknown;
+  meta?: unknown;
+  id?: string;
+  update?: boolean;
+  result?: boolean;
+  title?: string;
+  left_out?: Record<string, Blob>;
+  /** of the images of older daemons */
+  mime?: string;
+  source?: string;
+  input?: string;
+  bytes?: number;
+  author?: string;
+  prompt?: string;
+  /** of a wait or of text */
+  kind?: string;
+  secret?: boolean;
+  terminal?: boolean;
+  reader?: string;
+  /** the id of a wait; of a clear, true */
+  wait?: unknown;
+  on?: boolean;
+  permission?: number;
+  op?: string;
+  path?: string;
+  host?: string;
+  by?: string;
+  remedy?: string;
+  call?: string;
+  with?: string;
+  destructive?: boolean;
+  write?: string;
+  always?: boolean;
+  outcome?: "ok" | "error" | "interrupted" | "ended";
+  name?: string;
+  message?: string;
+  elapsed_ms?: number;
+  what?: string;
+  used?: number;
+  max?: number;
+  all?: boolean;
+  did?: "warned" | "refused" | "interrupted" | "ended";
+  program?: string;
+  count?: number;
+  failed?: number;
+  cancelled?: number;
+  sent?: number;
+  received?: number;
+  level?: number;
+  progress?: number;
+  total?: number;
+  worker?: string;
+  reason?: string;
+  code?: number;
+  signal?: string;
+  clean?: boolean;
+  last_line?: string;
+  unready?: boolean;
+  peak_rss?: number;
+  from?: number;
+  to?: number;
+  first_line?: number;
+  end_line?: number;
+}
+
+/** A File is one in a session's own directory: its transcript, what it records, and pictures. */
+export interface File {
+  name: string;
+  bytes: number;
+  modified: string;
+}
+
+/** FileParams ask for a part of a file in a session's own directory. */
+export interface FileParams {
+  session?: string;
+  lost?: string;
+  /** its name, or its whole path as the daemon tells it */
+  path: string;
+  offset?: number;
+  /** bytes, at most session.MaxPieceBytes, which 0 means */
+  limit?: number;
+}
+
+/** A FilePiece is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full. */
+export interface FilePiece {
+  /** at most MaxPieceBytes */
+  data: string;
+  offset: number;
+  /** of the whole data */
+  bytes: number;
+  /** another one means another file of that name; "" where the system does not tell */
+  id?: string;
+}
+
+/** Files are the plain files of a session's own directory, by name. */
+export interface Files {
+  files: File[];
+}
+
+/** FilesParams name a session whose own directory has files: one that is open, or one that was lost, by the ID that a Lost has. */
+export interface FilesParams {
+  session?: string;
+  lost?: string;
+}
+
+/** A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.WaitForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it. */
+export interface Form {
+  /** the server that asks */
+  from: string;
+  /** its question, without control characters but newlines */
+  message: string;
+  /** Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and lists of choices. See Fields. */
+  schema?: unknown;
+  /** URL, if set, is where the person shall go. Then there is no Schema, and to accept means that the person agrees to go there. */
+  url?: string;
+}
+
+/** Found is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s. */
+export interface Found {
+  matches: Match[];
+  /** where to go on; "" when all was searched */
+  next?: string;
+}
+
+/** A Grant is a right that a person gives to a session. Write and Host are for one with a sandbox. One of Write, Host and Call is set. */
+export interface Grant {
+  /** the absolute, real path of a directory */
+  write?: string;
+  /** "example.org", "*.example.org", "example.org:5432" */
+  host?: string;
+  /** "github.search_issues", or "github.*" for all that are not destructive */
+  call?: string;
+  /** later sessions of the workspace have it, too */
+  always?: boolean;
+}
+
+/** A Hello describes the daemon. */
+export interface Hello {
+  version: string;
+  /** [Protocol] */
+  protocol: number;
+  pid: number;
+  started: string;
+  languages: string[];
+  sessions: number;
+  connections: number;
+  draining?: boolean;
+  paused?: boolean;
+  warm?: Warm[];
+  /** the client was here before, and has again what it had */
+  known?: boolean;
+}
+
+/** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client takes the place of the one before: see docs/daemon.md. */
+export interface HelloParams {
+  /** random, of this process: 16 to 64 letters, digits, hyphens and underscores */
+  id: string;
+  /** counts the connections that the process makes, from 1 */
+  epoch: number;
+}
+
+/** HostProgress tells how far the preparation of sessions is. */
+export interface HostProgress {
+  progressToken: unknown;
+  progress: number;
+  /** 0: not known; equal to Progress: over */
+  total?: number;
+  message?: string;
+}
+
+/** InputParams answer a wait. */
+export interface InputParams {
+  session: string;
+  wait: number;
+  input: string;
+  eof?: boolean;
+  author?: string;
+  wait_ms?: number;
+  after?: number;
+  /** as StartParams has them */
+  read?: number;
+  goes_on?: boolean;
+  request?: string;
+}
+
+/** An Inspection describes one thing in a runtime. */
+export interface Inspection {
+  found: boolean;
+  /** by MIME type, text/plain at least */
+  data?: Record<string, string>;
+}
+
+/** InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the next one; or, with Active, whatever is active when the call arrives. */
+export interface InterruptParams {
+  session: string;
+  turn?: number;
+  active?: boolean;
+  author?: string;
+  /** as StartParams has it */
+  request?: string;
+}
+
+/** An Interrupted says what came of an interrupt. */
+export interface Interrupted {
+  result: "idle" | "waiting" | "pending" | "stale" | "not running";
+}
+
+/** A Line is a line of the output file. */
+export interface Line {
+  /** from 1 */
+  number: number;
+  text: string;
+}
+
+/** A Live is one event as it happens. */
+export interface Live {
+  subscription: string;
+  session: string;
+  event: Event;
+}
+
+/** A Lost is a session whose daemon was killed. Its files are kept for a day. */
+export interface Lost {
+  /** unique, unlike the name */
+  id: string;
+  name: string;
+  language: string;
+  /** when it was found; it is kept from then on */
+  found: string;
+  inputs: number;
+  bytes: number;
+  output_path: string;
+}
+
+/** LostSessions are those that were lost in the last day, the newest first. */
+export interface LostSessions {
+  sessions: Lost[];
+}
+
+/** MarkParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask. */
+export interface MarkParams {
+  session: string;
+  reader: string;
+  seq?: number;
+  /** not a name under which another connection reads */
+  own?: boolean;
+}
+
+/** A Marked is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that. */
+export interface Marked {
+  seq: number;
+  reader: string;
+}
+
+/** A Match is a line in which something was found. */
+export interface Match {
+  /** the event in which the line begins */
+  seq: number;
+  turn: number;
+  /** of the rendered output, from 1; 0 for input, and without a file */
+  line?: number;
+  /** it is a line of code or of an answer, not of output */
+  input?: boolean;
+  /** at most 500 bytes of the line, around what was found */
+  text: string;
+}
+
+/** NameParams name a session. */
+export interface NameParams {
+  session: string;
+}
+
+/** An Outline lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
+export interface Outline {
+  turns: Summary[];
+  /** what was asked for has turns before the first */
+  earlier?: boolean;
+  /** and after the last */
+  later?: boolean;
+  /** the newest event of the session */
+  end: number;
+}
+
+/** OutlineParams ask for summaries of a session's turns. */
+export interface OutlineParams {
+  session: string;
+  after?: number;
+  before?: number;
+  from?: number;
+  backward?: boolean;
+  /** at most MaxOutlineTurns; 0 means DefaultOutlineTurns */
+  limit?: number;
+}
+
+/** Output holds lines of the rendered output. */
+export interface Output {
+  lines: Line[];
+  /** number of finished lines */
+  total: number;
+}
+
+/** OutputParams look into the rendered output. */
+export interface OutputParams {
+  session: string;
+  grep?: string;
+  /** matches, at most MaxMatches; 0 means DefaultMatches */
+  max?: number;
+  from?: number;
+  to?: number;
+}
+
+/** A Page is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First. */
+export interface Page {
+  events: Event[];
+  /** of the events, also those of a gap; 0 without any */
+  first: number;
+  last: number;
+  /** what was asked for has events before First */
+  earlier?: boolean;
+  /** and behind Last */
+  later?: boolean;
+  /** the newest event of the session */
+  end: number;
+}
+
+/** A Parsed says whether text is a whole input. */
+export interface Parsed {
+  status: "complete" | "incomplete" | "invalid" | "unknown";
+}
+
+/** A Permission is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.WaitPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID. */
+export interface Permission {
+  id: number;
+  /** "write", "create", "remove", "rename", "read", "connect" or "call" */
+  op: string;
+  /** the file */
+  path?: string;
+  /** "name:port" */
+  host?: string;
+  /** the program's name, if it was a child */
+  by?: string;
+  /** the function of the host, "github.search_issues" */
+  call?: string;
+  /** its arguments, in short */
+  with?: string;
+  /** only a right that names Call in full lets it go on */
+  destructive?: boolean;
+  /** Remedy is the command with which a person allows it; "" if nothing does. */
+  remedy?: string;
+  /** Grant would let the call go on. */
+  grant: Grant;
+  /** Wider would, too, and other calls with it. It is nil if there is no such right. */
+  wider?: Grant;
+}
+
+/** PermitParams answer a permission by its number. */
+export interface PermitParams {
+  session: string;
+  permission: number;
+  ok: boolean;
+  author?: string;
+}
+
+/** A Piece is a part of data that a page has left out and named by its digest. */
+export interface Piece {
+  /** at most MaxPieceBytes */
+  data: string;
+  offset: number;
+  /** of the whole data */
+  bytes: number;
+}
+
+/** QueryParams ask about text, while the session is idle. */
+export interface QueryParams {
+  session: string;
+  text: string;
+  /** bytes */
+  cursor?: number;
+}
+
+/** Reached is what a session with a sandbox has had to do with one place in the network. */
+export interface Reached {
+  /** "example.org:443" */
+  place: string;
+  connections: number;
+  /** bytes; those of a connection that lasts are counted by the megabyte */
+  sent: number;
+  received: number;
+  /** how often it was not let through */
+  refused?: number;
+  last: string;
+}
+
+/** ReachedPlaces are the places in the network that a session has had to do with. */
+export interface ReachedPlaces {
+  places: Reached[];
+}
+
+/** ReadParams ask for a window of a session's events. */
+export interface ReadParams {
+  session: string;
+  after?: number;
+  before?: number;
+  turn?: number;
+  backward?: boolean;
+  /** events, at most MaxReadEvents; 0 means DefaultReadEvents */
+  limit?: number;
+  /** about the most of text and data, at most MaxReadBytes; 0 means that */
+  bytes?: number;
+  /** data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most */
+  blobs?: number;
+}
+
+/** A Reply holds what happened between a caller's cursor and now. */
+export interface Reply {
+  session: string;
+  generation: number;
+  turn: number;
+  state: "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  /** of Turn; "" while it runs */
+  outcome?: "ok" | "error" | "interrupted" | "ended";
+  /** set when State is StateWaiting */
+  wait?: Wait;
+  /** the prompt that the runtime would show now */
+  prompt?: string;
+  /** functions of the host that run */
+  calling?: Calling[];
+  /** text that Turn has written so far */
+  output_bytes: number;
+  events: Event[];
+  /** the caller's new cursor */
+  next: number;
+  /** State is StatePreparing */
+  provisional?: boolean;
+  elapsed_ms: number;
+}
+
+/** SearchParams ask for lines of a session. */
+export interface SearchParams {
+  session: string;
+  /** found in upper and lower case */
+  text?: string;
+  /** of package regexp */
+  regexp?: string;
+  /** Next of the search before; "" is the beginning */
+  from?: string;
+  /** matches, at most MaxFound; 0 means DefaultFound */
+  limit?: number;
+}
+
+/** Info describes a session at one moment. */
+export interface Session {
+  name: string;
+  /** "" while it is not known */
+  language: string;
+  state: "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  /** when State was reached */
+  since: string;
+  /** why it could not be prepared */
+  failure?: string;
+  /** packages that it was asked to have */
+  with?: string[];
+  generation: number;
+  /** the active turn, or the last one */
+  turn: number;
+  /** set when State is StateWaiting */
+  wait?: Wait;
+  prompt?: string;
+  opened: string;
+  /** of the worker; 0 when there is none */
+  pid?: number;
+  memory_bytes?: number;
+  /** its version; "" until the worker is ready */
+  runtime?: string;
+  executable?: string;
+  /** how Executable was chosen */
+  why?: string;
+  /** a warning about that choice; see workers.Spec */
+  notice?: string;
+  /** the workers' directory */
+  dir?: string;
+  /** what confines it; "" when nothing does */
+  sandbox?: string;
+  /** the mechanism that its user accepted in place of namespaces, if its worker has that */
+  held_by?: string;
+  /** what persons gave it beside that; see Session.Allow */
+  given?: Grant[];
+  /** in words; "" when there are none */
+  limits?: string;
+  /** the rendered transcript; "" when there is none */
+  output_path?: string;
+  /** the transcript of an earlier session of this name whose program was killed */
+  lost?: string;
+  last_seq: number;
+  /** in a daemon */
+  watchers: number;
+  /** the holder of the keyboard, in a daemon */
+  writer?: string;
+  /** State is StatePreparing */
+  provisional?: boolean;
+  running_ms?: number;
+}
+
+/** Limits bound what a session uses; zero fields bound nothing. */
+export interface SessionLimits {
+  /** bytes */
+  memory?: number;
+  /** with their threads */
+  processes?: number;
+  cpus?: number;
+  /** open in each process */
+  files?: number;
+  /** bytes */
+  disk?: number;
+  turn_ms?: number;
+}
+
+/** All sessions, by name. */
+export interface SessionList {
+  sessions: Session[];
+}
+
+/** A Snapshot is what had happened when a subscription began. A large one comes in parts, of which the last has More false. */
+export interface Snapshot {
+  subscription: string;
+  session: Session;
+  events: Event[];
+  /** all up to it; live events follow behind it */
+  seq: number;
+  more?: boolean;
+}
+
+/** StartParams run code. With WaitMS the answer is that of a wait. With Keyboard nobody else may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client. */
+export interface StartParams {
+  session: string;
+  input: string;
+  keyboard?: boolean;
+  /** see session.Session.SubmitSilent */
+  silent?: boolean;
+  author?: string;
+  wait_ms?: number;
+  after?: number;
+  /** how far Author had read before, as MarkParams have it */
+  read?: number;
+  /** cancelling the call ends the waiting, not the turn */
+  goes_on?: boolean;
+  request?: string;
+}
+
+/** SubscribeParams watch a session from a cursor; 0 is its beginning. With Ticks they watch only whether something changes, of one session, or of all with none. */
+export interface SubscribeParams {
+  session: string;
+  after?: number;
+  /** who watches */
+  author?: string;
+  ticks?: boolean;
+  /** BlobsRef: data from 4 KiB on is left out and named by its digest */
+  blobs?: string;
+}
+
+/** A Subscribed names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it. */
+export interface Subscribed {
+  subscription: string;
+  seq: number;
+  wait?: Wait;
+}
+
+/** SubscriptionParams name a subscription. */
+export interface SubscriptionParams {
+  subscription: string;
+}
+
+/** A Summary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before. */
+export interface Summary {
+  turn: number;
+  generation?: number;
+  /** its first event */
+  first: number;
+  /** its newest event */
+  last: number;
+  /** of the first event */
+  at: string;
+  author?: string;
+  /** the first line of its input that is not blank, at most 160 bytes */
+  code?: string;
+  /** of its input, as far as TurnStarted has it */
+  code_lines?: number;
+  /** newlines in its text */
+  lines?: number;
+  /** of text and pictures */
+  bytes?: number;
+  /** pictures and other results that are shown; updates count once */
+  displays?: number;
+  /** a tool asked for it, see Event.Unseen */
+  silent?: boolean;
+  /** "" while it runs */
+  outcome?: "ok" | "error" | "interrupted" | "ended";
+  /** the name of the error that ended it */
+  error?: string;
+  elapsed_ms?: number;
+}
+
+/** A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read. */
+export interface Tick {
+  session: string;
+  last_seq: number;
+  state: "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  generation: number;
+  /** the active turn, or the last one */
+  turn: number;
+  /** set when State is StateWaiting */
+  wait?: Wait;
+  /** for good; it is the last tick of the session */
+  closed?: boolean;
+  /** State is StatePreparing */
+  provisional?: boolean;
+}
+
+/** A Tick says that a session has changed. */
+export interface TickNotice {
+  subscription: string;
+  tick: Tick;
+}
+
+/** A Variable is a name with its value in short. */
+export interface Variable {
+  name: string;
+  type: string;
+  /** as the language counts: "12", "(3, 4)"; empty when it has none */
+  shape?: string;
+  /** size of the value itself; 0 when unknown */
+  bytes?: number;
+}
+
+/** Variables lists what user code has defined, newest first, data before functions and classes. */
+export interface Variables {
+  /** at most 200 */
+  variables: Variable[];
+  /** how many are not in List */
+  more: number;
+}
+
+/** A Wait says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools. */
+export interface Wait {
+  id: number;
+  turn: number;
+  prompt: string;
+  kind: "line" | "secret" | "continue" | "debugger" | "permission" | "form";
+  /** the answer must not be shown or logged */
+  secret?: boolean;
+  /** a program reads the terminal; the runtime did not ask */
+  terminal?: boolean;
+  /** Terminal: that program's name */
+  reader?: string;
+  /** set when Kind is timeline.WaitPermission */
+  permission?: Permission;
+  /** set when Kind is timeline.WaitForm */
+  form?: Form;
+}
+
+/** WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does not wait. Turn is one that was started or fed here, and not long ago; 0 is whatever is active. */
+export interface WaitParams {
+  session: string;
+  turn?: number;
+  wait_ms?: number;
+  after?: number;
+}
+
+/** Warm are the sessions of one language that a daemon keeps ready for those who create one. */
+export interface Warm {
+  language: string;
+  ready: number;
+  /** how many it would keep */
+  count: number;
+  /** where they work; only sessions that start alike are given */
+  dir: string;
+  /** why no more are made */
+  failure?: string;
+}
+
+/** WriterParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not. */
+export interface WriterParams {
+  session: string;
+  author: string;
+  long?: boolean;
+}
+
+/** The methods, with their params and results. */
+export interface Methods {
+  "server/info": { params: Record<string, never>; result: Daemon };
+  "server/ping": { params: Record<string, never>; result: Record<string, never> };
+  "client/hello": { params: HelloParams; result: Hello };
+  "session/create": { params: CreateParams; result: Session };
+  "session/list": { params: Record<string, never>; result: SessionList };
+  "session/get": { params: NameParams; result: Session };
+  "session/reset": { params: EndParams; result: Session };
+  "session/close": { params: EndParams; result: Record<string, never> };
+  "turn/start": { params: StartParams; result: Reply };
+  "turn/input": { params: InputParams; result: Reply };
+  "turn/wait": { params: WaitParams; result: Reply };
+  "turn/interrupt": { params: InterruptParams; result: Interrupted };
+  "permission/allow": { params: AllowParams; result: Record<string, never> };
+  "permission/answer": { params: PermitParams; result: Record<string, never> };
+  "query/complete": { params: QueryParams; result: Completion };
+  "query/parse": { params: QueryParams; result: Parsed };
+  "query/variables": { params: NameParams; result: Variables };
+  "query/inspect": { params: QueryParams; result: Inspection };
+  "query/reached": { params: NameParams; result: ReachedPlaces };
+  "output/query": { params: OutputParams; result: Output };
+  "timeline/read": { params: ReadParams; result: Page };
+  "timeline/outline": { params: OutlineParams; result: Outline };
+  "timeline/search": { params: SearchParams; result: Found };
+  "blob/get": { params: BlobParams; result: Piece };
+  "file/list": { params: FilesParams; result: Files };
+  "file/read": { params: FileParams; result: FilePiece };
+  "lost/list": { params: Record<string, never>; result: LostSessions };
+  "writer/take": { params: WriterParams; result: Record<string, never> };
+  "writer/release": { params: WriterParams; result: Record<string, never> };
+  "reader/mark": { params: MarkParams; result: Marked };
+  "connection/list": { params: NameParams; result: Clients };
+  "connection/detach": { params: DetachParams; result: Record<string, never> };
+  "stream/subscribe": { params: SubscribeParams; result: Subscribed };
+  "stream/pause": { params: SubscriptionParams; result: Subscribed };
+  "stream/resume": { params: SubscriptionParams; result: Subscribed };
+  "stream/unsubscribe": { params: SubscriptionParams; result: Record<string, never> };
+}
+
+/** What the daemon sends by itself. */
+export interface Notifications {
+  "stream/snapshot": { params: Snapshot; result: Record<string, never> };
+  "stream/event": { params: Live; result: Record<string, never> };
+  "stream/tick": { params: TickNotice; result: Record<string, never> };
+  "stream/ended": { params: Ended; result: Record<string, never> };
+  "root/progress": { params: HostProgress; result: Record<string, never> };
+  "turn/begun": { params: Begun; result: Record<string, never> };
+}

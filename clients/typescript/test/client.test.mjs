@@ -1,0 +1,138 @@
+// What the client promises, against a real daemon. REPL names the built program.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { test } from "node:test";
+
+const { connect, text, TurnstoneError } = await import(process.env.TURNSTONE_CLIENT ?? "../src/index.ts");
+
+function serve(directory) {
+  const socket = join(directory, "daemon.sock");
+  const daemon = spawn(process.env.REPL, ["serve", "--socket", socket, "--quiet"], { stdio: "ignore", env: { ...process.env, XDG_STATE_HOME: directory } });
+  return { socket, daemon };
+}
+
+async function reached({ socket, daemon }, options = {}) {
+  for (;;) {
+    try {
+      return await connect({ socket, ...options });
+    } catch (error) {
+      if (error.kind !== "unreachable" || daemon.exitCode !== null) throw error;
+    }
+    await pause(20);
+  }
+}
+
+function promise(name, body) {
+  test(name, { timeout: 60_000 }, async () => {
+    const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
+    const place = serve(directory);
+    const client = await reached(place, { author: "ada" });
+    try {
+      await body(client, place);
+    } finally {
+      await client.close();
+      if (place.daemon.exitCode === null && place.daemon.signalCode === null) {
+        place.daemon.kill("SIGTERM");
+        await once(place.daemon, "exit");
+      }
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+}
+
+promise("a session keeps its variables", async (client) => {
+  const session = await client.create({ name: "main", language: "python" });
+  await session.run("x = 41");
+  const reply = await session.run("print(x + 1)");
+  assert.deepEqual([reply.outcome, text(reply.events)], ["ok", "42\n"]);
+  assert.deepEqual((await client.list()).map((s) => s.name), ["main"]);
+  assert.equal((await (await client.open("main")).info()).turn, 2);
+});
+
+promise("code that asks gets its answer", async (client) => {
+  const session = await client.create();
+  let reply = await session.run("print('hi ' + input('Who? '))");
+  assert.deepEqual([reply.state, reply.wait.prompt], ["waiting", "Who? "]);
+  await assert.rejects(session.run("1"), (error) => error instanceof TurnstoneError && error.kind === "waiting" && error.data.wait.id === reply.wait.id);
+  reply = await session.answer(reply.wait, "Ada\n");
+  assert.match(text(reply.events), /hi Ada/);
+});
+
+promise("an aborted call interrupts its turn", async (client) => {
+  const session = await client.create();
+  await session.run("import time");
+  await assert.rejects(session.run("while True: time.sleep(0.01)", { signal: AbortSignal.timeout(1000) }), { name: "TimeoutError" });
+  assert.equal((await session.wait(2)).outcome, "interrupted");
+});
+
+promise("a timeout leaves the turn running", async (client) => {
+  const session = await client.create();
+  await session.run("import time");
+  const reply = await session.run("while True: time.sleep(0.01)", { timeout: 200 });
+  assert.equal(reply.state, "running");
+  assert.ok(["idle", "pending"].includes(await session.interrupt(reply.turn)));
+});
+
+promise("events have everything once, live, and behind a connection that was lost", async (client, place) => {
+  const session = await client.create();
+  await session.run("print('one')");
+  const seen = [];
+  for await (const event of session.events()) {
+    seen.push(event);
+    if (event.type === "turn_ended" && event.turn === 1) {
+      client.connection.destroy();
+      const other = await reached(place);
+      await other.session(session.name).run("print('two')");
+      await other.close();
+    }
+    if (event.type === "turn_ended" && event.turn === 2) break;
+  }
+  assert.deepEqual(seen.map((e) => e.seq), seen.map((_, k) => k + 1));
+  assert.equal(text(seen), "one\ntwo\n");
+});
+
+promise("events of a slow reader are all there", async (client) => {
+  const session = await client.create();
+  const running = session.run("for k in range(30000): print(k)");
+  let lines = 0;
+  for await (const event of session.events()) {
+    if (event.type === "text") lines += event.text.split("\n").length - 1;
+    if (event.type === "turn_ended") break;
+    if (event.seq % 1000 === 0) await pause(10);
+  }
+  await running;
+  assert.equal(lines, 30000);
+});
+
+promise("events end with the session", async (client) => {
+  const session = await client.create();
+  await session.run("1");
+  const types = [];
+  for await (const event of session.events()) {
+    types.push(event.type);
+    if (event.type === "turn_ended") await session.close();
+  }
+  assert.ok(types.includes("turn_ended"));
+});
+
+promise("a daemon that is gone fails each call in words", async (client, place) => {
+  const session = await client.create();
+  const running = session.run("import time; time.sleep(600)");
+  place.daemon.kill("SIGKILL");
+  await assert.rejects(running, { kind: "unreachable" });
+  await assert.rejects(client.list(), { kind: "unreachable" });
+  await assert.rejects(connect({ socket: join(tmpdir(), "nobody.sock") }), /repl serve/);
+});
+
+promise("text beyond the basic plane is counted in UTF-16 units", async (client) => {
+  const session = await client.create({ language: "python" });
+  await session.run("größe = '😀'");
+  const code = "'😀'; größe.uppe";
+  const result = await session.complete(code);
+  assert.ok(result.matches.some((match) => (code.slice(0, result.start) + match).startsWith("'😀'; größe.upper")), JSON.stringify(result));
+});
