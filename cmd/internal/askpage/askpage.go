@@ -16,13 +16,19 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"html/template"
+	"fmt"
+	"html"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 const (
@@ -56,9 +62,16 @@ type Page struct {
 	// Choices are the only answers, each with a button. Without them a person types a text.
 	Choices []string
 
+	// Form, if there is one, is filled in. The answer is a session.FormAnswer as JSON, which fits.
+	Form *session.Form
+
 	// Answer takes the answer, 64 KiB at most, in a goroutine of the page's. It is
 	// called once. The person sees its error.
 	Answer func(ctx context.Context, text string) error
+
+	// Decline, if it is there, is called in place of Answer by a button for who does not want to
+	// answer.
+	Decline func()
 }
 
 // Pages serves pages on the loopback interface, each at an address that cannot be guessed and
@@ -150,22 +163,60 @@ func (p *Pages) guard(host string, next http.Handler) http.Handler {
 	})
 }
 
-var pageText = template.Must(template.New("page").Parse(`<!doctype html>
+const (
+	pageHead = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Turnstone</title>
-<style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}input{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}pre{white-space:pre-wrap}</style>
-{{if .}}<p>{{.About}}.</p><form method="post">{{if .Choices}}<pre>{{.Prompt}}</pre>{{range .Choices}}<p><button name="answer" value="{{.}}">{{.}}</button></p>{{end}}{{else}}<label><pre>{{.Prompt}}</pre><input name="answer" autofocus autocomplete="off" type="{{if .Secret}}password{{else}}text{{end}}"></label><p><button>Answer</button>{{end}}</form>
-{{else}}<p>Thank you. The answer has been handed over; this page can be closed.
-{{end}}`))
+<style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}input:not([type=checkbox]),select{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}pre{white-space:pre-wrap}</style>
+`
+	pageThanks = pageHead + "<p>Thank you. The answer has been handed over; this page can be closed.\n"
+)
+
+// html returns the page that asks. It is written without html/template, which makes the
+// program 2 MB larger.
+func (p *Page) html() string { return p.again(nil, nil) }
+
+// again returns the page with what was typed into its form, and what was wrong with that.
+func (p *Page) again(typed url.Values, wrong map[string]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `%s<p>%s.</p><form method="post">`, pageHead, html.EscapeString(p.About))
+	prompt := html.EscapeString(p.Prompt)
+	if p.Form != nil {
+		fmt.Fprintf(&b, "<pre>%s</pre>", prompt)
+		writeForm(&b, *p.Form, typed, wrong)
+	} else if len(p.Choices) > 0 {
+		fmt.Fprintf(&b, "<pre>%s</pre>", prompt)
+		for _, choice := range p.Choices {
+			choice = html.EscapeString(choice)
+			fmt.Fprintf(&b, `<p><button name="answer" value="%s">%s</button></p>`, choice, choice)
+		}
+	} else {
+		kind := "text"
+		if p.Secret {
+			kind = "password"
+		}
+		fmt.Fprintf(&b, `<label><pre>%s</pre><input name="answer" autofocus autocomplete="off" type="%s"></label><p><button>Answer</button>`, prompt, kind)
+	}
+	if p.Decline != nil {
+		b.WriteString(` <button name="decline" value="yes">No</button>`)
+	}
+	b.WriteString("</form>\n")
+	return b.String()
+}
+
+// opened returns an open page; nil if there is none of that token.
+func (p *Pages) opened(token string) *Page {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open[token]
+}
 
 func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	about := p.open[r.PathValue("token")]
-	p.mu.Unlock()
+	about := p.opened(r.PathValue("token"))
 	if about == nil {
 		http.Error(w, over, http.StatusGone)
 		return
 	}
-	p.write(w, about)
+	write(w, about.html())
 }
 
 const over = "This question is over: it was answered, or nothing waits for it any more."
@@ -175,12 +226,25 @@ func (p *Pages) accept(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the answer cannot be read: it may have 64 KiB", http.StatusBadRequest)
 		return
 	}
+	answer := r.PostForm.Get("answer")
+	if about := p.opened(r.PathValue("token")); about != nil && about.Form != nil {
+		filled, wrong := fill(*about.Form, r.PostForm)
+		if len(wrong) > 0 {
+			write(w, about.again(r.PostForm, wrong))
+			return
+		}
+		answer = filled
+	}
 	about, ok := p.take(r.PathValue("token"))
 	if !ok {
 		http.Error(w, over, http.StatusGone)
 		return
 	}
-	answer := r.PostForm.Get("answer")
+	if about.Decline != nil && r.PostForm.Get("decline") != "" {
+		about.Decline()
+		write(w, pageThanks)
+		return
+	}
 	if len(about.Choices) > 0 && !slices.Contains(about.Choices, answer) {
 		http.Error(w, "the answer was not taken: it is none of those offered", http.StatusBadRequest)
 		return
@@ -191,11 +255,12 @@ func (p *Pages) accept(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, "the answer was not taken: "+err.Error(), http.StatusInternalServerError)
 	default:
-		p.write(w, nil)
+		write(w, pageThanks)
 	}
 }
 
-func (p *Pages) write(w http.ResponseWriter, about *Page) {
+// write answers with a page. The browser may have gone.
+func write(w http.ResponseWriter, page string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = pageText.Execute(w, about) // the browser may have gone
+	_, _ = io.WriteString(w, page)
 }

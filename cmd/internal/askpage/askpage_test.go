@@ -56,3 +56,26 @@ func TestPage_IsGoodForOneAnswerAndForItsHostOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestPage_CanBeDeclinedWhereThatIsOffered(t *testing.T) {
+	var pages askpage.Pages
+	defer pages.Close()
+	declined := 0
+	address, _, err := pages.Add(&askpage.Page{About: "A test asks", Prompt: "Password:", Secret: true, Decline: func() { declined++ }, Answer: func(context.Context, string) error {
+		t.Error("it is an answer")
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{http.StatusOK, http.StatusGone} {
+		r, err := http.PostForm(address, url.Values{"decline": {"yes"}, "answer": {""}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode != want || declined != 1 {
+			t.Errorf("got %d, and it was declined %d times", r.StatusCode, declined)
+		}
+	}
+}

@@ -51,8 +51,8 @@ func (r *request) questionKind(w *session.Wait) questionKind {
 // over and the call can go on waiting for the turn. Otherwise there is a result, which is nil
 // when ctx ended.
 func (a *sessionCall) resolveWait(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if w.Permission != nil {
-		return a.resolvePermission(ctx, wait, w, beat)
+	if w.OfPerson() {
+		return a.resolveOfPerson(ctx, wait, w, beat)
 	}
 	if p := a.decision; p != nil && p.wait == w.ID {
 		a.decision = nil
@@ -118,6 +118,7 @@ var (
 type personQuestion struct {
 	params  *mcp.ElicitParams
 	allowed bool      // the user has agreed to answer on a page, or answers elsewhere
+	theirs  bool      // the page is that of a server of tools: to agree is the answer
 	until   time.Time // when to stop waiting; zero means personTime from now
 	remove  func()    // closes the page, if there is one
 }
@@ -174,7 +175,7 @@ func (a *sessionCall) putQuestion(ctx context.Context, w *session.Wait, beat *he
 
 // onPage reports whether the user has chosen to answer on a page.
 func onPage(q *personQuestion, r *mcp.ElicitResult) bool {
-	return q.params.Mode == "url" && r.Action == "accept" && r.Content == nil
+	return q.params.Mode == "url" && !q.theirs && r.Action == "accept" && r.Content == nil
 }
 
 // untilOver returns when a wait is over, or ctx.
@@ -197,8 +198,11 @@ func (a *sessionCall) untilOver(ctx context.Context, wait timeline.Seq) {
 // refusal interrupts the code, like Ctrl-C at a prompt. So code never goes on without a real
 // answer.
 func (a *sessionCall) applyDecision(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
-	if w.Permission != nil {
+	switch {
+	case w.Permission != nil:
 		return a.applyPermission(ctx, w, answer)
+	case w.Form != nil:
+		return a.applyForm(ctx, w, answer)
 	}
 	if answer.Action == "accept" {
 		text, ok := answer.Content[answerKey].(string)
@@ -263,8 +267,11 @@ func withNewline(text string) string {
 // elicitation returns the question for the answer to w. It names the asking program, because
 // the prompt itself may say anything.
 func (a *sessionCall) elicitation(w *session.Wait) (*personQuestion, error) {
-	if w.Permission != nil {
+	switch {
+	case w.Permission != nil:
 		return a.permissionQuestion(w)
+	case w.Form != nil:
+		return a.formQuestion(w)
 	}
 	about := fmt.Sprintf("Code in the REPL session %q", a.view.name)
 	if w.Terminal && w.Reader != "" {

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
@@ -79,5 +80,33 @@ func TestClaim_WhatComesAfterTheAnswerIsNotRefusedForIt(t *testing.T) {
 	<-after.decided
 	if after.refusal != "" {
 		t.Errorf("got %q for a call that came after the answer", after.refusal)
+	}
+}
+
+// News from far away may come when the call that waited for them has given up.
+func TestHandover_AnAnswerThatIsTakenAfterItsCallHasEndedOwnsNothing(t *testing.T) {
+	t.Parallel()
+	v, arrivals, _ := claims()
+	v.owner, v.shown = nil, 7
+	late, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.end()
+	late.taken()
+	if late.has() != nil || v.owner != nil {
+		t.Error("a call that has ended owns the turn")
+	}
+	h, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.taken()
+	h.end()
+	if h.has() == nil || v.owner != h.has() || v.shown != 0 {
+		t.Error("the call that has answered does not own the turn")
+	}
+	if _, err := v.beginAnswer(&mcpwire.Call{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAnswered) {
+		t.Errorf("a second answer to the wait: %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func (s *server) askAbout(ctx context.Context, r *request, name string, deadline
 	if session == nil {
 		return nil, result
 	}
-	a := &sessionCall{server: s, call: r, view: v, session: session, deadline: deadline}
+	a := &sessionCall{server: s, call: r, view: v, session: session, asked: time.Now(), deadline: deadline}
 	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // when time is up it goes on: the code that it must stop may be in its way
 		return nil, nil
 	}
@@ -106,15 +106,28 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 		return s.variables(ctx, r, args.Session)
 	}
 	r.letNextPass() // it is about no session
-	all, opening, err := s.sessions.describe(ctx)
+	all, opening, unreached, err := s.sessions.describe(ctx)
 	if err != nil {
 		return failure(err)
 	}
-	if len(all)+len(opening) == 0 {
-		return plain("no sessions: repl makes one")
-	}
 	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	listSessions(&b, all, opening)
+	for _, why := range unreached {
+		fmt.Fprintf(&b, "[%s]\n", why)
+	}
+	if s.sessions.idle > 0 && len(all)+len(opening) > 0 {
+		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", spell(s.sessions.idle))
+	}
+	return plain(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// listSessions writes a line for each session.
+func listSessions(b *strings.Builder, all []session.Info, opening []*view) {
+	if len(all)+len(opening) == 0 {
+		fmt.Fprintln(b, "no sessions: repl makes one")
+		return
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID\tSANDBOX")
 	for _, v := range opening {
 		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.text())
@@ -133,10 +146,6 @@ func (s *server) list(ctx context.Context, r *request, arguments json.RawMessage
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, i.Confinement())
 	}
 	_ = table.Flush() // to memory
-	if s.sessions.idle > 0 {
-		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", spell(s.sessions.idle))
-	}
-	return plain(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // variables lists the variables of a session.

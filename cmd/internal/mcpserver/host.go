@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -11,6 +12,10 @@ import (
 
 // A Host has sessions that outlive the server, and that others may use, too.
 type Host interface {
+	// Places names the places of the sessions. The first is the usual one; it may be "". A session
+	// at another has the name of the place and a slash before its own, as in "gpu/main".
+	Places() []string
+
 	// Open returns the session of that name. It makes a missing one in this directory,
 	// or returns session.ErrClosed if lang is "". MainSession stands for the client's
 	// default session, which the host chooses. narrow makes the host's sandbox as narrow as
@@ -19,8 +24,8 @@ type Host interface {
 	// *PrepareError.
 	Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*Opened, error)
 
-	// Sessions describes all sessions, by the names that Open takes.
-	Sessions(ctx context.Context) ([]session.Info, error)
+	// Sessions describes all sessions at a place, by the names that Open takes.
+	Sessions(ctx context.Context, place string) ([]session.Info, error)
 }
 
 // An Opened is a session for this client: one of the server's own, or one of a Host.
@@ -29,6 +34,18 @@ type Opened struct {
 
 	// OutputPath is the rendered transcript; "" when there is none.
 	OutputPath func() string
+
+	// Away says that the session's files are on another machine than the client's. Then
+	// OutputPath is not told, and pictures are kept in Pictures, a directory of this machine
+	// that is made when it is needed; "" keeps none.
+	Away     bool
+	Pictures string
+
+	// FilesByHand is the command that brings a file of the session; "" unless Away.
+	FilesByHand string
+
+	// Told is how an event of the session is told here; nil unless Away.
+	Told func(timeline.Event) timeline.Event
 
 	// Leave ends this client's use of the session. It closes a session of the server's own.
 	Leave func(context.Context) error
@@ -47,16 +64,35 @@ type Opened struct {
 	Now   session.Info // its state at the time of opening
 	Made  bool         // this Open made it
 	Lacks []string     // preparations that an existing session lacks
-	Read  timeline.Seq // how far the client had read when it left the session; 0 for a new client
+	Seen  timeline.Seq // how far the client had read when it left the session; 0 for a new client
+
+	// Link is the way to a session of a Host; nil if it cannot break.
+	Link Link
 
 	// Mark stores that the client knows everything up to seq, for its next visit. Answers
 	// do not wait long for it. It may be nil.
 	Mark func(seq timeline.Seq)
 }
 
+// A Link is a way to sessions that may break and be there again.
+type Link interface {
+	Place() string                          // where it leads
+	Down() (since time.Time, down bool)     // whether it is broken now
+	Downtime(since time.Time) time.Duration // for how long it was since a moment
+}
+
 // own returns a session of this server's own: it ends with the server.
 func own(s *supervisor.Session, author string) *Opened {
 	return &Opened{Session: s.As(author), OutputPath: s.Log().OutputPath, Leave: s.Close, Made: true}
+}
+
+// outputName is how replies name the rendered transcript: a file that the client can read, or
+// the tool that reads it.
+func (o *Opened) outputName() string {
+	if o.Away {
+		return "repl_output"
+	}
+	return o.OutputPath()
 }
 
 // info describes the session. One that cannot be reached counts as ended.

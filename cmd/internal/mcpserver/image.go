@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	_ "image/gif" // a format that pictures come in
 	"image/jpeg"
 	"image/png"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -35,9 +37,14 @@ const (
 	// are counted.
 	maxNamed = 8
 
-	// maxPixels bounds the pictures that are decoded, at four to eight bytes each. A
-	// larger one is only named.
+	// maxPixels bounds the pictures that are decoded, at up to four bytes for each pixel; with 16
+	// bits for each colour it is half of that. A larger one is only named.
 	maxPixels = 64 << 20
+
+	// pictureTime bounds the reading of one picture, and picturesTime that of all in one result. A
+	// JPEG of 400 KB can have thousands of passes over all of its pixels.
+	pictureTime  = 10 * time.Second
+	picturesTime = 20 * time.Second
 
 	// maxGallery bounds the picture files of one session, in bytes.
 	maxGallery = 256 << 20
@@ -98,7 +105,12 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 	if shownImages[i.MIME] == "" {
 		return nil, "", fmt.Sprintf("it is %s, and not PNG", i.MIME)
 	}
-	picture, format, why := readImage(i)
+	mended := *i
+	mended.Data = timeline.MendPNG(i.Data)
+	i = &mended
+	begun := time.Now()
+	picture, format, why := readImage(i, min(pictureTime, picturesTime-c.reading))
+	c.reading += time.Since(begun)
 	if why != "" {
 		return nil, "", why
 	}
@@ -130,9 +142,27 @@ func (c *content) fit(i *timeline.Image, side int) (shown *timeline.Image, how, 
 	return shown, how, ""
 }
 
-// readImage decodes a whole picture. A picture that a model cannot read would end its
-// conversation, because the client sends it again with every message.
-func readImage(i *timeline.Image) (picture image.Image, format, why string) {
+// A hurried reader fails when its time is over, because a decoder cannot be stopped otherwise. It
+// gives little at a time: a few bytes can ask for much work.
+type hurried struct {
+	data  *bytes.Reader
+	until time.Time
+}
+
+var errLate = errors.New("it takes too long to read")
+
+func (h hurried) Read(p []byte) (int, error) {
+	if h.late() {
+		return 0, errLate
+	}
+	return h.data.Read(p[:min(len(p), 512)])
+}
+
+func (h hurried) late() bool { return time.Now().After(h.until) }
+
+// readImage decodes a whole picture, within a time. A picture that a model cannot read would end
+// its conversation, because the client sends it again with every message.
+func readImage(i *timeline.Image, most time.Duration) (picture image.Image, format, why string) {
 	name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
 	damaged := func(err error) string {
 		what := "is damaged"
@@ -151,13 +181,22 @@ func readImage(i *timeline.Image) (picture image.Image, format, why string) {
 		return nil, "", fmt.Sprintf("the %s is damaged (%d x %d)", name, size.Width, size.Height)
 	case size.Width > maxPixels/size.Height:
 		return nil, "", fmt.Sprintf("more than %d million pixels", maxPixels>>20)
+	case deep(size.ColorModel) && size.Width > maxPixels/2/size.Height:
+		return nil, "", fmt.Sprintf("more than %d million pixels, with 16 bits for each colour", maxPixels/2>>20)
 	}
-	picture, format, err = image.Decode(bytes.NewReader(i.Data))
-	if err != nil {
+	from := hurried{bytes.NewReader(i.Data), time.Now().Add(most)}
+	picture, format, err = image.Decode(from)
+	switch {
+	case err != nil && from.late(): // some decoders hide the reader's error
+		return nil, "", errLate.Error()
+	case err != nil:
 		return nil, "", damaged(err)
 	}
 	return picture, format, ""
 }
+
+// deep reports whether a pixel of a picture takes eight bytes.
+func deep(m color.Model) bool { return m == color.RGBA64Model || m == color.NRGBA64Model }
 
 // morePictures counts the pictures that were not even named.
 func (c *content) morePictures(files *gallery) {
@@ -200,8 +239,9 @@ func writeImage(picture image.Image, format string) (*timeline.Image, error) {
 
 // A gallery keeps pictures in files of a session, which are removed with it.
 type gallery struct {
-	dir  string // "" keeps nothing
-	most int    // bytes; 0 means maxGallery
+	dir   string // "" keeps nothing
+	makes bool   // the directory, when it is missing
+	most  int    // bytes; 0 means maxGallery
 
 	mu    sync.Mutex
 	files []kept // guarded by mu; oldest first
@@ -234,6 +274,9 @@ func (g *gallery) keep(data []byte, extension string) string {
 		_ = os.Remove(g.files[0].path) // what stays goes with the session
 		g.bytes -= g.files[0].bytes
 		g.files = g.files[1:]
+	}
+	if g.makes && os.MkdirAll(g.dir, 0o700) != nil {
+		return ""
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		_ = os.Remove(path)

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -14,8 +15,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -121,6 +125,18 @@ func TestImage_ThatCannotBeShownIsKept(t *testing.T) {
 	}
 }
 
+// The picture of the reference server of MCP has a colour profile with a wrong checksum.
+func TestImage_WhatBrowsersShowIsShown(t *testing.T) {
+	const head = 33 // bytes of the signature and the header
+	good := drawn(t, 100, 90, "image/png").Data
+	profile := []byte("\x00\x00\x00\x03iCCPabc\x00\x00\x00\x01")
+	var c content
+	c.image(&timeline.Image{MIME: "image/png", Data: slices.Concat(good[:head], profile, good[head:])}, 1568, &gallery{})
+	if text, block := shown(t, &c); block == nil || !bytes.Equal(block.Data, good) {
+		t.Errorf("got %q, %v", text, block != nil)
+	}
+}
+
 // A client that sends a damaged picture to its model sends it again with every message.
 func TestImage_ADamagedOneIsNeverShown(t *testing.T) {
 	var b bytes.Buffer
@@ -210,6 +226,128 @@ func TestImage_OneThatIsTooLargeIsShownAsJPEG(t *testing.T) {
 	}
 	if got := grey(shown, 0, 0); got < 100 {
 		t.Errorf("got %d where the picture can be seen through, want white", got)
+	}
+}
+
+// scans is a JPEG of a few hundred thousand bytes with so many passes over all of its pixels that
+// reading it takes minutes.
+func scans(side, passes int) []byte {
+	b := bytes.NewBuffer([]byte{0xff, 0xd8})
+	segment := func(marker byte, data ...byte) {
+		b.Write([]byte{0xff, marker, byte((len(data) + 2) >> 8), byte(len(data) + 2)})
+		b.Write(data)
+	}
+	segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)
+	segment(0xc2, 8, byte(side>>8), byte(side), byte(side>>8), byte(side), 1, 1, 0x11, 0) // progressive, grey
+	oneCode := func(class, value byte) {
+		segment(0xc4, append(append([]byte{class, 1}, make([]byte, 15)...), value)...)
+	}
+	oneCode(0x00, 0)
+	oneCode(0x10, 0xe0) // a run of empty blocks, whose length has 14 bits
+	blocks := (side + 7) / 8 * ((side + 7) / 8)
+	segment(0xda, 1, 1, 0, 0, 0, 0)
+	b.Write(make([]byte, blocks/8+1))
+	for range passes {
+		segment(0xda, 1, 1, 0, 1, 63, 0)
+		bits, n := uint64(0), 0
+		for range blocks/32767 + 1 {
+			bits, n = bits<<15|0x3fff, n+15
+			for ; n >= 8; n -= 8 {
+				if b.WriteByte(byte(bits >> (n - 8))); byte(bits>>(n-8)) == 0xff {
+					b.WriteByte(0)
+				}
+			}
+		}
+		b.WriteByte(0x7f)
+	}
+	b.Write([]byte{0xff, 0xd9})
+	return b.Bytes()
+}
+
+func TestImage_OneThatIsMadeToTakeLongIsGivenUp(t *testing.T) {
+	bomb := &timeline.Image{MIME: "image/jpeg", Data: scans(8000, 20_000)}
+	begun := time.Now()
+	_, _, why := readImage(bomb, 100*time.Millisecond)
+	if took := time.Since(begun); why != errLate.Error() || took > time.Minute {
+		t.Errorf("got %q after %v", why, took)
+	}
+	small := &timeline.Image{MIME: "image/jpeg", Data: scans(64, 3)}
+	if _, _, why := readImage(small, time.Minute); why != "" {
+		t.Errorf("the same kind in small: %q", why)
+	}
+	c := content{reading: picturesTime} // others have taken it all
+	dir := t.TempDir()
+	c.image(bomb, 1568, &gallery{dir: dir})
+	if text, block := shown(t, &c); !strings.HasPrefix(text, "[image, 8000 x 8000, not shown: it takes too long to read; whole in "+dir) || block != nil {
+		t.Errorf("got %q, %v", text, block != nil)
+	}
+}
+
+// chunked returns a PNG with more chunks behind its header.
+func chunked(whole []byte, chunks ...string) []byte {
+	const head = 33 // bytes of the signature and the header
+	out := bytes.Clone(whole[:head])
+	for _, chunk := range chunks { // a name and data
+		out = binary.BigEndian.AppendUint32(out, uint32(len(chunk)-4))
+		out = append(out, chunk...)
+		out = binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE([]byte(chunk)))
+	}
+	return append(out, whole[head:]...)
+}
+
+// deflated is 100 MiB of zeros in 100 KB, as zlib has it.
+func deflated(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	zeros := make([]byte, 1<<20)
+	for range 100 {
+		if _, err := z.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A small file may unpack to anything: what it says of its size is looked at first, and what is
+// not of the picture is not unpacked.
+func TestImage_BombsTakeLittleMemory(t *testing.T) {
+	good := drawn(t, 100, 90, "image/png").Data
+	bomb := deflated(t)
+	said := func(width, height uint32, depth, kind byte) []byte {
+		data := bytes.Clone(good)
+		binary.BigEndian.PutUint32(data[16:], width)
+		binary.BigEndian.PutUint32(data[20:], height)
+		data[24], data[25] = depth, kind
+		binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
+		return data
+	}
+	for name, test := range map[string]struct {
+		mime, want string
+		data       []byte
+	}{
+		"60000 x 60000": {"image/png", "60000 x 60000, not shown: more than 64 million pixels", said(60000, 60000, 8, 0)},
+		"2^31 x 2^31":   {"image/png", "not shown: ", said(1<<31-1, 1<<31-1, 8, 0)},
+		"16 bits":       {"image/png", "8000 x 8000, not shown: more than 32 million pixels, with 16 bits for each colour", said(8000, 8000, 16, 6)},
+		"zTXt":          {"image/png", "[image, 100 x 90]", chunked(good, "zTXta\x00\x00"+bomb)},
+		"iCCP":          {"image/png", "[image, 100 x 90]", chunked(good, "iCCPa\x00\x00"+bomb)},
+		"many chunks":   {"image/png", "[image, 100 x 90]", chunked(good, slices.Repeat([]string{"tEXta\x00b"}, 1000)...)},
+		"a GIF":         {"image/gif", "not shown: more than 64 million pixels", []byte("GIF89a\xff\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x00")},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var c content
+		c.image(&timeline.Image{MIME: test.mime, Data: test.data}, 1568, &gallery{})
+		runtime.ReadMemStats(&after)
+		if text, _ := shown(t, &c); !strings.Contains(text, test.want) {
+			t.Errorf("%s: got %q", name, text)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20+8*uint64(len(test.data)) {
+			t.Errorf("%s: %d KB took %d MiB", name, len(test.data)>>10, took>>20)
+		}
 	}
 }
 

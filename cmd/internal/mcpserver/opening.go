@@ -130,8 +130,11 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 		if new := s.newWord(info.Notice, bound); new != "" {
 			word = append(word, new)
 		}
+		if works != s.dir { // a place has directories of its own
+			works = info.Dir
+		}
 	} else {
-		known := opened.Read
+		known := opened.Seen
 		if known == 0 {
 			word = append(word, fmt.Sprintf("this session was there before: %d turns were run in it", info.Turn))
 			known = info.LastSeq
@@ -156,10 +159,8 @@ func (s *sessions) openAt(ctx context.Context, v *view) (*Opened, error) {
 
 // notThere returns the error about a missing session of the host when no language was named.
 func (s *sessions) notThere(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
 	there := "there is none yet: repl makes one"
-	if all, err := s.host.Sessions(ctx); err == nil && len(all) > 0 {
+	if all, err := s.besides(ctx, name); err == nil && len(all) > 0 {
 		var names []string
 		for _, one := range all {
 			names = append(names, one.Name)

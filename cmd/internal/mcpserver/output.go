@@ -68,7 +68,7 @@ func (a *sessionCall) again(ctx context.Context, after timeline.Seq) *mcp.CallTo
 	if err != nil {
 		return a.sessionFailure(ctx, err)
 	}
-	return a.render(r)
+	return a.render(ctx, r)
 }
 
 // expression returns an argument that is a regular expression.
@@ -201,7 +201,7 @@ func (a *sessionCall) within(ctx context.Context, number, from int) *mcp.CallToo
 	}
 	line := []rune(output.Lines[0].Text)
 	if from > len(line) {
-		return plain(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.session.OutputPath()))
+		return plain(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.restOfLine()))
 	}
 	most := a.call.budget()
 	rest := line[from-1:]
@@ -214,6 +214,14 @@ func (a *sessionCall) within(ctx context.Context, number, from int) *mcp.CallToo
 		text += fmt.Sprintf("\n[%s]", goesOn(number, next, len(line)))
 	}
 	return plain(text)
+}
+
+// restOfLine names what has the whole of a line that is too long for the timeline's queries.
+func (a *sessionCall) restOfLine() string {
+	if a.session.Away {
+		return timeline.OutputName + " there, which this command brings: " + a.session.FilesByHand
+	}
+	return a.session.OutputPath()
 }
 
 // goesOn says how to read on in a line.

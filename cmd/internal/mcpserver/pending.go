@@ -81,7 +81,7 @@ func (s *server) resumeCall(ctx context.Context, r *request, deadline time.Time)
 	if !ok {
 		return failure(fmt.Errorf("session %q is not open any more", p.view.name))
 	}
-	a := &sessionCall{server: s, call: r, view: p.view, session: opened, deadline: deadline, notes: p.notes, ran: p.ran}
+	a := &sessionCall{server: s, call: r, view: p.view, session: opened, asked: time.Now(), deadline: deadline, notes: p.notes, ran: p.ran}
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
 		a.decision = &personsDecision{p, answer}
 	}

@@ -36,14 +36,14 @@ func offered(p *session.Permission) []string {
 	return []string{allowHere, allowWider(p.Wider), allowAlways, allowNot}
 }
 
-// canAskPermission reports whether the client can put the question to its user.
-func (a *sessionCall) canAskPermission(w *session.Wait) bool {
+// canAskUser reports whether the client can put the question to its user.
+func (a *sessionCall) canAskUser(w *session.Wait) bool {
 	return a.call.questionKind(w) != noQuestion
 }
 
-// resolvePermission handles a wait for a permission, which only a person may give. Its results are
-// those of resolveWait. Where nobody can be asked the permission is refused at once.
-func (a *sessionCall) resolvePermission(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
+// resolveOfPerson handles a wait that only a person may end: for a permission, or with a form. Its
+// results are those of resolveWait. Where nobody can be asked it is refused at once.
+func (a *sessionCall) resolveOfPerson(ctx context.Context, wait waiter, w *session.Wait, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if p := a.decision; p != nil && p.wait == w.ID {
 		a.decision = nil
 		if !onPage(p.question, p.answer) {
@@ -55,23 +55,32 @@ func (a *sessionCall) resolvePermission(ctx context.Context, wait waiter, w *ses
 	_, shown := a.view.knows()
 	inTime := time.Now().Before(a.deadline)
 	switch {
-	case !a.canAskPermission(w) && a.session.ByHand == "":
-		return a.decidePermission(ctx, w, allowNot)
+	case !a.canAskUser(w) && a.session.ByHand == "":
+		return a.refuseForUser(ctx, w)
 	case !inTime:
 		return false, a.replyNow(ctx, wait)
-	case !a.canAskPermission(w) && shown == w.ID:
+	case !a.canAskUser(w) && shown == w.ID:
 		// The caller knows that the user must decide elsewhere, and waits for that.
 		return a.askPerson(ctx, wait, w, beat, &personQuestion{allowed: true, until: a.deadline, remove: func() {}})
-	case !a.canAskPermission(w):
+	case !a.canAskUser(w):
 		return false, a.replyNow(ctx, wait)
 	case a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion:
 		return a.returnQuestion(w)
 	}
-	q, err := a.permissionQuestion(w)
+	q, err := a.elicitation(w)
 	if err != nil {
 		return false, failure(err)
 	}
 	return a.askPerson(ctx, wait, w, beat, q)
+}
+
+// refuseForUser ends a wait that only a person may end, because nobody can be asked.
+func (a *sessionCall) refuseForUser(ctx context.Context, w *session.Wait) (bool, *mcp.CallToolResult) {
+	if w.Permission != nil {
+		return a.decidePermission(ctx, w, allowNot)
+	}
+	a.note("nobody can be asked here, so this was declined: %s", oneLine(w.Form.Question()))
+	return a.answerWait(ctx, w, a.session, session.FormAnswer{Action: session.FormDecline}.Input())
 }
 
 // permissionQuestion returns the question for the user. It names the path as it is, quoted where
@@ -158,14 +167,16 @@ func permissionText(w *session.Wait) string {
 	return "waiting for a permission: the sandbox holds " + w.Permission.Denial.String()
 }
 
-// permissionAdvice says what the model can do about a wait for a permission.
-func (a *sessionCall) permissionAdvice(w *session.Wait) string {
+// personAdvice says what the model can do about a wait that only a person may end.
+func (a *sessionCall) personAdvice(w *session.Wait) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
 	case len(a.view.personAsked) > 0:
 		return ": the user is being asked; repl_output waits, " + giveUp
-	case a.canAskPermission(w):
-		return ": only the user may allow it; repl_output has them asked, " + giveUp
+	case a.canAskUser(w):
+		return ": only the user may decide; repl_output has them asked, " + giveUp
+	case a.session.ByHand != "" && w.Form != nil:
+		return fmt.Sprintf(": only the user may answer, not you; tell them to run %q in a terminal and to answer there. repl_output waits for that, %s", a.session.ByHand, giveUp)
 	case a.session.ByHand != "":
 		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.allowCommand(w.Permission.Grant), giveUp)
 	}

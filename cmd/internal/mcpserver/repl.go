@@ -58,7 +58,7 @@ func (s *server) repl(ctx context.Context, r *request, arguments json.RawMessage
 	if session == nil {
 		return result
 	}
-	a := &sessionCall{server: s, call: r, view: v, session: session, deadline: now.Add(timeout), notes: news}
+	a := &sessionCall{server: s, call: r, view: v, session: session, asked: now, deadline: now.Add(timeout), notes: news}
 	defer a.releaseTurn()
 	return a.handleInput(ctx, *args.Input, args.EOF)
 }
@@ -97,11 +97,14 @@ type sessionCall struct {
 	call     *request
 	view     *view
 	session  *Opened
+	asked    time.Time // when the call came
 	deadline time.Time
 	opening  string           // of the reply; may be ""
 	notes    []string         // for the state line
 	ran      bool             // the call started or fed a turn
 	started  bool             // it started it
+	starting session.Starting // the turn of its input, which is code or an answer; nil if it has none
+	fed      uint64           // the turn with which it goes on after a person's answer
 	decision *personsDecision // nil when no answer of a person came with the call
 	denied   int              // number of reads that got end of file, because answers are not allowed
 
@@ -166,57 +169,93 @@ func (a *sessionCall) submit(ctx context.Context, code string, eof bool) *mcp.Ca
 	if owns, result := a.takeTurn(ctx); !owns {
 		return result
 	}
-	turn, err := a.session.Submit(ctx, code)
-	close(a.owner.begun)
-	switch {
-	case errors.Is(err, session.ErrWaiting), errors.Is(err, session.ErrBusy):
-		a.refuse("")
-		return a.replyNow(ctx, a.now)
-	case err != nil:
-		return a.sessionFailure(ctx, err)
-	}
+	owner := a.owner
+	decided := sync.OnceFunc(func() { close(owner.begun) })
+	defer decided()
+	a.starting = session.Begin(a.session.Session, code, func(uint64) {
+		decided()
+		a.call.lane.Leave()
+	})
 	if eof {
 		a.note("eof was not used: it was code")
 	}
-	a.started = true
-	return a.waitForTurn(ctx, turn)
+	result := a.await(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+		r, err := a.starting.Wait(ctx, o)
+		if a.starting.Turn() != 0 {
+			a.ran, a.started = true, true
+		} else if err != nil {
+			decided() // what the reply waits for may wait for this
+		}
+		return r, err
+	})
+	return a.interruptIfCancelled(ctx, a.starting.Turn(), result)
+}
+
+// isRefusal reports whether err says that the session took no input because it does something
+// else.
+func isRefusal(err error) bool {
+	return errors.Is(err, session.ErrWaiting) || errors.Is(err, session.ErrBusy)
 }
 
 // answer answers a wait that the caller knows of. When that is over, the input is
 // not taken for code: it was not meant to be. Where only a person may answer, the
-// model can still end the input.
+// model can still end the input. A wait that the model was told of and may answer is not
+// asked for again: elsewhere that would be a trip of its own, and no wait changes.
 func (a *sessionCall) answer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
-	if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && (text != "" || w.Permission != nil) {
-		a.refuse("")
-		return a.replyNow(ctx, a.now)
+	if w := a.view.known(wait); w == nil || !a.stdin.ofModel(w) {
+		if w := a.session.info(ctx).Wait; w != nil && w.ID == wait && !a.stdin.ofModel(w) && (text != "" || w.OfPerson()) {
+			a.refuse("")
+			return a.replyNow(ctx, a.now)
+		}
 	}
 	in := session.Input{Data: []byte(text), EOF: eof}
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	turn, owner, err := a.view.answerOnce(a.call.Call, wait, func() (uint64, error) { return a.session.Answer(ctx, wait, in) })
+	h, err := a.view.beginAnswer(a.call.Call, wait)
 	switch {
-	case errors.Is(err, errAnswered) && text != "": // so this is code
+	case err != nil && text != "": // so this is code
 		return a.submit(ctx, text, eof)
-	case errors.Is(err, errAnswered), errors.Is(err, session.ErrStale):
-		a.refuse("the wait that it was for is over")
-		return a.replyNow(ctx, a.now)
 	case err != nil:
-		return a.sessionFailure(ctx, err)
+		a.refuse(waitOver)
+		return a.replyNow(ctx, a.now)
 	}
-	a.owner = owner
-	return a.waitForTurn(ctx, turn)
+	a.starting = session.BeginAnswer(a.session.Session, wait, in, func(uint64) {
+		h.taken()
+		a.call.lane.Leave()
+	})
+	result := a.await(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+		r, err := a.starting.Wait(ctx, o)
+		a.isOwner(h)
+		return r, err
+	})
+	h.end()
+	a.isOwner(h)
+	return a.interruptIfCancelled(ctx, a.starting.Turn(), result)
 }
 
-// waitForTurn waits for a turn that this call started or answered. If the client cancels the
-// call, the turn is interrupted. If the client is gone, its sessions end anyway.
+// isOwner takes the ownership of the turn once its answer is taken.
+func (a *sessionCall) isOwner(h *handover) {
+	if a.owner = h.has(); a.owner != nil {
+		a.ran = true
+	}
+}
+
+// waitForTurn waits for a turn with which this call goes on. If the client cancels the call, the
+// turn is interrupted. If the client is gone, its sessions end anyway.
 func (a *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToolResult {
 	a.call.lane.Leave()
-	a.ran = true
-	start := time.Now()
-	result := a.await(ctx, a.until(turn))
-	if result == nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		a.interruptCancelled(ctx, turn, time.Since(start))
+	a.ran, a.fed = true, turn
+	return a.interruptIfCancelled(ctx, turn, a.await(ctx, a.until(turn)))
+}
+
+// waitOver says why an answer was not used.
+const waitOver = "the wait that it was for is over"
+
+// interruptIfCancelled interrupts the turn of a call that has no result because it was cancelled.
+func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, result *mcp.CallToolResult) *mcp.CallToolResult {
+	if result == nil && turn != 0 && errors.Is(context.Cause(ctx), context.Canceled) {
+		a.interruptCancelled(ctx, turn, time.Since(a.asked))
 	}
 	return result
 }
@@ -271,6 +310,20 @@ func (a *sessionCall) await(ctx context.Context, wait waiter) *mcp.CallToolResul
 		o.After, _ = a.view.knows()
 		r, err := wait(ctx, o)
 		switch {
+		case a.isCut(ctx, err):
+			if !time.Now().Before(a.deadline) {
+				return a.replyCut(err)
+			}
+			if elapsed, due := beat.due(); due {
+				a.call.Progress(elapsed.Seconds(), a.session.Link.Place()+" cannot be reached")
+			}
+			continue
+		case isRefusal(err):
+			a.refuse("")
+			return a.replyNow(ctx, a.now)
+		case errors.Is(err, session.ErrStale) && a.starting != nil && !a.ran:
+			a.refuse(waitOver)
+			return a.replyNow(ctx, a.now)
 		case err != nil:
 			return a.sessionFailure(ctx, err)
 		case r.Wait != nil && !a.stdin.ofModel(r.Wait):
@@ -324,7 +377,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waiter, r session.Repl
 	}
 	a.opening = a.view.note()
 	a.fullScreen = a.view.isFullScreen()
-	result := a.render(r)
+	result := a.render(ctx, r)
 	if a.fate = fateOf(r); a.refused {
 		a.fate = fateNotRun
 	}

@@ -17,7 +17,17 @@ import (
 
 // render makes a result of new events: text and pictures in order, then one bracketed line if
 // the caller must know more.
-func (a *sessionCall) render(r session.Reply) *mcp.CallToolResult {
+func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallToolResult {
+	if !a.call.manner().raw {
+		r.Events = pictured(ctx, r.Events)
+	}
+	if told := a.session.Told; told != nil {
+		events := make([]timeline.Event, len(r.Events))
+		for i, e := range r.Events {
+			events[i] = told(e)
+		}
+		r.Events = events
+	}
 	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
 	rendering := a.rendering(r)
 	c := content{noImages: a.call.manner().raw}
@@ -84,13 +94,13 @@ func (a *sessionCall) rendering(r session.Reply) timeline.Rendering {
 	most := a.call.budget()
 	rest := stateChars
 	for _, e := range r.Events {
-		if _, ok := e.Body.(timeline.Image); ok {
+		if d, ok := e.Body.(timeline.Display); ok && hasPicture(d) {
 			rest = min(rest+pictureChars, stateChars+(maxImages+maxNamed)*pictureChars)
 		}
 	}
 	o := timeline.RenderOptions{
 		MaxChars:   most.chars - rest,
-		OutputPath: a.session.OutputPath(),
+		OutputPath: a.session.outputName(),
 		Self:       a.session.Author(),
 		FoldFrames: true,
 	}
@@ -134,6 +144,8 @@ type content struct {
 	images int
 	named  int // images that are not shown
 	bytes  int // of images that are
+
+	reading time.Duration // what reading images has taken
 
 	noImages bool // images must not be shown
 }
@@ -197,6 +209,9 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 		facts = append(facts, state)
 	}
 	facts = append(facts, a.notes...)
+	if word := a.linkWord(); word != "" {
+		facts = append(facts, word)
+	}
 	if a.denied > 0 {
 		facts = append(facts, "standard input is at its end: --stdin deny")
 	}
@@ -292,8 +307,11 @@ func tells[B timeline.Body](r session.Reply) bool {
 
 // waitText describes a wait. The drawing of a full-screen program is not a prompt.
 func waitText(w *session.Wait, fullScreen bool) string {
-	if w.Permission != nil {
+	switch {
+	case w.Permission != nil:
 		return permissionText(w)
+	case w.Form != nil:
+		return "waiting for the user: " + oneLine(w.Form.Question())
 	}
 	if fullScreen && w.Terminal && !w.Secret {
 		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
@@ -444,4 +462,9 @@ func (s *server) openFailure(err error) *mcp.CallToolResult {
 		return failure(errors.New("too many sessions: all are of other clients; call again when one of those has ended"))
 	}
 	return failure(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", list(names, "or", "")))
+}
+
+func hasPicture(d timeline.Display) bool {
+	_, _, ok := d.Picture()
+	return ok
 }

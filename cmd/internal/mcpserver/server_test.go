@@ -377,8 +377,8 @@ func TestServer_ServesTheSDKsClient(t *testing.T) {
 	go func() { _, err := session.CallTool(calling, params); returned <- err }()
 	select {
 	case p := <-progress:
-		if p < 1 || p > 3 {
-			t.Errorf("got progress %v, want about 1 s", p)
+		if p < 1 {
+			t.Errorf("got progress %v, want none before 1 s", p)
 		}
 	case <-time.After(deadline):
 		t.Fatal("no progress")

@@ -79,7 +79,7 @@ func newSessions(o *Options, c mcpwire.Client) *sessions {
 		ended:      make(map[string]bool),
 	}
 	if c.Number > 0 {
-		s.prefix = fmt.Sprintf("c%d-", c.Number) // all clients are in one supervisor
+		s.prefix = fmt.Sprintf("c%d%s", c.Number, behindClient) // all clients are in one supervisor
 	}
 	if len(s.languages) == 1 {
 		s.main = s.languages[0]
@@ -110,12 +110,18 @@ func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []st
 		return nil, nil, fmt.Errorf("unknown language %q: use %s", lang, list(s.languages, "or", ""))
 	}
 	dir := codex.directory()
+	named := name != ""
+	at, name, err := s.whereIs(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	isNew, mainThere := name == newSession, at != "" && name == MainSession
+	name = at + name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, nil, session.ErrClosed
 	}
-	named := name != ""
 	if s.shared && !named {
 		return nil, nil, errUnnamed
 	}
@@ -125,7 +131,7 @@ func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []st
 	case lang != "":
 		name = s.defaultName(lang)
 	default:
-		if name = s.meantLocked(); name == "" && len(s.views) == 0 {
+		if name = s.meantLocked(); name == "" && len(s.usualLocked()) == 0 {
 			lang, guessed = s.assumed(s.place(dir)), true
 			name = s.defaultName(lang)
 		}
@@ -148,8 +154,11 @@ func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []st
 	if lang == "" {
 		lang = s.main
 	}
+	if lang == "" && mainThere { // the session for calls that care for the place alone
+		lang = s.assumed(s.place(dir))
+	}
 	switch {
-	case lang != "", s.host != nil && named && name != newSession: // a host may have it already
+	case lang != "", s.host != nil && named && !isNew: // a host may have it already
 	case name == "":
 		return nil, nil, fmt.Errorf("which session? There is %s", list(slices.Sorted(maps.Keys(s.views)), "and", ""))
 	default:
@@ -158,8 +167,8 @@ func (s *sessions) use(name, lang string, codex *codexState) (v *view, news []st
 	if s.openingLocked() >= maxOpening {
 		return nil, nil, fmt.Errorf("%w: %d are not open yet", session.ErrLimit, maxOpening)
 	}
-	if name == newSession {
-		name = s.freeNameLocked(lang)
+	if isNew {
+		name = at + s.freeNameLocked(lang)
 	}
 	v = s.openLocked(name, lang, s.place(dir), codex)
 	v.used = true
@@ -205,27 +214,39 @@ func (s *sessions) place(dir string) string {
 }
 
 // meantLocked returns the session for a call that names none: the main one, otherwise the only
-// one, otherwise "".
+// one at the usual place, otherwise "".
 func (s *sessions) meantLocked() string {
 	if s.main != "" {
 		return MainSession
 	}
-	if len(s.views) == 1 {
-		for only := range s.views {
-			return only
-		}
+	if usual := s.usualLocked(); len(usual) == 1 {
+		return usual[0]
 	}
 	return ""
+}
+
+// usualLocked returns the names of the sessions at the usual place.
+func (s *sessions) usualLocked() (names []string) {
+	for name := range s.views {
+		if !strings.Contains(name, behindPlace) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (s *sessions) defaultName(lang string) string {
 	if lang == s.main {
 		return MainSession
 	}
-	return lang
+	return sessionName(lang)
 }
 
+// sessionName makes a session's name of a language's, such as "jupyter:ir".
+func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-") }
+
 func (s *sessions) freeNameLocked(lang string) string {
+	lang = sessionName(lang)
 	if s.shared || s.host != nil { // numbers would lead a caller to another's session
 		return lang + "-" + strings.ToLower(rand.Text()[:8])
 	}
@@ -238,6 +259,11 @@ func (s *sessions) freeNameLocked(lang string) string {
 
 // find returns the session of that name, or the default one, if it is there.
 func (s *sessions) find(name string, codex *codexState) (*view, error) {
+	at, name, err := s.whereIs(name)
+	if err != nil {
+		return nil, err
+	}
+	name = at + name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared && name == "" {
@@ -277,13 +303,12 @@ func (s *sessions) all() []*view {
 }
 
 // describe describes every session, by name, and returns those that are not open yet. A host
-// describes all its sessions, including those of others.
-func (s *sessions) describe(ctx context.Context) (all []session.Info, opening []*view, err error) {
+// describes all its sessions, including those of others; unreached says which of its places it
+// cannot ask. An error means that it can ask none.
+func (s *sessions) describe(ctx context.Context) (all []session.Info, opening []*view, unreached []string, err error) {
 	if s.host != nil {
-		ctx, cancel := context.WithTimeout(ctx, listTime)
-		defer cancel()
-		if all, err = s.host.Sessions(ctx); err != nil {
-			return nil, nil, err
+		if all, unreached, err = s.atPlaces(ctx); err != nil {
+			return nil, nil, nil, err
 		}
 	}
 	for _, v := range s.all() {
@@ -297,11 +322,8 @@ func (s *sessions) describe(ctx context.Context) (all []session.Info, opening []
 			all = append(all, i)
 		}
 	}
-	return all, opening, nil
+	return all, opening, unreached, nil
 }
-
-// listTime bounds asking a host for its sessions.
-const listTime = 5 * time.Second
 
 // spell formats a duration for people, without zero parts.
 func spell(d time.Duration) string {
@@ -363,4 +385,18 @@ func (s *sessions) close() {
 		closing.Go(func() { v.close(s.logger) })
 	}
 	closing.Wait()
+}
+
+// behindClient is behind the number of a client in the names of its sessions.
+const behindClient = "-"
+
+// ClientOf returns the client whose session the supervisor knows by a name; "" if it is shared, or
+// if there is one client only.
+func ClientOf(name string) string {
+	client, _, found := strings.Cut(name, behindClient)
+	digits := strings.TrimPrefix(client, "c")
+	if _, err := strconv.ParseUint(digits, 10, 64); !found || err != nil || digits == client {
+		return ""
+	}
+	return client
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A StdinPolicy says who answers code that reads its standard input.
@@ -22,9 +21,9 @@ func StdinPolicies() []StdinPolicy {
 	return []StdinPolicy{StdinAuto, StdinModel, StdinAsk, StdinDeny}
 }
 
-// ofModel reports whether the model may answer w. A permission it may never give.
+// ofModel reports whether the model may answer w. A permission it may never give, nor a form fill in.
 func (p StdinPolicy) ofModel(w *session.Wait) bool {
-	if w.Kind == timeline.WaitPermission {
+	if w.OfPerson() {
 		return false
 	}
 	return p == StdinModel || p == StdinAuto && !w.Secret
@@ -54,8 +53,8 @@ const maxDenied = 100
 func (a *sessionCall) advice(w *session.Wait) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
-	case w.Permission != nil:
-		return a.permissionAdvice(w)
+	case w.OfPerson():
+		return a.personAdvice(w)
 	case a.stdin == StdinDeny && a.denied >= maxDenied:
 		return fmt.Sprintf(": it has read the end of file %d times; %s", a.denied, giveUp)
 	case a.stdin == StdinDeny:

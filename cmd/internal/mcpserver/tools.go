@@ -103,11 +103,7 @@ func (s *server) toolsTaught() string {
 	if len(s.servers) == 0 {
 		return ""
 	}
-	names := strings.Join(s.servers, ", ")
-	if len(names) > named {
-		names = fmt.Sprintf("%s, … (%d)", s.servers[0][:min(len(s.servers[0]), named)], len(s.servers))
-	}
-	return "\nCode can call tools of " + names + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
+	return "\nCode can call tools of " + fewNames(s.servers, named) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
 		s.servers[0][:min(len(s.servers[0]), named)] + ". R: turnstone$search."
 }
 
@@ -132,6 +128,24 @@ func (s *server) languageNames() string {
 		names = append(names, strings.ToUpper(lang[:1])+lang[1:])
 	}
 	return list(names, "or", "code")
+}
+
+// placesTaught says how sessions at other places than the usual one are named; "" when there are
+// none.
+func (s *server) placesTaught() string {
+	if s.options.Host == nil || len(s.options.Host.Places()) < 2 {
+		return ""
+	}
+	places := s.options.Host.Places()[1:]
+	return fmt.Sprintf("; %q is one at a place: %s", places[0]+behindPlace+MainSession, fewNames(places, 100))
+}
+
+// fewNames joins names up to so many characters; of more there is the first, and their number.
+func fewNames(names []string, most int) string {
+	if all := strings.Join(names, ", "); len(all) <= most {
+		return all
+	}
+	return fmt.Sprintf("%s, … (%d)", names[0][:min(len(names[0]), most)], len(names))
 }
 
 // A schema is the part of JSON Schema that the tools need. Properties keep their
@@ -164,7 +178,7 @@ func (s *server) replSchema() schema {
 	if len(s.sessions.languages) > 1 {
 		properties["lang"] = schema{Type: "string", Enum: s.sessions.languages, Description: "of a new session; default " + s.sessions.languages[0]}
 	}
-	return s.withSession(`an independent session, made on first use; "new" makes one`, properties, "input")
+	return s.withSession(`an independent session, made on first use; "new" makes one`+s.placesTaught(), properties, "input")
 }
 
 func (s *server) outputSchema() schema {

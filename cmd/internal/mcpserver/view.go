@@ -46,13 +46,14 @@ type view struct {
 	lane mcpwire.Queue
 
 	// answering makes an answer and its record one step. It is held while the answer is
-	// handed over; only answerOnce takes it.
+	// handed over; only beginAnswer takes it.
 	answering sync.Mutex
 	answered  timeline.Seq // guarded by answering; the wait that a call answered last
 
 	mu     *sync.Mutex  // that of the caller's sessions
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the last wait that the caller has seen; 0 when none
+	wait   session.Wait // guarded by mu; that wait, which stays as it is; of no use while shown is 0
 	owner  *owner       // guarded by mu; nil when no call has the turn
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
 	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
@@ -113,11 +114,14 @@ func (v *view) open(ctx context.Context, deadline time.Time) (s *Opened, ok bool
 	}
 }
 
-// gallery keeps pictures of the session, which is open, beside its transcript.
+// gallery keeps pictures of the session, which is open, beside its transcript, or on the client's
+// machine if that is another one.
 func (v *view) gallery() *gallery {
 	v.pictures.mu.Lock()
 	defer v.pictures.mu.Unlock()
-	if path := v.session.OutputPath(); v.pictures.dir == "" && path != "" {
+	if v.session.Away {
+		v.pictures.dir, v.pictures.makes = v.session.Pictures, true
+	} else if path := v.session.OutputPath(); v.pictures.dir == "" && path != "" {
 		v.pictures.dir = filepath.Dir(path)
 	}
 	return &v.pictures
@@ -163,6 +167,17 @@ func (v *view) knows() (cursor, shown timeline.Seq) {
 	return v.cursor, v.shown
 }
 
+// known is a wait that the caller was told of; nil if it was told of another one since.
+func (v *view) known(wait timeline.Seq) *session.Wait {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shown != wait {
+		return nil
+	}
+	w := v.wait
+	return &w
+}
+
 // expectCode makes the next input code: the wait that the caller knows is answered or given up.
 func (v *view) expectCode() {
 	v.mu.Lock()
@@ -189,7 +204,7 @@ func (v *view) advance(r session.Reply, fullScreen bool) bool {
 	v.fullScreen = fullScreen
 	v.shown = 0
 	if r.Wait != nil {
-		v.shown = r.Wait.ID
+		v.shown, v.wait = r.Wait.ID, *r.Wait
 	}
 	return true
 }
@@ -249,19 +264,54 @@ func (v *view) endReport() { <-v.reporting }
 // errAnswered says that an earlier call of the same caller has answered the wait.
 var errAnswered = errors.New("an earlier call has answered the wait")
 
-// answerOnce answers a wait, unless an earlier call has. Then the next input is code again, and c
-// owns the turn.
-func (v *view) answerOnce(c *mcpwire.Call, wait timeline.Seq, answer func() (uint64, error)) (uint64, *owner, error) {
+// A handover is the answer of one call to a wait. While it is under way no other call answers.
+type handover struct {
+	view *view
+	call *mcpwire.Call
+	wait timeline.Seq
+
+	mu    sync.Mutex
+	ended bool   // guarded by mu
+	owner *owner // guarded by mu; nil while the answer is not known to be taken
+}
+
+// beginAnswer begins the answer to a wait, unless an earlier call has answered it. The caller ends
+// it in any case.
+func (v *view) beginAnswer(c *mcpwire.Call, wait timeline.Seq) (*handover, error) {
 	v.answering.Lock()
-	defer v.answering.Unlock()
 	if v.answered == wait {
-		return 0, nil, errAnswered
+		v.answering.Unlock()
+		return nil, errAnswered
 	}
-	turn, err := answer()
-	if err != nil {
-		return 0, nil, err
+	return &handover{view: v, call: c, wait: wait}, nil
+}
+
+// taken notes that the session has the answer. Then the next input is code again, and the call
+// owns the turn. News of that which come after the call has ended change nothing: who answers
+// again is told that the wait is over.
+func (h *handover) taken() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended || h.owner != nil {
+		return
 	}
-	v.answered = wait
-	v.expectCode()
-	return turn, v.takeOver(c), nil
+	h.view.answered = h.wait
+	h.view.expectCode()
+	h.owner = h.view.takeOver(h.call)
+	h.view.answering.Unlock()
+}
+
+// has returns the ownership of the turn; nil while the answer is not known to be taken.
+func (h *handover) has() *owner {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owner
+}
+
+func (h *handover) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended = true; h.owner == nil {
+		h.view.answering.Unlock()
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
 )
 
 const (
@@ -66,13 +68,13 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 	}
 	f := newFront(idle, logger, newTools)
 	web := &http.Server{
-		Handler:           logRefusals(logger, newGate(h.Token, h.Hosts, f)),
+		Handler:           logRefusals(logger, newGuard(h.Token, h.Hosts, f)),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       keepAlive,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
-	connections := limitConnections(h.Listener, maxConnections)
+	connections := gate.Limit(h.Listener, maxConnections)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(connections) }()
 	select {

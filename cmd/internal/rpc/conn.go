@@ -39,6 +39,7 @@ type Conn struct {
 
 	server *Server
 	wg     sync.WaitGroup // of calls
+	called bool           // of the goroutine of Read: a request has come
 
 	mu    sync.Mutex
 	calls map[string]*Request // guarded by mu: under way, by key
@@ -142,7 +143,8 @@ func (c *Conn) request(m *jsonline.Message) {
 		c.refuse(m.ID, Errorf(CodeMethodNotFound, KindMethod, "there is no method %q", clip(m.Method, 100)))
 		return
 	}
-	r := &Request{Method: m.Method, Params: m.Params, Conn: c, id: m.ID, token: jsonline.ProgressToken(m.Params)}
+	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.called, id: m.ID, token: jsonline.ProgressToken(m.Params)}
+	c.called = true
 	r.ctx, r.cancel = context.WithCancelCause(c.Context())
 	key := jsonline.Key(m.ID)
 	c.mu.Lock()

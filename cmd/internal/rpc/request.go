@@ -21,6 +21,7 @@ type Request struct {
 	Method string
 	Params json.RawMessage // an object or an array; nil when there are none
 	Conn   *Conn
+	First  bool // of its connection
 
 	id     json.RawMessage
 	token  json.RawMessage // of progress; nil when the caller wants none

@@ -105,10 +105,10 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 	projects, _ := tree["projects"].(map[string]any)
 	project, _ := projects[p.Project].(map[string]any)
 	file, shared, err := client.ProjectTree(p)
-	approved, refused := texts(project["enabledMcpjsonServers"]), texts(project["disabledMcpServers"])
 	if err == nil {
+		decided := approvalsOf(project, p)
 		for name, entry := range client.ServersIn(shared) {
-			if slices.Contains(approved, name) {
+			if decided.of(name) {
 				entries[name] = entry
 			} else {
 				left = append(left, fmt.Sprintf("server %s of %s is left out: it was not approved in Claude Code", name, file))
@@ -118,10 +118,46 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 	}
 	own, _ := project["mcpServers"].(map[string]any)
 	maps.Copy(entries, own)
-	for _, name := range refused {
+	for _, name := range texts(project["disabledMcpServers"]) {
 		delete(entries, name)
 	}
 	return left
+}
+
+// approvals are what a person decided about the servers of a project's .mcp.json.
+type approvals struct {
+	all          bool
+	yes, refused []string
+}
+
+// of reports whether a server is approved. A no anywhere counts more than a yes.
+func (a approvals) of(name string) bool {
+	return !slices.Contains(a.refused, name) && (a.all || slices.Contains(a.yes, name))
+}
+
+func (a *approvals) add(settings map[string]any, mayApprove bool) {
+	a.refused = append(a.refused, texts(settings["disabledMcpjsonServers"])...)
+	if mayApprove {
+		a.all = a.all || settings["enableAllProjectMcpServers"] == true
+		a.yes = append(a.yes, texts(settings["enabledMcpjsonServers"])...)
+	}
+}
+
+// approvalsOf reads where Claude Code keeps them: its entry of the project, the person's settings,
+// and the project's own. A project cannot approve its servers itself: what is checked in only
+// refuses, and its local settings count once the person has trusted the project.
+func approvalsOf(project map[string]any, p install.Places) (a approvals) {
+	a.add(project, true)
+	trusted := project["hasTrustDialogAccepted"] == true
+	for _, one := range []struct {
+		dir, name  string
+		mayApprove bool
+	}{{p.Home, "settings.json", true}, {p.Project, "settings.local.json", trusted}, {p.Project, "settings.json", false}} {
+		if settings, err := install.ReadJSON(filepath.Join(one.dir, ".claude", one.name)); err == nil { // mostly there is none
+			a.add(settings, one.mayApprove)
+		}
+	}
+	return a
 }
 
 // variables replaces variables in the settings of servers.

@@ -8,7 +8,7 @@
 //	set        all servers, as functions of the sessions of one program
 //
 // A server is a process under a stage, like a worker, or at an address. There is one connection
-// to each for all sessions.
+// to each for all sessions of a caller. Those of a caller that is gone end when the next one comes.
 //
 // # Bounds
 //
@@ -16,6 +16,8 @@
 //	start of a server  40 s; server/discover 10 s of it, then it is spoken to in the older way
 //	failed starts      a pause of 1, 2, 4, … s, up to 30 s, in which a use fails at once
 //	tools of a server  1000, in at most 100 pages
+//	to read a message  30 s; then the server is ended
+//	a tool             256 KiB of description and schemas, 1 MiB for all of a server
 //	one message        16 MiB; a longer result is an error of its call
 //	junk               lines that are no messages are dropped; the first of them is kept for errors
 //	last words         4 KiB of standard error

@@ -30,6 +30,7 @@ type request struct {
 	ID     json.RawMessage
 	Method string
 	Error  struct{ Message string } // of an answer
+	Result struct{ Action string }  // likewise
 	Params struct {
 		Name      string
 		Arguments json.RawMessage
@@ -63,6 +64,12 @@ func rude(manner string) {
 		os.Exit(3)
 	case "silent":
 		select {}
+	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread":
+		odd(manner)
+		return
+	case "polite", "older":
+		polite(manner == "older")
+		return
 	case "junk":
 		r.line("Starting server...\n[1, 2]\n")
 	}
@@ -77,7 +84,7 @@ func rude(manner string) {
 		switch q.Method {
 		case "":
 			if r.asks != nil {
-				r.result(r.asks, said("refused: "+q.Error.Message))
+				r.result(r.asks, said("refused: "+q.Error.Message+q.Result.Action))
 				r.asks = nil
 			}
 		case "server/discover":

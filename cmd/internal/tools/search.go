@@ -43,6 +43,9 @@ func (s *Set) search(ctx context.Context, words string, limit int) ([]string, er
 				found = append(found, match{one.signature(t), n})
 			}
 		}
+		if len(one.left) > 0 {
+			failed = append(failed, one.Group+": left out are "+plain(strings.Join(one.left[:min(len(one.left), shownLeft)], ", ")))
+		}
 		one.mu.Unlock()
 	}
 	slices.SortStableFunc(found, func(a, b match) int { return cmp.Compare(b.score, a.score) })
@@ -145,11 +148,11 @@ func (s *server) signature(t *mcp.Tool) string {
 		}
 		parameters = append(parameters, name+mark+": "+kind(p))
 	}
-	line := fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))
+	line := strings.ReplaceAll(plain(fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))), "\n", " ")
 	if len(line) > maxSignature {
 		line = strings.ToValidUTF8(line[:maxSignature], "") + "…)"
 	}
-	about, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
+	about, _, _ := strings.Cut(strings.TrimSpace(plain(t.Description)), "\n")
 	if runes := []rune(about); len(runes) > maxAbout {
 		about = string(runes[:maxAbout]) + "…"
 	}
@@ -157,6 +160,16 @@ func (s *server) signature(t *mcp.Tool) string {
 		line += ": " + about
 	}
 	return line
+}
+
+// plain drops what is not to be seen from a server's text, but for newlines.
+func plain(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && !unicode.IsGraphic(c) {
+			return -1
+		}
+		return c
+	}, text)
 }
 
 // others returns the properties that are not required.

@@ -18,11 +18,13 @@ import (
 )
 
 const (
-	startLimit = 40 * time.Second // of a server, with the list of its tools
-	maxPause   = 30 * time.Second // between starts that fail
-	maxTools   = 1000             // of one server
-	maxPages   = 100              // of its list
-	closeLimit = 2 * time.Second  // for the good-bye of a server at an address
+	startLimit  = 40 * time.Second // of a server, with the list of its tools
+	maxPause    = 30 * time.Second // between starts that fail
+	maxTools    = 1000             // of one server
+	maxPages    = 100              // of its list
+	maxTool     = 256 << 10        // bytes of a tool's description and schemas,
+	maxAllTools = 1 << 20          // and of those of all tools of a server
+	closeLimit  = 2 * time.Second  // for the good-bye of a server at an address
 )
 
 // A server is one of a Set.
@@ -40,9 +42,16 @@ type server struct {
 	again    time.Time // before that no start is tried
 	relists  bool      // the tools are being listed anew,
 	changed  bool      // and have changed since that began
-	tokens   int       // of progress
-	open     map[string]supervisor.Caller
+	calls    int       // that began
+	open     map[string]*openCall
 	left     []string // tools that code cannot have, and why
+}
+
+// An openCall is a call of a tool that runs.
+type openCall struct {
+	supervisor.Caller
+	ctx    context.Context // ends with the call
+	number int             // of the calls that began
 }
 
 // A start is one attempt, for all who wait for it.
@@ -142,6 +151,9 @@ func (s *server) watch(c *connection, stop func()) {
 	defer stop()
 	_ = c.session.Wait()
 	close(c.ended)
+	if c.program != nil {
+		c.program.AwaitWords() // which its end would cut off, for the errors of its calls
+	}
 	c.close()
 }
 
@@ -167,7 +179,7 @@ func (s *server) reach(ctx context.Context, patience time.Duration) (*connection
 		if err != nil {
 			return c, err
 		}
-		c.program, c.lines = program, newLines(program, patience)
+		c.program, c.lines = program, newLines(program, limits{discover: patience, write: s.set.limits.write})
 		c.lines.progress = s.progress
 		transport = c.lines
 	}
@@ -178,11 +190,14 @@ func (s *server) reach(ctx context.Context, patience time.Duration) (*connection
 }
 
 // options are what the server can ask of us. Sampling is not offered: code that wants a model
-// asks one itself. Nor is elicitation: a wait of a session has one line as its answer, and no form.
+// asks one itself.
 func (s *server) options() *mcp.ClientOptions {
 	return &mcp.ClientOptions{
-		Logger:       s.set.o.Logger,
-		Capabilities: &mcp.ClientCapabilities{},
+		Logger: s.set.o.Logger,
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
+			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler: s.elicit,
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			s.relist()
 		},
@@ -278,7 +293,9 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 	if err != nil {
 		return nil, err
 	}
-	token := s.begin(caller)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // withdraws what the server asks
+	token := s.begin(ctx, caller)
 	defer s.finish(token)
 	params := &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(text)}
 	params.SetProgressToken(token)
@@ -290,19 +307,30 @@ func (s *server) call(ctx context.Context, caller supervisor.Caller, tool string
 		return nil, ctx.Err()
 	}
 	if told, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
+		switch {
+		case told.Code == mcp.CodeURLElicitationRequired:
+			return nil, s.sendThere(ctx, caller, told)
+		case told.Message == notSent:
+			return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
+				"the server %s was not reached for %s: %s", s.Name, tool, strings.ReplaceAll(err.Error(), notSent+": ", ""))}
+		}
 		return nil, &supervisor.CallError{Name: "ToolError", Message: told.Message}
 	}
 	return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
 		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explain(err))}
 }
 
-// begin notes a call that runs, for its progress.
-func (s *server) begin(caller supervisor.Caller) (token string) {
+// notSent is in the SDK's error for a message to an address that did not go through, while the
+// connection stands.
+const notSent = "rejected by transport"
+
+// begin notes a call that runs, for its progress and its questions.
+func (s *server) begin(ctx context.Context, caller supervisor.Caller) (token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens++
-	token = fmt.Sprintf("%s-%d", s.Group, s.tokens)
-	s.open[token] = caller
+	s.calls++
+	token = fmt.Sprintf("%s-%d", s.Group, s.calls)
+	s.open[token] = &openCall{caller, ctx, s.calls}
 	return token
 }
 
@@ -316,10 +344,10 @@ func (s *server) finish(token string) {
 func (s *server) progress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	s.mu.Lock()
-	caller, ok := s.open[token]
+	one, ok := s.open[token]
 	s.mu.Unlock()
 	if ok {
-		caller.Progress(p.Progress, p.Total, p.Message)
+		one.Progress(p.Progress, p.Total, p.Message)
 	}
 }
 
@@ -332,6 +360,9 @@ func (c *connection) explain(err error) error {
 		c.program.AwaitWords()
 	}
 	words := []string{err.Error()}
+	if c.lines.stoppedReading() {
+		words = append(words, "it does not read what it is sent")
+	}
 	if said := c.program.LastWords(); said != "" {
 		words = append(words, said)
 	}

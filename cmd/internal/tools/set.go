@@ -14,7 +14,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
@@ -26,6 +25,10 @@ type Options struct {
 	// allowed is called without a question, and one that is denied is not there. A pattern with
 	// a * allows no tool that its server marks as destructive.
 	Allow, Deny []string
+
+	// CallerOf tells whose a session is, by its name. Each caller has its own connection to each
+	// server, and with it the server's state. Without it, and for "", all sessions share one.
+	CallerOf func(session string) string
 
 	Version string
 	Logger  *slog.Logger
@@ -42,17 +45,19 @@ type Set struct {
 
 	mu       sync.Mutex
 	sessions map[*supervisor.Session]bool // that have looked at a server
+	callers  map[string]*Set              // of each caller, if there are several
+	leaving  sync.WaitGroup               // those of callers that are gone
 }
 
-// limits bound what a server may take at its start.
-type limits struct{ start, discover time.Duration }
+// limits bound what a server may take: at its start, and to read a message.
+type limits struct{ start, discover, write time.Duration }
 
 // New returns a Set. It starts nothing.
 func New(o Options) *Set {
-	s := &Set{o: o, sessions: map[*supervisor.Session]bool{}, limits: limits{start: startLimit, discover: discoverLimit}}
+	s := &Set{o: o, sessions: map[*supervisor.Session]bool{}, callers: map[string]*Set{}, limits: limits{start: startLimit, discover: discoverLimit, write: writeLimit}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, c := range o.Servers {
-		s.servers = append(s.servers, &server{Config: c, set: s, open: map[string]supervisor.Caller{}})
+		s.servers = append(s.servers, &server{Config: c, set: s, open: map[string]*openCall{}})
 	}
 	return s
 }
@@ -62,6 +67,11 @@ func (s *Set) Close() {
 	s.end()
 	s.starts.Wait()
 	var all sync.WaitGroup
+	s.mu.Lock()
+	for _, one := range s.callers {
+		all.Go(one.Close)
+	}
+	s.mu.Unlock()
 	for _, one := range s.servers {
 		one.mu.Lock()
 		live := one.live
@@ -71,6 +81,47 @@ func (s *Set) Close() {
 		}
 	}
 	all.Wait()
+	s.leaving.Wait()
+}
+
+// of returns the Set of the caller whose session it is. It ends those of callers that are gone.
+func (s *Set) of(one *supervisor.Session) *Set {
+	if s.o.CallerOf == nil || one == nil {
+		return s
+	}
+	key := s.o.CallerOf(one.Name())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key == "" || s.ctx.Err() != nil {
+		return s
+	}
+	if found := s.callers[key]; found != nil {
+		return found
+	}
+	for other, set := range s.callers {
+		if set.isLeft() {
+			delete(s.callers, other)
+			s.leaving.Go(set.Close)
+		}
+	}
+	o := s.o
+	o.CallerOf = nil
+	found := New(o)
+	found.limits = s.limits
+	s.callers[key] = found
+	return found
+}
+
+// isLeft reports whether all sessions that it has served are closed.
+func (s *Set) isLeft() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.sessions {
+		if !one.Closed() {
+			return false
+		}
+	}
+	return len(s.sessions) > 0
 }
 
 // Groups are the names by which code knows the servers.
@@ -95,7 +146,7 @@ func (s *Set) Functions() []supervisor.Function {
 		Params: json.RawMessage(`{"type":"object","properties":{"group":{"type":"string","enum":` + string(names) + `}},"required":["group"]}`),
 		Call: func(ctx context.Context, args map[string]any) (any, error) {
 			name, _ := args["group"].(string)
-			return nil, s.open(ctx, name)
+			return nil, s.of(supervisor.CallerOf(ctx).Session).open(ctx, name)
 		},
 	}, {
 		Name: "search",
@@ -109,7 +160,7 @@ func (s *Set) Functions() []supervisor.Function {
 			if !given {
 				limit = defaultResults
 			}
-			return s.search(ctx, words, int(max(1, min(limit, maxResults))))
+			return s.of(supervisor.CallerOf(ctx).Session).search(ctx, words, int(max(1, min(limit, maxResults))))
 		},
 	}}
 }
@@ -133,6 +184,11 @@ func (s *Set) open(ctx context.Context, group string) error {
 func (s *Set) give(to *supervisor.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for one := range s.sessions {
+		if one.Closed() {
+			delete(s.sessions, one)
+		}
+	}
 	s.sessions[to] = true
 	return to.SetFunctions(s.all()...)
 }
@@ -143,7 +199,7 @@ func (s *Set) tell() {
 	defer s.mu.Unlock()
 	functions := s.all()
 	for one := range s.sessions {
-		if _, err := one.Info(s.ctx); errors.Is(err, session.ErrClosed) {
+		if one.Closed() {
 			delete(s.sessions, one)
 			continue
 		}
@@ -166,11 +222,16 @@ func (s *Set) all() []supervisor.Function {
 func (s *server) take(tools []*mcp.Tool) {
 	s.tools, s.left, s.listed = nil, nil, true
 	slices.SortStableFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
-	seen := map[string]bool{}
+	seen, all := map[string]bool{}, 0
 	for _, t := range tools {
 		f := s.function(t)
 		err := f.Check()
+		size := len(f.Doc) + len(f.Params) + len(f.Returns)
 		switch {
+		case size > maxTool:
+			err = fmt.Errorf("its description and schemas have %d bytes: at most %d fit", size, maxTool)
+		case all+size > maxAllTools:
+			err = fmt.Errorf("with it, the descriptions and schemas of the server have more than %d bytes", maxAllTools)
 		case seen[t.Name]:
 			err = errors.New("there are two of that name")
 		case s.set.denied(s.Group + "." + t.Name):
@@ -180,6 +241,7 @@ func (s *server) take(tools []*mcp.Tool) {
 			s.left = append(s.left, fmt.Sprintf("%s (%v)", t.Name, err))
 			continue
 		}
+		all += size
 		s.tools = append(s.tools, t)
 	}
 }
@@ -191,6 +253,9 @@ func (s *server) none() bool {
 	return len(s.tools) == 0
 }
 
+// shownLeft bounds the tools that are named as left out.
+const shownLeft = 5
+
 // why says which tools were left out.
 func (s *server) why() string {
 	s.mu.Lock()
@@ -198,8 +263,7 @@ func (s *server) why() string {
 	if len(s.left) == 0 {
 		return ""
 	}
-	const shown = 5
-	return ": left out are " + strings.Join(s.left[:min(len(s.left), shown)], ", ")
+	return ": left out are " + strings.Join(s.left[:min(len(s.left), shownLeft)], ", ")
 }
 
 func (s *server) functions() (list []supervisor.Function) {
@@ -214,8 +278,8 @@ func (s *server) functions() (list []supervisor.Function) {
 // function makes a function of a tool.
 func (s *server) function(t *mcp.Tool) supervisor.Function {
 	f := supervisor.Function{Group: s.Group, Name: t.Name, Doc: t.Description, Params: inOrder(t.InputSchema)}
-	if returns, err := json.Marshal(t.OutputSchema); err == nil && t.OutputSchema != nil {
-		f.Returns = returns
+	if _, ok := t.OutputSchema.(map[string]any); ok { // one that is no schema is no reason to lose the tool
+		f.Returns = inOrder(t.OutputSchema)
 	}
 	f.Call = func(ctx context.Context, args map[string]any) (any, error) {
 		caller := supervisor.CallerOf(ctx)

@@ -66,7 +66,7 @@ func TestTools_AreFunctionsWithTheirValues(t *testing.T) {
 	says(t, r, "fine.echo(zeta='a', alpha=2)", `{"alpha":2,"zeta":"a"}`)
 	says(t, r, "fine.big('')", "{'n': 9007199254740993, 'x': 1.5, 'none': None}")
 	says(t, r, "fine.import_('a'), fine['import']('a')", "('ran import', 'ran import')")
-	says(t, r, "fine.from_a('a'), fine.from_a_('a')", "('ran from-a', 'ran from_a')")
+	says(t, r, "fine.from_a('a'), fine.from_a_('a'), fine['from-a']('a')", "('ran from_a', 'ran from-a', 'ran from-a')")
 	says(t, r, "fine.echo(zeta=1, alpha='x', beta=2)", "TypeError: fine.echo: wrong arguments: alpha is a string, not integer; unknown beta; zeta is an integer, not string")
 	says(t, r, "fine.echo('a', alpha=None)", "alpha is null, not integer")
 	says(t, r, "try: fine.fail('a')\nexcept turnstone.ToolError as e: print('caught', e)", "caught no such bird")
@@ -74,7 +74,6 @@ func TestTools_AreFunctionsWithTheirValues(t *testing.T) {
 	says(t, r, "from turnstone.tools import coarse", "cannot import name 'coarse'")
 	says(t, r, "fine.picture('a').kind, len(fine.picture('a'))", "('image/png', 8)")
 	says(t, r, "fine.sample('a')", "asked")
-	says(t, r, "fine.ask('a')", "refused: ", "elicitation")
 	says(t, r, "help(fine.echo)", "echo(zeta: str, *, alpha: int = ...)", "does echo", "Tool echo of fine.")
 	says(t, r, "import asyncio; asyncio.run(fine.echo.async_('x'))", `{"zeta":"x"}`)
 	says(t, r, "for s in turnstone.search('does progress', limit=2): print(s)", "fine.progress(zeta: string, alpha?: integer): does progress", "more")
@@ -114,15 +113,23 @@ func TestTools_AServerThatDiesIsAnErrorAndIsStartedAgain(t *testing.T) {
 
 func TestTools_AServerThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Parallel()
-	s := rudeSet(t, Options{Allow: []string{"*"}}, "dies", "silent", "deaf", "late", "fine")
-	s.limits = limits{start: 3 * time.Second, discover: 100 * time.Millisecond}
+	s := rudeSet(t, Options{Allow: []string{"*"}}, "dies", "deaf", "late", "fine")
+	s.limits = limits{start: time.Minute, discover: 100 * time.Millisecond, write: writeLimit}
 	r := openWith(t, s)
 	says(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
 	says(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
-	says(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 3s")
 	says(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
 	says(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
-	says(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server silent did not start")
+	says(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server dies did not start")
+}
+
+func TestTools_AServerThatSaysNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := rudeSet(t, Options{Allow: []string{"*"}}, "silent")
+	s.limits = limits{start: time.Second, discover: 100 * time.Millisecond, write: writeLimit}
+	r := openWith(t, s)
+	says(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 1s")
+	says(t, r, "import turnstone; turnstone.search('echo')", "the server silent did not start")
 }
 
 func TestTools_AnInterruptEndsACall(t *testing.T) {
@@ -288,6 +295,27 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 	if err != nil || len(list) != 3 || list[2].Name != "c" || len(left) != 1 || !strings.Contains(left[0], "server d") || !strings.Contains(left[0], "not approved") {
 		t.Errorf("claude: %v, %v, %v", list, left, err)
 	}
+	claude := func(want string) {
+		t.Helper()
+		list, left, err := From("claude", p)
+		var names []string
+		for _, one := range list {
+			names = append(names, one.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("claude: got %s, want %s (%v, %v)", got, want, left, err)
+		}
+	}
+	write(filepath.Join(project, ".mcp.json"), `{"mcpServers": {"c": {"command": "sh"}, "d": {"command": "sh"}, "e": {"command": "sh"}, "f": {"command": "sh"}}}`)
+	write(filepath.Join(project, ".claude", "settings.json"), `{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["d"], "disabledMcpjsonServers": ["f"]}`)
+	write(filepath.Join(project, ".claude", "settings.local.json"), `{"enabledMcpjsonServers": ["e", "f"]}`)
+	claude("a b c") // a project approves nothing of its own
+	write(filepath.Join(home, ".claude", "settings.json"), `{"enabledMcpjsonServers": ["d", "f"]}`)
+	claude("a b c d") // f is refused
+	write(filepath.Join(home, ".claude.json"), `{"mcpServers": {"a": {"command": "sh"}}, "projects": {"`+project+`": {"hasTrustDialogAccepted": true, "disabledMcpjsonServers": ["d"]}}}`)
+	claude("a e")
+	write(filepath.Join(project, ".claude", "settings.local.json"), `{"enableAllProjectMcpServers": true}`)
+	claude("a c e")
 	write(filepath.Join(home, ".codex", "config.toml"), "[mcp_servers.a]\ncommand = \"sh\"\nargs = [\"${TOKEN}\"]\nenv_vars = [\"SECRET\"]\n[mcp_servers.b]\nurl = \"http://x/\"\nbearer_token_env_var = \"TOKEN\"\n[mcp_servers.c]\ncommand = \"sh\"\nenabled = false\n")
 	list, left, err = From("codex", p)
 	if err != nil || len(list) != 2 || list[0].Args[0] != "${TOKEN}" || !strings.Contains(fmt.Sprint(list[0].Env), "SECRET=never") || list[1].Headers["Authorization"] != "Bearer t0" || len(left) != 1 {

@@ -20,21 +20,26 @@ const (
 	maxLine       = 16 << 20         // bytes of one message
 	keptEnd       = 4 << 10          // of a line that is too long, for the id in it
 	discoverLimit = 10 * time.Second // for the answer to server/discover
+	writeLimit    = 30 * time.Second // for a server to read a message
 	maxJunk       = 200              // bytes of the first line of junk that are kept
 )
+
+// elicitation is the question to a person.
+const elicitation = "elicitation/create"
 
 // discover is the question that servers of older versions may leave without an answer.
 const discover = "server/discover"
 
 // rawKey is the field of a result's _meta that has its structured content as the server wrote it:
-// the SDK makes floating-point numbers of its integers.
-const rawKey = "turnstone.structured"
+// the SDK makes floating-point numbers of its integers. schemaKey is likewise that of a question's,
+// which has the schema of its form: the SDK forgets the order of the fields.
+const rawKey, schemaKey = "turnstone.structured", "turnstone.schema"
 
 // lines carries MCP messages over the pipes of a process. It survives what is no message.
 type lines struct {
 	pipe     io.ReadWriteCloser
 	progress func(*mcp.ProgressNotificationParams) // is told of progress in the order of the messages
-	patience time.Duration                         // with server/discover
+	limits   limits
 	in       *bufio.Reader
 	extra    chan jsonrpc.Message // answers that stand for those of the server
 
@@ -44,6 +49,7 @@ type lines struct {
 	discovered jsonrpc.ID // of server/discover, while it has no answer
 	late       jsonrpc.ID // of one whose answer is not waited for any more
 	tooLate    bool       // it came
+	unread     bool       // it did not read a message in time
 	junk       string     // the first line that was none
 	read       chan read
 	closed     chan struct{}
@@ -56,9 +62,9 @@ type read struct {
 	err     error
 }
 
-func newLines(pipe io.ReadWriteCloser, patience time.Duration) *lines {
+func newLines(pipe io.ReadWriteCloser, bounds limits) *lines {
 	return &lines{
-		pipe: pipe, patience: patience, in: bufio.NewReaderSize(pipe, 64<<10),
+		pipe: pipe, limits: bounds, in: bufio.NewReaderSize(pipe, 64<<10),
 		extra: make(chan jsonrpc.Message, 1), read: make(chan read), closed: make(chan struct{}),
 	}
 }
@@ -96,12 +102,28 @@ func (l *lines) Write(_ context.Context, m jsonrpc.Message) error {
 		l.mu.Lock()
 		l.discovered = r.ID
 		l.mu.Unlock()
-		time.AfterFunc(l.patience, l.giveUpDiscover)
+		time.AfterFunc(l.limits.discover, l.giveUpDiscover)
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
+	defer time.AfterFunc(l.limits.write, l.giveUpWriting).Stop()
 	_, err = l.pipe.Write(append(text, '\n'))
 	return err
+}
+
+// giveUpWriting ends a server that has not read a message in time: all later ones would wait, too.
+func (l *lines) giveUpWriting() {
+	l.mu.Lock()
+	l.unread = true
+	l.mu.Unlock()
+	_ = l.pipe.Close()
+}
+
+// stoppedReading reports whether the server was given up because it does not read.
+func (l *lines) stoppedReading() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unread
 }
 
 // giveUpDiscover answers server/discover as a server does that does not know it.
@@ -175,7 +197,10 @@ func (l *lines) next() (jsonrpc.Message, error) {
 		if !l.expected(r.ID) {
 			return nil, nil
 		}
-		r.Result = withRaw(r.Result)
+		r.Result = withSchemas(withRaw(r.Result, "structuredContent", rawKey))
+	}
+	if q, ok := m.(*jsonrpc.Request); ok && q.Method == elicitation {
+		q.Params = withRaw(q.Params, "requestedSchema", schemaKey)
 	}
 	return m, nil
 }
@@ -279,22 +304,55 @@ func idAtStart() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*{\s*(?:"jsonrpc"\s*:\s*"2.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,`)
 }
 
-// withRaw returns a result whose structured content, if it has any, is also there as it came.
-func withRaw(result json.RawMessage) json.RawMessage {
-	if !bytes.Contains(result, []byte(`"structuredContent"`)) {
+// withSchemas does for the questions in a result what withRaw does for one.
+func withSchemas(result json.RawMessage) json.RawMessage {
+	if !bytes.Contains(result, []byte(`"inputRequests"`)) {
+		return result
+	}
+	var fields, questions map[string]json.RawMessage
+	if json.Unmarshal(result, &fields) != nil || json.Unmarshal(fields["inputRequests"], &questions) != nil {
+		return result
+	}
+	for id, question := range questions {
+		var parts map[string]json.RawMessage
+		if json.Unmarshal(question, &parts) != nil || parts["params"] == nil {
+			continue
+		}
+		parts["params"] = withRaw(parts["params"], "requestedSchema", schemaKey)
+		if changed, err := json.Marshal(parts); err == nil {
+			questions[id] = changed
+		}
+	}
+	var err error
+	if fields["inputRequests"], err = json.Marshal(questions); err != nil {
+		return result
+	}
+	changed, err := json.Marshal(fields)
+	if err != nil {
+		return result
+	}
+	return changed
+}
+
+// withRaw returns an object one of whose fields, if it is there, is also in its _meta, as it came.
+func withRaw(result json.RawMessage, field, key string) json.RawMessage {
+	if !bytes.Contains(result, []byte(`"`+field+`"`)) {
 		return result
 	}
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(result, &fields) != nil || fields["structuredContent"] == nil {
+	if json.Unmarshal(result, &fields) != nil || fields[field] == nil {
 		return result
 	}
 	meta := map[string]json.RawMessage{}
 	_ = json.Unmarshal(fields["_meta"], &meta) // none, or one that is wrong, which is dropped
-	text, err := json.Marshal(string(fields["structuredContent"]))
+	text, err := json.Marshal(string(fields[field]))
 	if err != nil {
 		return result
 	}
-	meta[rawKey] = text
+	if meta == nil { // it was null
+		meta = map[string]json.RawMessage{}
+	}
+	meta[key] = text
 	if fields["_meta"], err = json.Marshal(meta); err != nil {
 		return result
 	}

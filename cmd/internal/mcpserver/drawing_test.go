@@ -1,0 +1,115 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+func drawing(svg string) timeline.Event {
+	return timeline.Event{Body: timeline.Display{Data: map[string][]byte{mimeSVG: []byte(svg)}}}
+}
+
+const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="20" height="10">`
+
+func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
+	if _, err := exec.LookPath(converter); err != nil {
+		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
+	}
+	// A file that no drawing may show.
+	red := filepath.Join(t.TempDir(), "red.svg")
+	if err := os.WriteFile(red, []byte(svgHead+`<rect width="20" height="10" fill="#f00"/></svg>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entities := `<!DOCTYPE svg [<!ENTITY a "aaaaaaaaaa">`
+	for c := 'b'; c < 'l'; c++ {
+		entities += "<!ENTITY " + string(c) + ` "` + strings.Repeat("&"+string(c-1)+";", 10) + `">`
+	}
+	given := []timeline.Event{
+		drawing(svgHead + `<rect width="20" height="10" fill="#00f"/></svg>`),
+		drawing(svgHead + `<image href="file://` + red + `" xlink:href="file://` + red + `" width="20" height="10"/></svg>`),
+		drawing(entities + `]>` + svgHead + `<text>&k;</text></svg>`),
+		drawing(`<svg xmlns="http://www.w3.org/2000/svg" width="100000" height="100000"/>`),
+		drawing(`<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>`),
+		drawing(strings.Repeat("<g>", 100_000)),
+		drawing(`no drawing`),
+		{Silent: true, Body: timeline.Display{Data: map[string][]byte{mimeSVG: []byte(svgHead + "</svg>")}}},
+		{Body: timeline.Notice{Message: "n"}},
+	}
+	got := pictured(t.Context(), given)
+	at := func(i int) (color.Color, bool) {
+		t.Helper()
+		_, data, ok := got[i].Body.(timeline.Display).Picture()
+		if !ok {
+			return nil, false
+		}
+		p, err := png.Decode(bytes.NewReader(data))
+		if err != nil || p.Bounds().Dx() != 20 || p.Bounds().Dy() != 10 {
+			t.Fatalf("drawing %d: %v", i, err)
+		}
+		return p.At(10, 5), true
+	}
+	is := func(c, want color.Color) bool { return color.NRGBAModel.Convert(c) == color.NRGBAModel.Convert(want) }
+	if c, ok := at(0); !ok || !is(c, color.NRGBA{B: 255, A: 255}) {
+		t.Errorf("got %v, %v", c, ok)
+	}
+	if c, ok := at(1); ok && is(c, color.NRGBA{R: 255, A: 255}) {
+		t.Errorf("a drawing shows a file: %v", c)
+	}
+	for i := 2; i < len(given)-1; i++ {
+		if _, ok := at(i); ok {
+			t.Errorf("drawing %d is a picture", i)
+		}
+	}
+	if _, _, ok := given[0].Body.(timeline.Display).Picture(); ok {
+		t.Error("the event itself was changed")
+	}
+}
+
+// nested draws 10^10 times something.
+func nested(element, use string) string {
+	svg := svgHead + "<" + element + ` id="a"><path d="M0 0h1"/></` + element + ">"
+	for c := 'b'; c < 'l'; c++ {
+		svg += "<" + element + ` id="` + string(c) + `">` + strings.Repeat(fmt.Sprintf(use, string(c-1)), 10) + "</" + element + ">"
+	}
+	return svg + fmt.Sprintf(use, "k") + "</svg>"
+}
+
+// Of many drawings that take for ever, all together take as long as one reply may.
+func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
+	if _, err := exec.LookPath(converter); err != nil {
+		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
+	}
+	var given []timeline.Event
+	for range 15 {
+		given = append(given, drawing(nested("g", `<use xlink:href="#%s"/>`)), drawing(nested("marker", `<path d="M0 0h1h1h1" marker-mid="url(#%s)"/>`)))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	begun := time.Now()
+	got := timeline.Render(pictured(ctx, given), nil).Text()
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("it took %v", took)
+	}
+	if strings.Contains(got, "[image: ") || !strings.HasPrefix(got, "[image/svg+xml, ") || !strings.Contains(got, "these 2 lines 15 times in all") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestPictured_WithoutTheProgramADrawingIsALine(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	got := timeline.Render(pictured(t.Context(), []timeline.Event{drawing(svgHead + "</svg>")}), nil).Text()
+	if !strings.HasPrefix(got, "[image/svg+xml, ") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,47 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// formQuestion returns the question for the user in which a server of tools asks. The client gets
+// its form, or its address, as the server gave it. A client that has no forms gets a page of ours.
+func (a *sessionCall) formQuestion(w *session.Wait) (*personQuestion, error) {
+	message := fmt.Sprintf("In the REPL session %q, %s", a.view.name, w.Form.Question())
+	if w.Form.URL != "" && a.call.sdk.ClientCapabilities().Elicitation.URL != nil {
+		return &personQuestion{
+			params: &mcp.ElicitParams{Mode: "url", Message: message, URL: w.Form.URL, ElicitationID: rand.Text()},
+			theirs: true, remove: func() {},
+		}, nil
+	}
+	if a.call.questionKind(w) == pageQuestion {
+		user := a.user()
+		return a.page(message, &askpage.Page{About: fmt.Sprintf("A question in the REPL session %q", a.view.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
+			err := answerAs(ctx, user, w, session.Input{Data: []byte(text)})
+			if errors.Is(err, session.ErrStale) {
+				return askpage.ErrOver
+			}
+			return err
+		}})
+	}
+	schema := w.Form.Schema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return &personQuestion{params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: schema}, remove: func() {}}, nil
+}
+
+// applyForm hands over what a person did with a form.
+func (a *sessionCall) applyForm(ctx context.Context, w *session.Wait, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+	filled := session.FormAnswer{Action: session.FormAction(answer.Action), Content: answer.Content}
+	return a.answerWait(ctx, w, a.user(), filled.Input())
+}

@@ -1,0 +1,221 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A farHost has sessions at places that can only be listed. It notes what it is asked.
+type farHost struct {
+	places []string
+	fails  map[string]error // of places that cannot be asked; with nil one does not answer
+
+	mu    sync.Mutex
+	asked []string // guarded by mu: the names to open and the places to list
+}
+
+func (h *farHost) note(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = append(h.asked, what)
+}
+
+func (h *farHost) Places() []string { return h.places }
+
+func (h *farHost) Open(_ context.Context, name, lang, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
+	h.note(name)
+	if lang == "" {
+		return nil, session.ErrClosed
+	}
+	return nil, fmt.Errorf("%s in %s cannot be opened here", name, lang)
+}
+
+func (h *farHost) Sessions(ctx context.Context, place string) ([]session.Info, error) {
+	h.note(place)
+	switch err, fails := h.fails[place]; {
+	case fails && err == nil:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case fails:
+		return nil, err
+	}
+	name := "main"
+	if place != h.places[0] {
+		name = place + "/main"
+	}
+	return []session.Info{{Name: name, Language: "fake", State: session.StateIdle, Opened: time.Now()}}, nil
+}
+
+func (h *farHost) wasAsked(t *testing.T, want ...string) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slices.Sort(h.asked)
+	if slices.Sort(want); !slices.Equal(h.asked, want) {
+		t.Errorf("the host was asked for %q, want %q", h.asked, want)
+	}
+	h.asked = nil
+}
+
+// calling serves an agent of a host with these languages, and returns how it calls a tool, or lists
+// the tools if that is "".
+func calling(t *testing.T, h *farHost, languages ...string) func(tool string, args map[string]any) string {
+	t.Helper()
+	in, ours := io.Pipe()
+	theirs, out := io.Pipe()
+	specs := map[string]func(string) workers.Spec{}
+	for _, lang := range languages {
+		specs[lang] = func(string) workers.Spec { return workers.Spec{} }
+	}
+	served := make(chan error, 1)
+	go func() {
+		served <- mcpserver.Run(context.Background(), &mcpserver.Options{Host: h, Specs: specs, In: in, Out: out})
+	}()
+	lines := bufio.NewReader(theirs)
+	t.Cleanup(func() {
+		_ = ours.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	id := 0
+	return func(tool string, args map[string]any) string {
+		t.Helper()
+		id++
+		method := "tools/call"
+		if tool == "" {
+			method = "tools/list"
+		}
+		line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": map[string]any{
+			"name": tool, "arguments": args,
+			"_meta": map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(ours, "%s\n", line); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			var m struct {
+				ID     int
+				Result struct{ Content []struct{ Text string } }
+			}
+			if json.Unmarshal(line, &m) != nil || m.ID != id {
+				continue
+			}
+			if len(m.Result.Content) == 0 {
+				return string(line)
+			}
+			return m.Result.Content[0].Text
+		}
+	}
+}
+
+func TestPlaces_APlaceThatDoesNotAnswerIsALineAndHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &farHost{places: []string{"here", "gpu", "dark", "hpc"}, fails: map[string]error{"dark": nil, "hpc": errors.New("no route\nto the host")}}
+		call := calling(t, h, "fake")
+		begun := time.Now()
+		got := call("repl_sessions", nil)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		lines := strings.Split(got, "\n")
+		if len(lines) != 5 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") ||
+			lines[3] != "[dark: context deadline exceeded]" || lines[4] != "[hpc: no route to the host]" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestPlaces_IfNoneAnswersTheListFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &farHost{places: []string{"here", "gpu"}, fails: map[string]error{"here": errors.New("no daemon"), "gpu": errors.New("no route")}}
+		if got := calling(t, h, "fake")("repl_sessions", nil); got != "no daemon\nno route" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestPlaces_ANameSaysWhereAndOnlyThatPlaceIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &farHost{places: []string{"here", "gpu", "hpc"}}
+		call := calling(t, h, "a", "b")
+		for name, one := range map[string]struct {
+			lang, reply string
+			asked       []string
+		}{
+			"gpu/main":  {"a", "gpu/main in a cannot", []string{"gpu/main"}},
+			"here/main": {"a", "main in a cannot", []string{"main"}}, // and not two views of one session
+			"main":      {"", `unknown session "main": there is main;`, []string{"main", "here"}},
+			"hpc/main":  {"", "hpc/main in a cannot", []string{"hpc/main"}}, // in the language that is here
+			"gpu/x":     {"", `unknown session "gpu/x": there is gpu/main;`, []string{"gpu/x", "gpu"}},
+			"lab/main":  {"a", `"lab" is not among the places that the user allows (repl mcp --places): gpu and hpc`, nil},
+			"/main":     {"a", `"" is not among the places`, nil},
+			"gpu/":      {"a", `session "gpu/" has no name behind its place: use "gpu/main"`, nil},
+		} {
+			if got := call("repl", map[string]any{"input": "1", "session": name, "lang": one.lang}); !strings.Contains(got, one.reply) {
+				t.Errorf("%s: got %s", name, got)
+			}
+			h.wasAsked(t, one.asked...)
+		}
+		if got := call("repl_output", map[string]any{"session": "lab/main"}); !strings.Contains(got, `"lab" is not among the places`) {
+			t.Errorf("got %s", got)
+		}
+		if got := call("repl", map[string]any{"input": "1", "session": "gpu/new", "lang": "b"}); !strings.HasPrefix(got, "gpu/b-") {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestPlaces_WithoutAnyAllowedANameWithASlashIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &farHost{places: []string{"gpu"}}
+		call := calling(t, h, "a", "b")
+		if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other places (repl mcp --places): use a name without a slash") {
+			t.Errorf("got %s", got)
+		}
+		h.wasAsked(t)
+	})
+}
+
+func TestPlaces_TheModelIsToldInAFewWords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		without := calling(t, &farHost{places: []string{"here"}}, "fake")("", nil)
+		with := calling(t, &farHost{places: []string{"here", "gpu", "hpc"}}, "fake")("", nil)
+		if !strings.Contains(with, `; \"gpu/main\" is one at a place: gpu, hpc; default: the main one`) || len(with)-len(without) > 60 {
+			t.Errorf("it is told %s", with)
+		}
+		var many []string
+		for i := range 50 {
+			many = append(many, fmt.Sprintf("machine%d", i))
+		}
+		if got := calling(t, &farHost{places: append([]string{"here"}, many...)}, "fake")("", nil); !strings.Contains(got, "machine0, … (50)") {
+			t.Errorf("it is told %s", got)
+		}
+	})
+}
