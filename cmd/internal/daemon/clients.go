@@ -14,24 +14,21 @@ import (
 
 // A connState is what the daemon knows of one connection.
 type connState struct {
-	id        string
-	pid       int // the client's process; 0 if unknown
-	since     time.Time
-	author    string // the last name that the client gave
-	watches   map[string]*watch
-	keyboards map[*keyboardHold]bool
-	wants     map[*entry]string // sessions whose keyboard the client gets for its next turn, with its name
-	calls     map[*entry]int    // calls that wait for a session
-	tokens    map[string]bool   // tokens for which the client gets progress of preparations
+	id       string
+	pid      int // the client's process; 0 if unknown
+	since    time.Time
+	author   string // the last name that the client gave
+	caller   *caller
+	watches  map[string]*watch
+	calls    map[*entry]int // calls that wait for a session
+	detached bool           // somebody has ended it: the client gets nothing back
 }
 
 // opened notes a new connection.
 func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 	l := &connState{
-		pid: peerProcess(conn.Stream()), since: time.Now(),
-		watches: make(map[string]*watch), keyboards: make(map[*keyboardHold]bool),
-		wants: make(map[*entry]string), calls: make(map[*entry]int),
-		tokens: make(map[string]bool),
+		pid: peerProcess(conn.Stream()), since: time.Now(), caller: newCaller("", conn),
+		watches: make(map[string]*watch), calls: make(map[*entry]int),
 	}
 	d.mu.Lock()
 	d.counter++
@@ -46,7 +43,8 @@ func (d *Daemon) opened(conn *rpc.Conn) (over func()) {
 	}
 }
 
-// hangUp ends everything that belongs to a connection.
+// hangUp ends everything that belongs to a connection. If its client has no other one, others
+// can take its keyboards.
 func (d *Daemon) hangUp(conn *rpc.Conn) {
 	d.mu.Lock()
 	l := d.connections[conn]
@@ -54,10 +52,22 @@ func (d *Daemon) hangUp(conn *rpc.Conn) {
 	for id := range l.watches {
 		delete(d.watches, id) // the watch's goroutine ends with the connection
 	}
-	keyboards := slices.Collect(maps.Keys(l.keyboards))
+	var given []*keyboardHold
+	if c := l.caller; c.conn.Load() == conn {
+		keyboards := slices.Collect(maps.Keys(c.keyboards))
+		given = slices.DeleteFunc(slices.Clone(keyboards), func(b *keyboardHold) bool { return !d.releaseLocked(b) })
+		d.counter++
+		c.gone = d.counter
+		if c.lost = nil; c.id != "" && !l.detached {
+			c.lost = keyboards
+		}
+		if l.detached {
+			clear(c.wants)
+		}
+	}
 	d.mu.Unlock()
-	for _, b := range keyboards {
-		d.release(b)
+	for _, b := range given {
+		b.announceEnd()
 	}
 }
 
@@ -114,12 +124,12 @@ func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameP
 			for _, w := range l.watches {
 				s.Watches = s.Watches || w.entry == e
 			}
-			for b := range l.keyboards {
+			for b := range l.caller.keyboards {
 				if d.keyboardLocked(e) == b {
 					s.Keyboard, s.Holds = true, b.long
 				}
 			}
-			s.Reads = e.readsAs(conn)
+			s.Reads = e.readsAs(l.caller)
 			some := s.Calls > 0 || s.Watches || s.Keyboard || s.Reads != ""
 			if some && (p.Session == "" || p.Session == e.name) {
 				a.Sessions = append(a.Sessions, s)
@@ -147,6 +157,7 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.Detach
 	for c, l := range d.connections {
 		if l.id == p.Client {
 			conn, watches = c, slices.Collect(maps.Values(l.watches))
+			l.detached = true
 		}
 	}
 	d.mu.Unlock()
@@ -156,7 +167,7 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.Detach
 	d.log.Info("a client is detached", "client", d.who(conn), "by", by)
 	for _, w := range watches {
 		_ = conn.Notify(client.MethodEnded, client.Ended{
-			Subscription: w.id, Session: w.entry.name, Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
+			Subscription: w.id, Session: w.name(), Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
 		})
 	}
 	conn.HangUp()

@@ -37,6 +37,6 @@ func (d *Daemon) status() rpc.ControlReply {
 	}
 	a := d.rpc.Activity()
 	fields["calls"] = a.Calls
-	fields["idle_ms"] = d.idleFor().Milliseconds()
+	fields["idle_ms"] = d.idleFor(d.now()).Milliseconds()
 	return rpc.ControlReply{OK: true, Data: fields}
 }

@@ -26,17 +26,21 @@ const (
 	// drainLimit is how long a drain waits for running turns.
 	drainLimit = 60 * time.Second
 
-	// farewellLimit is how long a drain then waits until watchers have read the rest.
+	// farewellLimit is how long the daemon then waits until watchers have read the rest.
 	farewellLimit = 2 * time.Second
 
 	// maxCommands bounds the control lines that wait for the owner.
 	maxCommands = 16
 
-	// lookPause is how often the owner checks that clients can still find the daemon. One
-	// check stats two files, which takes microseconds. With a longer pause, a daemon that lost
-	// its socket is out of reach for longer.
+	// lookPause is how often the owner checks that clients can still find the daemon while
+	// they cannot, or where the system does not say when a file is removed. One check stats
+	// two files, which takes microseconds. With a longer pause, a daemon that lost its socket
+	// is out of reach for longer.
 	lookPause = 2 * time.Second
 )
+
+// nobodyFinds is why a daemon ends whose address another one has.
+const nobodyFinds = "another daemon serves its clients now, and nobody can reach this one"
 
 // A Renewer is a listener that may lose its place in the file system. Renew restores the
 // place, and reports whether it was lost. The error [ErrServed] means that another daemon has
@@ -45,14 +49,16 @@ type Renewer interface {
 	Renew() (renewed bool, err error)
 }
 
-// Options are what a daemon needs. Supervisor, Languages and Spec are required.
+// Options are what a daemon needs. Supervisor, Languages, HasLanguage and Spec are required.
 type Options struct {
 	// Supervisor opens the sessions. The daemon does not close it.
 	Supervisor *supervisor.Supervisor
 
-	// Languages returns the names that session/create accepts; the first is the default. It
-	// may read a file.
-	Languages func() []string
+	// Languages returns the names that session/create accepts, for people; the first is the
+	// default. They may be some seconds old. HasLanguage reports whether it accepts a name now.
+	// Both may read files.
+	Languages   func() []string
+	HasLanguage func(name string) bool
 
 	// Spec finds the runtime for a new session, and says what has to be prepared for it. It
 	// may search the disk. An error without a kind counts as session.KindStart.
@@ -66,6 +72,16 @@ type Options struct {
 	// time. The daemon never closes a session that runs, waits, or has a watcher or a
 	// connected reader. 0 means for ever.
 	CullIdle time.Duration
+
+	// Warm are the sessions that are kept ready, one entry for a language. They count as
+	// sessions of Supervisor until a client needs the room. WarmMemory bounds what those of one
+	// language use together, in bytes; 0 is no bound.
+	Warm       []Warm
+	WarmMemory int64
+
+	// Stamp describes the files that a start depends on, such as the executable. A session that
+	// began with another stamp is not given to a client. nil means that none change.
+	Stamp func(*workers.Spec) string
 
 	// Logger gets facts that no client learns; it may be nil.
 	Logger *slog.Logger
@@ -90,7 +106,8 @@ type Daemon struct {
 	started time.Time
 
 	commands chan command
-	wg       sync.WaitGroup // counts the goroutines of clients, subscriptions, openings, indicators and a drain
+	pools    map[string]*pool // of warm sessions, by language
+	wg       sync.WaitGroup   // counts the goroutines of clients, subscriptions, openings, indicators and a drain
 
 	mu          sync.Mutex
 	ctx         context.Context          // guarded by mu; ends everything; nil before Serve
@@ -98,11 +115,14 @@ type Daemon struct {
 	opening     int                      // guarded by mu; how many sessions are being opened
 	watches     map[string]*watch        // guarded by mu; subscriptions by name
 	counter     uint64                   // guarded by mu; makes names for sessions and subscriptions
+	warmed      uint64                   // guarded by mu; makes names for warm sessions
 	draining    bool                     // guarded by mu
 	paused      bool                     // guarded by mu
 	writers     map[string]*keyboardHold // guarded by mu; who holds the keyboard of which session
 	connections map[*rpc.Conn]*connState // guarded by mu; what belongs to each connection
+	callers     map[string]*caller       // guarded by mu; the clients that have said client/hello, by id
 	streams     map[chan struct{}]bool   // guarded by mu; running subscriptions, each closed at its end
+	listed      chan struct{}            // guarded by mu; closed when a session is opened; nil if nobody waits for it
 	lastUse     time.Time                // guarded by mu; when a client last used the daemon
 }
 
@@ -118,8 +138,8 @@ const (
 
 // New makes a daemon. It starts nothing.
 func New(o *Options) (*Daemon, error) {
-	if o.Supervisor == nil || o.Spec == nil || o.Languages == nil {
-		return nil, errors.New("daemon: Supervisor, Languages and Spec are required")
+	if o.Supervisor == nil || o.Spec == nil || o.Languages == nil || o.HasLanguage == nil {
+		return nil, errors.New("daemon: Supervisor, Languages, HasLanguage and Spec are required")
 	}
 	d := &Daemon{
 		o: *o, log: o.Logger, started: time.Now(),
@@ -128,8 +148,10 @@ func New(o *Options) (*Daemon, error) {
 		watches:     make(map[string]*watch),
 		writers:     make(map[string]*keyboardHold),
 		connections: make(map[*rpc.Conn]*connState),
+		callers:     make(map[string]*caller),
 	}
 	d.streams = make(map[chan struct{}]bool)
+	d.newPools()
 	d.lastUse = d.now()
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -145,12 +167,16 @@ func New(o *Options) (*Daemon, error) {
 func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	connections, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
+	told := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.mu.Lock()
 	d.ctx = ctx
 	d.mu.Unlock()
 
+	for _, p := range d.pools {
+		d.wg.Go(func() { p.keep(ctx) })
+	}
 	accepted := make(chan error, 1)
 	d.wg.Go(func() { accepted <- d.accept(ctx, connections, l) })
 	d.log.Info("the daemon begins", "version", d.o.Version, "at", l.Addr())
@@ -161,10 +187,21 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	d.draining = true
 	d.mu.Unlock()
 	cancel()
+	if told.Err() != nil { // by a signal, as at a logout or at the end of a job's time
+		d.tell("the daemon ends, and this session with it: " + why)
+	}
 	d.closeSessions()
+	d.seeOff(connections)
 	hangUp()
 	d.wg.Wait()
 	return err
+}
+
+// tell says something to those who read any session.
+func (d *Daemon) tell(message string) {
+	for _, s := range d.sessions() {
+		s.Notify(message)
+	}
 }
 
 // logEnd logs why the daemon ends. It warns when sessions end with it.
@@ -220,8 +257,8 @@ func (d *Daemon) accept(ctx, connections context.Context, l net.Listener) error 
 func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
 	idle, stop := d.idleLooks()
 	defer stop()
-	place := d.newPlace(l)
-	defer place.stop()
+	address := d.newAddress(l)
+	defer address.stop()
 	var drained chan struct{} // nil until a drain begins
 	for {
 		select {
@@ -231,12 +268,16 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 			return "it is drained", nil
 		case err := <-accepted:
 			return "it cannot accept clients", err
-		case <-place.look:
-			if place.isLost() {
-				return "another daemon serves its clients now, and nobody can reach this one", nil
+		case <-address.removed:
+			if address.isLost() {
+				return nobodyFinds, nil
 			}
-		case <-idle:
-			if d.idleFor() >= d.o.IdleExit {
+		case <-address.look:
+			if address.isLost() {
+				return nobodyFinds, nil
+			}
+		case now := <-idle:
+			if d.idleFor(now) >= d.o.IdleExit {
 				return fmt.Sprintf("nobody has used it for %s", d.o.IdleExit), nil
 			}
 		case c := <-d.commands:
@@ -246,6 +287,7 @@ func (d *Daemon) own(ctx context.Context, accepted <-chan error, l net.Listener)
 				d.mu.Lock()
 				d.paused = c == commandPause
 				d.mu.Unlock()
+				d.lookAtPools()
 			case commandDrain:
 				if drained == nil { // a drain runs beside the owner, which can still be told to stop
 					drained = make(chan struct{})
@@ -315,14 +357,15 @@ func (d *Daemon) seeOff(ctx context.Context) {
 	}
 }
 
-// idleFor returns for how long nobody has used the daemon and nothing has run.
-func (d *Daemon) idleFor() time.Duration {
+// idleFor returns for how long nobody has used the daemon and nothing has run. now is from before
+// the look: what comes meanwhile is seen by the next one.
+func (d *Daemon) idleFor(now time.Time) time.Duration {
 	if d.isBusy() {
-		d.used() // idle time starts anew when the activity ends
+		d.usedAt(now) // idle time starts anew when the activity ends
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.now().Sub(d.lastUse)
+	return now.Sub(d.lastUse)
 }
 
 // isBusy reports whether anything is under way.
@@ -349,7 +392,7 @@ func (d *Daemon) isBusy() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.watches {
-		if d.entries[w.entry.name] == w.entry { // a paused watch outlives its session
+		if w.entry != nil && !d.isOverLocked(w) { // a paused watch outlives its session
 			return true
 		}
 	}
@@ -369,12 +412,12 @@ func (d *Daemon) usedAt(then time.Time) {
 
 // info describes the daemon.
 func (d *Daemon) info() client.Info {
-	languages := d.o.Languages()
+	languages, warm := d.o.Languages(), d.warm()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return client.Info{
 		Version: d.o.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
 		Languages: languages, Sessions: len(d.entries),
-		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused,
+		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused, Warm: warm,
 	}
 }

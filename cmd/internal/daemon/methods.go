@@ -20,9 +20,9 @@ const (
 	// interruptLimit is how long the interrupt of a cancelled call may take.
 	interruptLimit = 2 * time.Second
 
-	// maxImage bounds a picture in an answer, in bytes. The answer only names a larger
-	// picture.
-	maxImage = 8 << 20
+	// maxDisplay bounds the types of a display in an answer, in bytes. The answer only names
+	// larger ones.
+	maxDisplay = 8 << 20
 )
 
 // method makes a handler from a function with typed params.
@@ -91,6 +91,7 @@ type nothing struct{}
 func (d *Daemon) methods() map[string]rpc.Handler {
 	return map[string]rpc.Handler{
 		client.MethodInfo:      method(d.handleInfo),
+		client.MethodPing:      method(d.handlePing),
 		client.MethodCreate:    method(d.handleCreate),
 		client.MethodList:      method(d.handleList),
 		client.MethodGet:       method(d.handleGet),
@@ -103,9 +104,17 @@ func (d *Daemon) methods() map[string]rpc.Handler {
 		client.MethodAllow:     method(d.handleAllow),
 		client.MethodPermit:    method(d.handlePermit),
 		client.MethodComplete:  method(d.handleComplete),
+		client.MethodInspect:   method(d.handleInspect),
 		client.MethodParse:     method(d.handleParse),
 		client.MethodVariables: method(d.handleVariables),
 		client.MethodReached:   method(d.handleReached),
+		client.MethodRead:      method(d.handleRead),
+		client.MethodOutline:   method(d.handleOutline),
+		client.MethodSearch:    method(d.handleSearch),
+		client.MethodBlob:      method(d.handleBlob),
+		client.MethodFiles:     method(d.handleFiles),
+		client.MethodFile:      method(d.handleFile),
+		client.MethodLost:      method(d.handleLost),
 		client.MethodOutput:    method(d.handleOutput),
 		client.MethodMark:      method(d.handleMark),
 		client.MethodClients:   method(d.handleClients),
@@ -118,9 +127,29 @@ func (d *Daemon) handleInfo(context.Context, *rpc.Request, nothing) (client.Info
 	return d.info(), nil
 }
 
+// handlePing answers, so that a client knows that the daemon can be reached. Calling it does not
+// count as use.
+func (d *Daemon) handlePing(context.Context, *rpc.Request, nothing) (nothing, error) {
+	return nothing{}, nil
+}
+
 func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.CreateParams) (session.Info, error) {
 	d.used()
-	e, err := d.create(ctx, r, p)
+	what, err := json.Marshal(p)
+	if err != nil {
+		return session.Info{}, err
+	}
+	made, err := once(ctx, d, r, task{p.Request, p.Name, what}, func(doing context.Context) (begunTurn, error) {
+		e, err := d.create(doing, ctx, r, p)
+		if err != nil {
+			return begunTurn{}, err
+		}
+		return newBegunTurn(e, 0), nil
+	})
+	if err != nil {
+		return session.Info{}, err
+	}
+	e, err := d.sessionOf(made)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -149,33 +178,37 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParam
 	return d.describe(e), nil
 }
 
-func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.NameParams) (session.Info, error) {
+func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.EndParams) (session.Info, error) {
 	d.used()
-	e, err := d.inUse(p.Session)
-	if err == nil {
-		err = d.mayWrite(e, r.Conn)
-	}
-	if err == nil {
-		d.log.Info("a session is reset", "session", e.name, "by", d.who(r.Conn))
-		err = d.told(e, e.session.Reset(ctx))
-	}
-	if err != nil {
-		return session.Info{}, err
-	}
-	return d.describe(e), nil
+	return once(ctx, d, r, task{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
+		e, err := d.inUse(p.Session)
+		if err == nil {
+			err = d.mayWrite(e, d.caller(r.Conn))
+		}
+		if err == nil {
+			d.log.Info("a session is reset", "session", e.name, "by", d.who(r.Conn))
+			err = d.told(e, e.session.Reset(ctx))
+		}
+		if err != nil {
+			return session.Info{}, err
+		}
+		return d.describe(e), nil
+	})
 }
 
-func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.NameParams) (nothing, error) {
+func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.EndParams) (nothing, error) {
 	d.used()
-	e, err := d.known(p.Session)
-	if err == nil {
-		err = d.mayWrite(e, r.Conn)
-	}
-	if err != nil {
-		return nothing{}, err
-	}
-	d.log.Info("a session is closed", "session", e.name, "by", d.who(r.Conn))
-	return nothing{}, d.remove(ctx, e)
+	return once(ctx, d, r, task{p.Request, p.Session, nil}, func(ctx context.Context) (nothing, error) {
+		e, err := d.known(p.Session)
+		if err == nil {
+			err = d.mayWrite(e, d.caller(r.Conn))
+		}
+		if err != nil {
+			return nothing{}, err
+		}
+		d.log.Info("a session is closed", "session", e.name, "by", d.who(r.Conn))
+		return nothing{}, d.remove(ctx, e)
+	})
 }
 
 func checkAuthor(name string) error {
@@ -187,67 +220,132 @@ func checkAuthor(name string) error {
 
 func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (session.Reply, error) {
 	d.used()
-	e, err := d.inUse(p.Session)
+	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
+	if err == nil && p.Keyboard && p.Author == "" {
+		err = rpc.InvalidParams("author is required with keyboard: others see who has it")
+	}
+	if err != nil {
+		return session.Reply{}, err
+	}
+	c := d.caller(r.Conn)
+	if e, err := d.known(p.Session); err == nil {
+		d.named(r.Conn, p.Author)
+		defer d.calling(r.Conn, e)()
+		if err := d.markRead(e, c, p.Author, p.Read); err != nil {
+			return session.Reply{}, err
+		}
+	}
+	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.Keyboard, p.Input))}
+	begun, forget, err := begunOnce(ctx, d, r, t, func(ctx context.Context) (begunTurn, error) { return d.startTurn(ctx, c, p) })
+	defer forget()
+	if err != nil {
+		return session.Reply{}, err
+	}
+	return d.follow(ctx, r, begun, p.Request, p.GoesOn, o)
+}
+
+// startTurn starts the turn of a call.
+func (d *Daemon) startTurn(ctx context.Context, c *caller, p client.StartParams) (begunTurn, error) {
+	e, err := d.inUse(p.Session)
 	if err == nil {
 		err = d.admits()
 	}
 	if err != nil {
-		return session.Reply{}, err
+		return begunTurn{}, err
 	}
-	d.named(r.Conn, p.Author)
-	defer d.calling(r.Conn, e)()
-	if p.Keyboard && p.Author == "" {
-		return session.Reply{}, rpc.InvalidParams("author is required with keyboard: others see who has it")
+	submit := e.session.As(p.Author).Submit
+	if p.Silent {
+		submit = e.session.As(p.Author).SubmitSilent
 	}
-	turn, err := d.begin(ctx, e, r.Conn, p.Keyboard, p.Author, func() (uint64, error) { return e.session.As(p.Author).Submit(ctx, p.Input) })
+	turn, err := d.begin(ctx, e, c, p.Keyboard, p.Author, func() (uint64, error) { return submit(ctx, p.Input) })
 	if err := d.told(e, err); err != nil {
-		return session.Reply{}, err
+		return begunTurn{}, err
 	}
-	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
+	return newBegunTurn(e, turn), nil
 }
 
 func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (session.Reply, error) {
 	d.used()
-	e, err := d.session(ctx, p.Session)
+	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
-	if err == nil {
-		err = d.mayAnswer(ctx, e, r.Conn)
+	if err == nil && p.Wait == 0 {
+		err = rpc.InvalidParams("wait is required: the id of the wait that is answered")
 	}
 	if err != nil {
 		return session.Reply{}, err
 	}
-	d.named(r.Conn, p.Author)
-	defer d.calling(r.Conn, e)()
-	if p.Wait == 0 {
-		return session.Reply{}, rpc.InvalidParams("wait is required: the id of the wait that is answered")
+	c := d.caller(r.Conn)
+	if e, err := d.known(p.Session); err == nil {
+		d.named(r.Conn, p.Author)
+		defer d.calling(r.Conn, e)()
+		if err := d.markRead(e, c, p.Author, p.Read); err != nil {
+			return session.Reply{}, err
+		}
+		if p.WaitMS == 0 && p.After == 0 {
+			o.After = e.session.Log().Last()
+		}
 	}
-	if p.WaitMS == 0 && p.After == 0 {
-		p.After = e.session.Log().Last()
-	}
-	turn, err := e.session.As(p.Author).Answer(ctx, p.Wait, session.Input{Data: []byte(p.Input), EOF: p.EOF})
+	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Wait, p.EOF, p.Input))}
+	begun, forget, err := begunOnce(ctx, d, r, t, func(ctx context.Context) (begunTurn, error) {
+		e, err := d.session(ctx, p.Session)
+		if err == nil {
+			err = d.mayAnswer(ctx, e, c)
+		}
+		if err != nil {
+			return begunTurn{}, err
+		}
+		turn, err := e.session.As(p.Author).Answer(ctx, p.Wait, session.Input{Data: []byte(p.Input), EOF: p.EOF})
+		if err != nil {
+			return begunTurn{}, err
+		}
+		return newBegunTurn(e, turn), nil
+	})
+	defer forget()
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return d.follow(ctx, r, e, turn, p.WaitMS, p.After)
+	return d.follow(ctx, r, begun, p.Request, p.GoesOn, o)
+}
+
+// markRead stores how far the author of a call had read before; 0 stores nothing.
+func (d *Daemon) markRead(e *entry, c *caller, author string, read timeline.Seq) error {
+	switch last := e.session.Log().Last(); {
+	case read == 0:
+		return nil
+	case author == "":
+		return rpc.InvalidParams("author is required with read: it is the name of the reader")
+	case read > last:
+		return rpc.InvalidParams("read is %d, and the last event is %d", read, last)
+	}
+	if err := e.mayRead(author, c); err != nil {
+		return err
+	}
+	e.holds(author, c)
+	e.mark(author, read)
+	return nil
 }
 
 // follow waits for a turn that a call has started or answered. If the client cancels the call,
-// follow interrupts the turn. If the client only disconnects, the turn goes on.
-func (d *Daemon) follow(ctx context.Context, r *rpc.Request, e *entry, turn uint64, waitMS int64, after timeline.Seq) (session.Reply, error) {
-	o, err := waitOptions(waitMS, after)
+// follow interrupts the turn, unless the client wants it to go on. If the client only
+// disconnects, the turn goes on.
+func (d *Daemon) follow(ctx context.Context, r *rpc.Request, begun begunTurn, request string, goesOn bool, o *session.WaitOptions) (session.Reply, error) {
+	e, err := d.sessionOf(begun)
 	if err != nil {
 		return session.Reply{}, err
 	}
-	reply, err := e.session.Wait(ctx, turn, o)
-	if r.Commit() {
+	if request != "" && !o.Poll {
+		_ = r.Conn.Notify(client.MethodBegun, client.Begun{Request: request, Session: e.name, Turn: begun.turn})
+	}
+	reply, err := e.session.Wait(ctx, begun.turn, o)
+	if r.Commit() && !goesOn {
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptLimit)
 		defer stop()
-		if _, err := e.session.Interrupt(bounded, turn); err != nil {
+		if _, err := e.session.Interrupt(bounded, begun.turn); err != nil {
 			return session.Reply{}, err
 		}
 	}
@@ -294,17 +392,18 @@ func (d *Daemon) handleMark(ctx context.Context, r *rpc.Request, p client.MarkPa
 	if last := e.session.Log().Last(); p.Seq > last {
 		return client.Marked{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
+	c := d.caller(r.Conn)
 	if p.Own || p.Seq > 0 {
-		if err := e.mayRead(p.Reader, r.Conn); err != nil {
+		if err := e.mayRead(p.Reader, c); err != nil {
 			return client.Marked{}, err
 		}
 	}
 	if p.Own {
-		if p.Reader, err = e.ownReader(ctx, p.Reader, r.Conn); err != nil {
+		if p.Reader, err = e.ownReader(ctx, p.Reader, c); err != nil {
 			return client.Marked{}, err
 		}
 	} else if p.Seq > 0 { // storing a mark shows a reader; asking for one does not
-		e.holds(p.Reader, r.Conn)
+		e.holds(p.Reader, c)
 	}
 	return client.Marked{Seq: e.mark(p.Reader, p.Seq), Reader: p.Reader}, nil
 }
@@ -317,7 +416,7 @@ func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	return &session.WaitOptions{Until: wait, Poll: ms == 0, After: after}, nil
 }
 
-func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
+func (d *Daemon) handleInterrupt(ctx context.Context, r *rpc.Request, p client.InterruptParams) (client.Interrupted, error) {
 	d.used()
 	if p.Active == (p.Turn != 0) {
 		return client.Interrupted{}, rpc.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
@@ -325,12 +424,15 @@ func (d *Daemon) handleInterrupt(ctx context.Context, _ *rpc.Request, p client.I
 	if err := checkAuthor(p.Author); err != nil {
 		return client.Interrupted{}, err
 	}
-	e, err := d.known(p.Session)
-	if err != nil {
-		return client.Interrupted{}, err
-	}
-	result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
-	return client.Interrupted{Result: result}, err
+	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Turn))}
+	return once(ctx, d, r, t, func(ctx context.Context) (client.Interrupted, error) {
+		e, err := d.known(p.Session)
+		if err != nil {
+			return client.Interrupted{}, err
+		}
+		result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
+		return client.Interrupted{Result: result}, err
+	})
 }
 
 // handleAllow gives a session a right. The keyboard does not matter here: the rights are
@@ -380,6 +482,14 @@ func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.Qu
 		c.Matches = []string{}
 	}
 	return c, err
+}
+
+func (d *Daemon) handleInspect(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Inspection, error) {
+	e, err := d.session(ctx, p.Session)
+	if err != nil {
+		return session.Inspection{}, err
+	}
+	return e.session.Inspect(ctx, p.Text, p.Cursor)
 }
 
 func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.Parsed, error) {
@@ -442,8 +552,8 @@ func wireEvents(events []timeline.Event) []timeline.Event {
 	room := maxReply
 	for i, e := range slices.Backward(wire) {
 		b, err := json.Marshal(e)
-		if picture, ok := e.Body.(timeline.Image); ok && err == nil && len(b) > room {
-			wire[i].Body = withoutData(picture)
+		if shown, ok := e.Body.(timeline.Display); ok && err == nil && len(b) > room {
+			wire[i].Body = shown.Trimmed(0)
 			b, err = json.Marshal(wire[i])
 		}
 		if room -= len(b); err != nil || room < 0 {
@@ -465,13 +575,13 @@ const (
 	mostEscaped = 6
 )
 
-// dataSize returns how many bytes of text or picture an event has.
+// dataSize returns how many bytes of text or of a display an event has.
 func dataSize(e timeline.Event) int {
 	switch b := e.Body.(type) {
 	case timeline.Text:
 		return len(b.Data)
-	case timeline.Image:
-		return len(b.Data)
+	case timeline.Display:
+		return int(b.Bytes())
 	case timeline.InputLine:
 		return len(b.Text)
 	}
@@ -498,16 +608,24 @@ func rawSize(e timeline.Event) int {
 	return dataSize(e)*4/3 + rest
 }
 
-// wireEvent returns an event to send. A picture that would not fit on one line is only named.
+// wireEvent returns an event to send. Types of a display that would not fit on one line are only
+// named.
 func wireEvent(e timeline.Event) timeline.Event {
-	if picture, ok := e.Body.(timeline.Image); ok && len(picture.Data) > maxImage {
-		e.Body = withoutData(picture)
+	if shown, ok := e.Body.(timeline.Display); ok {
+		e.Body = fitting(shown)
 	}
 	return e
 }
 
-// withoutData returns a picture without its data.
-func withoutData(i timeline.Image) timeline.Image {
-	i.LeftOut, i.Data = int64(len(i.Data)), nil
-	return i
+// fitting leaves out the largest types of a display, until the rest fits on one line.
+func fitting(d timeline.Display) timeline.Display {
+	for most := int64(maxDisplay); ; most /= 2 {
+		d = d.Trimmed(most)
+		if d.Bytes() <= maxDisplay/mostEscaped {
+			return d
+		}
+		if b, err := json.Marshal(timeline.Event{Body: d}); err == nil && len(b) <= maxReply {
+			return d
+		}
+	}
 }

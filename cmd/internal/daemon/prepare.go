@@ -31,40 +31,43 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 	return nil
 }
 
-// claimToken reserves a token of a connection until the caller calls over. If two sessions
-// shared a token, the client could not tell their frames apart.
-func (d *Daemon) claimToken(conn *rpc.Conn, token []byte) (over func(), err error) {
+// newIndicator reserves a token of a client for a preparation. If two sessions shared a token, the
+// client could not tell their frames apart.
+func (d *Daemon) newIndicator(conn *rpc.Conn, token []byte) (*indicator, error) {
+	c := d.caller(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.connections[conn]
-	if l == nil { // the client has disconnected
-		return func() {}, nil
-	}
-	if l.tokens[string(token)] {
+	if c.tokens[string(token)] {
 		return nil, rpc.InvalidParams("progressToken %s: another session of this connection is being prepared with it", token)
 	}
-	l.tokens[string(token)] = true
-	return func() {
+	c.tokens[string(token)] = true
+	in := &indicator{caller: c, token: token, ended: make(chan struct{}), ctx: d.ctx}
+	if c.id == "" {
+		in.ctx = conn.Context()
+	}
+	in.over = func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(l.tokens, string(token))
-	}, nil
+		delete(c.tokens, string(token))
+	}
+	return in, nil
 }
 
 // An indicator sends a client the progress of a session's preparation, under one token. In its
 // last frame the progress equals the total, and in no other frame.
 type indicator struct {
-	conn  *rpc.Conn
-	token []byte
-	over  func()        // releases the token
-	ended chan struct{} // closed when the last frame is sent
+	caller *caller
+	ctx    context.Context // ends when no frame will reach the client
+	token  []byte
+	over   func()        // releases the token
+	ended  chan struct{} // closed when the last frame is sent
 }
 
 // follow sends a frame for each event of the preparation. When there is no event for long, it
 // repeats the last frame.
 func (in *indicator) follow(s session.Session) {
 	defer close(in.ended)
-	ctx := in.conn.Context()
+	ctx := in.ctx
 	now := client.HostProgress{Token: in.token}
 	var seen timeline.Seq
 	for going := true; going && ctx.Err() == nil; {
@@ -111,7 +114,9 @@ func isPrepared(e timeline.Event) bool {
 
 // send never waits. A frame for a client that has gone is dropped.
 func (in *indicator) send(p client.HostProgress) {
-	_ = in.conn.Notify(client.MethodProgress, p)
+	if conn := in.caller.conn.Load(); conn != nil {
+		_ = conn.Notify(client.MethodProgress, p)
+	}
 }
 
 // prepared waits while a session is being prepared. If the preparation failed, the first

@@ -53,7 +53,7 @@ type peer struct {
 
 func (r *rig) peer() *peer {
 	r.t.Helper()
-	conn, err := client.Connect(r.t.Context(), r.socket)
+	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}

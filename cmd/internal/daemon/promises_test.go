@@ -323,7 +323,7 @@ type rawClient struct {
 
 func (r *rig) raw() *rawClient {
 	r.t.Helper()
-	conn, err := client.Connect(r.t.Context(), r.socket)
+	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -5,6 +5,7 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
 	var pictures, lines []timeline.Event
 	for i := range 4 {
-		pictures = append(pictures, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.Image{MIME: "image/png", Data: make([]byte, 6<<20)}})
+		pictures = append(pictures, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.NewPicture("image/png", bytes.Repeat([]byte{0xff}, 6<<20), "", "")})
 	}
 	pictures = append(pictures, timeline.Event{Seq: 5, Body: timeline.TurnEnded{Outcome: "ok"}})
 	for i := range 200_000 {
@@ -31,8 +32,8 @@ func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
 		if last := wire[len(wire)-1]; last.Seq != events[len(events)-1].Seq {
 			t.Errorf("%s: the last event is %d", name, last.Seq)
 		}
-		picture := func(i int) timeline.Image { p, _ := wire[i].Body.(timeline.Image); return p }
-		if name == "pictures" && (len(wire) != 5 || picture(3).Data == nil || picture(0).Data != nil || picture(0).LeftOut != 6<<20) {
+		shown := func(i int) timeline.Display { d, _ := wire[i].Body.(timeline.Display); return d }
+		if name == "pictures" && (len(wire) != 5 || len(shown(3).Data) == 0 || len(shown(0).Data) != 0 || shown(0).LeftOut["image/png"].Bytes != 6<<20) {
 			t.Errorf("of the pictures %d events are left, and not the newest as it was", len(wire))
 		}
 		if left, ok := wire[0].Body.(timeline.Elided); name == "lines" && (!ok || left.From != 1 || left.To+1 != wire[1].Seq) {

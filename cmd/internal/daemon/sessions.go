@@ -32,7 +32,7 @@ type entry struct {
 
 	mu    sync.Mutex
 	marks map[string]timeline.Seq // guarded by mu; how far each reader has read
-	reads map[string]*rpc.Conn    // guarded by mu; the last connection that read under a name; it may have ended
+	reads map[string]*caller      // guarded by mu; the last client that read under a name; it may have left
 	used  time.Time               // guarded by mu; when a client last used it
 	cull  *time.Timer             // guarded by mu; checks whether it is unused; nil when it may stay unused
 	over  bool                    // guarded by mu; it was unused for too long and is being closed
@@ -40,7 +40,7 @@ type entry struct {
 
 const (
 	// maxMarks bounds the readers that a session remembers, and the names under which one
-	// connection may read it.
+	// client may read it.
 	maxMarks = 64
 )
 
@@ -68,26 +68,26 @@ func (e *entry) mark(reader string, seq timeline.Seq) timeline.Seq {
 	return seq
 }
 
-// readerPatience is how long a client waits for a reader's name that another connection holds.
+// readerPatience is how long a client waits for a reader's name that another client holds.
 // A client that restarts may connect before the daemon sees the end of its old connection.
 const readerPatience = time.Second
 
-// ownReader reserves a reader's name for this connection, and returns it. If another
-// connection holds the name, it returns the name with the least free number.
-func (e *entry) ownReader(ctx context.Context, name string, conn *rpc.Conn) (string, error) {
-	if has := e.nameOf(conn, name); has != "" {
+// ownReader reserves a reader's name for a client, and returns it. If another
+// one holds the name, it returns the name with the least free number.
+func (e *entry) ownReader(ctx context.Context, name string, c *caller) (string, error) {
+	if has := e.nameOf(c, name); has != "" {
 		return has, nil
 	}
 	patience, stop := context.WithTimeout(ctx, readerPatience)
 	defer stop()
 	own := name
 	for n := 2; ; n++ {
-		holder := e.holds(own, conn)
-		if holder == conn {
+		holder := e.holds(own, c)
+		if holder == c {
 			return own, nil
 		}
 		select {
-		case <-holder.Context().Done():
+		case <-holder.left():
 			n--
 			continue // the name is free, unless another client was faster
 		case <-patience.Done():
@@ -105,79 +105,80 @@ func (e *entry) isRead() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.reads {
-		if c.Context().Err() == nil {
+		if c.isHere() {
 			return true
 		}
 	}
 	return false
 }
 
-// nameOf returns the name that a connection got when it asked for this name before.
-func (e *entry) nameOf(conn *rpc.Conn, name string) string {
+// nameOf returns the name that a client got when it asked for this name before.
+func (e *entry) nameOf(c *caller, name string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for has, c := range e.reads {
-		if c == conn && (has == name || strings.HasPrefix(has, name+"#")) {
+	for has, holder := range e.reads {
+		if holder == c && (has == name || strings.HasPrefix(has, name+"#")) {
 			return has
 		}
 	}
 	return ""
 }
 
-// mayRead returns an error if a connection may not read under one more name.
-func (e *entry) mayRead(name string, conn *rpc.Conn) error {
+// mayRead returns an error if a client may not read under one more name.
+func (e *entry) mayRead(name string, c *caller) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	names := 0
-	for has, c := range e.reads {
-		if c == conn && has != name {
+	for has, holder := range e.reads {
+		if holder == c && has != name {
 			names++
 		}
 	}
 	if names >= maxMarks {
-		return session.Errorf(session.KindLimit, "%d readers are the most of one connection in a session", maxMarks)
+		return session.Errorf(session.KindLimit, "%d readers are the most of one client in a session", maxMarks)
 	}
 	return nil
 }
 
-// holds returns the living connection that reads under a name. If there is none, it is conn
-// from now on.
-func (e *entry) holds(name string, conn *rpc.Conn) *rpc.Conn {
+// holds returns the connected client that reads under a name. If there is none, it is c from now
+// on. The names of a client that may come back are kept for it while there is room.
+func (e *entry) holds(name string, c *caller) *caller {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if holder := e.reads[name]; holder != nil && holder.Context().Err() == nil {
+	if holder := e.reads[name]; holder != nil && holder.isHere() {
 		return holder
 	}
-	maps.DeleteFunc(e.reads, func(_ string, c *rpc.Conn) bool { return c.Context().Err() != nil })
+	full := len(e.reads) >= maxMarks
+	maps.DeleteFunc(e.reads, func(_ string, holder *caller) bool { return !holder.isHere() && (full || holder.id == "") })
 	if e.reads == nil {
-		e.reads = make(map[string]*rpc.Conn)
+		e.reads = make(map[string]*caller)
 	}
-	e.reads[name] = conn
-	return conn
+	e.reads[name] = c
+	return c
 }
 
-// create opens a session. It returns at once when something has to be prepared first.
-func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
+// create opens a session. It returns at once when something has to be prepared first. call is the
+// context of the call, which ends when it is answered.
+func (d *Daemon) create(ctx, call context.Context, r *rpc.Request, p client.CreateParams) (*entry, error) {
 	if p.Name != "" && !session.IsName(p.Name) {
 		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
 		return nil, rpc.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
 	}
-	known := d.o.Languages()
 	if p.Language == "" {
-		p.Language = known[0]
+		p.Language = d.o.Languages()[0]
 	}
 	switch {
 	case len(p.Command) > 0:
-		if slices.Contains(known, p.Language) {
+		if d.o.HasLanguage(p.Language) {
 			return nil, rpc.InvalidParams("command: %s is a language of this daemon, which has its own", p.Language)
 		}
 		if !filepath.IsAbs(p.Command[0]) {
 			return nil, rpc.InvalidParams("command %q: give an absolute path, the daemon works elsewhere", p.Command[0])
 		}
-	case !slices.Contains(known, p.Language):
-		return nil, session.Errorf(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(known, ", "))
+	case !d.o.HasLanguage(p.Language):
+		return nil, session.Errorf(client.KindUnknown, "there is no language %q: there is %s", p.Language, strings.Join(d.o.Languages(), ", "))
 	}
 	if err := d.admits(); err != nil {
 		return nil, err
@@ -194,11 +195,9 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 	}
 	var in *indicator
 	if token := progressToken(r, p); token != nil && len(spec.Prepare) > 0 {
-		over, err := d.claimToken(r.Conn, token)
-		if err != nil {
+		if in, err = d.newIndicator(r.Conn, token); err != nil {
 			return nil, err
 		}
-		in = &indicator{conn: r.Conn, token: token, over: over, ended: make(chan struct{})}
 	}
 	type opened struct {
 		entry *entry
@@ -218,7 +217,10 @@ func (d *Daemon) create(ctx context.Context, r *rpc.Request, p client.CreatePara
 			return nil, o.err
 		}
 		if in != nil { // the client must get the answer, which says provisional, before any frame
-			r.AfterAnswer(func() { d.wg.Go(func() { in.follow(o.entry.session) }) })
+			d.wg.Go(func() {
+				<-call.Done()
+				in.follow(o.entry.session)
+			})
 		}
 		if ctx.Err() == nil && !r.Commit() {
 			return o.entry, nil
@@ -296,7 +298,7 @@ func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (
 	}
 	d.count(1)
 	defer d.count(-1)
-	s, err := d.o.Supervisor.Open(context.Background(), name, spec)
+	s, err := d.openSession(p, name, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -311,6 +313,10 @@ func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (
 	ended := d.ctx.Err() != nil // otherwise nobody would close it
 	if !ended {
 		d.entries[name] = e
+		if d.listed != nil {
+			close(d.listed)
+			d.listed = nil
+		}
 	}
 	d.mu.Unlock()
 	if ended {
@@ -323,6 +329,7 @@ func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (
 }
 
 func (d *Daemon) forget(e *entry) {
+	defer d.lookAtPools()
 	e.mu.Lock()
 	if e.cull != nil {
 		e.cull.Stop()
@@ -416,6 +423,14 @@ func (d *Daemon) remove(ctx context.Context, e *entry) error {
 	d.mu.Lock()
 	if b := d.writers[e.name]; b != nil && b.entry == e {
 		delete(d.writers, e.name)
+		delete(b.caller.keyboards, b)
+	}
+	for _, l := range d.connections {
+		delete(l.caller.wants, e)
+	}
+	for _, c := range d.callers { // also those that may come back
+		delete(c.wants, e)
+		c.lost = slices.DeleteFunc(c.lost, func(b *keyboardHold) bool { return b.entry == e })
 	}
 	d.mu.Unlock()
 	return err
@@ -511,12 +526,12 @@ func (d *Daemon) isUsed(e *entry) bool {
 	return false
 }
 
-// readsAs returns the name under which a connection reads, or "".
-func (e *entry) readsAs(conn *rpc.Conn) string {
+// readsAs returns the name under which a client reads, or "".
+func (e *entry) readsAs(c *caller) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for name, c := range e.reads {
-		if c == conn {
+	for name, holder := range e.reads {
+		if holder == c {
 			return name
 		}
 	}

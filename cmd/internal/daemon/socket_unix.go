@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 // maxSocketPath is the longest path that the kernel accepts, in bytes: sun_path without the
@@ -29,44 +32,173 @@ const probeTime = 2 * time.Second
 
 // A Listener accepts clients on a unix socket.
 type Listener struct {
-	path string // "" for a socket of a service manager, which we do not look after
+	path   string   // "" for a socket of a service manager, which we do not look after
+	usual  bool     // it is one of those at which the user's daemon is found
+	others []string // further ones, if path cannot be used
 
 	mu      sync.Mutex
 	current *net.UnixListener // guarded by mu
 	socket  os.FileInfo       // guarded by mu; our socket's file
 	lock    *os.File          // guarded by mu; the lock that we hold while the socket is ours
+	host    *registry.Lock    // guarded by mu; shows that this is the daemon of the user on this host
+	entry   string            // guarded by mu; the file that says where we are; "" for none
+	warning string            // guarded by mu; why others may not find the daemon
 	crashed int               // guarded by mu; the process that a free lock file named
 	closed  bool              // guarded by mu
 }
 
 // Listen makes the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes the socket of a live daemon. ErrServed means that a live daemon is
-// there.
+// sockets, and never takes the socket of a live daemon. At one of [registry.Sockets] it is the
+// daemon of this user on this host: there is no second one, and another of them serves if path
+// cannot be used. ErrServed means that a live daemon is there.
 func Listen(path string) (*Listener, error) {
-	if l, err := activated(); l != nil || err != nil {
-		return l, err
-	}
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one with --socket)", len(path), maxSocketPath, path)
-	}
-	l := &Listener{path: path}
-	_, err := l.Renew()
+	l, err := activated()
 	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		if len(path) > maxSocketPath {
+			return nil, fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one with --socket)", len(path), maxSocketPath, path)
+		}
+		l = &Listener{path: path}
+	} else {
+		path = l.current.Addr().String()
+	}
+	sockets := registry.Sockets(os.Getenv)
+	if l.usual = slices.Contains(sockets, path); l.usual {
+		l.others = slices.DeleteFunc(sockets, func(other string) bool { return other == path })
+		if err := l.holdHost(); err != nil {
+			_ = l.discard()
+			return nil, err
+		}
+	}
+	if _, err := l.Renew(); err != nil {
+		_ = l.discard()
 		return nil, err
 	}
 	return l, nil
 }
 
-// Renew makes the lock and the socket again when their files are gone, or not ours. logind
-// removes the directory at the logout, and cleaning programs do, too. Renew reports whether a
-// file was missing. ErrServed means that another daemon serves there now. This error may pass,
-// and so may the lack of a usable directory.
+// holdHost makes sure that no other daemon of this user runs on this host.
+func (l *Listener) holdHost() error {
+	held, err := registry.Hold(os.Getenv)
+	l.host = held
+	there, known := registry.Read(os.Getenv)
+	if known && there.PID != os.Getpid() {
+		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
+	}
+	if other, ok := errors.AsType[*registry.HeldError](err); ok && other.Own {
+		return fmt.Errorf("%w: %w", ErrServed, other)
+	}
+	if err != nil {
+		l.warning = "a second daemon may start beside this one: " + err.Error()
+	}
+	for _, other := range l.others { // an older version holds no lock but that of its socket
+		if registry.Answers(other) {
+			return fmt.Errorf("%w: %s", ErrServed, other)
+		}
+	}
+	return nil
+}
+
+// discard ends a listener that never served.
+func (l *Listener) discard() error {
+	l.host.Release()
+	if l.current != nil {
+		return l.current.Close()
+	}
+	return nil
+}
+
+// Renew makes the lock, the socket and the entry again when their files are gone, or not ours.
+// logind removes the directory at the logout, and cleaning programs do, too. Where the socket
+// cannot be made again, the daemon of the user moves. Renew reports whether a file was missing.
+// ErrServed means that another daemon serves there now. This error may pass, and so may the
+// lack of a usable directory.
 func (l *Listener) Renew() (renewed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.path == "" || l.closed {
+	if l.closed {
 		return false, nil
 	}
+	if l.path != "" {
+		renewed, err = l.renewHere()
+		for _, other := range l.others {
+			if err == nil || errors.Is(err, ErrServed) || isFile(l.path, l.socket) {
+				break
+			}
+			if other != l.path && l.moveTo(other) == nil {
+				return true, l.noteLocked()
+			}
+		}
+	}
+	if err != nil {
+		return renewed, err
+	}
+	return renewed, l.noteLocked()
+}
+
+// noteLocked notes where the daemon is. A failure is a warning: clients of this login still
+// find it.
+func (l *Listener) noteLocked() error {
+	if !l.usual {
+		return nil
+	}
+	entry, err := registry.Write(os.Getenv, l.current.Addr().String())
+	if err != nil {
+		l.warning = err.Error()
+		return nil
+	}
+	if l.entry = entry; l.host != nil {
+		l.warning = ""
+	}
+	return nil
+}
+
+// Warning says why other clients may not find the daemon, or why there may be a second one;
+// "" if all is well.
+func (l *Listener) Warning() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.warning
+}
+
+// files returns the files that others must not remove.
+func (l *Listener) files() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var files []string
+	if l.path != "" {
+		files = append(files, l.path, l.lockPath())
+	}
+	if l.entry != "" {
+		files = append(files, l.entry)
+	}
+	return files
+}
+
+// moveTo listens at another path instead.
+func (l *Listener) moveTo(path string) error {
+	there := &Listener{path: path}
+	if _, err := there.renewHere(); err != nil {
+		return err
+	}
+	lock, before := l.lock, l.current
+	if !slices.Contains(l.others, l.path) {
+		l.others = append(l.others, l.path)
+	}
+	l.path, l.current, l.socket, l.lock = path, there.current, there.socket, there.lock
+	if lock != nil {
+		_ = lock.Close()
+	}
+	if before != nil {
+		_ = before.Close() // Accept goes on with the new socket
+	}
+	return nil
+}
+
+// renewHere makes the lock and the socket again at their path.
+func (l *Listener) renewHere() (renewed bool, err error) {
 	locked, bound := isFile(l.lockPath(), statOf(l.lock)), isFile(l.path, l.socket)
 	if locked && bound {
 		return false, nil
@@ -189,6 +321,10 @@ func (l *Listener) Close() error {
 	if isFile(l.path, l.socket) {
 		_ = os.Remove(l.path)
 	}
+	if l.entry != "" {
+		registry.Remove(l.entry)
+	}
+	l.host.Release()
 	err := l.current.Close()
 	if l.lock != nil {
 		_ = l.lock.Truncate(0) // an empty lock file shows a clean end

@@ -285,14 +285,15 @@ func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
 	r := start(t, nil)
 	c := r.dial()
 	r.session(c)
-	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
-		t.Fatal(err)
-	}
-	other, err := daemon.Listen(r.socket)
+	elsewhere := filepath.Join(place(t), "other")
+	other, err := daemon.Listen(filepath.Join(elsewhere, filepath.Base(r.socket)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
+	r.until("the other has the place", func() bool { // the daemon makes its directory again at once
+		return os.RemoveAll(filepath.Dir(r.socket)) == nil && os.Rename(elsewhere, filepath.Dir(r.socket)) == nil
+	})
 	r.run(c, "print still", "still\n")
 	_ = c.Close()
 	if err := <-r.served; err != nil {

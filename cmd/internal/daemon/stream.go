@@ -21,11 +21,13 @@ const (
 
 // A watch is a subscription to a session's timeline, with the place up to which the client has
 // the events. Unless paused, it has a goroutine that sends each later event once and moves the
-// place.
+// place. One for ticks has no place, and may be for all sessions.
 type watch struct {
 	id    string
 	made  uint64 // the oldest watch has the lowest number
-	entry *entry
+	entry *entry // nil: all sessions
+	ticks bool
+	refs  bool // large data is named only
 	conn  *rpc.Conn
 
 	place atomic.Uint64 // a timeline.Seq: everything up to it was sent
@@ -35,11 +37,20 @@ type watch struct {
 	stopped chan struct{}      // closed when the goroutine has ended
 }
 
+// name is the name of its session; "" for all.
+func (w *watch) name() string {
+	if w.entry == nil {
+		return ""
+	}
+	return w.entry.name
+}
+
 func (w *watch) seq() timeline.Seq { return timeline.Seq(w.place.Load()) }
 
 // quickMethods returns the methods that run in the order of their requests.
 func (d *Daemon) quickMethods() map[string]rpc.Handler {
 	return map[string]rpc.Handler{
+		client.MethodHello:       method(d.handleHello),
 		client.MethodSubscribe:   method(d.handleSubscribe),
 		client.MethodPause:       method(d.handlePause),
 		client.MethodResume:      method(d.handleResume),
@@ -50,35 +61,52 @@ func (d *Daemon) quickMethods() map[string]rpc.Handler {
 }
 
 func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.Subscribed, error) {
-	d.used()
-	e, err := d.inUse(p.Session)
-	if err != nil {
-		return client.Subscribed{}, err
-	}
-	last := e.session.Log().Last()
-	if p.After > last {
-		return client.Subscribed{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
-	}
 	if err := checkAuthor(p.Author); err != nil {
 		return client.Subscribed{}, err
 	}
+	if p.Blobs != "" && p.Blobs != client.BlobsRef {
+		return client.Subscribed{}, rpc.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, client.BlobsRef)
+	}
+	w := &watch{ticks: p.Ticks, refs: p.Blobs != "", conn: r.Conn}
+	var last timeline.Seq
+	if !p.Ticks || p.Session != "" {
+		d.used()
+		e, err := d.inUse(p.Session)
+		if err != nil {
+			return client.Subscribed{}, err
+		}
+		w.entry, last = e, e.session.Log().Last()
+	}
+	if p.Ticks && p.After > 0 {
+		return client.Subscribed{}, rpc.InvalidParams("after is %d: ticks have no cursor", p.After)
+	}
+	if p.After > last {
+		return client.Subscribed{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
+	}
 	d.named(r.Conn, p.Author)
+	w.place.Store(uint64(p.After))
+	if err := d.addWatch(w); err != nil {
+		return client.Subscribed{}, err
+	}
+	r.AfterAnswer(func() { d.start(w, last) })
+	return client.Subscribed{Subscription: w.id, Seq: last}, nil
+}
+
+// addWatch gives a watch its name, if its connection may have one more.
+func (d *Daemon) addWatch(w *watch) error {
 	d.mu.Lock()
-	l := d.connections[r.Conn]
+	defer d.mu.Unlock()
+	l := d.connections[w.conn]
 	if len(l.watches) >= maxWatches {
 		d.makeRoomLocked(l)
 	}
 	if len(l.watches) >= maxWatches {
-		d.mu.Unlock()
-		return client.Subscribed{}, session.Errorf(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
+		return session.Errorf(session.KindLimit, "%d subscriptions are the most on one connection", maxWatches)
 	}
 	d.counter++
-	w := &watch{id: fmt.Sprintf("watch-%d", d.counter), made: d.counter, entry: e, conn: r.Conn}
-	w.place.Store(uint64(p.After))
+	w.id, w.made = fmt.Sprintf("watch-%d", d.counter), d.counter
 	d.watches[w.id], l.watches[w.id] = w, w
-	d.mu.Unlock()
-	r.AfterAnswer(func() { d.start(w, last) })
-	return client.Subscribed{Subscription: w.id, Seq: last}, nil
+	return nil
 }
 
 // makeRoomLocked forgets the oldest paused subscription of a connection whose session was
@@ -86,7 +114,7 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 func (d *Daemon) makeRoomLocked(l *connState) {
 	var oldest *watch
 	for _, w := range l.watches {
-		if w.stop == nil && d.entries[w.entry.name] != w.entry && (oldest == nil || w.made < oldest.made) {
+		if w.stop == nil && d.isOverLocked(w) && (oldest == nil || w.made < oldest.made) {
 			oldest = w
 		}
 	}
@@ -94,6 +122,11 @@ func (d *Daemon) makeRoomLocked(l *connState) {
 		delete(d.watches, oldest.id)
 		delete(l.watches, oldest.id)
 	}
+}
+
+// isOverLocked reports whether a watch is for a session that was closed.
+func (d *Daemon) isOverLocked(w *watch) bool {
+	return w.entry != nil && d.entries[w.entry.name] != w.entry
 }
 
 // ownWatch returns a watch of this connection.
@@ -124,8 +157,12 @@ func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.Subs
 	if w.stop == nil {
 		r.AfterAnswer(func() { d.start(w, 0) })
 	}
-	now, err := w.entry.session.Info(ctx)
-	return client.Subscribed{Subscription: w.id, Seq: w.seq(), Wait: now.Wait}, err
+	resumed := client.Subscribed{Subscription: w.id, Seq: w.seq()}
+	if w.entry != nil {
+		now, _ := w.entry.session.Info(ctx)
+		resumed.Wait = now.Wait
+	}
+	return resumed, nil
 }
 
 func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (nothing, error) {
@@ -158,8 +195,8 @@ func (w *watch) pause() {
 	w.stop = nil
 }
 
-// start sends the events after the watch's place. It first sends everything up to snapshot as
-// one, unless snapshot is 0, and then each event as it comes.
+// start sends the events after the watch's place, or ticks. It first sends everything up to
+// snapshot as one, unless snapshot is 0, and then each event as it comes.
 func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 	ctx, stop := context.WithCancel(w.conn.Context())
 	stopped := make(chan struct{})
@@ -175,9 +212,18 @@ func (d *Daemon) start(w *watch, snapshot timeline.Seq) {
 			close(stopped)
 		}()
 		defer stop()
-		if d.send(ctx, w, snapshot) == nil && ctx.Err() == nil {
+		var err error
+		switch {
+		case !w.ticks:
+			err = d.send(ctx, w, snapshot)
+		case w.entry != nil:
+			err = w.tick(ctx, w.entry)
+		default:
+			err = d.tickAll(ctx, w)
+		}
+		if err == nil && ctx.Err() == nil {
 			d.forgetWatch(w) // before the client learns it, since it may subscribe again then
-			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.entry.name, Reason: "the session was closed"})
+			_ = w.conn.Notify(client.MethodEnded, client.Ended{Subscription: w.id, Session: w.name(), Reason: "the session was closed"})
 		}
 	})
 }
@@ -207,14 +253,14 @@ func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) erro
 			break // ctx has ended, or the session is closed
 		}
 		if !inSnapshot {
-			live := client.Live{Subscription: w.id, Session: w.entry.name, Event: wireEvent(e)}
+			live := client.Live{Subscription: w.id, Session: w.entry.name, Event: w.event(e)}
 			if err := w.conn.NotifyWhenRoom(ctx, client.MethodEvent, live); err != nil {
 				return err
 			}
 			w.place.Store(uint64(e.Seq))
 			continue
 		}
-		full := part.add(wireEvent(e))
+		full := part.add(w.event(e))
 		over := e.Seq >= snapshot
 		if over || full {
 			if err := sendPart(!over); err != nil {
@@ -224,6 +270,14 @@ func (d *Daemon) send(ctx context.Context, w *watch, snapshot timeline.Seq) erro
 		inSnapshot = !over
 	}
 	return ctx.Err()
+}
+
+// event returns an event as the client wants it.
+func (w *watch) event(e timeline.Event) timeline.Event {
+	if w.refs {
+		e = e.LeaveOut(session.DefaultInlineBytes)
+	}
+	return wireEvent(e)
 }
 
 // A part collects events of a snapshot.

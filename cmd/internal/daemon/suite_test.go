@@ -26,7 +26,7 @@ func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		made++ // sessions are made one after the other, before their tests run
 		needs = prepare
-		c, err := client.Dial(t.Context(), r.socket)
+		c, err := client.Dial(t.Context(), client.Socket(r.socket))
 		if err != nil {
 			t.Fatal(err)
 		}

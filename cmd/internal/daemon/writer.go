@@ -7,33 +7,33 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
 )
 
-// A keyboardHold gives one connection the sole right to write to a session. A hold for one
+// A keyboardHold gives one client the sole right to write to a session. A hold for one
 // turn keeps other clients from answering the turn's questions. Usually nobody holds the
 // keyboard, and the turns of all clients run one after the other.
 type keyboardHold struct {
 	entry  *entry
-	conn   *rpc.Conn
+	caller *caller
 	author string
 	long   bool   // announced to the other clients
 	turn   uint64 // the turn that it is for, unless long
 }
 
-// begun names the connection that began a session's last turn.
+// begun names the client that began a session's last turn.
 type begun struct {
-	conn *rpc.Conn
-	turn uint64
+	caller *caller
+	turn   uint64
 }
 
-// mayWrite returns an error if another connection holds the keyboard of a session.
-func (d *Daemon) mayWrite(e *entry, conn *rpc.Conn) error {
+// mayWrite returns an error if another client holds the keyboard of a session.
+func (d *Daemon) mayWrite(e *entry, c *caller) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.mayWriteLocked(e, conn)
+	return d.mayWriteLocked(e, c)
 }
 
-func (d *Daemon) mayWriteLocked(e *entry, conn *rpc.Conn) error {
+func (d *Daemon) mayWriteLocked(e *entry, c *caller) error {
 	b := d.keyboardLocked(e)
-	if b == nil || b.conn == conn {
+	if b == nil || b.caller == c {
 		return nil
 	}
 	return &rpc.Error{
@@ -56,32 +56,32 @@ func (d *Daemon) keyboardLocked(e *entry) *keyboardHold {
 // active returns the number of the turn that is active, or 0.
 func active(e *entry) uint64 { return e.session.Active() }
 
-// giveLocked gives a session's keyboard to a connection, unless the client has just
-// disconnected. The caller holds d.mu.
+// giveLocked gives a session's keyboard to a client. One that has just disconnected gets it
+// when it connects again. The caller holds d.mu.
 func (d *Daemon) giveLocked(b *keyboardHold) {
-	l := d.connections[b.conn]
-	if l == nil {
+	if !b.caller.isHere() {
+		if b.caller.id != "" {
+			b.caller.lost = append(b.caller.lost, b)
+		}
 		return
 	}
 	if before := d.writers[b.entry.name]; before != nil {
-		if l := d.connections[before.conn]; l != nil {
-			delete(l.keyboards, before)
-		}
+		delete(before.caller.keyboards, before)
 	}
 	d.writers[b.entry.name] = b
-	l.keyboards[b] = true
+	b.caller.keyboards[b] = true
 }
 
-// begin starts a turn for a connection. If the client takes the keyboard for this turn, the
+// begin starts a turn for a client. If the client takes the keyboard for this turn, the
 // hold is in force before any client can answer the turn's questions.
-func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard bool, author string, start func() (uint64, error)) (uint64, error) {
+func (d *Daemon) begin(ctx context.Context, e *entry, c *caller, keyboard bool, author string, start func() (uint64, error)) (uint64, error) {
 	select {
 	case e.beginning <- struct{}{}:
 		defer func() { <-e.beginning }()
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if err := d.mayWrite(e, conn); err != nil {
+	if err := d.mayWrite(e, c); err != nil {
 		return 0, err
 	}
 	turn, err := start()
@@ -90,30 +90,26 @@ func (d *Daemon) begin(ctx context.Context, e *entry, conn *rpc.Conn, keyboard b
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.begun = begun{conn, turn}
-	l := d.connections[conn]
-	if l == nil {
-		return turn, nil
-	}
-	if before, wanted := l.wants[e]; wanted && !keyboard {
+	e.begun = begun{c, turn}
+	if before, wanted := c.wants[e]; wanted && !keyboard {
 		keyboard, author = true, before
 	}
-	delete(l.wants, e)
+	delete(c.wants, e)
 	if keyboard && d.keyboardLocked(e) == nil {
-		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: author, turn: turn})
+		d.giveLocked(&keyboardHold{entry: e, caller: c, author: author, turn: turn})
 	}
 	return turn, nil
 }
 
-// mayAnswer returns an error if a connection may not answer the active turn's questions.
-func (d *Daemon) mayAnswer(ctx context.Context, e *entry, conn *rpc.Conn) error {
+// mayAnswer returns an error if a client may not answer the active turn's questions.
+func (d *Daemon) mayAnswer(ctx context.Context, e *entry, c *caller) error {
 	select {
 	case e.beginning <- struct{}{}: // a turn that begins may bring a keyboard hold
 		defer func() { <-e.beginning }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return d.mayWrite(e, conn)
+	return d.mayWrite(e, c)
 }
 
 func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
@@ -129,20 +125,20 @@ func (d *Daemon) handleTake(_ context.Context, r *rpc.Request, p client.WriterPa
 		return nothing{}, err
 	}
 	d.named(r.Conn, p.Author)
-	announced, err := d.take(e, r.Conn, p)
+	announced, err := d.take(e, d.caller(r.Conn), p)
 	if announced {
 		e.session.Notify(p.Author + " has the keyboard")
 	}
 	return nothing{}, err
 }
 
-// take gives a session's keyboard to a connection, unless another client holds it. A long hold
-// begins at once, and so does one for an active turn of the connection. Otherwise the hold is
-// for the connection's next turn. take reports whether to tell the other clients.
-func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce bool, err error) {
+// take gives a session's keyboard to a client, unless another one holds it. A long hold begins
+// at once, and so does one for an active turn of the client. Otherwise the hold is for the
+// client's next turn. take reports whether to tell the other clients.
+func (d *Daemon) take(e *entry, c *caller, p client.WriterParams) (announce bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.mayWriteLocked(e, conn); err != nil {
+	if err := d.mayWriteLocked(e, c); err != nil {
 		return false, err
 	}
 	has := d.keyboardLocked(e)
@@ -150,43 +146,42 @@ func (d *Daemon) take(e *entry, conn *rpc.Conn, p client.WriterParams) (announce
 	switch {
 	case has != nil && has.long: // the other clients know it already
 	case p.Long:
-		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: p.Author, long: true})
+		d.giveLocked(&keyboardHold{entry: e, caller: c, author: p.Author, long: true})
 		return true, nil
-	case turn != 0 && e.begun == begun{conn, turn}:
-		d.giveLocked(&keyboardHold{entry: e, conn: conn, author: p.Author, turn: turn})
+	case turn != 0 && e.begun == begun{c, turn}:
+		d.giveLocked(&keyboardHold{entry: e, caller: c, author: p.Author, turn: turn})
 	default:
-		if l := d.connections[conn]; l != nil {
-			l.wants[e] = p.Author
-		}
+		c.wants[e] = p.Author
 	}
 	return false, nil
 }
 
 func (d *Daemon) handleRelease(_ context.Context, r *rpc.Request, p client.WriterParams) (nothing, error) {
+	c := d.caller(r.Conn)
 	d.mu.Lock()
 	b := d.writers[p.Session]
-	if l, e := d.connections[r.Conn], d.entries[p.Session]; l != nil {
-		delete(l.wants, e)
-	}
+	delete(c.wants, d.entries[p.Session])
+	held := b != nil && b.caller == c && d.releaseLocked(b)
 	d.mu.Unlock()
-	if b != nil && b.conn == r.Conn {
-		d.release(b)
+	if held {
+		b.announceEnd()
 	}
 	return nothing{}, nil
 }
 
-// release gives the keyboard back.
-func (d *Daemon) release(b *keyboardHold) {
-	d.mu.Lock()
-	held := d.writers[b.entry.name] == b
+// releaseLocked gives the keyboard back, and reports whether it was held. The caller holds d.mu.
+func (d *Daemon) releaseLocked(b *keyboardHold) (held bool) {
+	held = d.writers[b.entry.name] == b
 	if held {
 		delete(d.writers, b.entry.name)
 	}
-	if l := d.connections[b.conn]; l != nil {
-		delete(l.keyboards, b)
-	}
-	d.mu.Unlock()
-	if held && b.long {
+	delete(b.caller.keyboards, b)
+	return held
+}
+
+// announceEnd tells the other clients that the keyboard was given back, if they knew of it.
+func (b *keyboardHold) announceEnd() {
+	if b.long {
 		b.entry.session.Notify(b.author + " has given the keyboard back")
 	}
 }

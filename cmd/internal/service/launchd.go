@@ -1,8 +1,8 @@
 package service
 
 import (
-	"encoding/xml"
 	"fmt"
+	"html"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,8 +59,5 @@ func launchd() Manager {
 	}
 }
 
-func escapeXML(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder does not fail
-	return b.String()
-}
+// escapeXML escapes what both XML and HTML escape, and in the same way.
+func escapeXML(s string) string { return html.EscapeString(s) }

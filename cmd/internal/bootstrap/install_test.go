@@ -1,0 +1,584 @@
+//go:build linux
+
+package bootstrap
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/prefix"
+)
+
+// patience bounds what a far side of these tests may take on a busy machine.
+const patience = 2 * time.Minute
+
+// A far is a far side of its own on this machine: a home, and a shell of one kind.
+type far struct {
+	home    string
+	words   []string // the prefix
+	program string   // that is brought: "echo", which says "version", or "false"
+}
+
+// shells are those that run the script.
+var shells = []string{"dash", "bash", "busybox"}
+
+// reach makes a far side with a shell. More words of the environment may follow.
+func reach(t *testing.T, shell string, env ...string) far {
+	t.Helper()
+	binary, err := exec.LookPath(shell)
+	if err != nil {
+		t.Skipf("no %s here: scripts/setup-dev installs it", shell)
+	}
+	home, bin := t.TempDir(), t.TempDir()
+	if shell == "busybox" { // all its programs, as where nothing else is there
+		if out, err := exec.Command(binary, "--install", "-s", bin).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	} else if err := os.Symlink(binary, filepath.Join(bin, "sh")); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"env", "-i", "HOME=" + home, "TMPDIR=" + home + "/tmp", "PATH=" + bin + ":/usr/bin:/bin"}
+	return far{home: home, words: append(words, env...), program: "echo"}
+}
+
+// padding makes the program larger than what a pipe holds.
+const padding = 400 << 10
+
+// options bring a small real program to a far side.
+func (f far) options(t *testing.T) Options {
+	t.Helper()
+	from, err := exec.LookPath(cmp.Or(f.program, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := make([]byte, padding)
+	_, _ = rand.Read(more)
+	self := filepath.Join(t.TempDir(), "repl")
+	if err := os.WriteFile(self, append(data, more...), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Prefix: f.words, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Wait: patience}
+}
+
+// files are all that is below the home of a far side.
+func (f far) files(t *testing.T) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(f.home, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(path, f.home+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// refused checks that an installation fails with these words, and leaves nothing.
+func (f far) refused(t *testing.T, o Options, words ...string) {
+	t.Helper()
+	fails(t, o, words...)
+	if left := f.files(t); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// fails checks that an installation fails with these words. One that is ended by force may leave
+// a part, which a later one removes.
+func fails(t *testing.T, o Options, words ...string) {
+	t.Helper()
+	there, err := Install(t.Context(), o)
+	if err == nil {
+		t.Fatalf("got %+v, want an error with %q", there, words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("got %q, which lacks %q", err, w)
+		}
+	}
+	t.Log(err)
+}
+
+func TestInstall_BringsTheProgramOnceThroughEachShell(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			o := f.options(t)
+			first, err := Install(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(first.Path, f.home+"/.cache/turnstone/bin/repl-") || first.Version != "version" || first.Sent == 0 || first.System != "linux/"+runtime.GOARCH {
+				t.Errorf("got %+v", first)
+			}
+			want, err := os.ReadFile(o.Programs.Self)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(first.Path); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("got %d bytes and %v, want %d", len(got), err, len(want))
+			}
+			if left := f.files(t); len(left) != 1 {
+				t.Errorf("there is %q", left)
+			}
+			second, err := Install(t.Context(), o)
+			if err != nil || second.Sent != 0 || second.Path != first.Path {
+				t.Errorf("the second time: got %+v, %v", second, err)
+			}
+			if err := os.Truncate(first.Path, 1000); err != nil { // as after a loss of power
+				t.Fatal(err)
+			}
+			third, err := Install(t.Context(), o)
+			if err != nil || third.Sent == 0 {
+				t.Errorf("a damaged program is not replaced: got %+v, %v", third, err)
+			}
+		})
+	}
+}
+
+func TestInstall_WithoutGzipTheProgramGoesAsItIs(t *testing.T) {
+	t.Parallel()
+	f := reach(t, "bash")
+	f.mounted(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another
+	f.words = append(f.words, "PATH=/usr/bin")
+	there, err := Install(t.Context(), f.options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i, err := os.Stat(there.Path); err != nil || int(i.Size()) != there.Sent {
+		t.Errorf("got %+v, %v", there, err)
+	}
+}
+
+// mounted runs the far side with mounts of its own.
+func (f *far) mounted(t *testing.T, mounts string) {
+	t.Helper()
+	if out, err := exec.Command("unshare", "-Urm", "true").CombinedOutput(); err != nil {
+		t.Skipf("no user namespaces here: %s", out)
+	}
+	f.words = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, f.words)
+}
+
+// elsewhere are the directories outside of the home that are tried.
+const elsewhere = "/var/tmp /dev/shm"
+
+func TestInstall_WhereNoProgramRunsAnotherDirectoryIsTaken(t *testing.T) {
+	t.Parallel()
+	f := reach(t, "dash")
+	f.mounted(t, "mkdir "+f.home+"/.cache && mount -t tmpfs -o noexec none "+f.home+"/.cache")
+	there, err := Install(t.Context(), f.options(t))
+	if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
+		t.Errorf("got %+v, %v", there, err)
+	}
+}
+
+func TestInstall_WhereNoProgramRunsAnywhereTheDirectoriesAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			f.mounted(t, "for d in "+f.home+" "+elsewhere+"; do mount -t tmpfs -o noexec none $d || exit; done")
+			f.refused(t, f.options(t), "there is no directory for it: "+f.home+"/.cache/turnstone/bin does not let programs run (noexec)", "/var/tmp/turnstone-bin-0", "/dev/shm/turnstone-bin-0")
+			o := f.options(t)
+			o.Dir = t.TempDir()
+			if there, err := Install(t.Context(), o); err != nil || !strings.HasPrefix(there.Path, o.Dir+"/turnstone/bin/repl-") {
+				t.Errorf("in a directory that a person names: got %+v, %v", there, err)
+			}
+		})
+	}
+}
+
+func TestInstall_AFullDiskIsSaidAndNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			f.mounted(t, "for d in "+f.home+" "+elsewhere+"; do mount -t tmpfs -o size=1m none $d || exit; done")
+			f.refused(t, f.options(t), f.home+"/.cache/turnstone/bin has", "KiB left and", "are needed")
+		})
+	}
+}
+
+func TestInstall_ADiskThatFillsMeanwhileIsSaidAndNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"dash", "bash"} { // busybox has its df in itself
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			f.mounted(t, "for d in "+f.home+" "+elsewhere+"; do mount -t tmpfs -o size=100k none $d || exit; done; mount --bind /dev/null /usr/bin/df")
+			f.refused(t, f.options(t), "cannot be written to "+f.home+"/.cache/turnstone/bin", "No space left on device")
+		})
+	}
+}
+
+func TestInstall_WhatIsDamagedOnTheWayIsNotKept(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range shells {
+		for how, words := range map[string]string{"cuts": "it did not arrive whole", "changes": "it "} {
+			t.Run(shell+" "+how, func(t *testing.T) {
+				t.Parallel()
+				f := reach(t, shell)
+				o := f.options(t)
+				o.Prefix = slices.Concat([]string{self, "relay", how}, f.words)
+				f.refused(t, o, "the far side does not take the program: "+words)
+			})
+		}
+	}
+}
+
+func TestInstall_AWrongHashIsSaid(t *testing.T) {
+	t.Parallel()
+	f := reach(t, "dash")
+	wrong := t.TempDir() // a program that says another hash of the second file that it sees
+	if err := os.WriteFile(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.words = append(f.words, "env", "PATH="+wrong+":/usr/bin:/bin")
+	f.refused(t, f.options(t), "it was damaged on the way: its hash is 0123 and not")
+}
+
+func TestInstall_AFrozenFarSideIsGivenUp(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := reach(t, "bash")
+	o := f.options(t)
+	o.Prefix = slices.Concat([]string{self, "relay", "freezes"}, f.words)
+	o.stall = 2 * time.Second
+	fails(t, o, "the far side takes no more of the program for 2s")
+}
+
+// The near side here is gone, and nothing says so to the far side: its input stays open.
+func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		for _, said := range []string{"", "0123456789abcdef0123456789abcdef 1000000\n500000\nhalf of it"} {
+			t.Run(fmt.Sprintf("%s after %d bytes", shell, len(said)), func(t *testing.T) {
+				t.Parallel()
+				f := reach(t, shell)
+				p, err := prefix.Command{Words: append(slices.Clone(f.words), "sh")}.Start()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.End()
+				if _, err := io.WriteString(p, scriptFor("nonce", "", 1)); err != nil {
+					t.Fatal(err)
+				}
+				lines := p.Lines()
+				for _, word := range []string{"here", "send"} {
+					if word == "send" && said == "" {
+						break
+					}
+					for {
+						line, err := lines.ReadString('\n')
+						if err != nil {
+							t.Fatalf("%s did not come: %v, %s", word, err, p.Said())
+						}
+						if strings.HasPrefix(line, "nonce "+word) {
+							break
+						}
+					}
+					if word == "here" {
+						if _, err := io.WriteString(p, said); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				select {
+				case <-p.Ended():
+				case <-time.After(patience):
+					t.Error("it does not end")
+				}
+				if left := f.files(t); len(left) > 0 {
+					t.Errorf("left behind: %q", left)
+				}
+			})
+		}
+	}
+}
+
+func TestInstall_AProgramThatDoesNotRunIsNotKept(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			f.program = "false"
+			f.refused(t, f.options(t), "it does not run there: status 1")
+			o := f.options(t)
+			o.Programs.Build["CGO_ENABLED"] = "1"
+			f.refused(t, o, "it does not run there", "linked with the C library of this machine", "CGO_ENABLED=0 GOOS=linux GOARCH="+runtime.GOARCH+" go build")
+		})
+	}
+}
+
+// otherArchitecture makes a program for another architecture out of the one of this test.
+func otherArchitecture(t *testing.T, path string) {
+	t.Helper()
+	echo, err := exec.LookPath("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[18:], machines["linux/"+other()].machine)
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func other() string { return map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH] }
+
+func TestInstall_AFarSideOfAnotherArchitectureGetsItsOwnOrTheFileIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			lies := t.TempDir()
+			machine := map[string]string{"arm64": "aarch64", "amd64": "x86_64"}[other()]
+			if err := os.WriteFile(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			f.words = append(f.words, "env", "PATH="+lies+":"+strings.TrimPrefix(f.words[4], "PATH="))
+			o := f.options(t)
+			kept := t.TempDir()
+			o.Programs.Dirs = []string{kept}
+			f.refused(t, o, "the far side is linux/"+other(), "put a program for it in "+kept, "GOARCH="+other())
+			o.Programs.Build["version"] = "v1.2.3"
+			f.refused(t, o, "put turnstone-repl_1.2.3_linux_"+other()+".tar.gz and SHA256SUMS of the release in "+kept)
+
+			path := filepath.Join(kept, "repl-linux-"+other())
+			if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			f.refused(t, o, path+" is no program for linux/"+other())
+			otherArchitecture(t, path)
+			f.refused(t, o, "it does not run there", path)
+		})
+	}
+}
+
+func TestInstall_ASystemWithoutAProgramIsNamed(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"Linux armv7l":                 "the far side is Linux on armv7l",
+		"FreeBSD amd64":                "the far side is FreeBSD on amd64",
+		"MINGW64_NT-10.0-19045 x86_64": "the far side is Windows",
+	} {
+		kernel, machine, _ := strings.Cut(said, " ")
+		f := reach(t, "dash")
+		lies := t.TempDir()
+		if err := os.WriteFile(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f.words = append(f.words, "env", "PATH="+lies+":/usr/bin:/bin")
+		f.refused(t, f.options(t), want)
+	}
+}
+
+func TestInstall_TwoAtOnceBothHaveIt(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			o := f.options(t)
+			var both sync.WaitGroup
+			for range 4 {
+				both.Go(func() {
+					there, err := Install(t.Context(), o)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if out, err := exec.Command(there.Path, "version").Output(); err != nil || !strings.HasPrefix(string(out), "version") {
+						t.Errorf("it runs with %q, %v", out, err)
+					}
+				})
+			}
+			both.Wait()
+			if left := f.files(t); len(left) != 1 {
+				t.Errorf("there is %q", left)
+			}
+		})
+	}
+}
+
+func TestInstall_NoiseOfTheAccountIsSurvived(t *testing.T) {
+	t.Parallel()
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			f := reach(t, shell)
+			// It reads a line, prints, ends without a newline, and has a child that prints later.
+			f.words = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.words)
+			if there, err := Install(t.Context(), f.options(t)); err != nil || there.Version != "version" {
+				t.Errorf("got %+v, %v", there, err)
+			}
+		})
+	}
+}
+
+func TestInstall_WhatTheCommandSaysIsInTheError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		prefix []string
+		want   string
+	}{
+		{"a command that fails", []string{"/bin/sh", "-c", "echo no route >&2; exit 255", "x"}, "ended with exit status 255 before the program was there; it said: no route"},
+		{"a command that says nothing", []string{"/bin/true"}, "ended with exit status 0 before the program was there"},
+		{"no command", []string{"/nonexistent/ssh"}, "/nonexistent/ssh cannot be started"},
+		{"no words", nil, "no command that leads there"},
+		{"no shell", []string{"/usr/bin/env", "-i", "PATH=/nonexistent"}, "the far side has no sh"},
+		{"PowerShell", []string{"/bin/sh", "-c", "echo \"The term 'sh' is not recognized as the name of a cmdlet\" >&2; exit 1", "x"}, "the far side is Windows"},
+		{"a flood", []string{"/bin/sh", "-c", "yes", "x"}, "prints more than 64 KiB that are not for us"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := far{home: t.TempDir()}
+			o := f.options(t)
+			o.Prefix = c.prefix
+			f.refused(t, o, c.want)
+		})
+	}
+}
+
+func TestInstall_AFarSideThatSaysNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	f := far{home: t.TempDir()}
+	o := f.options(t)
+	o.Prefix = []string{"/bin/sh", "-c", "exec sleep 1000", "x"}
+	o.Wait = time.Second
+	f.refused(t, o, "the far side says nothing for 1s")
+}
+
+func TestInstall_ATerminalIsNoticed(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("no script here: bsdutils has it")
+	}
+	f := reach(t, "dash")
+	f.words = []string{"/bin/sh", "-c", `exec script -qec "$1" /dev/null`, "x"}
+	f.refused(t, f.options(t), "ssh -T")
+}
+
+func TestInstall_ACallerThatGivesUpIsHeard(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := reach(t, "dash")
+	o := f.options(t)
+	o.Sending = func(int, string) { cancel() }
+	if _, err := Install(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInstall_ADirectoryThatAShellCouldChangeIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"/tmp/a b", "relative", "/tmp/$HOME", "/tmp/'; reboot;'"} {
+		f := far{home: t.TempDir()}
+		o := f.options(t)
+		o.Prefix, o.Dir = []string{"/bin/false"}, dir
+		f.refused(t, o, "use an absolute path")
+	}
+}
+
+func TestInstall_AHomeThatAShellCouldChangeIsPassedOver(t *testing.T) {
+	t.Parallel()
+	f := reach(t, "dash")
+	odd := filepath.Join(f.home, "Ada Lovelace")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.words = append(f.words, "HOME="+odd)
+	there, err := Install(t.Context(), f.options(t))
+	if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
+		t.Errorf("got %+v, %v", there, err)
+	}
+}
+
+func TestInstall_ADirectoryOfAnotherUserIsPassedOver(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // who has the second can replace the first
+		f := reach(t, "dash")
+		if err := os.MkdirAll(filepath.Join(f.home, ".cache/turnstone/bin"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(filepath.Join(f.home, dir), 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		there, err := Install(t.Context(), f.options(t))
+		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-0/") {
+			t.Errorf("%s: got %+v, %v", dir, there, err)
+		}
+	}
+}
+
+func TestInstall_KeepsFourProgramsAndNoOldParts(t *testing.T) {
+	t.Parallel()
+	f := reach(t, "dash")
+	dir := filepath.Join(f.home, ".cache/turnstone/bin")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-48 * time.Hour)
+	for _, name := range []string{"repl-01", "repl-02", "repl-03", "repl-04", "repl-05", "repl-06.part.1.x", "other"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		old = old.Add(time.Hour)
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there, err := Install(t.Context(), f.options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"other", "repl-03", "repl-04", "repl-05", filepath.Base(there.Path)}
+	slices.Sort(want)
+	var got []string
+	for _, name := range f.files(t) {
+		got = append(got, filepath.Base(name))
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

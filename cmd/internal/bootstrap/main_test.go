@@ -1,0 +1,52 @@
+package bootstrap
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// TestMain makes of this binary what damages the program on its way.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "relay" {
+		os.Exit(relay(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// relayed is how many bytes come through before a relay does its harm: more than the script has.
+const relayed = 50_000
+
+// relay runs a command and changes its input behind the first bytes.
+func relay(how string, words []string) int {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = io.CopyN(in, os.Stdin, relayed)
+	switch how {
+	case "cuts":
+		_ = in.Close()
+	case "changes":
+		rest, _ := io.ReadAll(io.LimitReader(os.Stdin, 1000))
+		for i := range rest {
+			rest[i] ^= 0x55
+		}
+		_, _ = in.Write(rest)
+		_, _ = io.Copy(in, os.Stdin)
+	case "freezes":
+		select {} // it reads no more
+	}
+	if err := cmd.Wait(); err != nil {
+		return 1
+	}
+	return 0
+}

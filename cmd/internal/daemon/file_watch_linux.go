@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// fileEvents are what happens in a directory to a file that others remove or replace, and
+	// dirEvents to the directory itself.
+	fileEvents = unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ATTRIB
+	dirEvents  = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+)
+
+// A fileWatch learns from the kernel when files may have been removed. It costs nothing while
+// nothing happens.
+type fileWatch struct {
+	file    *os.File                        // of inotify
+	changed chan struct{}                   // holds one
+	names   atomic.Pointer[map[string]bool] // of the files
+}
+
+// newFileWatch starts a watch, whose goroutine is counted in wg.
+func newFileWatch(wg *sync.WaitGroup) (*fileWatch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("inotify: %w", err)
+	}
+	w := &fileWatch{file: os.NewFile(uintptr(fd), "inotify"), changed: make(chan struct{}, 1)}
+	wg.Go(w.read)
+	return w, nil
+}
+
+// on watches files, and nothing else any more that counts: their directories, and those above,
+// which may be moved away. A directory that cannot be watched is not there: the look that
+// follows says so.
+func (w *fileWatch) on(files []string) {
+	names := make(map[string]bool)
+	fd, err := w.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = fd.Control(func(fd uintptr) {
+		for _, file := range files {
+			names[filepath.Base(file)] = true
+			dir := filepath.Dir(file)
+			_, _ = unix.InotifyAddWatch(int(fd), dir, fileEvents|dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD)
+			for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
+				_, _ = unix.InotifyAddWatch(int(fd), above, dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD)
+			}
+		}
+	})
+	w.names.Store(&names)
+}
+
+// read reads events until the watch is closed.
+func (w *fileWatch) read() {
+	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
+	for {
+		n, err := w.file.Read(buffer)
+		if err != nil {
+			return
+		}
+		if !w.concerns(buffer[:n]) {
+			continue
+		}
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// concerns reports whether any of the events may mean that a file is gone.
+func (w *fileWatch) concerns(events []byte) bool {
+	for len(events) >= unix.SizeofInotifyEvent {
+		mask := binary.NativeEndian.Uint32(events[4:])
+		size := int(binary.NativeEndian.Uint32(events[12:]))
+		name := bytes.TrimRight(events[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size], "\x00")
+		events = events[unix.SizeofInotifyEvent+size:]
+		if names := w.names.Load(); mask&fileEvents == 0 || names != nil && (*names)[string(name)] {
+			return true // also IN_UNMOUNT and IN_Q_OVERFLOW
+		}
+	}
+	return false
+}
+
+func (w *fileWatch) close() {
+	if w != nil {
+		_ = w.file.Close()
+	}
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package daemon
+
+import (
+	"errors"
+	"sync"
+)
+
+// A fileWatch would learn from the system when files are removed. Here the daemon looks now and
+// then.
+type fileWatch struct{ changed chan struct{} }
+
+func newFileWatch(*sync.WaitGroup) (*fileWatch, error) { return nil, errors.ErrUnsupported }
+
+func (*fileWatch) on([]string) {}
+
+func (*fileWatch) close() {}

@@ -1,0 +1,81 @@
+package daemon_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// follow does what an open page does, until ctx ends: at each tick it reads what is new, of which
+// it shows the newest 50 turns and events. It closes open when it has read what was there.
+func follow(ctx context.Context, b *testing.B, c *client.Client, open chan<- struct{}) {
+	w, err := c.Ticks(ctx, "main")
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer func() { _ = w.Cancel(context.WithoutCancel(ctx)) }()
+	s := c.Session("main")
+	var end timeline.Seq
+	for {
+		if _, err := w.Next(ctx); err != nil {
+			return
+		}
+		o, err := s.Outline(ctx, session.OutlineQuery{After: end, Backward: true, Limit: 50})
+		if err != nil {
+			return
+		}
+		if _, err := s.Read(ctx, session.ReadQuery{After: end, Backward: true, Limit: 50}); err != nil {
+			return
+		}
+		if end == 0 {
+			close(open)
+		}
+		end = o.End
+	}
+}
+
+// A turn in a session that a page shows, over the same turn that nobody sees: the median of
+// bursts of each kind, one after the other, so that both meet the same machine.
+func BenchmarkATurnThatAPageShows(b *testing.B) {
+	r := start(b, nil)
+	c, page := r.dial(), r.dial()
+	if _, err := c.Create(b.Context(), client.CreateParams{Name: "main"}); err != nil {
+		b.Fatal(err)
+	}
+	const turns = 300
+	burst := func() time.Duration {
+		begun := time.Now()
+		for range turns {
+			if _, err := c.Start(b.Context(), client.StartParams{Session: "main", Input: "print hello", WaitMS: patience.Milliseconds()}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return time.Since(begun)
+	}
+	burst()
+	var alone time.Duration
+	var ratios []float64
+	for b.Loop() {
+		unseen := burst()
+		alone += unseen
+		ctx, cancel := context.WithCancel(b.Context())
+		open, over := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(over)
+			follow(ctx, b, page, open)
+		}()
+		<-open
+		ratios = append(ratios, float64(burst())/float64(unseen))
+		cancel()
+		<-over
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "×alone")
+	b.ReportMetric(float64(alone.Microseconds())/float64(b.N)/turns, "µs/turn")
+}

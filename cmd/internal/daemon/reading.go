@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// handleRead reads a window of events, also while the session is being prepared.
+func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadParams) (session.Page, error) {
+	d.used()
+	e, err := d.readable(p.Session)
+	if err != nil {
+		return session.Page{}, err
+	}
+	return e.session.Read(ctx, p.ReadQuery)
+}
+
+func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.OutlineParams) (session.Outline, error) {
+	d.used()
+	e, err := d.readable(p.Session)
+	if err != nil {
+		return session.Outline{}, err
+	}
+	return e.session.Outline(ctx, p.OutlineQuery)
+}
+
+func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.SearchParams) (session.Found, error) {
+	d.used()
+	e, err := d.readable(p.Session)
+	if err != nil {
+		return session.Found{}, err
+	}
+	return e.session.Search(ctx, p.SearchQuery)
+}
+
+func (d *Daemon) handleBlob(ctx context.Context, _ *rpc.Request, p client.BlobParams) (session.Piece, error) {
+	d.used()
+	e, err := d.readable(p.Session)
+	if err != nil {
+		return session.Piece{}, err
+	}
+	return e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
+}
+
+// readable finds a session to read, also one that could not be prepared. Reading is use.
+func (d *Daemon) readable(name string) (*entry, error) {
+	e, err := d.known(name)
+	if err == nil {
+		err = e.touch()
+	}
+	return e, err
+}

@@ -1,0 +1,24 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// A refusal may quote a name that is as long as a line.
+func TestCarriedOut_OfALongRefusalItsBeginningIsKept(t *testing.T) {
+	t.Parallel()
+	d := &Daemon{log: slog.New(slog.DiscardHandler)}
+	_, err := carriedOut(d, "session/close", func() (any, error) {
+		return nil, session.Errorf(session.KindClosed, "there is no session %s", strings.Repeat("x", 1<<20))
+	})
+	e, ok := errors.AsType[*rpc.Error](err)
+	if !ok || e.Kind != string(session.KindClosed) || !strings.HasPrefix(e.Message, "there is no session x") || len(e.Message) > 2*maxRefusal {
+		t.Errorf("got %.100v", err)
+	}
+}

@@ -1,0 +1,190 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+func (r *rig) ticks(c *client.Client, name string) *client.Ticks {
+	r.t.Helper()
+	w, err := c.Ticks(r.t.Context(), name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return w
+}
+
+// until reads ticks until one is as wanted, and returns it and their number.
+func until(t *testing.T, w *client.Ticks, what string, is func(session.Tick) bool) (session.Tick, int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for n := 1; ; n++ {
+		tick, err := w.Next(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if is(tick) {
+			return tick, n
+		}
+	}
+}
+
+func TestTicks_TellOfEachChangeAndComeTenTimesASecondAtMost(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	raw := r.raw()
+	raw.send(`{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main","ticks":true}}`)
+	begun, ticks := time.Now(), 0
+	next := func() session.Tick {
+		for {
+			if line := raw.receive(); strings.Contains(line, client.MethodTick) {
+				ticks++
+				var m struct {
+					Params client.Tick `json:"params"`
+				}
+				if err := json.Unmarshal([]byte(line), &m); err != nil {
+					t.Fatal(err)
+				}
+				return m.Params.Tick
+			}
+		}
+	}
+	if now := next(); now.State != session.StateIdle || now.Turn != 1 || now.Session != "main" {
+		t.Errorf("got %+v", now)
+	}
+	for range 300 {
+		r.run(c, "print x", "x\n")
+	}
+	end, err := c.Get(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for last := (session.Tick{}); last.LastSeq < end.LastSeq || last.State != session.StateIdle; last = next() {
+	}
+	if most := int(time.Since(begun)/(100*time.Millisecond)) + 2; ticks > most {
+		t.Errorf("got %d ticks where %d are the most", ticks, most)
+	}
+}
+
+func TestTicks_OfAllSessionsSayWhatOpensWaitsAndCloses(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	w := r.ticks(c, "")
+	is := func(name string, state session.State) func(session.Tick) bool {
+		return func(t session.Tick) bool { return t.Session == name && t.State == state && !t.Closed }
+	}
+	until(t, w, "the session that is there", is("main", session.StateIdle))
+	for range 3 { // again under the same name
+		if _, err := c.Create(t.Context(), client.CreateParams{Name: "later"}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, w, "a session that is opened", is("later", session.StateIdle))
+		if _, err := c.Start(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
+			t.Fatal(err)
+		}
+		tick, _ := until(t, w, "a wait", is("later", session.StateWaiting))
+		if tick.Wait == nil || tick.Wait.Prompt != "name? " || tick.Turn != 1 {
+			t.Errorf("got %+v", tick)
+		}
+		if err := c.CloseSession(t.Context(), "later"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, w, "a session that is closed", func(t session.Tick) bool { return t.Session == "later" && t.Closed })
+	}
+	if err := w.Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Next(t.Context()); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("after a cancel: got %v", err)
+	}
+}
+
+func TestTicks_EndWithTheirSessionAndAreRefusedForNone(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	if _, err := c.Ticks(t.Context(), "nobody"); session.KindOf(err) != session.KindClosed {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Ticks: true, After: 1}); session.KindOf(err) != session.KindInvalid {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{}); session.KindOf(err) != session.KindInvalid {
+		t.Errorf("events of all sessions: got %v", err)
+	}
+	w := r.ticks(c, "main")
+	until(t, w, "the first", func(session.Tick) bool { return true })
+	if err := c.CloseSession(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := w.Next(t.Context()); err != nil {
+			if !errors.Is(err, session.ErrClosed) {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+	}
+}
+
+func TestTicks_AReaderThatSleptHasOneForEachSession(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c, sleeper := r.dial(), r.dial()
+	r.session(c)
+	w := r.ticks(sleeper, "")
+	for range 200 {
+		r.run(c, "print x", "x\n")
+	}
+	end, err := c.Get(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, n := until(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
+	if n > 3 { // one that was held, and those of the last turn's end
+		t.Errorf("the reader got %d ticks", n)
+	}
+}
+
+func TestTicks_PauseAndGoOn(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	for _, name := range []string{"", "main"} {
+		w := r.ticks(c, name)
+		before, _ := until(t, w, "the first", func(session.Tick) bool { return true })
+		if err := c.Call(t.Context(), client.MethodPause, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.run(c, "print x", "x\n")
+		if err := c.Call(t.Context(), client.MethodResume, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+			t.Fatal(err)
+		}
+		until(t, w, "what was missed", func(t session.Tick) bool { return t.LastSeq > before.LastSeq })
+	}
+}
+
+func TestDaemon_ALookAtTheListIsNoUse(t *testing.T) {
+	t.Parallel()
+	clock := startWithClock(t, nil)
+	c := clock.dial()
+	clock.session(c)
+	used := clock.lastTurn(c)
+	clock.ticks(c, "")
+	clock.staysAt(used.Add(idleTime - 1))
+	clock.endsAt(used.Add(idleTime))
+}

@@ -1,0 +1,222 @@
+package daemon_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// warmRig is a daemon that keeps sessions ready; its Spec takes the directory that a client names.
+func warmRig(t testing.TB, change func(*daemon.Options)) *rig {
+	return start(t, func(o *daemon.Options) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Spec = func(p client.CreateParams) (workers.Spec, error) {
+			s := fakeworker.Spec(self, nil)
+			s.Dir = p.Dir
+			return s, nil
+		}
+		o.Warm = []daemon.Warm{{Language: "fake", Count: 2}}
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+// warm waits until the pool is as wanted.
+func (r *rig) warm(c *client.Client, what string, want func(client.Warm) bool) client.Warm {
+	r.t.Helper()
+	var now client.Warm
+	r.until(what, func() bool {
+		i, err := c.Info(r.t.Context())
+		if err != nil || len(i.Warm) != 1 {
+			r.t.Fatalf("%+v, %v", i, err)
+		}
+		now = i.Warm[0]
+		return want(now)
+	})
+	return now
+}
+
+// runs runs code in a session.
+func (r *rig) runs(c *client.Client, name, code, want string) {
+	r.t.Helper()
+	reply, err := c.Start(r.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: patience.Milliseconds()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if got := timeline.Render(reply.Events, nil).Text(); got != want {
+		r.t.Errorf("%s printed %q, want %q", name, got, want)
+	}
+}
+
+func isFull(w client.Warm) bool { return w.Ready == w.Count }
+
+func TestWarm_ASessionThatStartsAlikeIsReadyAtOnce(t *testing.T) {
+	t.Parallel()
+	var sup *supervisor.Supervisor
+	r := warmRig(t, func(o *daemon.Options) { sup = o.Supervisor })
+	c := r.dial()
+	r.warm(c, "it is filled", isFull)
+	pids := make(map[int]bool)
+	for _, s := range sup.Sessions() {
+		i, _ := s.Info(t.Context())
+		pids[i.PID] = true
+	}
+	for _, name := range []string{"a", "b"} {
+		i, err := c.Create(t.Context(), client.CreateParams{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Name != name || i.State.String() != "idle" || i.Turn != 0 || i.Generation != 1 || !pids[i.PID] {
+			t.Errorf("got %+v, want an idle worker of those that were ready", i)
+		}
+		r.runs(c, name, "print "+name, name+"\n")
+	}
+	r.warm(c, "it is filled again", isFull)
+	if all, err := c.List(t.Context()); err != nil || len(all) != 2 {
+		t.Errorf("%d sessions are listed, %v; want those of clients", len(all), err)
+	}
+}
+
+func TestWarm_ASessionThatStartsInAnotherWayIsNotTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := warmRig(t, nil)
+	c := r.dial()
+	r.warm(c, "it is filled", isFull)
+	for i, name := range []string{"first", "second", "third"} {
+		s, err := c.Create(t.Context(), client.CreateParams{Name: name, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Dir != dir {
+			t.Errorf("%s works in %s", name, s.Dir)
+		}
+		if i == 1 { // those in this directory are kept from now on
+			r.warm(c, "it keeps others", func(w client.Warm) bool { return isFull(w) && w.Dir == dir })
+		}
+		if i == 2 && s.State.String() != "idle" {
+			t.Errorf("the third is %s, want one that was ready", s.State)
+		}
+	}
+}
+
+func TestWarm_AChangedInterpreterIsNoticed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "python")
+	stamp := func(*workers.Spec) string {
+		text, _ := os.ReadFile(file)
+		return string(text)
+	}
+	var sup *supervisor.Supervisor
+	r := warmRig(t, func(o *daemon.Options) { sup, o.Stamp = o.Supervisor, stamp })
+	c := r.dial()
+	r.warm(c, "it is filled", isFull)
+	old := make(map[int]bool)
+	for _, s := range sup.Sessions() {
+		i, _ := s.Info(t.Context())
+		old[i.PID] = true
+	}
+	if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i, err := c.Create(t.Context(), client.CreateParams{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old[i.PID] {
+		t.Error("an old worker was given away")
+	}
+}
+
+func TestWarm_TheCodeRunsOnceAndIsNotSeen(t *testing.T) {
+	t.Parallel()
+	r := warmRig(t, func(o *daemon.Options) { o.Warm[0].Code = "print made" })
+	c := r.dial()
+	r.warm(c, "it is filled", isFull)
+	i, err := c.Create(t.Context(), client.CreateParams{Name: "a"})
+	if err != nil || i.Turn != 1 {
+		t.Fatalf("%+v, %v; want one turn, that of the code", i, err)
+	}
+	r.runs(c, "a", "print mine", "mine\n")
+}
+
+func TestWarm_CodeThatFailsIsSaidAndSessionsOpenWithoutIt(t *testing.T) {
+	t.Parallel()
+	r := warmRig(t, func(o *daemon.Options) { o.Warm[0].Code = "nonsense" })
+	c := r.dial()
+	w := r.warm(c, "it fails", func(w client.Warm) bool { return w.Failure != "" })
+	if !strings.Contains(w.Failure, "its code: SyntaxError: no command") || w.Ready != 0 {
+		t.Errorf("%+v", w)
+	}
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	r.runs(c, "a", "print mine", "mine\n")
+}
+
+func TestWarm_SessionsOfClientsGetTheRoom(t *testing.T) {
+	t.Parallel()
+	r := warmRig(t, func(o *daemon.Options) {
+		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sup.Close() })
+		o.Supervisor = sup
+	})
+	c := r.dial()
+	r.warm(c, "it is filled", isFull)
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := c.Create(t.Context(), client.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
+		t.Errorf("the fourth of three: %v", err)
+	}
+}
+
+// Warm is the time from session/create to an idle session: one that was ready, and one that
+// starts. The worker is the smallest there is, so a runtime's own start comes to the second.
+func BenchmarkWarm(b *testing.B) {
+	for name, dir := range map[string]string{"ready": "", "started": b.TempDir()} {
+		b.Run(name, func(b *testing.B) {
+			r := warmRig(b, nil)
+			c := r.dial()
+			for i := range b.N {
+				b.StopTimer()
+				r.warm(c, "it is filled", isFull)
+				p := client.CreateParams{Name: strconv.Itoa(i), Dir: dir}
+				if dir != "" {
+					p.Dir = b.TempDir() // another one each time
+				}
+				b.StartTimer()
+				if _, err := c.Create(b.Context(), p); err != nil {
+					b.Fatal(err)
+				}
+				s := c.Session(p.Name)
+				if _, err := s.Wait(b.Context(), 0, nil); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := s.Close(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
