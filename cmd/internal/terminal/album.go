@@ -15,20 +15,22 @@ type album struct {
 	graphics Graphics
 	dir      string // "" until the first picture
 	count    int
-	updates  map[string]string // files by Source
+	updates  map[string]string // files by the ID of their display
 }
 
 // add keeps a picture and returns the text that shows it.
-func (a *album) add(i timeline.Image) string {
-	path, err := a.save(i)
+func (a *album) add(d timeline.Display) string {
+	mime, data, _ := d.Picture()
+	path, err := a.save(d)
 	if err != nil {
 		return fmt.Sprintf("[a picture could not be kept: %v]\n", err)
 	}
-	return a.graphics.inline(i.MIME, i.Data) + fmt.Sprintf("[picture: %s, until this session ends]\n", path)
+	return a.graphics.inline(mime, data) + fmt.Sprintf("[picture: %s, until this session ends]\n", path)
 }
 
 // save writes a picture to a new file, or to the file of the picture that it updates.
-func (a *album) save(i timeline.Image) (string, error) {
+func (a *album) save(d timeline.Display) (string, error) {
+	mime, data, _ := d.Picture()
 	if a.dir == "" {
 		dir, err := os.MkdirTemp("", "turnstone-pictures-") // mode 0700
 		if err != nil {
@@ -36,15 +38,15 @@ func (a *album) save(i timeline.Image) (string, error) {
 		}
 		a.dir, a.updates = dir, make(map[string]string)
 	}
-	path := a.updates[i.Source]
-	if path == "" || !i.Update {
+	path := a.updates[d.ID]
+	if path == "" || !d.Update {
 		a.count++
-		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, extension(i.MIME)))
+		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, extension(mime)))
 	}
-	if i.Source != "" {
-		a.updates[i.Source] = path
+	if d.ID != "" {
+		a.updates[d.ID] = path
 	}
-	return path, os.WriteFile(path, i.Data, 0o600)
+	return path, os.WriteFile(path, data, 0o600)
 }
 
 // close removes the files.

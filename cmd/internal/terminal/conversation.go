@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -27,7 +28,6 @@ type conversation struct {
 	greeted bool
 	cursor  timeline.Seq // everything up to it is on the screen
 	prompt  string       // the runtime's last one
-	lines   []string     // of the input that is being typed
 }
 
 // run alternates between waiting for the session and asking the person.
@@ -53,6 +53,8 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			err = c.ask(ctx, reply.Prompt)
 		case reply.Wait.Permission != nil:
 			err = c.decide(ctx, *reply.Wait)
+		case reply.Wait.Form != nil:
+			err = c.fill(ctx, *reply.Wait)
 		default:
 			err = c.answer(ctx, *reply.Wait)
 		}
@@ -124,6 +126,11 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 	case err != nil:
 		return err
 	}
+	if c.o.Habits != nil {
+		if code, err = c.o.Habits(code); err != nil {
+			return err
+		}
+	}
 	_, err = c.session.Submit(ctx, code)
 	return err
 }
@@ -134,38 +141,26 @@ func (c *conversation) othersRun(ctx context.Context) bool {
 	return state == session.StateRunning || state == session.StateWaiting
 }
 
-// input reads lines until they are a complete input. errCancelled means that another
-// author's code asks for input.
+// input reads one complete input. errCancelled means that another author's code asks for
+// input.
 func (c *conversation) input(ctx context.Context) (string, error) {
-	c.lines = nil
 	for {
-		prompt := c.prompt
-		if len(c.lines) > 0 {
-			prompt = c.o.Continuation
-		}
 		c.editor.freshLine()
-		line, more, err := c.editor.code(prompt, len(c.lines) == 0, func(text string) session.Completion { return c.complete(ctx, text) })
+		code, err := c.editor.code(edit.Options{
+			Prompt:       c.prompt,
+			Continuation: c.o.Continuation,
+			Whole:        func(text string) bool { return c.whole(ctx, text) },
+			Complete:     func(text string, cursor int) edit.Completion { return c.complete(ctx, text, cursor) },
+		})
 		switch {
-		case errors.Is(err, errInterrupted) && len(c.lines) == 0 && !c.editor.typed && c.othersRun(ctx):
+		case errors.Is(err, errInterrupted) && !c.editor.typed && c.othersRun(ctx):
 			c.interrupt(ctx)
 			return "", errCancelled
 		case errors.Is(err, errInterrupted):
-			c.lines = nil
 			continue
-		case errors.Is(err, io.EOF) && len(c.lines) > 0 && ctx.Err() == nil:
-			return strings.Join(c.lines, "\n"), nil // an empty line ends the input
 		case err != nil:
 			return "", err
-		}
-		c.lines = append(c.lines, line)
-		if more {
-			continue
-		}
-		code := strings.Join(c.lines, "\n")
-		switch {
-		case strings.TrimSpace(code) == "":
-			c.lines = nil
-		case c.whole(ctx, code):
+		case code != "":
 			return code, nil
 		}
 	}
@@ -195,19 +190,32 @@ func (c *conversation) whole(ctx context.Context, code string) bool {
 	return err != nil || status != session.ParseIncomplete
 }
 
-// complete asks the runtime how the line can go on. Positions count from the beginning of
-// the line, although the runtime also gets the lines before it.
-func (c *conversation) complete(ctx context.Context, line string) session.Completion {
-	before := ""
-	if len(c.lines) > 0 {
-		before = strings.Join(c.lines, "\n") + "\n"
+// complete asks the runtime how the text can go on at the cursor, and in a call for its
+// parameters.
+func (c *conversation) complete(ctx context.Context, text string, cursor int) edit.Completion {
+	found, err := c.session.Complete(ctx, text, cursor)
+	if err != nil {
+		return edit.Completion{}
 	}
-	found, err := c.session.Complete(ctx, before+line, len(before)+len(line))
-	if err != nil || found.Start < len(before) {
-		return session.Completion{}
+	completion := edit.Completion{Start: found.Start, Matches: found.Matches}
+	if before := strings.TrimRight(text[:cursor], " \t\n"); strings.HasSuffix(before, "(") || strings.HasSuffix(before, ",") {
+		if about, err := c.session.Inspect(ctx, before, len(before)); err == nil {
+			completion.Hint = hint(about.Data["text/plain"])
+		}
 	}
-	found.Start -= len(before)
-	return found
+	return completion
+}
+
+// hint returns the signature in a description of a function, and the first line of its text.
+func hint(description string) string {
+	facts, doc, _ := strings.Cut(description, "\n\n")
+	for fact := range strings.Lines(facts) {
+		if signature, ok := strings.CutPrefix(fact, "Signature: "); ok {
+			first, _, _ := strings.Cut(doc, "\n")
+			return strings.TrimRight(strings.TrimSpace(signature)+"\n"+first, "\n")
+		}
+	}
+	return ""
 }
 
 // answer reads the answer to a wait, after the question, which is output and already on
@@ -231,7 +239,7 @@ func (c *conversation) answer(ctx context.Context, w session.Wait) error {
 // the end of input. Ctrl-C interrupts the turn instead.
 func (c *conversation) readAnswer(ctx context.Context, w session.Wait, prompt string, take func(line string, end bool) (enough bool, err error)) error {
 	for {
-		line, err := c.editor.answer(w.ID, prompt, w.Secret)
+		line, err := c.editor.answer(w, prompt)
 		end := errors.Is(err, io.EOF)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errCancelled):
@@ -270,7 +278,9 @@ func (c *conversation) signals(ctx context.Context) {
 			c.interrupt(ctx)
 		case <-c.pressed:
 			_, _ = io.WriteString(c.editor, "^C")
-			c.interrupt(ctx)
+			if c.o.Programs == nil || !c.o.Programs.InterruptJob() {
+				c.interrupt(ctx)
+			}
 		}
 	}
 }

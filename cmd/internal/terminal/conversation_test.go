@@ -32,3 +32,16 @@ func TestConversation_HalfAnInputIsNotRunOnABusyMachine(t *testing.T) {
 		}
 	}
 }
+
+func TestHint_IsTheSignatureAndTheFirstLineOfTheText(t *testing.T) {
+	for description, want := range map[string]string{
+		"Signature: f(x, y=1)\nType: function\n\nAdds two numbers.\n\nMore.\n": "f(x, y=1)\nAdds two numbers.",
+		"Signature: f()\nType: function\n":                                     "f()",
+		"Type: int\nValue: 3\n\nint([x]) -> integer\n":                         "",
+		"": "",
+	} {
+		if got := hint(description); got != want {
+			t.Errorf("of %q: got %q, want %q", description, got, want)
+		}
+	}
+}

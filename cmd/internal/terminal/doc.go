@@ -8,7 +8,8 @@
 //
 // The terminal is in raw mode, also while code runs. Text that is typed then appears when
 // something reads it, and Ctrl-C interrupts the code. The worker has a terminal of its
-// own; its programs never touch this one.
+// own; its programs never touch this one. While one of them takes each key (timeline.Screen), keys
+// are passed on as they are, and output is shown as it was written.
 //
 // The package knows no language. Prompts, completion and the check for a complete input
 // come from the session; everything else is in Options.
@@ -18,10 +19,8 @@
 //	name      started by   ends when                        owns
 //	printer   Run          Run returns                      everything that is shown of the timeline
 //	signals   Run          Run returns                      interrupts, and the window's size
-//	closer    newEditor    Run returns                      nothing: it unblocks the line editor
-//	readline  newEditor    the keyboard ends                nothing: it reads keys for the editor
+//	closer    newEditor    Run returns                      nothing: it ends the keys with the context
 //	keyboard  newEditor    its read returns after Run did   reading the terminal
 //
-// Run waits for the first three. Then the library's own goroutine ends by itself; the read
-// of a terminal cannot be stopped.
+// Run waits for the first three. The read of a terminal cannot be stopped.
 package terminal

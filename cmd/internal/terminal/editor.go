@@ -7,106 +7,110 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"unicode/utf8"
 
-	"github.com/ergochat/readline"
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Errors that end the editing of a line. io.EOF is Ctrl-D on an empty line, or the end of
+// Errors that end the editing of a text. io.EOF is Ctrl-D with nothing typed, or the end of
 // the terminal.
 var (
 	errInterrupted = errors.New("terminal: Ctrl-C")
-	errCancelled   = errors.New("terminal: nobody waits for the line any more")
+	errCancelled   = errors.New("terminal: nobody waits for the text any more")
 )
 
-// indentation is inserted by the Tab key if there is nothing to complete.
-const indentation = "    "
+// maxQuestions bounds the answers to a debugger that are remembered.
+const maxQuestions = 200
 
-// A completer lists texts that can replace text[Start:].
-type completer func(text string) session.Completion
-
-// An editor lets the person edit one line at a time. All output goes through its Write. If
-// a line is being edited, it is then redrawn below. code and answer are for one goroutine;
+// An editor lets the person edit one text at a time. All output goes through its Write. If
+// a text is being edited, it is then drawn again below. code and answer are for one goroutine;
 // any goroutine may call the rest.
 type editor struct {
 	keys     *keyboard
-	screen   *screen
-	readline *readline.Instance
-	history  history
-	normal   *term.State  // the first state of the terminal
-	makeRaw  func() error // raw mode for input only, as readline does it
-	plain    bool         // the terminal knows no bracketed paste
-	asleep   atomic.Bool  // Ctrl-Z was pressed: the shell has the terminal
-	closed   chan struct{}
-	wg       sync.WaitGroup
-
-	resized func() // tells readline that the window has another size
+	mode     *mode
+	plain    bool     // the terminal knows no bracketed paste
+	program  string   // edits a text on Ctrl-X Ctrl-E; "" is none
+	programs Programs // may take the keys; nil: none can
+	repaint  func()   // lets a program draw its screen anew; mu is held
+	file     history
+	history  *edit.History // of code
+	debugger *edit.History // of answers to one
+	options  edit.Options  // that all texts share
 
 	mu      sync.Mutex
-	wait    timeline.Seq // guarded by mu: the wait that is being answered; 0 when none is
-	dropped bool         // guarded by mu: that wait is over
-	open    timeline.Seq // guarded by mu: the wait that has no answer yet; 0 when there is none
-	coding  bool         // guarded by mu: the first line of code is being edited
+	screen  *screen
+	painter *edit.Painter // guarded by mu
+	view    edit.View     // guarded by mu: what is drawn
+	editing bool          // guarded by mu
+	wait    timeline.Seq  // guarded by mu: the wait that is being answered; 0 when none is
+	dropped bool          // guarded by mu: that wait is over
+	open    timeline.Seq  // guarded by mu: the wait that has no answer yet; 0 when there is none
+	coding  bool          // guarded by mu: code is being edited
+	given   bool          // guarded by mu: a program has the keys
+	refused bool          // guarded by mu: the person has taken them back, until the next prompt
 
 	// The rest belongs to the goroutine that edits.
-	config     *readline.Config // the settings of the line that is being edited
-	more       bool             // the line ended inside a paste
-	literalTab bool             // the next Tab is text
-	typed      bool             // the line is not empty
-	cancelled  bool             // the line ended because of a wait, and not by a key
+	line  edit.Editor
+	typed bool // the last text was not empty
+
+	wrote  chan struct{} // has an element when there was output
+	closed chan struct{}
+	wg     sync.WaitGroup
 }
 
-// newEditor prepares editing until ctx ends, which also ends a line that is
+// newEditor prepares editing until ctx ends, which also ends a text that is
 // being edited. The caller closes it.
 //
-// The terminal is in raw mode until then, also between the lines. So text that is typed
+// The terminal is in raw mode until then, also between the texts. So text that is typed
 // while code runs is not shown before something reads it, such as a password that was
-// typed too early. interrupt is called for a Ctrl-C while no line is edited, and quit for
+// typed too early. interrupt is called for a Ctrl-C while nothing is edited, and quit for
 // Ctrl-\; neither may block.
 func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor, error) {
-	normal, err := term.GetState(int(os.Stdin.Fd()))
+	mode, err := findMode()
 	if err != nil {
 		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
 	}
 	e := &editor{
-		history: history{o.HistoryPath},
-		normal:  normal,
-		plain:   o.Plain,
-		closed:  make(chan struct{}),
+		mode:     mode,
+		plain:    o.Plain,
+		program:  o.Editor,
+		programs: o.Programs,
+		repaint:  func() {},
+		file:     history{o.HistoryPath},
+		debugger: edit.NewHistory(maxQuestions),
+		options:  edit.Options{Colour: o.Colour, Vi: o.Vi, Syntax: o.Syntax},
+		screen:   &screen{out: os.Stdout},
+		wrote:    make(chan struct{}, 1),
+		closed:   make(chan struct{}),
 	}
+	e.painter = &edit.Painter{Out: os.Stdout, Size: func() (cols, rows int) {
+		s := windowSize()
+		return int(s.Cols), int(s.Rows)
+	}}
+	texts, _ := e.file.load() // the editor also works without its history
+	e.history = edit.NewHistory(historyTexts, texts...)
 	e.keys = newKeyboard(interrupt, quit, nil)
+	e.keys.recall = func() {
+		e.takeKeys(true)
+		interrupt()
+	}
 	if suspends {
 		e.keys.suspend = e.sleep
-	}
-	e.screen = &screen{out: os.Stdout, answer: e.keys.put, width: func() int { return int(windowSize().Cols) }}
-	e.config = e.newConfig()
-	e.config.FuncOnWidthChanged = func(f func()) { e.resized = f }
-	e.config.FuncMakeRaw = nil // selects readline's own
-	if e.readline, err = readline.NewFromConfig(e.config); err != nil {
-		return nil, err
-	}
-	e.makeRaw = e.config.FuncMakeRaw
-	lines, _ := e.history.load() // the editor also works without its history
-	for _, line := range lines {
-		_ = e.readline.SaveToHistory(line)
 	}
 	if err := e.takeTerminal(); err != nil {
 		return nil, err
 	}
-	go e.keys.pump(keys())
+	go e.keys.pump(e.mode.keys())
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
+			e.keys.end(io.EOF)
 		case <-e.closed:
 		}
-		_ = e.readline.Close()
 	})
 	return e, nil
 }
@@ -114,77 +118,72 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 // takeTerminal puts the terminal into the mode for editing.
 func (e *editor) takeTerminal() error {
 	if !e.plain {
-		_, _ = io.WriteString(e.screen.out, bracketOn)
+		_, _ = io.WriteString(os.Stdout, bracketOn)
 	}
-	return e.makeRaw()
+	return e.mode.raw()
 }
 
 // giveTerminal restores the mode in which the terminal was found.
 func (e *editor) giveTerminal() error {
 	if !e.plain {
-		_, _ = io.WriteString(e.screen.out, bracketOff)
+		_, _ = io.WriteString(os.Stdout, bracketOff)
 	}
-	return term.Restore(int(os.Stdin.Fd()), e.normal)
+	return e.mode.restore()
 }
 
 // sleep gives the terminal to the shell until that brings this program to the
 // foreground again. The code of the session may go on.
 func (e *editor) sleep() {
-	_ = e.giveTerminal()
-	suspend()
-	_ = e.takeTerminal()
-	e.readline.Refresh() // a line may be edited by now
+	e.lend(func() { suspend() })
 }
 
-// newConfig returns the configuration that all lines share. We set the terminal's mode,
-// except for Ctrl-Z, which readline handles.
-func (e *editor) newConfig() *readline.Config {
-	return &readline.Config{
-		Stdin:                  e.keys,
-		Stdout:                 e.screen,
-		Stderr:                 e.screen,
-		HistoryLimit:           historyLines,
-		DisableAutoSaveHistory: true, // history writes its own file, of mode 0600
-		HistorySearchFold:      true,
-		Undo:                   true,
-		FuncFilterInputRune:    e.filter,
-		Listener: func(line []rune, _ int, _ rune) ([]rune, int, bool) {
-			e.typed = len(line) > 0
-			return nil, 0, false
-		},
-		FuncIsTerminal: func() bool { return true },
-		FuncGetSize: func() (width, height int) {
-			s := windowSize()
-			return int(s.Cols), int(s.Rows)
-		},
-		FuncOnWidthChanged: func(func()) {}, // once is enough, see newEditor
-		FuncMakeRaw: func() error {
-			if e.asleep.CompareAndSwap(true, false) {
-				return e.takeTerminal()
-			}
-			return nil
-		},
-		FuncExitRaw: func() error {
-			if e.asleep.Load() {
-				return e.giveTerminal()
-			}
-			return nil
-		},
+// lend gives the terminal to another program while use runs. A text that is being edited is
+// then drawn anew.
+func (e *editor) lend(use func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.editing {
+		e.painter.Finish("")
+	}
+	again := e.screen.leave()
+	_ = e.giveTerminal()
+	use()
+	_ = e.takeTerminal()
+	if e.given {
+		e.screen.enter(again)
+		_ = e.giveScreen()
+		e.repaint()
+	}
+	if e.editing {
+		e.screen.fresh()
+		e.painter.Begin(e.view, 0)
 	}
 }
 
-// close restores the state of the terminal before newEditor.
+// close restores the terminal to its state before newEditor.
 func (e *editor) close() {
 	close(e.closed)
 	e.wg.Wait()
 	e.keys.end(io.EOF)
+	e.screen.reset(true)
 	_ = e.giveTerminal()
 }
 
-// Write implements io.Writer. A line that is being edited is redrawn below.
+// Write implements io.Writer. A text that is being edited is drawn again below.
 func (e *editor) Write(b []byte) (int, error) {
-	e.screen.wrote(b)
-	return e.readline.Write(b)
+	select {
+	case e.wrote <- struct{}{}:
+	default:
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.editing {
+		return e.screen.Write(b)
+	}
+	e.painter.Erase()
+	n, err := e.screen.Write(b)
+	e.painter.Begin(e.view, e.screen.column())
+	return n, err
 }
 
 // freshLine puts the cursor into the first column.
@@ -194,49 +193,58 @@ func (e *editor) freshLine() {
 	}
 }
 
-// code edits one line of code. more means that it was pasted and that the paste goes on. An
-// empty first line is cancelled when another author's code asks for input.
-func (e *editor) code(prompt string, first bool, complete completer) (line string, more bool, err error) {
-	c := e.newConfig()
-	c.Prompt = prompt
-	c.AutoComplete = &completion{e, complete}
+// resized draws a text that is being edited for the new size of the window.
+func (e *editor) resized() {
 	e.mu.Lock()
-	e.coding = first
-	if e.coding && e.open > 0 {
-		e.keys.put(string(keyCancel))
+	defer e.mu.Unlock()
+	e.painter.Resized()
+}
+
+// code edits code until whole says that it is. Empty code is cancelled when another author's
+// code asks for input.
+func (e *editor) code(o edit.Options) (string, error) {
+	e.screen.reset(false) // a program may have left it as it needed it
+	if !e.plain {
+		_, _ = io.WriteString(os.Stdout, bracketOn)
+	}
+	e.mu.Lock()
+	e.coding, e.refused = true, false
+	if e.open > 0 {
+		e.keys.poke()
 	}
 	e.mu.Unlock()
-	line, err = e.edit(c)
+	o.Colour, o.Vi, o.Syntax = e.options.Colour, e.options.Vi, e.options.Syntax
+	text, err := e.edit(o, e.history)
 	e.mu.Lock()
 	e.coding = false
 	e.mu.Unlock()
-	if err == nil && keep(line) {
-		_ = e.readline.SaveToHistory(line)
-		_ = e.history.add(line) // a full disk must not end the session
+	if err == nil && keep(text) {
+		e.history.Add(text)
+		_ = e.file.add(text) // a full disk must not end the session
 	}
-	return line, e.more, err
+	return text, err
 }
 
 // answer edits the answer to a wait, after the text that is on the screen already and
-// prompt. An answer never gets into the history; a secret one is not shown either.
-func (e *editor) answer(wait timeline.Seq, prompt string, secret bool) (string, error) {
+// prompt. An answer never gets into the file of the history; a secret one is not shown either.
+func (e *editor) answer(w session.Wait, prompt string) (string, error) {
 	e.mu.Lock()
-	e.wait, e.dropped = wait, false
+	e.wait, e.dropped = w.ID, false
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		e.wait = 0
 		e.mu.Unlock()
 	}()
-	c := e.newConfig()
-	c.Prompt = prompt
-	if secret {
-		c.EnableMask = true
-		c.HistoryLimit = -1
+	o := edit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
+	if w.Kind != timeline.WaitDebugger {
+		return e.edit(o, nil)
 	}
-	e.readline.DisableHistory()
-	defer e.readline.EnableHistory()
-	return e.edit(c)
+	text, err := e.edit(o, e.debugger)
+	if err == nil && keep(text) {
+		e.debugger.Add(text)
+	}
+	return text, err
 }
 
 // asked notes that wait has begun; 0 means that none is open.
@@ -245,7 +253,7 @@ func (e *editor) asked(wait timeline.Seq) {
 	defer e.mu.Unlock()
 	e.open = wait
 	if e.coding && wait > 0 {
-		e.keys.put(string(keyCancel)) // does not block
+		e.keys.poke()
 	}
 }
 
@@ -258,88 +266,130 @@ func (e *editor) cancel(wait timeline.Seq) {
 	}
 	if e.wait == wait {
 		e.dropped = true
-		e.keys.put(string(keyCancel)) // does not block
+		e.keys.poke()
 	}
 }
 
-func (e *editor) edit(c *readline.Config) (string, error) {
-	e.more, e.literalTab, e.typed, e.cancelled, e.config = false, false, false, false, c
-	e.screen.begin()
+// edit edits a text until a key ends it.
+func (e *editor) edit(o edit.Options, h *edit.History) (string, error) {
+	e.line.Begin(o, h)
+	e.begin()
 	e.keys.edit(true)
-	line, err := e.readline.ReadLineWithConfig(c)
-	e.keys.edit(false)
-	switch {
-	case e.cancelled:
-		return "", errCancelled
-	case errors.Is(err, readline.ErrInterrupt):
-		return "", errInterrupted
-	case errors.Is(err, io.EOF):
-		_, _ = io.WriteString(e.screen, "\r") // readline leaves the cursor below the prompt's end
+	defer e.keys.edit(false)
+	for {
+		poked, err := e.keys.await()
+		if poked {
+			if e.isOver() {
+				return "", errCancelled
+			}
+			continue
+		}
+		var key edit.Key
+		if err == nil {
+			key, err = edit.ReadKey(e.keys, e.line.WantsEscape())
+		}
+		if err != nil {
+			e.end("")
+			return "", io.EOF
+		}
+		out := e.line.Press(key)
+		if e.line.Rang() && !e.keys.more() {
+			_, _ = io.WriteString(os.Stdout, "\a")
+		}
+		if text, err, over := e.after(out); over {
+			return text, err
+		}
 	}
-	return line, err
 }
 
-// filter removes our own keys from the stream and acts on them. It runs in the goroutine
-// that edits.
-func (e *editor) filter(r rune) (rune, bool) {
-	switch r {
-	case readline.CharEnter, readline.CharCtrlJ:
-		e.more = false
-	case readline.CharCtrlZ:
-		if !suspends {
-			return readline.CharEOT, true
-		}
-		e.asleep.Store(true)
-	case keyPastedEnter:
-		e.more = true
-		return readline.CharEnter, true
-	case keyPastedTab:
-		e.literalTab = true
-		return readline.CharTab, true
-	case keyCancel:
+// after handles the outcome of a key. over means that the text is not edited any more.
+func (e *editor) after(out edit.Outcome) (text string, err error, over bool) {
+	text = e.line.Text()
+	e.typed = text != ""
+	switch out {
+	case edit.Accepted:
+		e.end("")
+		return text, nil, true
+	case edit.Interrupted:
+		e.end("^C")
+		return "", errInterrupted, true
+	case edit.Ended:
+		e.leave()
+		return "", io.EOF, true
+	case edit.Cleared:
 		e.mu.Lock()
-		asked := e.coding && e.open > 0 && !e.typed
-		e.cancelled = e.dropped || asked
+		e.screen.fresh()
+		e.painter.Clear()
 		e.mu.Unlock()
-		e.config.InterruptPrompt = "" // Ctrl-C was not pressed
-		if asked {
-			e.config.Prompt = "" // the answer is typed after the question
-			e.screen.leaveRow()
-		}
-		return readline.CharInterrupt, e.cancelled
+	case edit.External:
+		e.elsewhere(text)
 	}
-	return r, true
+	if !e.keys.more() { // what was typed ahead is drawn once
+		e.draw()
+	}
+	return "", nil, false
 }
 
-// completion implements the Tab key.
-type completion struct {
-	editor   *editor
-	complete completer
+// begin shows the text behind what is on the screen.
+func (e *editor) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.editing = true
+	e.view = e.line.View()
+	e.painter.Begin(e.view, e.screen.column())
 }
 
-// Do implements readline.AutoCompleter: it returns how the text before the
-// cursor can go on, and how many characters of it the candidates share.
-func (c *completion) Do(line []rune, pos int) ([][]rune, int) {
-	before := string(line[:pos])
-	if c.editor.literalTab {
-		c.editor.literalTab = false
-		return [][]rune{{'\t'}}, 0
+func (e *editor) draw() {
+	v := e.line.View()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.view = v
+	e.painter.Draw(v)
+}
+
+// end leaves the text and then mark on the screen.
+func (e *editor) end(mark string) {
+	e.draw()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.editing = false
+	e.painter.Finish(mark)
+	e.screen.fresh()
+}
+
+// leave ends a text in which nothing was typed, and removes a prompt of ours.
+func (e *editor) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.editing = false
+	if e.coding {
+		e.painter.Finish("")
+		e.screen.fresh()
+		return
 	}
-	if strings.TrimSpace(before) == "" {
-		return [][]rune{[]rune(indentation)}, 0
+	e.painter.Erase()
+	if e.screen.column() > 0 {
+		_, _ = e.screen.Write([]byte("\n"))
 	}
-	found := c.complete(before)
-	if found.Start > len(before) {
-		return nil, 0
+}
+
+// isOver reports whether nobody waits for the text any more, and ends it then.
+func (e *editor) isOver() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.typed = e.line.Text() != ""
+	asked := e.coding && e.open > 0 && !e.typed
+	switch {
+	case asked: // the answer is typed after the question
+		e.painter.Erase()
+	case e.dropped && e.wait > 0:
+		e.painter.Finish("")
+		e.screen.fresh()
+	default:
+		return false
 	}
-	prefix := before[found.Start:]
-	var candidates [][]rune
-	for _, match := range found.Matches {
-		if rest, ok := strings.CutPrefix(match, prefix); ok {
-			candidates = append(candidates, []rune(rest))
-		}
-	}
-	return candidates, utf8.RuneCountInString(prefix)
+	e.editing = false
+	return true
 }
 
 // windowSize returns the size of the terminal, or the usual one if it is unknown.

@@ -11,6 +11,8 @@ import (
 	_ "image/jpeg"
 	"image/png"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // Graphics is a way to show pictures in a terminal.
@@ -22,6 +24,10 @@ const (
 	ITermGraphics          // OSC 1337; also WezTerm and Visual Studio Code
 	SixelGraphics          // foot, mlterm, contour
 )
+
+// maxInlinePixels bounds the pictures that are shown: few bytes can ask for any number of pixels,
+// here and in the terminal.
+const maxInlinePixels = 40_000_000
 
 // maxSixelPixels bounds the pictures that are worth encoding as sixels, in pixels.
 const maxSixelPixels = 4 << 20
@@ -45,6 +51,10 @@ func DetectGraphics(getenv func(string) string) Graphics {
 
 // inline returns the bytes that show a picture; "" when that is not possible.
 func (g Graphics) inline(mime string, data []byte) string {
+	if size, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && size.Width > maxInlinePixels/max(1, size.Height) {
+		return ""
+	}
+	data = timeline.MendPNG(data)
 	switch g {
 	case KittyGraphics:
 		return kitty(mime, data)

@@ -3,12 +3,15 @@ package terminal
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"image/png"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -88,6 +91,26 @@ func TestGraphics_BrokenPictureShowsNothing(t *testing.T) {
 	for _, g := range []Graphics{KittyGraphics, SixelGraphics} {
 		if got := g.inline("image/jpeg", []byte("no picture")); got != "" {
 			t.Errorf("graphics %d: got %q, want nothing", g, got)
+		}
+	}
+}
+
+// A GIF of 35 bytes asks for four gigabytes.
+func TestGraphics_APictureOfTooManyPixelsIsNotDecoded(t *testing.T) {
+	bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x01\x00\x00;")
+	wide := encoded(t, picture(4, 4))
+	binary.BigEndian.PutUint32(wide[16:], 60000)
+	binary.BigEndian.PutUint32(wide[20:], 60000)
+	binary.BigEndian.PutUint32(wide[29:], crc32.ChecksumIEEE(wide[12:29]))
+	for _, g := range []Graphics{KittyGraphics, ITermGraphics, SixelGraphics} {
+		for mime, data := range map[string][]byte{"image/gif": bomb, "image/png": wide} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got := g.inline(mime, data)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; got != "" || took > 64<<20 {
+				t.Errorf("graphics %d, %s: got %d bytes, and it took %d MiB", g, mime, len(got), took>>20)
+			}
 		}
 	}
 }
@@ -176,18 +199,20 @@ func leadingNumbers(s string) (numbers []int, rest string) {
 func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	a := &album{}
-	first := timeline.Image{MIME: "image/png", Data: []byte("one"), Source: "figure 1"}
-	second := timeline.Image{MIME: "image/jpeg", Data: []byte("two")}
-	update := timeline.Image{MIME: "image/png", Data: []byte("three"), Source: "figure 1", Update: true}
+	first := timeline.NewPicture("image/png", []byte("one"), "figure 1", "")
+	second := timeline.NewPicture("image/jpeg", []byte("two"), "", "")
+	update := timeline.NewPicture("image/png", []byte("three"), "figure 1", "")
+	update.Update = true
 	var paths []string
-	for _, i := range []timeline.Image{first, second, update} {
+	for _, i := range []timeline.Display{first, second, update} {
 		path, err := a.save(i)
+		_, want, _ := i.Picture()
 		if err != nil {
 			t.Fatal(err)
 		}
 		paths = append(paths, path)
-		if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, i.Data) {
-			t.Errorf("%s holds %q, %v, want %q", path, data, err, i.Data)
+		if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, want) {
+			t.Errorf("%s holds %q, %v, want %q", path, data, err, want)
 		}
 	}
 	if paths[0] != paths[2] || paths[0] == paths[1] {

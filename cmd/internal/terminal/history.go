@@ -2,28 +2,31 @@ package terminal
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 const (
-	// historyLines bounds the lines that are remembered. The file is cut back to it
+	// historyTexts bounds the texts that are remembered. The file is cut back to it
 	// when it has grown to twice as many.
-	historyLines = 2000
+	historyTexts = 2000
 
-	// maxHistoryLine bounds one remembered line, in bytes.
-	maxHistoryLine = 4096
+	// maxHistoryText bounds one remembered text, in bytes.
+	maxHistoryText = 64 << 10
+
+	// goesOn begins each further line of a text in the file. No text has it: it is no key.
+	goesOn = "\x1f"
 )
 
-// A history keeps the lines that were typed, oldest first, in a file of the user. Several
-// programs may append to it at the same time.
+// A history keeps the texts that were typed, oldest first, in a file of the user. Several
+// programs may append to it at the same time. A text of one line is a line of the file.
 type history struct {
 	path string // "" remembers nothing beyond this run
 }
 
-// load returns the last historyLines lines. A file that is not there is empty.
+// load returns the last historyTexts texts. A file that is not there is empty.
 func (h history) load() ([]string, error) {
 	if h.path == "" {
 		return nil, nil
@@ -35,38 +38,48 @@ func (h history) load() ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var lines []string
+	var texts []string
 	total := 0
 	in := bufio.NewScanner(f)
 	in.Buffer(make([]byte, 0, 4096), 1<<20)
 	for in.Scan() {
-		if !keep(in.Text()) {
+		if more, ok := strings.CutPrefix(in.Text(), goesOn); ok && len(texts) > 0 {
+			texts[len(texts)-1] += "\n" + more
 			continue
 		}
 		total++
-		lines = append(lines, in.Text())
-		if len(lines) >= 2*historyLines {
-			lines = append(lines[:0], lines[historyLines:]...)
+		if texts = append(texts, in.Text()); len(texts) > 2*historyTexts {
+			texts = append(texts[:0], texts[historyTexts:]...)
 		}
 	}
 	if err := in.Err(); err != nil {
 		return nil, err
 	}
-	lines = lines[max(0, len(lines)-historyLines):]
+	texts = slices.DeleteFunc(texts, func(t string) bool { return !keep(t) })
+	texts = texts[max(0, len(texts)-historyTexts):]
 	_ = f.Close() // Windows cannot replace an open file
-	if total >= 2*historyLines {
-		return lines, h.rewrite(lines)
+	if total >= 2*historyTexts {
+		return texts, h.rewrite(texts)
 	}
-	return lines, nil
+	return texts, nil
+}
+
+// record returns a text as it is in the file.
+func record(text string) string {
+	return strings.ReplaceAll(text, "\n", "\n"+goesOn) + "\n"
 }
 
 // rewrite replaces the file, whole or not at all.
-func (h history) rewrite(lines []string) error {
+func (h history) rewrite(texts []string) error {
 	f, err := os.CreateTemp(filepath.Dir(h.path), filepath.Base(h.path)+"-") // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, strings.Join(lines, "\n"))
+	var all strings.Builder
+	for _, text := range texts {
+		all.WriteString(record(text))
+	}
+	_, err = f.WriteString(all.String())
 	if e := f.Close(); err == nil {
 		err = e
 	}
@@ -79,9 +92,9 @@ func (h history) rewrite(lines []string) error {
 	return err
 }
 
-// add appends one line.
-func (h history) add(line string) error {
-	if h.path == "" || !keep(line) {
+// add appends one text.
+func (h history) add(text string) error {
+	if h.path == "" || !keep(text) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
@@ -91,14 +104,14 @@ func (h history) add(line string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(line + "\n")
+	_, err = f.WriteString(record(text))
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	return err
 }
 
-// keep reports whether a line is worth remembering.
-func keep(line string) bool {
-	return strings.TrimSpace(line) != "" && len(line) <= maxHistoryLine
+// keep reports whether a text is worth remembering.
+func keep(text string) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, goesOn)
 }

@@ -9,18 +9,31 @@ import (
 	"testing"
 )
 
-func TestHistory_LinesComeBackInOrder(t *testing.T) {
+func TestHistory_WholeTextsComeBackInOrder(t *testing.T) {
 	h := history{filepath.Join(t.TempDir(), "state", "turnstone", "history")}
-	if lines, err := h.load(); len(lines) > 0 || err != nil {
-		t.Fatalf("before the first line: got %q, %v, want nothing", lines, err)
+	if texts, err := h.load(); len(texts) > 0 || err != nil {
+		t.Fatalf("before the first text: got %q, %v, want nothing", texts, err)
 	}
-	for _, line := range []string{"x = 1", "", "    indented", "   ", strings.Repeat("x", maxHistoryLine+1), "ü"} {
-		if err := h.add(line); err != nil {
+	block := "def f(x):\n    '''\n\n    \\n\n    '''\n    return x"
+	for _, text := range []string{"x = 1", "", block, "    indented", "   ", strings.Repeat("x", maxHistoryText+1), "ü", "a" + goesOn + "b"} {
+		if err := h.add(text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, err := h.load()
-	if want := []string{"x = 1", "    indented", "ü"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"x = 1", block, "    indented", "ü"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+// Before inputs of several lines were remembered whole, a line of the file was a line of an input.
+func TestHistory_FileOfLinesIsReadAsItWas(t *testing.T) {
+	h := history{filepath.Join(t.TempDir(), "history")}
+	if err := os.WriteFile(h.path, []byte("def f(x):\n    return x\nprint(\"a\\nb\")\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.load()
+	if want := []string{"def f(x):", "    return x", `print("a\nb")`}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
@@ -40,19 +53,25 @@ func TestHistory_FileIsTheUsersAlone(t *testing.T) {
 func TestHistory_OverflowDropsTheOldestAndShrinksTheFile(t *testing.T) {
 	h := history{filepath.Join(t.TempDir(), "history")}
 	var all []string
-	for i := range 2*historyLines + 10 {
-		all = append(all, fmt.Sprintf("line %d", i))
+	var file strings.Builder
+	for i := range 2*historyTexts + 10 {
+		text := fmt.Sprintf("if x:\n  line %d", i)
+		all = append(all, text)
+		file.WriteString(record(text))
 	}
-	if err := os.WriteFile(h.path, []byte(strings.Join(all, "\n")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(h.path, []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := h.load()
-	if want := all[len(all)-historyLines:]; err != nil || !slices.Equal(got, want) {
-		t.Fatalf("got %d lines from %q, %v, want %d from %q", len(got), got[0], err, len(want), want[0])
+	if want := all[len(all)-historyTexts:]; err != nil || !slices.Equal(got, want) {
+		t.Fatalf("got %d texts from %q, %v, want %d from %q", len(got), got[0], err, len(want), want[0])
+	}
+	if again, err := h.load(); err != nil || !slices.Equal(again, got) {
+		t.Errorf("read again: got %d texts, %v", len(again), err)
 	}
 	data, err := os.ReadFile(h.path)
-	if err != nil || strings.Count(string(data), "\n") != historyLines {
-		t.Errorf("the file has %d lines, %v, want %d", strings.Count(string(data), "\n"), err, historyLines)
+	if err != nil || strings.Count(string(data), "\n") != 2*historyTexts {
+		t.Errorf("the file has %d lines, %v, want %d", strings.Count(string(data), "\n"), err, 2*historyTexts)
 	}
 }
 
@@ -61,7 +80,7 @@ func TestHistory_WithoutAPathRemembersNothing(t *testing.T) {
 	if err := h.add("x"); err != nil {
 		t.Error(err)
 	}
-	if lines, err := h.load(); lines != nil || err != nil {
-		t.Errorf("got %q, %v, want nothing", lines, err)
+	if texts, err := h.load(); texts != nil || err != nil {
+		t.Errorf("got %q, %v, want nothing", texts, err)
 	}
 }

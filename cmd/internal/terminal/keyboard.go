@@ -1,30 +1,24 @@
 package terminal
 
 import (
-	"bytes"
 	"io"
 	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
 
-// Keys that no real keyboard has. The keyboard puts them into the stream of characters, and
-// the editor removes them before anything else sees them.
+// The switches of bracketed paste: a terminal then sends edit.PasteBegins and edit.PasteEnds
+// around a paste.
 const (
-	keyPastedEnter = '\U000F0001' // a line end inside a paste that goes on
-	keyPastedTab   = '\U000F0002' // a tab inside a paste: text, not a request to complete
-	keyCancel      = '\U000F0003' // the line is no longer wanted
-)
-
-// The markers that a terminal sends around a paste after bracketOn.
-const (
-	pasteBegins = "\x1b[200~"
-	pasteEnds   = "\x1b[201~"
-	bracketOn   = "\x1b[?2004h"
-	bracketOff  = "\x1b[?2004l"
+	bracketOn  = "\x1b[?2004h"
+	bracketOff = "\x1b[?2004l"
 )
 
 const (
 	ctrlC         = '\x03'
-	ctrlG         = '\x07' // only closes a list of completions or a search
+	ctrlD         = '\x04'
 	ctrlZ         = '\x1a'
 	ctrlBackslash = '\x1c'
 )
@@ -33,27 +27,34 @@ const (
 const maxTypeAhead = 1 << 20
 
 // A keyboard is the terminal's input, with pastes recognised. It is read all the time:
-// early input is kept, and Ctrl-C is noticed while code runs.
+// early input is kept, and Ctrl-C is noticed while code runs. It implements edit.Source for one
+// goroutine.
 type keyboard struct {
-	interrupt func()        // Ctrl-C was pressed while no line is edited
-	suspend   func()        // Ctrl-Z was; nil if it does not suspend programs here
+	interrupt func()        // Ctrl-C was pressed while nothing is edited
+	suspend   func()        // Ctrl-Z was; nil if it is the end of input here
 	quit      func()        // Ctrl-\ was pressed
+	recall    func()        // Ctrl-\ was pressed twice in a row, while a program has the keys
 	arrived   chan struct{} // one token: there is something to read
 
 	mu      sync.Mutex
-	editing bool   // guarded by mu: Ctrl-C belongs to the line that is edited
+	editing bool   // guarded by mu: Ctrl-C belongs to the text that is edited
+	poked   bool   // guarded by mu: await returns at once
 	typed   []byte // guarded by mu: decoded and not read
 	err     error  // guarded by mu: the terminal's end
 
+	passing sync.Mutex         // held while keys are passed on, so that they stay in order
+	program func([]byte) error // guarded by passing: takes the keys; nil while they are ours
+	quits   int                // guarded by passing: how often Ctrl-\ was pressed in a row
+
 	// The rest belongs to pump.
-	held    []byte // the beginning of what may be a marker
 	pasting bool
-	newline bool // a paste had a line end, and it is not known yet whether it goes on
+	matched int  // bytes of what may be the next marker of a paste
+	lost    bool // there was no room for that marker, and so there is none for the paste
 	last    byte // of the paste
 }
 
 // newKeyboard returns a keyboard; the caller must start pump. Neither interrupt nor quit
-// may block.
+// may block. suspend blocks while this program is stopped.
 func newKeyboard(interrupt, quit, suspend func()) *keyboard {
 	return &keyboard{interrupt: interrupt, quit: quit, suspend: suspend, arrived: make(chan struct{}, 1)}
 }
@@ -63,7 +64,7 @@ func (k *keyboard) pump(in io.Reader) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := in.Read(buf)
-		k.decode(buf[:n])
+		k.decode(k.pass(buf[:n]))
 		if err != nil {
 			k.end(err)
 			return
@@ -71,7 +72,7 @@ func (k *keyboard) pump(in io.Reader) {
 	}
 }
 
-// end lets Read fail once everything is read. The first error counts.
+// end lets Rune fail once everything is read. The first error counts.
 func (k *keyboard) end(err error) {
 	k.mu.Lock()
 	if k.err == nil {
@@ -88,19 +89,43 @@ func (k *keyboard) wake() {
 	}
 }
 
-// edit sets whether a line is being edited.
+// edit sets whether a text is being edited.
 func (k *keyboard) edit(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.editing = on
 }
 
-// put inserts s before all other input.
-func (k *keyboard) put(s string) {
+// poke lets await return, although no key was pressed.
+func (k *keyboard) poke() {
 	k.mu.Lock()
-	k.typed = append([]byte(s), k.typed...)
+	k.poked = true
 	k.mu.Unlock()
 	k.wake()
+}
+
+// await waits for a key, and reports whether it was poked instead.
+func (k *keyboard) await() (poked bool, err error) {
+	for {
+		k.mu.Lock()
+		poked, ready, err := k.poked, len(k.typed) > 0, k.err
+		k.poked = false
+		k.mu.Unlock()
+		switch {
+		case poked, ready:
+			return poked, nil
+		case err != nil:
+			return false, err
+		}
+		<-k.arrived
+	}
+}
+
+// more reports whether there are keys that were not read.
+func (k *keyboard) more() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.typed) > 0
 }
 
 // forget drops what was typed and not read.
@@ -110,72 +135,85 @@ func (k *keyboard) forget() {
 	k.mu.Unlock()
 }
 
-// Read implements io.Reader, for one goroutine.
-func (k *keyboard) Read(p []byte) (int, error) {
+// Rune implements edit.Source.
+func (k *keyboard) Rune(patience time.Duration) (rune, error) {
+	var late <-chan time.Time
 	for {
 		k.mu.Lock()
-		n, err := copy(p, k.typed), k.err
-		k.typed = k.typed[n:]
-		k.mu.Unlock()
-		if n > 0 {
-			return n, nil
+		r, n := utf8.DecodeRune(k.typed)
+		if n > 0 && (utf8.FullRune(k.typed) || k.err != nil) {
+			k.typed = k.typed[n:]
+			k.mu.Unlock()
+			return r, nil
 		}
+		err := k.err
+		k.mu.Unlock()
 		if err != nil {
 			return 0, err
 		}
-		<-k.arrived
+		if late == nil && patience > 0 {
+			late = time.After(patience)
+		}
+		select {
+		case <-k.arrived:
+		case <-late:
+			return 0, edit.ErrQuiet
+		}
 	}
 }
 
 // decode takes pastes apart. A marker may be split over any number of reads.
 func (k *keyboard) decode(b []byte) {
-	b = append(k.held, b...)
-	k.held = nil
-	for len(b) > 0 {
-		marker := pasteBegins
-		if k.pasting {
-			marker = pasteEnds
-		}
-		i := bytes.IndexByte(b, '\x1b')
-		switch {
-		case i < 0:
-			k.take(b)
-			return
-		case i > 0:
-			k.take(b[:i])
-			b = b[i:]
-		}
-		switch {
-		case bytes.HasPrefix(b, []byte(marker)):
-			k.endLine(true)
-			k.pasting, k.last = !k.pasting, 0
-			b = b[len(marker):]
-		case len(b) < len(marker) && bytes.HasPrefix([]byte(marker), b):
-			k.held = bytes.Clone(b)
-			return
-		default:
-			k.take(b[:1])
-			b = b[1:]
-		}
-	}
-}
-
-// take handles bytes that are not markers.
-func (k *keyboard) take(b []byte) {
 	for _, c := range b {
 		if k.pasting {
-			k.paste(c)
-		} else {
-			k.press(c)
+			k.inPaste(c)
+			continue
+		}
+		lost := !k.press(c)
+		switch {
+		case c == edit.PasteBegins[k.matched]:
+			k.matched++
+		case c == edit.PasteBegins[0]:
+			k.matched, k.lost = 1, false
+		default:
+			k.matched = 0
+		}
+		k.lost = k.matched > 0 && (k.lost || lost)
+		if k.matched == len(edit.PasteBegins) {
+			k.matched, k.pasting, k.last = 0, true, 0
 		}
 	}
 }
 
-// press handles a key.
-func (k *keyboard) press(c byte) {
+// inPaste looks for the end of a paste. An escape is no part of one.
+func (k *keyboard) inPaste(c byte) {
+	switch {
+	case c == edit.PasteEnds[k.matched]:
+		if k.matched++; k.matched < len(edit.PasteEnds) {
+			return
+		}
+		if !k.lost {
+			k.append(edit.PasteEnds, true)
+		}
+		k.pasting, k.matched, k.lost = false, 0, false
+		return
+	case k.matched > 0:
+		for _, held := range []byte(edit.PasteEnds[:k.matched]) {
+			k.paste(held)
+		}
+		if k.matched = 0; c == edit.PasteEnds[0] {
+			k.matched = 1
+			return
+		}
+	}
+	k.paste(c)
+}
+
+// press handles a key, and reports false if there was no room for it.
+func (k *keyboard) press(c byte) bool {
 	if c == ctrlBackslash {
 		k.quit()
-		return
+		return true
 	}
 	k.mu.Lock()
 	editing := k.editing
@@ -186,13 +224,14 @@ func (k *keyboard) press(c byte) {
 	switch {
 	case c == ctrlC && !editing:
 		k.interrupt()
-	case c == ctrlZ && !editing && k.suspend != nil:
+	case c == ctrlZ && k.suspend != nil:
 		k.suspend()
-	case c == ctrlC: // drops the whole line, even while a list is open
-		k.add(string([]byte{ctrlG, ctrlC}))
+	case c == ctrlZ:
+		return k.append(string([]byte{ctrlD}), false)
 	default:
-		k.add(string([]byte{c}))
+		return k.append(string([]byte{c}), false)
 	}
+	return true
 }
 
 // paste handles a byte of a paste, which is never a key.
@@ -200,39 +239,24 @@ func (k *keyboard) paste(c byte) {
 	pair := c == '\n' && k.last == '\r'
 	k.last = c
 	switch {
-	case pair: // one line end
+	case k.lost, pair: // two bytes are one line end
 	case c == '\r' || c == '\n':
-		k.endLine(false)
-		k.newline = true
-	case c == '\t':
-		k.endLine(false)
-		k.add(string(keyPastedTab))
-	case c < ' ' || c == '\x7f':
+		k.append("\n", false)
+	case c < ' ' && c != '\t' || c == '\x7f':
 	default:
-		k.endLine(false)
-		k.add(string([]byte{c}))
+		k.append(string([]byte{c}), false)
 	}
 }
 
-// endLine handles the line end before this point. The last one of a paste is like the Enter
-// key.
-func (k *keyboard) endLine(last bool) {
-	if !k.newline {
-		return
-	}
-	k.newline = false
-	if last {
-		k.add("\r")
-	} else {
-		k.add(string(keyPastedEnter))
-	}
-}
-
-func (k *keyboard) add(s string) {
+// append adds to the input that was not read, and reports false if there was no room. always
+// is for the end of a paste, without which the next keys would belong to it.
+func (k *keyboard) append(s string, always bool) bool {
 	k.mu.Lock()
-	if len(k.typed)+len(s) <= maxTypeAhead {
+	room := always || len(k.typed)+len(s) <= maxTypeAhead
+	if room {
 		k.typed = append(k.typed, s...)
 	}
 	k.mu.Unlock()
 	k.wake()
+	return room
 }

@@ -1,9 +1,13 @@
 package terminal
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
 
 // script is a terminal that delivers one string at a time, and then an error.
@@ -21,59 +25,86 @@ func (s *script) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readAll returns what a line editor gets to see.
-func readAll(t *testing.T, parts ...string) string {
+// rest returns what was not read.
+func rest(k *keyboard) string {
+	var b strings.Builder
+	for {
+		r, err := k.Rune(0)
+		if err != nil {
+			return b.String()
+		}
+		b.WriteRune(r)
+	}
+}
+
+// keysOf returns the keys that an editor gets.
+func keysOf(t *testing.T, parts ...string) []edit.Key {
 	t.Helper()
 	k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
 	k.edit(true)
 	k.pump(&script{parts, io.ErrUnexpectedEOF})
-	got, err := io.ReadAll(k)
-	if err != io.ErrUnexpectedEOF {
-		t.Fatalf("got error %v, want that of the terminal", err)
+	var keys []edit.Key
+	for {
+		key, err := edit.ReadKey(k, false)
+		if err == io.ErrUnexpectedEOF {
+			return keys
+		} else if err != nil {
+			t.Fatalf("got error %v, want that of the terminal", err)
+		}
+		keys = append(keys, key)
 	}
-	return string(got)
 }
 
-func TestKeyboard_PasteIsOneInputUpToItsLastLineEnd(t *testing.T) {
-	const enter, tab = string(keyPastedEnter), string(keyPastedTab)
+func TestKeyboard_PasteIsOneKeyThatPressesNoOther(t *testing.T) {
 	tests := []struct{ name, typed, want string }{
-		{"nothing pasted", "ab\r\t\x1b[A\x1a", "ab\r\t\x1b[A\x1a"},
-		{"Ctrl-C gives up what is open above the line, and the line", "a\x03", "a\x07\x03"},
-		{"a word", "\x1b[200~word\x1b[201~\r", "word\r"},
-		{"lines", "\x1b[200~a\nb\nc\x1b[201~", "a" + enter + "b" + enter + "c"},
-		{"a line end at the end is the Enter key", "\x1b[200~a\rb\r\x1b[201~", "a" + enter + "b\r"},
-		{"empty lines", "\x1b[200~a\n\n\nb\x1b[201~", "a" + enter + enter + enter + "b"},
-		{"Windows line ends", "\x1b[200~a\r\nb\r\n\x1b[201~", "a" + enter + "b\r"},
-		{"a tab is text", "\x1b[200~\tx\x1b[201~\t", tab + "x\t"},
-		{"keys are not pressed", "\x1b[200~a\x03\x04\x1b[A\x7fb\x1b[201~", "a[Ab"},
-		{"characters of several bytes", "\x1b[200~äöü\n中\x1b[201~", "äöü" + enter + "中"},
-		{"two pastes", "\x1b[200~a\n\x1b[201~\x1b[200~b\x1b[201~", "a\rb"},
+		{"a word", "\x1b[200~word\x1b[201~", "word"},
+		{"lines", "\x1b[200~a\nb\nc\x1b[201~", "a\nb\nc"},
+		{"a line end at the end is no Enter", "\x1b[200~a\rb\r\x1b[201~", "a\nb\n"},
+		{"Windows line ends", "\x1b[200~a\r\n\r\nb\r\n\x1b[201~", "a\n\nb\n"},
+		{"a tab is text", "\x1b[200~\tx\x1b[201~", "\tx"},
+		{"keys are not pressed", "\x1b[200~a\x03\x04\x1c\x1b[A\x7fb\x1b[201~", "a[Ab"},
+		{"the beginning of an end", "\x1b[200~a\x1b[20\x1b[201~", "a[20"},
+		{"characters of several bytes", "\x1b[200~äöü\n中\x1b[201~", "äöü\n中"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			if got := readAll(t, test.typed); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-		t.Run(test.name+", byte by byte", func(t *testing.T) {
-			var parts []string
-			for i := range len(test.typed) {
-				parts = append(parts, test.typed[i:i+1])
-			}
-			if got := readAll(t, parts...); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		var single []string
+		for i := range len(test.typed) {
+			single = append(single, test.typed[i:i+1])
+		}
+		for name, parts := range map[string][]string{"": {test.typed}, ", byte by byte": single} {
+			t.Run(test.name+name, func(t *testing.T) {
+				got := keysOf(t, append(parts, "x")...)
+				if len(got) != 2 || got[0] != (edit.Key{Name: "Paste", Text: test.want}) || got[1].Text != "x" {
+					t.Errorf("got %q, want the paste %q and then an x", got, test.want)
+				}
+			})
+		}
 	}
 }
 
-func TestKeyboard_CtrlCOutsideOfALineInterruptsAndDropsWhatWasTypedAhead(t *testing.T) {
+func TestKeyboard_CtrlCWhileCodeRunsInterruptsAndDropsWhatWasTypedAhead(t *testing.T) {
 	interrupts := 0
 	k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
 	k.pump(&script{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
-	got, _ := io.ReadAll(k)
-	if interrupts != 1 || string(got) != "more" {
+	if got := rest(k); interrupts != 1 || got != "more" {
 		t.Errorf("got %d interrupts and %q, want 1 and what was typed after it", interrupts, got)
+	}
+}
+
+func TestKeyboard_CtrlZNeverWaitsForItsTurn(t *testing.T) {
+	for _, editing := range []bool{true, false} {
+		suspensions := 0
+		k := newKeyboard(nil, nil, func() { suspensions++ })
+		k.edit(editing)
+		k.pump(&script{[]string{"a\x1ab"}, io.EOF})
+		if got := rest(k); suspensions != 1 || got != "ab" {
+			t.Errorf("editing %v: got %d suspensions and the keys %q", editing, suspensions, got)
+		}
+	}
+	k := newKeyboard(nil, nil, nil) // where no program can be suspended, it is the end of input
+	k.pump(&script{[]string{"\x1a"}, io.EOF})
+	if got := rest(k); got != "\x04" {
+		t.Errorf("got %q, want Ctrl-D", got)
 	}
 }
 
@@ -96,23 +127,65 @@ func TestKeyboard_CtrlBackslashQuitsAtAnyTimeButInAPaste(t *testing.T) {
 func TestKeyboard_TypeAheadIsBounded(t *testing.T) {
 	k := newKeyboard(nil, nil, nil)
 	k.pump(strings.NewReader(strings.Repeat("x", maxTypeAhead) + "y"))
-	got, _ := io.ReadAll(k)
-	if len(got) != maxTypeAhead || strings.Contains(string(got), "y") {
+	if got := rest(k); len(got) != maxTypeAhead || strings.Contains(got, "y") {
 		t.Errorf("got %d bytes, want the first %d", len(got), maxTypeAhead)
 	}
 }
 
-func TestKeyboard_WhatTheProgramPutsInNeedsNoKeyAndComesFirst(t *testing.T) {
+// The line ends of a paste whose beginning was lost would be Enter keys.
+func TestKeyboard_APasteWithoutRoomIsLostWhole(t *testing.T) {
 	k := newKeyboard(nil, nil, nil)
-	b := make([]byte, 8)
-	go k.put("now") // nobody types
-	if n, err := k.Read(b); err != nil || string(b[:n]) != "now" {
-		t.Errorf("got %q, %v, want \"now\"", b[:n], err)
+	k.edit(true)
+	k.decode([]byte(strings.Repeat("x", maxTypeAhead-2) + edit.PasteBegins))
+	for range maxTypeAhead {
+		if _, err := k.Rune(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.decode([]byte("import os\n" + edit.PasteEnds + "y"))
+	k.end(io.EOF)
+	if got := rest(k); got != "y" {
+		t.Errorf("got %q, want what was typed after the paste", got)
+	}
+	k = newKeyboard(nil, nil, nil)
+	k.edit(true)
+	k.decode([]byte(edit.PasteBegins + strings.Repeat("x", maxTypeAhead) + edit.PasteEnds))
+	k.end(io.EOF)
+	if key, err := edit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(edit.PasteBegins) {
+		t.Errorf("got %q with %d bytes, %v, want the paste as far as there was room", key.Name, len(key.Text), err)
+	}
+}
+
+func TestKeyboard_PokedItNeedsNoKey(t *testing.T) {
+	k := newKeyboard(nil, nil, nil)
+	go k.poke() // nobody types
+	if poked, err := k.await(); !poked || err != nil {
+		t.Errorf("got %v, %v", poked, err)
 	}
 	k.decode([]byte("later"))
-	k.put("now ")
-	k.end(io.EOF)
-	if got, err := io.ReadAll(k); err != nil || string(got) != "now later" {
-		t.Errorf("got %q, %v, want \"now later\"", got, err)
+	k.poke()
+	if poked, _ := k.await(); !poked {
+		t.Error("a key came before the poke")
 	}
+	if poked, err := k.await(); poked || err != nil {
+		t.Errorf("got %v, %v, want the key", poked, err)
+	}
+}
+
+func TestKeyboard_TheEscapeKeyAloneIsKnownByTheSilenceAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyboard(nil, nil, nil)
+		k.edit(true)
+		k.decode([]byte("\x1b"))
+		if key, err := edit.ReadKey(k, true); err != nil || key.Name != "Esc" {
+			t.Errorf("got %q, %v, want Esc", key, err)
+		}
+		k.decode([]byte("\x1b[A"))
+		if key, err := edit.ReadKey(k, true); err != nil || key.Name != "Up" {
+			t.Errorf("got %q, %v, want Up", key, err)
+		}
+		if _, err := k.Rune(1); !errors.Is(err, edit.ErrQuiet) {
+			t.Errorf("got %v, want silence", err)
+		}
+	})
 }

@@ -59,14 +59,19 @@ func Decide(ctx context.Context, s session.Session, p session.Permission, c Choi
 // plainAgain ends colours that code may have left, with which a question could not be read.
 const plainAgain = "\x1b[0m"
 
-// decide asks the person for a permission.
-func (c *conversation) decide(ctx context.Context, w session.Wait) error {
+// begin puts a question that only a person may answer.
+func (c *conversation) begin(question string) {
 	if !c.o.Plain {
 		_, _ = io.WriteString(c.editor, plainAgain)
 	}
-	c.printer.note(w.Permission.Question())
+	c.printer.note(question)
 	c.editor.keys.forget() // what was typed before was not meant for this
 	c.editor.freshLine()
+}
+
+// decide asks the person for a permission.
+func (c *conversation) decide(ctx context.Context, w session.Wait) error {
+	c.begin(w.Permission.Question())
 	return c.readAnswer(ctx, w, Choices(*w.Permission), func(line string, end bool) (bool, error) {
 		decision, ok := Decision(*w.Permission, line)
 		switch {

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"testing"
 
@@ -59,11 +60,11 @@ func TestDecide_CarriesOutWhatWasChosen(t *testing.T) {
 
 func TestKeyboard_ForgetsWhatWasTypedAhead(t *testing.T) {
 	k := newKeyboard(func() {}, func() {}, nil)
-	k.put("y\r")
+	k.decode([]byte("y\r"))
 	k.forget()
-	k.put("n\r")
-	b := make([]byte, 8)
-	if n, err := k.Read(b); err != nil || string(b[:n]) != "n\r" {
-		t.Errorf("got %q, %v", b[:n], err)
+	k.decode([]byte("n\r"))
+	k.end(io.EOF)
+	if got := rest(k); got != "n\r" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -17,6 +17,7 @@ type printer struct {
 	out, err  io.Writer          // err is out when both are the same terminal
 	freshLine func()             // puts the cursor into the first column
 	pictures  *album             // shows and keeps pictures
+	screen    func(taken bool)   // called when a program takes the keys, or gives them back
 	asked     func(timeline.Seq) // called for each wait that begins, and with 0 when none can be open
 	over      func(timeline.Seq) // called for each wait that is over
 	self      string             // the author whose inputs are on the screen already,
@@ -41,6 +42,9 @@ func (p *printer) run(ctx context.Context, s session.Session) error {
 }
 
 func (p *printer) show(e timeline.Event) {
+	if e.Unseen() {
+		return
+	}
 	switch b := e.Body.(type) {
 	case timeline.Text:
 		if b.Stream == timeline.Stderr {
@@ -48,9 +52,8 @@ func (p *printer) show(e timeline.Event) {
 		} else {
 			_, _ = p.out.Write(b.Data)
 		}
-	case timeline.Image:
-		p.freshLine()
-		_, _ = io.WriteString(p.out, p.pictures.add(b))
+	case timeline.Display:
+		p.display(b)
 	case timeline.TurnStarted:
 		p.input(e.Seq, b.Author, "> ", string(b.Input))
 	case timeline.InputLine:
@@ -63,6 +66,8 @@ func (p *printer) show(e timeline.Event) {
 		if b.Author != "" && !p.isOwn(b.Author, e.Seq) {
 			p.note("interrupted by " + b.Author)
 		}
+	case timeline.Screen:
+		p.screen(b.On)
 	case timeline.Wait:
 		p.asked(e.Seq)
 	case timeline.WaitEnded:
@@ -84,6 +89,17 @@ func (p *printer) show(e timeline.Event) {
 		if !b.Clean && e.Turn > 0 { // otherwise it never was ready, which ends Run
 			p.note(obituary(b))
 		}
+	}
+}
+
+// display shows a picture, or else the text that stands for it.
+func (p *printer) display(d timeline.Display) {
+	if _, _, ok := d.Picture(); ok {
+		p.freshLine()
+		_, _ = io.WriteString(p.out, p.pictures.add(d))
+	} else if text := d.Text(); text != "" {
+		p.freshLine()
+		_, _ = io.WriteString(p.out, text+"\n")
 	}
 }
 

@@ -2,58 +2,74 @@ package terminal
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"sync"
-	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/width"
-)
-
-// whereIsCursor is the question of the line editor to the terminal before it draws, and
-// cursorIsAt the form of the answer.
-const (
-	whereIsCursor = "\x1b[6n"
-	cursorIsAt    = "\x1b[1;%dR"
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
 
 // maxLine bounds the remembered part of the cursor's line, in bytes.
 const maxLine = 4096
 
-// A screen writes to the terminal and knows the cursor's column. So it can answer the line
-// editor's question itself. Asking the terminal costs a round trip, and the editor would
-// hang if the terminal did not answer.
+// A screen writes output to the terminal. It knows the cursor's column, and what programs have
+// switched on and not off. The editor draws past it, and leaves the cursor where it was or in
+// the first column.
 type screen struct {
-	out    io.Writer
-	answer func(string) // takes the reply to whereIsCursor
-	width  func() int   // columns of the terminal
+	out io.Writer
 
-	mu      sync.Mutex
-	line    []byte // guarded by mu; text written since the cursor was in the first column
-	output  []byte // guarded by mu: the part of line that is not the line editor's
-	keepRow bool   // guarded by mu: the next line end is not written
+	mu       sync.Mutex
+	line     []byte   // guarded by mu; text written since the cursor was in the first column
+	switches switches // guarded by mu
+	held     []byte   // guarded by mu: line, while a program has the keys
 }
 
-// wrote notes output that is about to be written.
-func (s *screen) wrote(b []byte) {
+// fresh notes that the cursor is in the first column.
+func (s *screen) fresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.output = lastLine(s.output, b)
+	s.line = s.line[:0]
 }
 
-// begin notes that a line is edited from now on.
-func (s *screen) begin() {
+// hold remembers the cursor's line while a program has the keys.
+func (s *screen) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.output = append(s.output[:0], s.line...)
+	s.held, s.switches.alternate = bytes.Clone(s.line), false
 }
 
-// leaveRow lets the line editor end a line that it has erased, without a new row.
-func (s *screen) leaveRow() {
+// release takes up the line again if the program has drawn on an alternate screen, whose end
+// brings the cursor back.
+func (s *screen) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keepRow = true
+	if s.switches.alternate {
+		s.line = s.held
+	}
+}
+
+// leave switches off what programs have switched on; enter switches it on again.
+func (s *screen) leave() (again string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again = s.switches.again()
+	_, _ = io.WriteString(s.out, s.switches.reset(true))
+	return again
+}
+
+func (s *screen) enter(again string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.switches.note([]byte(again))
+	_, _ = io.WriteString(s.out, again)
+}
+
+// reset switches off what programs have left on. all is for the end, when colours of output are
+// ended, too.
+func (s *screen) reset(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.out, s.switches.reset(all))
 }
 
 // lastLine appends b to line and returns the part after the last line break.
@@ -68,29 +84,18 @@ func lastLine(line, b []byte) []byte {
 
 // Write implements io.Writer.
 func (s *screen) Write(b []byte) (int, error) {
-	if string(b) == whereIsCursor {
-		s.answer(fmt.Sprintf(cursorIsAt, s.column()+1))
-		return len(b), nil
-	}
 	s.mu.Lock()
-	if s.keepRow && bytes.HasPrefix(b, []byte("\n")) {
-		s.keepRow = false
-		s.line = append(s.line[:0], s.output...)
-		s.mu.Unlock()
-		return len(b), nil
-	}
+	defer s.mu.Unlock()
 	s.line = lastLine(s.line, b)
-	s.mu.Unlock()
+	s.switches.note(b)
 	return s.out.Write(b)
 }
 
-// column returns the cursor's column, from 0.
+// column returns the cells from where the cursor was in the first column. They may be more
+// than there are columns.
 func (s *screen) column() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if columns := s.width(); columns > 0 {
-		return cells(s.line) % columns
-	}
 	return cells(s.line)
 }
 
@@ -105,7 +110,7 @@ func (s *screen) shows(text string) bool {
 func cells(line []byte) int {
 	column := 0
 	for len(line) > 0 {
-		if n := escape(line); n > 0 {
+		if n := edit.Escape(line); n > 0 {
 			line = line[n:]
 			continue
 		}
@@ -117,49 +122,8 @@ func cells(line []byte) int {
 		case r == '\t':
 			column = (column/8 + 1) * 8
 		default:
-			column += cellsOf(r)
+			column += edit.Cells(r)
 		}
 	}
 	return column
-}
-
-// escape returns the length of the control sequence at the beginning of line; 0 if there
-// is none.
-func escape(line []byte) int {
-	if len(line) < 2 || line[0] != '\x1b' {
-		return 0
-	}
-	switch line[1] {
-	case '[': // parameters, then one final byte
-		for i := 2; i < len(line); i++ {
-			if line[i] >= 0x40 && line[i] <= 0x7e {
-				return i + 1
-			}
-		}
-		return len(line)
-	case ']', '_', 'P', '^', 'X': // a string, ended by BEL or ESC \
-		for i := 2; i < len(line); i++ {
-			if line[i] == '\a' {
-				return i + 1
-			}
-			if line[i] == '\\' && line[i-1] == '\x1b' {
-				return i + 1
-			}
-		}
-		return len(line)
-	}
-	return 2
-}
-
-// cellsOf returns the number of cells of r, by the table that the line editor uses.
-func cellsOf(r rune) int {
-	switch {
-	case r < ' ' || r >= 0x7f && r < 0xa0, unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
 }

@@ -24,12 +24,12 @@ func TestScreen_KnowsTheColumn(t *testing.T) {
 		{"wide characters", "中文", 4},
 		{"emoji", "🐍", 2},
 		{"emoji outside of the blocks of emoji", "✅⚡⌚🟢🫠", 10},
-		{"beyond the margin", strings.Repeat("x", 45), 5},
+		{"over the margin", strings.Repeat("x", 145), 145},
 		{"invalid UTF-8", "\xff\xfe", 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &screen{out: &strings.Builder{}, width: func() int { return 40 }}
+			s := &screen{out: &strings.Builder{}}
 			s.Write([]byte(test.written))
 			if got := s.column(); got != test.want {
 				t.Errorf("after %q the column is %d, want %d", test.written, got, test.want)
@@ -38,23 +38,8 @@ func TestScreen_KnowsTheColumn(t *testing.T) {
 	}
 }
 
-// Asking the terminal would hang with one that does not answer.
-func TestScreen_AnswersWhereTheCursorIsByItself(t *testing.T) {
-	var shown strings.Builder
-	var answer string
-	s := &screen{out: &shown, width: func() int { return 80 }, answer: func(a string) { answer = a }}
-	s.Write([]byte("name? "))
-	s.Write([]byte(whereIsCursor))
-	if answer != "\x1b[1;7R" {
-		t.Errorf("got answer %q, want column 7", answer)
-	}
-	if shown.String() != "name? " {
-		t.Errorf("the terminal got %q, want the text only", shown.String())
-	}
-}
-
 func TestScreen_KnowsAPromptThatIsShown(t *testing.T) {
-	s := &screen{out: &strings.Builder{}, width: func() int { return 80 }}
+	s := &screen{out: &strings.Builder{}}
 	s.Write([]byte("before\nname? "))
 	for prompt, want := range map[string]bool{"name? ": true, "first line\nname? ": true, "": true, "other? ": false} {
 		if got := s.shows(prompt); got != want {
@@ -63,22 +48,41 @@ func TestScreen_KnowsAPromptThatIsShown(t *testing.T) {
 	}
 }
 
-// A prompt that is removed behind a question leaves the question on the screen.
-func TestScreen_ALineThatEndsInItsRowLeavesTheOutput(t *testing.T) {
-	var shown strings.Builder
-	s := &screen{out: &shown, width: func() int { return 80 }}
-	s.begin()
-	s.Write([]byte(">>> "))
-	s.wrote([]byte("before\nwho? "))
-	s.Write([]byte("before\nwho? >>> "))
-	s.leaveRow()
-	s.Write([]byte("\x1b[6G\x1b[J"))
-	s.Write([]byte("\n \b"))
-	if !s.shows("who? ") || s.column() != 5 || strings.HasSuffix(shown.String(), "\n \b") {
-		t.Errorf("the row is left: %q, column %d", shown.String(), s.column())
+func TestScreen_WhatProgramsLeaveOnIsSwitchedOff(t *testing.T) {
+	tests := []struct{ name, written, want, atEnd string }{
+		{"text", "abc\n", "", ""},
+		{"a program that ends as it should", "\x1b[?1049h\x1b[?1h\x1b=\x1b[?25lx\x1b[?25h\x1b[?1l\x1b>\x1b[?1049l", "", ""},
+		{"one that was killed", "\x1b[?1049h\x1b[?1;25l\x1b[?1006;1000hx", "\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h", ""},
+		{"a hidden cursor", "\x1b[?25l", "\x1b[?25h", ""},
+		{"wrapping", "\x1b[?7l", "\x1b[?7h", ""},
+		{"keys of the keypad", "\x1b=", "\x1b>", ""},
+		{"a colour", "\x1b[31mred", "", "\x1b[0m"},
+		{"a colour that is over", "\x1b[31mred\x1b[0m", "", ""},
+		{"keys told from each other are no colour", "\x1b[>4;1m", "\x1b[>4;0m", ""},
+		{"keys that are as before", "\x1b[>4;2m\x1b[>4;0m\x1b[>4;2m\x1b[>4m", "", ""},
+		{"pushed flags of the keyboard", "\x1b[>1u\x1b[>5u\x1b[<u\x1b[>1u", "\x1b[<2u", ""},
+		{"flags that are as before", "\x1b[>1u\x1b[>5u\x1b[<2u\x1b[<u", "", ""},
+		{"an unknown mode", "\x1b[?777h", "", ""},
+		{"what only looks like one", "\x1b]0;[?25l\a[?25l", "", ""},
 	}
-	s.Write([]byte("\n"))
-	if s.column() != 0 || !strings.HasSuffix(shown.String(), "\n") {
-		t.Errorf("the next line end is lost: %q", shown.String())
+	for _, test := range tests {
+		for name, size := range map[string]int{"": len(test.written), ", byte by byte": 1} {
+			t.Run(test.name+name, func(t *testing.T) {
+				var shown strings.Builder
+				s := &screen{out: &shown}
+				for i := 0; i < len(test.written); i += size {
+					s.Write([]byte(test.written[i:min(len(test.written), i+size)]))
+				}
+				for _, step := range []struct {
+					all  bool
+					want string
+				}{{false, test.want}, {true, test.atEnd}, {true, ""}} {
+					shown.Reset()
+					if s.reset(step.all); shown.String() != step.want {
+						t.Errorf("after %q it writes %q, want %q", test.written, shown.String(), step.want)
+					}
+				}
+			})
+		}
 	}
 }

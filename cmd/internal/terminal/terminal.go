@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -25,8 +26,24 @@ type Options struct {
 	// Continuation is the prompt for the further lines of an input. "" means "... ".
 	Continuation string
 
-	// HistoryPath is a file for typed lines, of mode 0600. "" means no history.
+	// HistoryPath is a file for typed inputs, of mode 0600. "" means no history beyond Run.
 	HistoryPath string
+
+	// Syntax is that of the language; nil if it has none that is known.
+	Syntax *edit.Syntax
+
+	// Habits turns what people type at other prompts into code; an error says what to type. nil
+	// changes nothing.
+	Habits func(code string) (string, error)
+
+	// Colour allows colours of ours.
+	Colour bool
+
+	// Vi selects the keys of vi, not those of Emacs.
+	Vi bool
+
+	// Editor is the command of a program that edits a file; "" is none.
+	Editor string
 
 	// Graphics says how to show pictures. They are always kept as files, too.
 	Graphics Graphics
@@ -43,9 +60,23 @@ type Options struct {
 	// alone.
 	GoesOn bool
 
+	// Programs reaches the programs of a session whose terminal is this person's; nil if it is
+	// not.
+	Programs Programs
+
 	// ExitStatus turns a worker's end into an exit status for Run to return. nil
 	// means 0 for all.
 	ExitStatus func(timeline.GenerationEnded) int
+}
+
+// Programs are those that a person uses through the terminal of a session.
+type Programs interface {
+	// Keys types for the program that has taken the keys, see timeline.Screen. An error of
+	// session.KindStale means that there is none.
+	Keys(b []byte) error
+
+	// InterruptJob interrupts the foreground job of a shell, and reports whether there is one.
+	InterruptJob() bool
 }
 
 // Run lets the person at the terminal use s. Standard input and output must be a terminal.
@@ -88,6 +119,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		pictures:  pictures,
 		self:      o.Self,
 		replay:    o.Replay,
+		screen:    ed.setScreen,
 		asked:     ed.asked,
 		over:      ed.cancel,
 		changed:   make(chan struct{}),
@@ -97,6 +129,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	}
 	c := &conversation{session: s, o: o, editor: ed, printer: p, pressed: pressed}
 	_ = s.Resize(ctx, windowSize())
+	ed.repaint = func() { repaint(ctx, s, ed.wrote) }
 
 	var wg sync.WaitGroup
 	var lost error // why the session can no longer be reached; wg guards it

@@ -1,0 +1,248 @@
+package edit
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A Painter draws views on a terminal, one in the place of the other. Between Begin and
+// Finish or Erase the terminal must show nothing else, and the cursor must not be moved.
+// Errors of writing are ignored: a terminal that is gone ends the keys, too.
+type Painter struct {
+	Out  io.Writer
+	Size func() (cols, rows int) // of the terminal
+
+	view     View
+	on       bool
+	start    int   // the column at which the first row begins
+	rows     []row // on the screen
+	y, x     int   // the cursor, from the first of them
+	top      int   // how many rows of the view are above the first of them
+	cols     int
+	b        strings.Builder
+	coloured Style
+}
+
+// Begin draws a view at the cursor, which is in column start.
+func (p *Painter) Begin(v View, start int) {
+	cols, _ := p.Size()
+	p.cols, p.start, p.on, p.top = max(1, cols), start, true, 0
+	p.start %= p.cols
+	p.rows, p.y, p.x = []row{{start: p.start}}, 0, p.start
+	if start > 0 && p.start == 0 {
+		p.b.WriteString(" \b") // lets the terminal go on to the next row
+	}
+	p.Draw(v)
+}
+
+// Draw shows a view in the place of the last one.
+func (p *Painter) Draw(v View) {
+	if !p.on {
+		return
+	}
+	p.view = v
+	cols, height := p.Size()
+	if max(1, cols) != p.cols {
+		p.Resized()
+		return
+	}
+	height = max(2, height)
+	rows, y, x := v.rows(p.cols, p.start)
+	below := v.below(p.cols, max(1, min(height-2, max(height/2, height-len(rows)))))
+	room := max(1, height-len(below))
+	if len(rows) > room {
+		p.top = min(max(p.top, y-room+1), y, len(rows)-room)
+		p.top = max(p.top, 0)
+		rows = slices.Clone(rows[p.top : p.top+room])
+		rows[0].soft = false
+		y -= p.top
+	} else {
+		p.top = 0
+	}
+	p.change(append(slices.Clone(rows), below...), v.colour)
+	p.move(y, x)
+	p.flush()
+}
+
+// Erase removes the view, and leaves the cursor where Begin found it.
+func (p *Painter) Erase() {
+	if !p.on {
+		return
+	}
+	p.move(0, p.start)
+	p.b.WriteString("\x1b[J")
+	p.flush()
+	p.on = false
+}
+
+// Finish shows the whole view and then mark, with the cursor at the beginning of the row below.
+func (p *Painter) Finish(mark string) {
+	if !p.on {
+		return
+	}
+	v := p.view.final()
+	rows, y, _ := v.rows(p.cols, p.start)
+	if last := len(rows) - 1; last > 0 && len(rows[last].cells) == 0 && rows[last].soft {
+		rows = rows[:last]
+	}
+	if _, height := p.Size(); len(rows) > height || p.top > 0 {
+		p.move(0, p.start)
+		p.b.WriteString("\x1b[J")
+		p.rows = []row{{start: p.start}}
+	}
+	p.change(rows, v.colour)
+	p.move(min(y, len(rows)-1), p.rows[min(y, len(rows)-1)].end())
+	p.b.WriteString(mark + "\r\n")
+	p.flush()
+	p.on = false
+}
+
+// Resized draws the view anew, after the terminal has got another size and has moved the
+// rows that it had wrapped itself, as most do.
+func (p *Painter) Resized() {
+	if !p.on {
+		return
+	}
+	cols, height := p.Size()
+	cols = max(1, cols)
+	// The cursor is as many rows below the first as the rows above it take now.
+	above, width := 0, 0
+	for i := 0; i <= p.y && i < len(p.rows); i++ {
+		if i > 0 && !p.rows[i].soft {
+			above += 1 + max(0, width-1)/cols
+			width = 0
+		}
+		if i < p.y {
+			width += p.rows[i].end()
+		} else {
+			width += p.x
+		}
+	}
+	above = min(above+width/cols, max(0, height-1))
+	if above > 0 {
+		fmt.Fprintf(&p.b, "\x1b[%dA", above)
+	}
+	p.start %= cols
+	fmt.Fprintf(&p.b, "\x1b[%dG\x1b[J", p.start+1)
+	p.cols, p.top = cols, 0
+	p.rows, p.y, p.x = []row{{start: p.start}}, 0, p.start
+	p.Draw(p.view)
+}
+
+// Clear draws the view at the top of an empty screen.
+func (p *Painter) Clear() {
+	p.b.WriteString("\x1b[H\x1b[2J")
+	p.flush()
+	v := p.view
+	p.on = false
+	p.Begin(v, 0)
+}
+
+// change makes the screen show rows. It writes from the first difference on.
+func (p *Painter) change(rows []row, colour bool) {
+	i, j := difference(p.rows, rows)
+	if i < 0 {
+		p.rows = rows
+		return
+	}
+	at := rows[i].start
+	for _, c := range rows[i].cells[:j] {
+		at += c.width
+	}
+	p.move(i, min(at, p.cols-1))
+	if at >= p.cols { // behind the last column: write that again, to be there
+		for j > 0 && at >= p.cols {
+			j--
+			at -= rows[i].cells[j].width
+		}
+		p.move(i, at)
+	}
+	if len(p.rows) > i+1 || len(p.rows[i].cells) > j {
+		p.b.WriteString("\x1b[J")
+	}
+	p.write(rows, i, j, colour)
+	p.rows = rows
+	p.y, p.x = len(rows)-1, rows[len(rows)-1].end()
+}
+
+// write writes rows from one cell on.
+func (p *Painter) write(rows []row, i, j int, colour bool) {
+	for ; i < len(rows); i, j = i+1, 0 {
+		for _, c := range rows[i].cells[j:] {
+			if colour || c.style == Selected {
+				p.style(c.style)
+			} else {
+				p.style(Plain)
+			}
+			p.b.WriteString(c.text)
+		}
+		if i+1 == len(rows) {
+			break
+		}
+		switch next := rows[i+1]; {
+		case !next.soft:
+			p.style(Plain)
+			p.b.WriteString("\r\n")
+		case len(next.cells) == 0:
+			p.style(Plain)
+			p.b.WriteString(" \b")
+		}
+	}
+	p.style(Plain)
+}
+
+// style sets the style of what is written next.
+func (p *Painter) style(s Style) {
+	if s == p.coloured {
+		return
+	}
+	if p.coloured != Plain {
+		p.b.WriteString("\x1b[0m")
+	}
+	if s != Plain {
+		p.b.WriteString("\x1b[" + sgr[s] + "m")
+	}
+	p.coloured = s
+}
+
+// difference returns the row and cell at which two screens begin to differ; -1 if they do not.
+func difference(a, b []row) (i, j int) {
+	for i := range b {
+		if i > 0 && (i >= len(a) || a[i].soft != b[i].soft) {
+			return i - 1, len(b[i-1].cells) // the end of a row says how the next one begins
+		}
+		for j := range b[i].cells {
+			if j >= len(a[i].cells) || a[i].cells[j] != b[i].cells[j] {
+				return i, j
+			}
+		}
+		if len(a[i].cells) > len(b[i].cells) {
+			return i, len(b[i].cells)
+		}
+	}
+	if len(a) > len(b) {
+		return len(b) - 1, len(b[len(b)-1].cells)
+	}
+	return -1, 0
+}
+
+// move puts the cursor into a row and column of the view.
+func (p *Painter) move(y, x int) {
+	switch {
+	case y < p.y:
+		fmt.Fprintf(&p.b, "\x1b[%dA", p.y-y)
+	case y > p.y:
+		fmt.Fprintf(&p.b, "\x1b[%dB", y-p.y)
+	}
+	if x != p.x || p.x >= p.cols {
+		fmt.Fprintf(&p.b, "\x1b[%dG", x+1)
+	}
+	p.y, p.x = y, x
+}
+
+func (p *Painter) flush() {
+	_, _ = io.WriteString(p.Out, p.b.String())
+	p.b.Reset()
+}

@@ -1,0 +1,247 @@
+package edit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func inPython() Options {
+	return Options{Prompt: ">>> ", Continuation: "... ", Syntax: Python, Colour: true, Whole: wholeInPython, Complete: offersNames}
+}
+
+func (s *sitting) sees(want string) {
+	s.Helper()
+	if got := s.tty.shows(); got != want {
+		s.Errorf("the screen is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPainter_ShowsBlocksHintsListsAndSearches(t *testing.T) {
+	s := sit(t, inPython(), "import os")
+	s.types("def f(x):\rreturn 'a'")
+	s.sees(">>> def f(x):\n...     return 'a'")
+	s.types(" + g(\t")
+	s.sees(">>> def f(x):\n...     return 'a' + g(\nf(x, y=1)\nAdds two numbers.")
+	s.types("al\t\t")
+	s.sees(">>> def f(x):\n...     return 'a' + g(alpha\nalpha     alphabet")
+	s.types("\x12")
+	s.sees(">>> def f(x):\n...     return 'a' + g(alpha\nsearch:")
+	s.types("os")
+	s.sees(">>> import os\nsearch: os")
+	s.types("q")
+	s.sees(">>> import os\nsearch: osq  (not found)")
+	s.types("\r")
+	s.sees(">>> import os")
+	if s.tty.y != 1 || s.tty.x != 0 {
+		t.Errorf("the cursor is in row %d, column %d", s.tty.y, s.tty.x)
+	}
+}
+
+func TestPainter_RowsThatAreExactlyFull(t *testing.T) {
+	for _, n := range []int{35, 36, 37, 75, 76, 77} {
+		s := sit(t, inPython())
+		s.types(strings.Repeat("x", n))
+		s.types(kLeft + kLeft + "y" + kHome + "z" + kEnd + "!")
+		s.types("\r")
+		text := ">>> z" + strings.Repeat("x", n-2) + "yxx!"
+		var want []string
+		for len(text) > 40 {
+			want, text = append(want, text[:40]), text[40:]
+		}
+		s.sees(strings.Join(append(want, text), "\n"))
+		if rows := len(want) + 1; s.tty.y != rows {
+			t.Errorf("%d characters: the cursor is in row %d, want %d", n, s.tty.y, rows)
+		}
+	}
+}
+
+func TestPainter_WideCharactersDoNotStandHalfInARow(t *testing.T) {
+	s := sit(t, inPython())
+	s.types("'" + strings.Repeat("中", 17))
+	s.types("文")
+	s.sees(">>> '" + strings.Repeat("中", 17) + "\n文")
+	s.types(kLeft + kLeft + "x" + kEnd + "e\u0301👩‍💻✅")
+	s.sees(">>> '" + strings.Repeat("中", 16) + "x中\n文e\u0301👩‍💻✅")
+}
+
+func TestPainter_ABlockThatIsHigherThanTheScreenIsSeenAroundTheCursor(t *testing.T) {
+	var lines []string
+	for i := range 106 {
+		lines = append(lines, fmt.Sprintf("line%d = %d", i, i))
+	}
+	s := sit(t, inPython())
+	s.types(pasted(strings.Join(lines, "\n")))
+	if !strings.HasSuffix(s.tty.shows(), "... line104 = 104\n... line105 = 105") {
+		t.Errorf("the end of a paste is not shown:\n%s", s.tty.shows())
+	}
+	s.types("\x1b<")
+	if !strings.HasPrefix(s.tty.shows(), ">>> line0 = 0\n... line1 = 1\n") {
+		t.Errorf("its beginning is not shown:\n%s", s.tty.shows())
+	}
+	s.types(strings.Repeat(kDown, 50) + "X")
+	if !strings.Contains(s.tty.shows(), "... Xline50 = 50") {
+		t.Errorf("its middle is not shown:\n%s", s.tty.shows())
+	}
+	s.types("\r")
+	if !strings.HasSuffix(s.tty.shows(), "... line105 = 105") || s.tty.x != 0 {
+		t.Errorf("in the end it is not shown whole:\n%s", s.tty.shows())
+	}
+}
+
+func TestPainter_BehindOutputWithoutALineEnd(t *testing.T) {
+	for _, before := range []string{"who? ", strings.Repeat("q", 39), strings.Repeat("q", 40), strings.Repeat("q", 43)} {
+		tty := newTerminal(40, 12)
+		fmt.Fprint(tty, "above\r\n", before)
+		p := &Painter{Out: tty, Size: func() (int, int) { return 40, 12 }}
+		var e Editor
+		e.Begin(Options{}, nil)
+		p.Begin(e.View(), len(before))
+		for _, r := range "Annn" {
+			e.Press(Key{Text: string(r)})
+			p.Draw(e.View())
+		}
+		e.Press(Key{Name: "Backspace"})
+		p.Draw(e.View())
+		whole := before + "Ann"
+		want := "above\n" + whole[:min(40, len(whole))]
+		if len(whole) > 40 {
+			want += "\n" + whole[40:]
+		}
+		if got := tty.shows(); got != want {
+			t.Errorf("behind %d cells the screen is\n%s\nwant\n%s", len(before), got, want)
+		}
+		p.Erase()
+		if got, want := tty.shows(), strings.TrimSpace("above\n"+before[:min(40, len(before))]+"\n"+before[min(40, len(before)):]); got != want {
+			t.Errorf("erased, the screen is\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+func TestPainter_AnotherSizeLeavesNothingBehind(t *testing.T) {
+	for _, cols := range []int{11, 20, 39, 41, 60} {
+		s := sit(t, inPython())
+		s.types("x = '" + strings.Repeat("abcdefghij", 8))
+		s.types(kLeft + kLeft + kLeft)
+		s.tty.resize(cols)
+		s.painter.Resized()
+		s.compare(Key{})
+		s.types("X" + kEnd + "'")
+		if got := strings.ReplaceAll(s.tty.shows(), "\n", ""); got != ">>> x = '"+strings.Repeat("abcdefghij", 7)+"abcdefgXhij'" {
+			t.Errorf("in %d columns the screen is\n%s", cols, s.tty.shows())
+		}
+	}
+}
+
+func TestPainter_ASecretIsNotDrawn(t *testing.T) {
+	s := sit(t, Options{Prompt: "Password: ", Secret: true})
+	s.types("hunter2\x1b[Dx")
+	s.sees("Password:")
+	if s.types("\r"); s.editor.Text() != "hunterx2" || s.outcome != Accepted {
+		t.Errorf("got %q", s.editor.Text())
+	}
+	s.sees("Password:")
+}
+
+func TestPainter_WithoutColoursThereAreNone(t *testing.T) {
+	for _, colour := range []bool{true, false} {
+		var b strings.Builder
+		p := &Painter{Out: &b, Size: func() (int, int) { return 80, 24 }}
+		o := inPython()
+		o.Colour = colour
+		var e Editor
+		e.Begin(o, nil)
+		p.Begin(e.View(), 0)
+		e.Press(Key{Name: "Paste", Text: "def f(): return 'x' # no"})
+		p.Draw(e.View())
+		if got := strings.Contains(b.String(), "m"); got != colour {
+			t.Errorf("colours %v: it writes %q", colour, b.String())
+		}
+	}
+}
+
+// A list of completions may not push the text out of sight.
+func TestPainter_ALongListLeavesRoomForTheText(t *testing.T) {
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprintf("name%03d", i))
+	}
+	o := inPython()
+	o.Complete = func(string, int) Completion { return Completion{Matches: names} }
+	s := sit(t, o)
+	s.types("name\t")
+	if got := s.tty.shows(); !strings.HasPrefix(got, ">>> name\nname000") || !strings.Contains(got, " more") {
+		t.Errorf("the screen is\n%s", got)
+	}
+	s.types(strings.Repeat("\t", 150))
+	if got := s.tty.shows(); !strings.HasPrefix(got, ">>> name149\n") || !strings.Contains(got, "\nname1") {
+		t.Errorf("the screen is\n%s", got)
+	}
+}
+
+func TestSyntax_Styles(t *testing.T) {
+	letters := map[Style]byte{Plain: '.', Keyword: 'k', Builtin: 'b', String: 's', Number: 'n', Comment: 'c'}
+	for _, test := range []struct {
+		s          *Syntax
+		text, want string
+	}{
+		{Python, "def f(x): # y", "kkk.......ccc"},
+		{Python, "print(1.5e-3, 0x1f-2)", "bbbbb.nnnnnn..nnnn.n."},
+		{Python, "x.print, a1", "..........."},
+		{Python, "rb'\\'x' + f\"a\"", "sssssss...ssss"},
+		{Python, "'a\nif", "ss.kk"},
+		{Python, "'''a\nif", "sssssss"},
+		{Python, "äif = None", "......kkkk"},
+		{R, "if (x.if) TRUE", "kk........kkkk"},
+		{R, "r\"(a\")\" + 'b\nc'", "sssssss...sssss"},
+		{R, "`a b` # 'c", "sssss.cccc"},
+		{&Syntax{}, "def 'x' 1", "....sss.n"},
+	} {
+		var got []byte
+		for _, style := range test.s.styles([]rune(test.text)) {
+			got = append(got, letters[style])
+		}
+		if string(got) != test.want {
+			t.Errorf("%q: got %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+func FuzzEditor_NoKeysBreakTheScreen(f *testing.F) {
+	for _, test := range scripts {
+		f.Add(test.keys, false)
+	}
+	f.Add("abc⎋0dwip", true)
+	f.Fuzz(func(t *testing.T, keys string, vi bool) {
+		if len(keys) > 300 {
+			return
+		}
+		o := inPython()
+		o.Vi = vi
+		s := sit(t, o, "import os", "if x:\n    y\n")
+		source := scriptSource{&keySource{runes: []rune(keys)}}
+		for range 300 {
+			key, err := ReadKey(source, s.editor.WantsEscape())
+			if err != nil {
+				return
+			}
+			s.editor.Press(key)
+			s.painter.Draw(s.editor.View())
+			if at := s.editor.at; at < 0 || at > len(s.editor.text) {
+				t.Fatalf("after %q the cursor is at %d of %d", key, at, len(s.editor.text))
+			}
+		}
+	})
+}
+
+func BenchmarkEditor_KeyInALongText(b *testing.B) {
+	p := &Painter{Out: &strings.Builder{}, Size: func() (int, int) { return 80, 24 }}
+	var e Editor
+	e.Begin(inPython(), nil)
+	e.Press(Key{Name: "Paste", Text: strings.Repeat("def f(x): return 'text' + str(x) # comment\n", 200)})
+	p.Begin(e.View(), 0)
+	for b.Loop() {
+		e.Press(Key{Text: "x"})
+		p.Draw(e.View())
+	}
+}

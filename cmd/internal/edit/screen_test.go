@@ -1,0 +1,226 @@
+package edit
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A terminal shows what is written to it, as much as the editor uses of one.
+type terminal struct {
+	cols, height int
+	grid         [][]string
+	y, x         int // x is cols when the next character begins another row
+}
+
+func newTerminal(cols, height int) *terminal {
+	t := &terminal{cols: cols, height: height}
+	for range height {
+		t.grid = append(t.grid, make([]string, cols))
+	}
+	return t
+}
+
+func (t *terminal) Write(b []byte) (int, error) {
+	for s := string(b); s != ""; {
+		if n := Escape([]byte(s)); n > 0 {
+			t.sequence(s[:n])
+			s = s[n:]
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s)
+		s = s[n:]
+		t.character(r)
+	}
+	return len(b), nil
+}
+
+func (t *terminal) newRow() {
+	if t.y++; t.y == t.height {
+		t.grid = append(t.grid[1:], make([]string, t.cols))
+		t.y--
+	}
+}
+
+func (t *terminal) character(r rune) {
+	switch r {
+	case '\r':
+		t.x = 0
+		return
+	case '\n':
+		t.newRow()
+		return
+	case '\b':
+		t.x = max(0, min(t.x, t.cols-1)-1)
+		return
+	}
+	w := Cells(r)
+	if w == 0 {
+		at := max(0, t.x-1)
+		for at > 0 && t.grid[t.y][at] == "\x00" {
+			at--
+		}
+		t.grid[t.y][at] += string(r)
+		return
+	}
+	if t.x+w > t.cols {
+		t.x = 0
+		t.newRow()
+	}
+	t.grid[t.y][t.x] = string(r)
+	for i := 1; i < w; i++ {
+		t.grid[t.y][t.x+i] = "\x00" // the rest of a wide character
+	}
+	t.x += w
+}
+
+func (t *terminal) sequence(s string) {
+	n, err := strconv.Atoi(strings.Trim(s[2:len(s)-1], "?"))
+	if err != nil {
+		n = 1
+	}
+	switch s[len(s)-1] {
+	case 'A':
+		t.y = max(0, t.y-n)
+	case 'B':
+		t.y = min(t.height-1, t.y+n)
+	case 'G':
+		t.x = min(n, t.cols) - 1
+	case 'H':
+		t.y, t.x = 0, 0
+	case 'J':
+		from := t.y
+		if n == 2 {
+			from = -1
+		}
+		for y := range t.grid {
+			if y > from {
+				t.grid[y] = make([]string, t.cols)
+			} else if y == from {
+				clear(t.grid[y][min(t.x, t.cols-1):])
+			}
+		}
+	}
+}
+
+// rows returns the screen up to the last row that shows something.
+func (t *terminal) shows() string {
+	var rows []string
+	for _, cells := range t.grid {
+		var b strings.Builder
+		for _, c := range cells {
+			switch c {
+			case "":
+				b.WriteByte(' ')
+			case "\x00":
+			default:
+				b.WriteString(c)
+			}
+		}
+		rows = append(rows, strings.TrimRight(b.String(), " "))
+	}
+	return strings.TrimRight(strings.Join(rows, "\n"), "\n")
+}
+
+// resize gives the terminal another width. Rows that it has wrapped itself are not joined.
+func (t *terminal) resize(cols int) {
+	old := t.grid
+	line := []string{}
+	at := 0
+	for y, row := range old {
+		end := len(row)
+		for end > 0 && row[end-1] == "" {
+			end--
+		}
+		if y == t.y {
+			at = len(line) + t.x
+		}
+		line = append(line, row[:end]...)
+		if end < len(row) { // it was not wrapped
+			break
+		}
+	}
+	*t = *newTerminal(cols, t.height)
+	for i, c := range line {
+		t.grid[i/cols][i%cols] = c
+	}
+	t.y, t.x = at/cols, at%cols
+}
+
+// A sitting is a person at a terminal with an editor.
+type sitting struct {
+	*testing.T
+	tty     *terminal
+	painter *Painter
+	editor  Editor
+	history *History
+	o       Options
+	outcome Outcome
+}
+
+func sit(t *testing.T, o Options, texts ...string) *sitting {
+	s := &sitting{T: t, tty: newTerminal(40, 12), history: NewHistory(100, texts...), o: o}
+	s.painter = &Painter{Out: s.tty, Size: func() (int, int) { return s.tty.cols, s.tty.height }}
+	s.editor.Begin(o, s.history)
+	s.painter.Begin(s.editor.View(), 0)
+	return s
+}
+
+// keySource delivers the keys of a script, and is then silent.
+type keySource struct {
+	runes []rune
+	quiet bool
+}
+
+// escape stands for the Escape key, and the silence after it.
+const escape = '⎋'
+
+func (s *keySource) next() (rune, error) {
+	if len(s.runes) == 0 || s.quiet {
+		s.quiet = false
+		return 0, ErrQuiet
+	}
+	r := s.runes[0]
+	s.runes = s.runes[1:]
+	if r == escape {
+		s.quiet = true
+		return '\x1b', nil
+	}
+	return r, nil
+}
+
+// types presses keys. After each the screen is compared with one on which everything is drawn
+// anew.
+func (s *sitting) types(keys string) {
+	s.Helper()
+	source := scriptSource{&keySource{runes: []rune(keys)}}
+	for len(source.runes) > 0 {
+		key, err := ReadKey(source, s.editor.WantsEscape())
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.outcome = s.editor.Press(key)
+		if s.outcome == Accepted || s.outcome == Interrupted {
+			s.painter.Draw(s.editor.View())
+			mark := ""
+			if s.outcome == Interrupted {
+				mark = "^C"
+			}
+			s.painter.Finish(mark)
+			return
+		}
+		s.painter.Draw(s.editor.View())
+		s.compare(key)
+	}
+}
+
+func (s *sitting) compare(key Key) {
+	s.Helper()
+	anew := newTerminal(s.tty.cols, s.tty.height)
+	p := &Painter{Out: anew, Size: s.painter.Size, top: s.painter.top}
+	p.Begin(s.editor.View(), s.painter.start)
+	if anew.shows() != s.tty.shows() && s.painter.top == 0 || anew.y != s.tty.y && s.painter.top == 0 || anew.x%anew.cols != s.tty.x%s.tty.cols {
+		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key, s.tty.shows(), s.tty.y, s.tty.x, anew.shows(), anew.y, anew.x)
+	}
+}

@@ -1,0 +1,277 @@
+package edit
+
+import (
+	"strings"
+	"unicode"
+)
+
+// A Syntax has what the editor knows of a language: enough for colours and indentation, and
+// not enough to judge a text. The zero value is for a language without either.
+type Syntax struct {
+	Keywords words
+	Builtins words
+
+	Comment  rune   // begins one that goes on to the end of its line
+	Triple   bool   // strings between three quotes go on over lines, and others do not
+	Raw      bool   // R's raw strings: r"(…)"
+	NameMore string // what a name may have beside letters, digits and _
+
+	Indent   int      // the columns of one step; 0 means that lines are not indented
+	Opens    rune     // a line that ends in it opens a block, beside the brackets
+	Leaves   []string // a line that begins with one is the last of its block
+	Dedents  []string // a line that begins with one goes back a step
+	Bracket  bool     // a block is between brackets, so it goes on until its bracket is closed
+	Filename string   // of a text in another editor, such as "input.py"
+}
+
+// A Style is how a character is shown.
+type Style byte
+
+const (
+	Plain Style = iota
+	Keyword
+	Builtin
+	String
+	Number
+	Comment
+	Faint    // our own words
+	Selected // the chosen completion
+)
+
+// sgr are the styles by the terminal's own colours, which follow its theme.
+var sgr = [...]string{"", "1;34", "36", "32", "33", "31", "2", "7"}
+
+// words is a set of words, with blanks between them. A map would be made at the start of each
+// program that has this package, and of every stage.
+type words string
+
+func (w words) has(word string) bool {
+	for one := range strings.FieldsSeq(string(w)) {
+		if one == word {
+			return true
+		}
+	}
+	return false
+}
+
+// Python is the syntax of Python 3.
+var Python = &Syntax{
+	Keywords: `False None True and as assert async await break class continue def del elif else
+		except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield`,
+	Builtins: `abs all any bool breakpoint bytearray bytes callable chr classmethod compile complex
+		delattr dict dir divmod enumerate eval exec filter float format frozenset getattr globals hasattr hash
+		help hex id input int isinstance issubclass iter len list locals map max memoryview min next object oct
+		open ord pow print property range repr reversed round set setattr slice sorted staticmethod str sum
+		super tuple type vars zip`,
+	Comment:  '#',
+	Triple:   true,
+	Indent:   4,
+	Opens:    ':',
+	Leaves:   []string{"return", "pass", "break", "continue", "raise"},
+	Dedents:  []string{"else", "elif", "except", "finally"},
+	Filename: "input.py",
+}
+
+// R is the syntax of R.
+var R = &Syntax{
+	Keywords: `if else repeat while function for next break TRUE FALSE NULL Inf NaN NA NA_integer_
+		NA_real_ NA_character_ NA_complex_ in return library require`,
+	Comment:  '#',
+	Raw:      true,
+	NameMore: ".",
+	Indent:   2,
+	Bracket:  true,
+	Filename: "input.R",
+}
+
+// styles returns the style of each character. A string that is open at the end goes on to it.
+func (s *Syntax) styles(text []rune) []Style {
+	all := make([]Style, len(text))
+	s.scan(text, func(from, to int, style Style) {
+		for i := from; i < to; i++ {
+			all[i] = style
+		}
+	})
+	return all
+}
+
+// scan calls each for the parts of a text that have a style of their own, in order. It
+// returns the brackets that are open at the end, and whether the end is inside of a string.
+func (s *Syntax) scan(text []rune, each func(from, to int, style Style)) (open []int, inString bool) {
+	for i := 0; i < len(text); {
+		r, from := text[i], i
+		switch {
+		case r == s.Comment && r != 0:
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+			each(from, i, Comment)
+		case r == '"' || r == '\'' || r == '`' && !s.Triple:
+			i, inString = s.stringEnd(text, i, false)
+			each(from, i, String)
+		case unicode.IsDigit(r) || r == '.' && i+1 < len(text) && unicode.IsDigit(text[i+1]):
+			for i++; i < len(text) && (isWord(text[i]) || text[i] == '.' || (text[i] == '-' || text[i] == '+') && (text[i-1] == 'e' || text[i-1] == 'E') && !isHex(text[from:i])); i++ {
+			}
+			each(from, i, Number)
+		case isWord(r) || strings.ContainsRune(s.NameMore, r):
+			for i < len(text) && (isWord(text[i]) || strings.ContainsRune(s.NameMore, text[i])) {
+				i++
+			}
+			name := string(text[from:i])
+			if i < len(text) && (text[i] == '"' || text[i] == '\'') && s.isPrefix(name) {
+				i, inString = s.stringEnd(text, i, strings.ContainsAny(name, "rR"))
+				each(from, i, String)
+				break
+			}
+			behindDot := from > 0 && text[from-1] == '.'
+			switch {
+			case s.Keywords.has(name):
+				each(from, i, Keyword)
+			case s.Builtins.has(name) && !behindDot:
+				each(from, i, Builtin)
+			}
+		default:
+			if strings.ContainsRune("([{", r) {
+				open = append(open, i)
+			} else if strings.ContainsRune(")]}", r) && len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+			i++
+		}
+	}
+	return open, inString
+}
+
+// isPrefix reports whether name before a quote belongs to the string.
+func (s *Syntax) isPrefix(name string) bool {
+	if s.Raw {
+		return name == "r" || name == "R"
+	}
+	return s.Triple && len(name) <= 2 && strings.Trim(strings.ToLower(name), "rbuft") == ""
+}
+
+// stringEnd returns the end of the string whose quote is at i, and whether it is not closed.
+func (s *Syntax) stringEnd(text []rune, i int, raw bool) (end int, open bool) {
+	quote := text[i]
+	if s.Raw && raw {
+		return rawEnd(text, i)
+	}
+	triple := s.Triple && i+2 < len(text) && text[i+1] == quote && text[i+2] == quote
+	if triple {
+		i += 2
+	}
+	for i++; i < len(text); i++ {
+		switch {
+		case text[i] == '\\':
+			i++
+		case text[i] == '\n' && s.Triple && !triple:
+			return i, false
+		case text[i] == quote && !triple:
+			return i + 1, false
+		case text[i] == quote && i+2 < len(text) && text[i+1] == quote && text[i+2] == quote:
+			return i + 3, false
+		}
+	}
+	return len(text), true
+}
+
+// rawEnd returns the end of R's raw string whose quote is at i.
+func rawEnd(text []rune, i int) (end int, open bool) {
+	rest := string(text[i+1:])
+	dashes := len(rest) - len(strings.TrimLeft(rest, "-"))
+	if dashes == len(rest) {
+		return len(text), true
+	}
+	closing, ok := map[byte]string{'(': ")", '[': "]", '{': "}"}[rest[dashes]]
+	if !ok {
+		return i + 1, false
+	}
+	closing += strings.Repeat("-", dashes) + string(text[i])
+	at := strings.Index(rest, closing)
+	if at < 0 {
+		return len(text), true
+	}
+	return i + 1 + len([]rune(rest[:at+len(closing)])), false
+}
+
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+func isHex(number []rune) bool {
+	return len(number) > 1 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')
+}
+
+// indentAfter returns the columns by which the line after text is indented.
+func (s *Syntax) indentAfter(text []rune) int {
+	if s == nil || s.Indent == 0 {
+		return 0
+	}
+	last, comments := []rune{}, map[int]int{}
+	open, inString := s.scan(text, func(from, to int, style Style) {
+		if style == Comment {
+			comments[from] = to
+		}
+	})
+	if inString {
+		return 0
+	}
+	if s.Bracket {
+		return s.Indent * len(open)
+	}
+	begin := lineBegin(text, len(text))
+	for i := begin; i < len(text); i++ {
+		if _, ok := comments[i]; ok {
+			break
+		}
+		last = append(last, text[i])
+	}
+	line := strings.TrimRight(string(last), " \t")
+	columns := indentOf(line)
+	word := strings.TrimLeft(line, " \t")
+	switch {
+	case len(open) > 0 && open[len(open)-1] >= begin, s.Opens != 0 && strings.HasSuffix(line, string(s.Opens)):
+		return columns + s.Indent
+	case len(open) == 0 && beginsWithWord(word, s.Leaves):
+		return max(0, columns-s.Indent)
+	}
+	return columns
+}
+
+// indentOf returns the columns of a line's indentation.
+func indentOf(line string) int {
+	columns := 0
+	for _, r := range line {
+		switch r {
+		case ' ':
+			columns++
+		case '\t':
+			columns = (columns/8 + 1) * 8
+		default:
+			return columns
+		}
+	}
+	return columns
+}
+
+func beginsWithWord(line string, list []string) bool {
+	for _, w := range list {
+		if rest, ok := strings.CutPrefix(line, w); ok && (rest == "" || !isWord([]rune(rest)[0])) {
+			return true
+		}
+	}
+	return false
+}
+
+// lineBegin and lineEnd return where the line of text that has i begins and ends.
+func lineBegin(text []rune, i int) int {
+	for i > 0 && text[i-1] != '\n' {
+		i--
+	}
+	return i
+}
+
+func lineEnd(text []rune, i int) int {
+	for i < len(text) && text[i] != '\n' {
+		i++
+	}
+	return i
+}

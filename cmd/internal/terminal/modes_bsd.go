@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package terminal
+
+import "golang.org/x/sys/unix"
+
+// The requests for the modes of a terminal.
+const (
+	getModes = unix.TIOCGETA
+	setModes = unix.TIOCSETA
+)

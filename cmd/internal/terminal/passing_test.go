@@ -1,0 +1,74 @@
+package terminal
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A taker is a program that has the keys.
+type taker struct {
+	got  []string
+	over bool
+}
+
+func (p *taker) take(b []byte) error {
+	if p.over {
+		return errNotTaken
+	}
+	p.got = append(p.got, string(b))
+	return nil
+}
+
+func TestPassing_AProgramGetsAllKeysButThoseThatStayOurs(t *testing.T) {
+	for name, test := range map[string]struct {
+		typed              []string
+		want               string
+		suspended, recalls int
+		rest               string
+	}{
+		"keys":                       {[]string{"a\r\x03\x04\x1b[200~b\x1b[201~"}, "a\r\x03\x04\x1b[200~b\x1b[201~", 0, 0, ""},
+		"Ctrl-Z":                     {[]string{"a\x1ab"}, "ab", 1, 0, ""},
+		"one Ctrl-\\":                {[]string{"\x1ca"}, "\x1ca", 0, 0, ""},
+		"not in a row":               {[]string{"\x1ca\x1c", "b\x1c"}, "\x1ca\x1cb\x1c", 0, 0, ""},
+		"two Ctrl-\\":                {[]string{"a\x1c", "\x1cb"}, "a\x1c", 0, 1, "b"},
+		"a suspension in between":    {[]string{"\x1c\x1a\x1c"}, "\x1c\x1c", 1, 0, ""},
+		"what was typed ahead of it": {nil, "ahead", 0, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			suspensions, recalls := 0, 0
+			k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { suspensions++ })
+			k.recall = func() { recalls++ }
+			want := test.want
+			if test.typed == nil {
+				k.decode([]byte("ahead"))
+			}
+			var p taker
+			k.give(p.take)
+			k.pump(&script{slices.Clone(test.typed), io.EOF})
+			if got := strings.Join(p.got, ""); got != want || suspensions != test.suspended || recalls != test.recalls {
+				t.Errorf("got %q, %d suspensions, %d recalls", got, suspensions, recalls)
+			}
+			if got := rest(k); got != test.rest {
+				t.Errorf("got %q for us, want %q", got, test.rest)
+			}
+		})
+	}
+}
+
+func TestPassing_KeysThatAProgramDoesNotTakeAnyMoreAreOurs(t *testing.T) {
+	k := newKeyboard(nil, nil, nil)
+	k.give((&taker{over: true}).take)
+	k.pump(&script{[]string{"next input"}, io.EOF})
+	if got := rest(k); got != "next input" {
+		t.Errorf("got %q", got)
+	}
+	k = newKeyboard(nil, nil, nil)
+	k.give(func([]byte) error { return errors.New("it does not read") })
+	k.pump(&script{[]string{"lost"}, io.EOF})
+	if got := rest(k); got != "" {
+		t.Errorf("got %q, want nothing: the keys were meant for the program", got)
+	}
+}

@@ -1,0 +1,153 @@
+package terminal
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// modes are the private modes of a terminal that a program may leave behind, with their state
+// before: the keys of the cursor, the cursor itself, the mouse, the alternate screen, pastes.
+var modes = map[int]bool{
+	1: false, 7: true, 9: false, 25: true, 47: false, 1000: false, 1002: false, 1003: false, 1004: false, 1005: false,
+	1006: false, 1015: false, 1047: false, 1049: false, 2026: false,
+}
+
+// maxHeld bounds the part of a control sequence that is kept until its rest comes.
+const maxHeld = 64
+
+// maxFlags bounds how many pushed flags of the keyboard are counted. Terminals keep fewer.
+const maxFlags = 16
+
+// switches know what programs have switched on in a terminal. Only that may be switched off: the
+// end of an alternate screen that was never begun, for instance, moves the cursor.
+type switches struct {
+	left   map[int]bool // modes that are not as before
+	keypad bool         // the keypad sends sequences
+	style  bool         // text has a colour
+	other  bool         // keys are told from each other in xterm's way (modifyOtherKeys)
+	flags  int          // how often a program has pushed flags of the keyboard, as kitty has them
+
+	alternate bool   // an alternate screen was seen; its owner sets it back
+	held      []byte // the beginning of a control sequence
+}
+
+// note looks for control sequences in output.
+func (s *switches) note(b []byte) {
+	if len(s.held) > 0 {
+		b = append(s.held, b...)
+		s.held = nil
+	}
+	for {
+		i := bytes.IndexByte(b, '\x1b')
+		if i < 0 {
+			return
+		}
+		b = b[i+1:]
+		end := 0
+		switch {
+		case len(b) == 0:
+		case b[0] == '=' || b[0] == '>':
+			s.keypad = b[0] == '='
+			continue
+		case b[0] != '[':
+			continue
+		default:
+			end = bytes.IndexFunc(b[1:], func(r rune) bool { return r < ' ' || r >= '@' }) + 1
+		}
+		if end <= 0 || end >= len(b) {
+			if len(b) < maxHeld {
+				s.held = append([]byte{'\x1b'}, b...)
+			}
+			return
+		}
+		s.sequence(string(b[1:end]), b[end])
+		b = b[end+1:]
+	}
+}
+
+// sequence notes one control sequence by its parameters and its last byte.
+func (s *switches) sequence(parameters string, final byte) {
+	if final == 'm' && !strings.ContainsAny(parameters, "<>?") {
+		s.style = strings.Trim(parameters, "0;") != ""
+		return
+	}
+	switch {
+	case final == 'm' && strings.HasPrefix(parameters, ">4"):
+		s.other = parameters != ">4" && parameters != ">4;" && parameters != ">4;0"
+	case final == 'u' && strings.HasPrefix(parameters, ">"):
+		s.flags = min(s.flags+1, maxFlags)
+	case final == 'u' && strings.HasPrefix(parameters, "<"):
+		n, _ := strconv.Atoi(parameters[1:])
+		s.flags = max(0, s.flags-max(n, 1))
+	}
+	list, private := strings.CutPrefix(parameters, "?")
+	if !private || final != 'h' && final != 'l' {
+		return
+	}
+	for number := range strings.SplitSeq(list, ";") {
+		mode, err := strconv.Atoi(number)
+		before, known := modes[mode]
+		if err != nil || !known {
+			continue
+		}
+		s.alternate = s.alternate || mode == 47 || mode == 1047 || mode == 1049
+		if s.left == nil {
+			s.left = make(map[int]bool)
+		}
+		if s.left[mode] = (final == 'h') != before; !s.left[mode] {
+			delete(s.left, mode)
+		}
+	}
+}
+
+// again returns what switches on what reset would switch off, but for colours.
+func (s *switches) again() string {
+	var b strings.Builder
+	for _, mode := range slices.Sorted(maps.Keys(s.left)) {
+		final := 'h'
+		if modes[mode] {
+			final = 'l'
+		}
+		fmt.Fprintf(&b, "\x1b[?%d%c", mode, final)
+	}
+	if s.keypad {
+		b.WriteString("\x1b=")
+	}
+	if s.other {
+		b.WriteString("\x1b[>4;2m")
+	}
+	return b.String()
+}
+
+// reset returns what puts the terminal back, without its colours unless all is set.
+func (s *switches) reset(all bool) string {
+	var b strings.Builder
+	left := slices.Sorted(maps.Keys(s.left))
+	slices.Reverse(left) // the alternate screen has a cursor of its own
+	for _, mode := range left {
+		final := 'l'
+		if modes[mode] {
+			final = 'h'
+		}
+		fmt.Fprintf(&b, "\x1b[?%d%c", mode, final)
+	}
+	if s.keypad {
+		b.WriteString("\x1b>")
+	}
+	if s.other {
+		b.WriteString("\x1b[>4;0m")
+	}
+	if s.flags > 0 {
+		fmt.Fprintf(&b, "\x1b[<%du", s.flags)
+	}
+	if s.style && all {
+		b.WriteString("\x1b[0m")
+		s.style = false
+	}
+	s.left, s.keypad, s.other, s.flags = nil, false, false, 0
+	return b.String()
+}
