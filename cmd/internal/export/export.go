@@ -158,6 +158,9 @@ type collector struct {
 }
 
 func (c *collector) take(e timeline.Event) {
+	if e.Unseen() {
+		return
+	}
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
 		c.flush()
@@ -176,8 +179,8 @@ func (c *collector) take(e timeline.Event) {
 		}
 	case timeline.Text:
 		c.show(e, int64(len(b.Data)))
-	case timeline.Image:
-		c.show(e, int64(len(b.Data)))
+	case timeline.Display:
+		c.show(e, b.Bytes())
 	case timeline.Gap:
 		c.note(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
 	case timeline.GenerationEnded:

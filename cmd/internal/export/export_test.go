@@ -193,16 +193,18 @@ func TestNotebook_IsOneAndItsCodeIsWhatSucceeded(t *testing.T) {
 
 func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
 	picture := func(source, data string, update bool) timeline.Body {
-		return timeline.Image{MIME: "image/png", Data: []byte(data), Source: source, Update: update}
+		d := timeline.NewPicture("image/png", []byte(data), source, "")
+		d.Update = update
+		return d
 	}
 	f := notebook(t, turn(1, "plot", "ok",
 		text("a\xc3"), text("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
 		picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
-		timeline.Image{MIME: "image/svg+xml", Data: []byte("<svg/>")}, timeline.Image{MIME: "image/png"}))
+		timeline.NewPicture("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{LeftOut: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
 	got := fmt.Sprint(f.Cells[0].Outputs)
 	for _, want := range []string{
 		"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
-		"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:<svg/>", "too large to be sent",
+		"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "too large to be sent",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
@@ -210,6 +212,42 @@ func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
 	}
 	if strings.Index(got, "c2Vjb25k") > strings.Index(got, "b3RoZXI=") || len(f.Cells[0].Outputs) != 6 {
 		t.Errorf("the update does not stand where the first was: %s", got)
+	}
+}
+
+func TestNotebook_ResultsAreWhole(t *testing.T) {
+	echo := func(s string) timeline.Body { return timeline.Text{Data: []byte(s), Kind: timeline.TextResult} }
+	bundle := func(d timeline.Display, pairs ...string) timeline.Body {
+		d.Data = map[string][]byte{}
+		for i := 0; i < len(pairs); i += 2 {
+			d.Data[pairs[i]] = []byte(pairs[i+1])
+		}
+		return d
+	}
+	silent := turn(2, "hidden", "ok", text("hidden"))
+	for i := range silent {
+		silent[i].Silent = true
+	}
+	f := notebook(t, turn(1, "x", "ok",
+		text("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true}}`)}, "text/html", "<b>\n</b>", "application/vnd.x+json", `{"deep":[1]}`),
+		bundle(timeline.Display{ID: "bar"}, "text/plain", "1"), bundle(timeline.Display{ID: "bar", Update: true}, "text/plain", "2"),
+		bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.Clear{},
+		bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)
+	if len(f.Cells) != 1 {
+		t.Fatalf("got %d cells: the silent turn is one", len(f.Cells))
+	}
+	got, err := json.Marshal(f.Cells[0].Outputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"name":"stdout","output_type":"stream","text":["out\n"]},` +
+		`{"data":{"application/vnd.x+json":{"deep":[1]},"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["a\n","b"]},"execution_count":1,"metadata":{"text/html":{"isolated":true}},"output_type":"execute_result"},` +
+		`{"data":{"text/plain":["2"]},"metadata":{},"output_type":"display_data"},` +
+		`{"data":{"text/plain":["3"]},"metadata":{},"output_type":"display_data"},` +
+		`{"data":{"application/json":["{broken"],"image/png":"iVBORw==","text/plain":["a picture"]},"metadata":{},"output_type":"display_data"},` +
+		`{"data":{"text/plain":["7"]},"execution_count":1,"metadata":{},"output_type":"execute_result"}]`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

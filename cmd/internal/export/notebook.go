@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -29,17 +30,18 @@ type cell struct {
 	Outputs *[]output `json:"outputs,omitempty"`
 }
 
-// An output is text or a picture.
+// An output is text, or a display.
 type output struct {
 	Type string `json:"output_type"`
 
 	Name string   `json:"name,omitempty"`
 	Text []string `json:"text,omitempty"`
 
-	Data     map[string]string `json:"data,omitempty"`
-	Metadata *struct{}         `json:"metadata,omitempty"`
+	Data     map[string]any  `json:"data,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Count    *int            `json:"execution_count,omitempty"` // of a result
 
-	source string  // of a picture, which an update replaces
+	id     string  // of a display, which an update replaces
 	stream *[]byte // of text, until it is complete: characters may be split
 }
 
@@ -96,42 +98,28 @@ func (n *notebook) turn(t *turn) {
 	}
 }
 
-// outputs returns the output of a turn. An update of a picture replaces the first one.
+// outputs returns the output of a turn. An update of a display replaces the first one.
 func outputs(t *turn) []output {
 	all := []output{}
 	for _, e := range t.events {
 		switch b := e.Body.(type) {
 		case timeline.Text:
-			if len(b.Data) == 0 {
-				continue
-			}
-			name := "stdout"
-			if b.Stream == timeline.Stderr {
-				name = "stderr"
-			}
-			if last := len(all) - 1; last < 0 || all[last].Name != name {
-				all = append(all, output{Type: "stream", Name: name, stream: new([]byte)})
-			}
-			text := all[len(all)-1].stream
-			*text = append(*text, b.Data...)
-		case timeline.Image:
-			o := picture(b)
-			at := len(all)
-			for i := range all {
-				if b.Update && all[i].source != "" && all[i].source == o.source {
-					at = i
-				}
-			}
-			if at < len(all) {
-				all[at] = o
-			} else {
-				all = append(all, o)
-			}
+			all = addText(all, b)
+		case timeline.Display:
+			all = addDisplay(all, b)
 		}
 	}
-	for i, o := range all {
-		if o.stream != nil {
-			all[i].Text = lines(strings.ToValidUTF8(string(*o.stream), "\uFFFD"))
+	count := int(t.number)
+	for i := range all {
+		o := &all[i]
+		switch {
+		case o.Type == "execute_result":
+			o.Count, o.Metadata = &count, orEmpty(o.Metadata)
+			if o.stream != nil {
+				o.Data = map[string]any{"text/plain": lines(strings.TrimSuffix(o.text(), "\n"))}
+			}
+		case o.stream != nil:
+			o.Text = lines(o.text())
 		}
 	}
 	if left := t.left(); left != "" {
@@ -140,21 +128,102 @@ func outputs(t *turn) []output {
 	return all
 }
 
-func picture(i timeline.Image) output {
-	title := i.Title
-	if title == "" {
+func (o *output) text() string { return strings.ToValidUTF8(string(*o.stream), "\uFFFD") }
+
+// addText adds text to the last output, or as a new one. The echo of a value is a result of its own.
+func addText(all []output, t timeline.Text) []output {
+	if len(t.Data) == 0 {
+		return all
+	}
+	like := output{Type: "stream", Name: "stdout"}
+	switch {
+	case t.Kind == timeline.TextResult:
+		like = output{Type: "execute_result"}
+	case t.Stream == timeline.Stderr:
+		like.Name = "stderr"
+	}
+	if last := len(all) - 1; last < 0 || all[last].stream == nil || all[last].Type != like.Type || all[last].Name != like.Name {
+		like.stream = new([]byte)
+		all = append(all, like)
+	}
+	text := all[len(all)-1].stream
+	*text = append(*text, t.Data...)
+	return all
+}
+
+// addDisplay adds a display in place of the one that it updates, and a result in place of its echo.
+func addDisplay(all []output, d timeline.Display) []output {
+	o := display(d)
+	if d.Update && d.ID != "" {
+		for i := range all {
+			if all[i].id == d.ID {
+				o.Type = all[i].Type
+				all[i] = o
+				return all
+			}
+		}
+	}
+	last := len(all) - 1
+	if !d.Result || last < 0 || all[last].Type != "execute_result" || all[last].stream == nil {
+		return append(all, o)
+	}
+	echo := strings.TrimSuffix(all[last].text(), "\n")
+	if _, ok := d.Data["text/plain"]; !ok {
+		o.Data["text/plain"] = lines(echo)
+	}
+	all[last] = o
+	return all
+}
+
+// display is a bundle as notebooks have it: texts as lists of lines, JSON as it is, the rest in
+// base64.
+func display(d timeline.Display) output {
+	o := output{Type: "display_data", Data: make(map[string]any, len(d.Data)+1), Metadata: orEmpty(d.Meta), id: d.ID}
+	if d.Result {
+		o.Type = "execute_result"
+	}
+	for mime, data := range d.Data {
+		switch _, kind, _ := strings.Cut(mime, "/"); {
+		case (kind == "json" || strings.HasSuffix(kind, "+json")) && json.Valid(data):
+			o.Data[mime] = json.RawMessage(data)
+		case utf8.Valid(data) && !isBitmap(mime):
+			o.Data[mime] = lines(string(data))
+		default:
+			o.Data[mime] = base64.StdEncoding.EncodeToString(data)
+		}
+	}
+	if _, ok := o.Data["text/plain"]; !ok && !d.Result {
+		o.Data["text/plain"] = lines(name(d))
+	}
+	return o
+}
+
+// name is the text of a display that has none.
+func name(d timeline.Display) string {
+	title := d.Title
+	if _, _, ok := d.Picture(); title == "" && ok {
 		title = "a picture"
 	}
-	data := map[string]string{"text/plain": title}
-	switch {
-	case len(i.Data) == 0:
-		data["text/plain"] = title + ", which was too large to be sent"
-	case i.MIME == "image/svg+xml": // which is text
-		data[i.MIME] = string(i.Data)
-	default:
-		data[i.MIME] = base64.StdEncoding.EncodeToString(i.Data)
+	if title == "" {
+		title = "a display"
 	}
-	return output{Type: "display_data", Data: data, Metadata: &struct{}{}, source: i.Source}
+	if len(d.LeftOut) > 0 {
+		title += ", which was too large to be sent"
+	}
+	return title
+}
+
+func isBitmap(mime string) bool {
+	return strings.HasPrefix(mime, "image/") && !strings.HasSuffix(mime, "+xml")
+}
+
+// orEmpty returns metadata, which every display of a notebook has.
+func orEmpty(meta json.RawMessage) json.RawMessage {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(meta, &object) != nil || object == nil {
+		return json.RawMessage("{}")
+	}
+	return meta
 }
 
 // lines splits text into lines as notebooks have them, each with its newline.

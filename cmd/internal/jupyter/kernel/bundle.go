@@ -1,0 +1,109 @@
+package kernel
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// bundle returns the data of a display as messages have them: JSON as itself, text as text, and
+// all else in base64. Types that were left out are named in text.
+func bundle(d timeline.Display) map[string]any {
+	data := make(map[string]any, len(d.Data)+1)
+	for mime, bytes := range d.Data {
+		switch {
+		case isJSON(mime) && json.Valid(bytes):
+			data[mime] = json.RawMessage(bytes)
+		case isText(mime):
+			data[mime] = strings.ToValidUTF8(string(bytes), "\uFFFD")
+		default:
+			data[mime] = base64.StdEncoding.EncodeToString(bytes)
+		}
+	}
+	if _, ok := data["text/plain"]; !ok && len(d.LeftOut) > 0 {
+		var left []string
+		for _, mime := range slices.Sorted(maps.Keys(d.LeftOut)) {
+			left = append(left, fmt.Sprintf("%s of %d bytes", mime, d.LeftOut[mime].Bytes))
+		}
+		data["text/plain"] = "[left out: " + strings.Join(left, ", ") + "]"
+	}
+	return data
+}
+
+func isJSON(mime string) bool {
+	return mime == "application/json" || strings.HasSuffix(mime, "+json")
+}
+
+func isText(mime string) bool {
+	switch mime {
+	case "image/svg+xml", "application/javascript", "application/xml", "application/json":
+		return true
+	}
+	return strings.HasPrefix(mime, "text/") || isJSON(mime)
+}
+
+func metadata(d timeline.Display) json.RawMessage {
+	if len(d.Meta) == 0 || !json.Valid(d.Meta) {
+		return json.RawMessage("{}")
+	}
+	return d.Meta
+}
+
+func transient(d timeline.Display) map[string]string {
+	if d.ID == "" {
+		return map[string]string{}
+	}
+	return map[string]string{"display_id": d.ID}
+}
+
+// maxBlob bounds the data of a type that is fetched for a display: a message has at most 64 MiB,
+// and base64 takes a third more.
+const maxBlob = 40 << 20
+
+// complete fetches the data that was left out of a display, as far as a message has room for it.
+func (l *life) complete(ctx context.Context, d timeline.Display) timeline.Display {
+	room := int64(maxBlob)
+	left := make(map[string]timeline.Blob)
+	data := maps.Clone(d.Data)
+	for mime, b := range d.LeftOut {
+		whole, err := l.fetch(ctx, b, room)
+		if err != nil {
+			left[mime] = b
+			continue
+		}
+		room -= b.Bytes
+		if data == nil {
+			data = make(map[string][]byte)
+		}
+		data[mime] = whole
+	}
+	d.Data, d.LeftOut = data, left
+	return d
+}
+
+// fetch reads data by its digest.
+func (l *life) fetch(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
+	if b.Digest == "" || b.Bytes > room {
+		return nil, session.Errorf(session.KindTooLarge, "%d bytes are too many for a message", b.Bytes)
+	}
+	whole := make([]byte, 0, b.Bytes)
+	for int64(len(whole)) < b.Bytes {
+		piece, err := l.s.Blob(ctx, b.Digest, int64(len(whole)), 0)
+		if err != nil {
+			return nil, err
+		}
+		if len(piece.Data) == 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		whole = append(whole, piece.Data...)
+	}
+	return whole, nil
+}

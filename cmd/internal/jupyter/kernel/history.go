@@ -1,0 +1,207 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// Bounds of the history that is kept.
+const (
+	maxHistory       = 1000     // inputs
+	maxHistoryOutput = 64 << 10 // bytes of the value of one
+)
+
+// A past is what was run in the session, also before this kernel. It is read when it is asked
+// for the first time, and from there on what came since.
+type past struct {
+	mu     sync.Mutex
+	of     *life
+	from   uint64 // the first turn that is not known
+	inputs []input
+}
+
+// An input is one turn in the history. Its session is the generation of the worker: each has
+// variables of its own.
+type input struct {
+	session uint64
+	line    uint64 // the turn
+	code    string
+	first   timeline.Seq // of its events
+	last    timeline.Seq
+}
+
+// A historyQuery is the content of a history request.
+type historyQuery struct {
+	Output  bool   `json:"output"`
+	Access  string `json:"hist_access_type"`
+	Session int64  `json:"session"`
+	Start   int64  `json:"start"`
+	Stop    *int64 `json:"stop"`
+	N       *int   `json:"n"`
+	Pattern string `json:"pattern"`
+	Unique  bool   `json:"unique"`
+}
+
+func (k *kernel) history(ctx context.Context, r *request) {
+	var q historyQuery
+	content := map[string]any{"status": "ok", "history": []any{}}
+	if err := json.Unmarshal(r.Content, &q); err != nil {
+		f := failed(&failure{Name: "ValueError", Value: "the request is malformed: " + err.Error(), Traceback: []string{}})
+		f["history"] = []any{}
+		k.answer(r, "history_reply", f)
+		return
+	}
+	if l, err := k.sessions.get(ctx); err == nil {
+		content["history"] = q.list(k.past.since(ctx, l), func(i input) string { return i.value(ctx, l) })
+	}
+	k.answer(r, "history_reply", content)
+}
+
+// since returns the inputs so far, oldest first.
+func (p *past) since(ctx context.Context, l *life) []input {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of != l {
+		p.of, p.from, p.inputs = l, 1, nil
+	}
+	outline, err := l.s.Outline(ctx, session.OutlineQuery{From: p.from, Backward: true, Limit: maxHistory})
+	if err != nil {
+		return slices.Clone(p.inputs)
+	}
+	for _, t := range outline.Turns {
+		if t.Turn < p.from {
+			continue
+		}
+		p.from = t.Turn + 1
+		if !t.Silent {
+			p.inputs = append(p.inputs, input{session: t.Generation, line: t.Turn, first: t.First, last: t.Last, code: codeOf(ctx, l, &t)})
+		}
+	}
+	if more := len(p.inputs) - maxHistory; more > 0 {
+		p.inputs = p.inputs[more:]
+	}
+	return slices.Clone(p.inputs)
+}
+
+// codeOf returns the input of a turn. An outline has the first line of it.
+func codeOf(ctx context.Context, l *life, t *timeline.Summary) string {
+	page, err := l.s.Read(ctx, session.ReadQuery{After: t.First - 1, Before: t.Last + 1, Limit: 1})
+	if err == nil && len(page.Events) == 1 {
+		if started, ok := page.Events[0].Body.(timeline.TurnStarted); ok {
+			return string(started.Input)
+		}
+	}
+	return t.Code
+}
+
+// value returns the echo of the value of a turn, if it is among its last events.
+func (i *input) value(ctx context.Context, l *life) string {
+	page, err := l.s.Read(ctx, session.ReadQuery{After: i.first, Before: i.last + 1, Backward: true, Limit: 20, Bytes: maxHistoryOutput})
+	if err != nil {
+		return ""
+	}
+	var echo []byte
+	for _, e := range page.Events {
+		if text, ok := e.Body.(timeline.Text); ok && text.Kind == timeline.TextResult && e.Turn == i.line {
+			echo = append(echo, text.Data...)
+		}
+	}
+	return strings.TrimSuffix(string(echo), "\n")
+}
+
+// list returns the entries that a query asks for, oldest first. value says what a turn came to.
+func (q *historyQuery) list(all []input, value func(input) string) []any {
+	switch q.Access {
+	case "range":
+		all = q.between(all)
+	case "search":
+		all = q.matching(all)
+	}
+	if q.N != nil && q.Access != "range" && len(all) > *q.N {
+		all = all[len(all)-max(0, *q.N):]
+	}
+	entries := make([]any, 0, len(all))
+	for _, i := range all {
+		var what any = i.code
+		if q.Output {
+			what = []any{i.code, orNull(value(i))}
+		}
+		entries = append(entries, []any{i.session, i.line, what})
+	}
+	return entries
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// between returns the inputs of one session; 0 is the last one, and -1 the one before it.
+func (q *historyQuery) between(all []input) []input {
+	var sessions []uint64
+	for _, i := range all {
+		if !slices.Contains(sessions, i.session) {
+			sessions = append(sessions, i.session)
+		}
+	}
+	want := q.Session
+	if want <= 0 {
+		at := len(sessions) - 1 + int(max(want, -maxHistory-1))
+		if at < 0 {
+			return nil
+		}
+		want = int64(sessions[at])
+	}
+	var found []input
+	for _, i := range all {
+		line := int64(i.line)
+		if int64(i.session) == want && line >= q.Start && (q.Stop == nil || line < *q.Stop) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// matching returns the inputs that match the pattern, in which * stands for any text and ? for a
+// character. Of equal ones, unique leaves the last.
+func (q *historyQuery) matching(all []input) []input {
+	pattern := q.glob()
+	var found []input
+	for _, i := range all {
+		if pattern.MatchString(i.code) {
+			found = append(found, i)
+		}
+	}
+	if !q.Unique {
+		return found
+	}
+	seen := make(map[string]bool)
+	var last []input
+	for _, i := range slices.Backward(found) {
+		if !seen[i.code] {
+			seen[i.code] = true
+			last = append(last, i)
+		}
+	}
+	slices.Reverse(last)
+	return last
+}
+
+func (q *historyQuery) glob() *regexp.Regexp {
+	pattern := q.Pattern
+	if pattern == "" {
+		pattern = "*"
+	}
+	quoted := regexp.QuoteMeta(pattern)
+	quoted = strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(quoted)
+	return regexp.MustCompile(`(?s)^` + quoted + `$`)
+}

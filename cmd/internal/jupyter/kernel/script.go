@@ -1,0 +1,343 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// Bounds of messages with text.
+const (
+	textTime     = 100 * time.Millisecond // how long text waits for more
+	maxText      = 64 << 10               // bytes of text that wait
+	maxTraceback = 256 << 10              // bytes of a traceback
+	maxEcho      = 16 << 20               // bytes of the echo of a value
+)
+
+// A script turns the events of one life into messages for one peer.
+type script struct {
+	p    *subscriber
+	life *life
+	turn *turn // of the last event; nil before the first
+
+	stream   string // of text
+	text     []byte
+	prompted bool   // the prompt of the last question was sent as text
+	echo     []byte // of a value, which a display of the same may follow
+	trace    []byte
+	died     *timeline.GenerationEnded
+	held     *timeline.TurnEnded // until it is known how the worker died
+	flusher  *time.Timer
+	armed    bool // the timer runs
+}
+
+// arm lets the text that waits go soon.
+func (s *script) arm() {
+	if !s.armed {
+		s.armed = true
+		s.timer().Reset(textTime)
+	}
+}
+
+// timer fires when text has waited for long enough.
+func (s *script) timer() *time.Timer {
+	if s.flusher == nil {
+		s.flusher = time.NewTimer(time.Hour)
+		s.flusher.Stop()
+	}
+	return s.flusher
+}
+
+// event sends the messages for an event.
+func (s *script) event(ctx context.Context, e timeline.Event) error {
+	if e.Turn == 0 {
+		return nil // The start of a worker is nobody's cell.
+	}
+	if s.turn == nil || s.turn.number != e.Turn {
+		if err := s.change(ctx, e); err != nil {
+			return err
+		}
+	}
+	if s.turn.silent && s.turn.request == nil {
+		return nil // A tool asks behind the scenes.
+	}
+	if text, ok := e.Body.(timeline.Text); ok {
+		return s.write(text)
+	}
+	if d, ok := e.Body.(timeline.Display); ok && len(d.LeftOut) > 0 {
+		e.Body = s.life.complete(ctx, d)
+	}
+	if d, ok := e.Body.(timeline.Display); ok && d.Result && !d.Update {
+		return s.result(d)
+	}
+	if w, ok := e.Body.(timeline.Wait); ok {
+		s.ask(w)
+	}
+	if err := s.flush(true); err != nil {
+		return err
+	}
+	return s.other(e)
+}
+
+// ask takes the prompt of a question out of the text: the front end that is asked shows it.
+func (s *script) ask(w timeline.Wait) {
+	shown := w.Prompt != "" && bytes.HasSuffix(s.text, []byte(w.Prompt))
+	if s.prompted = shown && s.turn.request == nil; shown && !s.prompted {
+		s.text = s.text[:len(s.text)-len(w.Prompt)]
+	}
+}
+
+// change turns to another turn.
+func (s *script) change(ctx context.Context, e timeline.Event) error {
+	err := s.flush(true)
+	s.trace, s.died, s.held = nil, nil, nil
+	if s.turn = s.life.turn(ctx, e.Turn, e.Seq); s.turn == nil {
+		s.turn = &turn{number: e.Turn, parent: s.life.parentOf(e.Turn, ""), count: e.Turn, silent: e.Silent}
+	}
+	return err
+}
+
+// other sends the messages for an event that is not text.
+func (s *script) other(e timeline.Event) error {
+	switch b := e.Body.(type) {
+	case timeline.TurnStarted:
+		return s.begin()
+	case timeline.TurnEnded:
+		return s.end(b)
+	case timeline.Display:
+		return s.display(b)
+	case timeline.Clear:
+		return s.send("clear_output", map[string]bool{"wait": b.Wait})
+	case timeline.InputLine:
+		return s.input(b)
+	case timeline.GenerationEnded:
+		s.died = &b
+		if held := s.held; held != nil {
+			s.held = nil
+			return s.end(*held)
+		}
+		return nil
+	case timeline.Notice, timeline.Denied, timeline.Granted, timeline.Limit, timeline.Gap, timeline.Elided:
+		text := strings.TrimRight(timeline.Render([]timeline.Event{e}, nil).Text(), "\n")
+		if text == "" {
+			return nil
+		}
+		return s.send("stream", streamOf("stderr", text+"\n"))
+	}
+	return nil
+}
+
+func (s *script) begin() error {
+	t := s.turn
+	if r := t.request; r == nil || !r.announced() {
+		if err := s.send("status", status{"busy"}); err != nil {
+			return err
+		}
+	}
+	if t.silent {
+		return nil
+	}
+	return s.send("execute_input", map[string]any{"code": t.code, "execution_count": t.count})
+}
+
+func (s *script) end(b timeline.TurnEnded) error {
+	if b.Outcome == timeline.OutcomeEnded && s.died == nil {
+		s.held = &b // The report of the worker's death follows.
+		return nil
+	}
+	if f := failureOf(s.turn, b, s.trace, s.died); f != nil {
+		if err := s.send("error", f); err != nil {
+			return err
+		}
+	} else if s.died != nil {
+		if err := s.send("stream", streamOf("stderr", ending(s.died)+"\n")); err != nil {
+			return err
+		}
+	}
+	return s.send("status", status{"idle"})
+}
+
+// input shows a line that somebody else gave. A front end shows the lines of its own user itself.
+func (s *script) input(b timeline.InputLine) error {
+	if s.turn.request != nil && b.Author == s.life.s.Author() {
+		return nil
+	}
+	text := b.Text
+	if b.Secret {
+		text = "········"
+	}
+	if !s.prompted {
+		text = b.Prompt + text
+	}
+	return s.send("stream", streamOf("stdout", text+"\n"))
+}
+
+// write collects text.
+func (s *script) write(t timeline.Text) error {
+	name := "stdout"
+	if t.Stream == timeline.Stderr {
+		name = "stderr"
+	}
+	switch t.Kind {
+	case timeline.TextResult:
+		if s.turn.silent {
+			return nil
+		}
+		if len(s.text) > 0 {
+			if err := s.flush(true); err != nil {
+				return err
+			}
+		}
+		if len(s.echo) < maxEcho {
+			s.echo = append(s.echo, t.Data...)
+		}
+		s.arm()
+		return nil
+	case timeline.TextTraceback:
+		if len(s.trace) < maxTraceback {
+			s.trace = append(s.trace, t.Data...)
+		}
+		return nil
+	}
+	if len(s.echo) > 0 || name != s.stream && len(s.text) > 0 {
+		if err := s.flush(true); err != nil {
+			return err
+		}
+	}
+	s.arm()
+	s.stream, s.text = name, append(s.text, t.Data...)
+	if len(s.text) >= maxText {
+		return s.flush(false)
+	}
+	return nil
+}
+
+// flush sends the text that waits. Unless all has to go, the bytes of a character whose rest may
+// be about to come stay.
+func (s *script) flush(all bool) error {
+	if len(s.echo) > 0 {
+		echo := strings.TrimSuffix(string(s.echo), "\n")
+		s.echo = nil
+		return s.send("execute_result", map[string]any{
+			"execution_count": s.turn.count, "data": map[string]string{"text/plain": echo}, "metadata": struct{}{},
+		})
+	}
+	n := len(s.text)
+	if !all {
+		n = whole(s.text)
+	}
+	if n == 0 {
+		return nil
+	}
+	text := string(s.text[:n])
+	s.text = append(s.text[:0], s.text[n:]...)
+	return s.send("stream", streamOf(s.stream, text))
+}
+
+// whole is the length of text without a character at its end that is incomplete.
+func whole(text []byte) int {
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if c := text[len(text)-back]; utf8.RuneStart(c) {
+			if !utf8.FullRune(text[len(text)-back:]) {
+				return len(text) - back
+			}
+			break
+		}
+	}
+	return len(text)
+}
+
+func streamOf(name, text string) map[string]string {
+	return map[string]string{"name": name, "text": strings.ToValidUTF8(text, "\uFFFD")}
+}
+
+func (s *script) display(d timeline.Display) error {
+	if s.turn.silent {
+		return nil
+	}
+	kind := "display_data"
+	if d.Update {
+		kind = "update_display_data"
+	}
+	return s.send(kind, map[string]any{"data": bundle(d), "metadata": metadata(d), "transient": transient(d)})
+}
+
+// result sends the value of the turn, whose echo came before it.
+func (s *script) result(d timeline.Display) error {
+	if s.turn.silent {
+		return nil
+	}
+	echo := strings.TrimSuffix(string(s.echo), "\n")
+	s.echo = nil
+	if err := s.flush(true); err != nil {
+		return err
+	}
+	data := bundle(d)
+	if _, ok := data["text/plain"]; !ok && echo != "" {
+		data["text/plain"] = echo
+	}
+	return s.send("execute_result", map[string]any{
+		"execution_count": s.turn.count, "data": data, "metadata": metadata(d), "transient": transient(d),
+	})
+}
+
+// send sends a message of the turn.
+func (s *script) send(kind string, content any) error {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	parent := s.turn.parent
+	return s.p.send(note{parent: &parent, kind: kind, content: raw})
+}
+
+// A failure is the content of an error message.
+type failure struct {
+	Name      string   `json:"ename"`
+	Value     string   `json:"evalue"`
+	Traceback []string `json:"traceback"`
+}
+
+// failureOf says how a turn failed; nil if it did not.
+func failureOf(t *turn, b timeline.TurnEnded, trace []byte, died *timeline.GenerationEnded) *failure {
+	f := &failure{Name: b.Name, Value: b.Message}
+	switch {
+	case b.Outcome == timeline.OutcomeOK, b.Outcome == timeline.OutcomeEnded && quit(died):
+		return nil
+	case b.Outcome == timeline.OutcomeEnded:
+		f.Name = "WorkerEnded"
+		if died != nil {
+			f.Value = ending(died)
+		}
+	case f.Name == "" && b.Outcome == timeline.OutcomeInterrupted:
+		f.Name = "KeyboardInterrupt"
+	case f.Name == "":
+		f.Name = "Error"
+	}
+	text := strings.TrimRight(strings.ToValidUTF8(string(trace), "\uFFFD"), "\n")
+	if text == "" {
+		text = strings.TrimSuffix(f.Name+": "+f.Value, ": ")
+	}
+	f.Traceback = strings.Split(text, "\n")
+	return f
+}
+
+// quit reports whether the code ended its worker in good order, as quit() does. One that was closed
+// or reset was ended by somebody else.
+func quit(died *timeline.GenerationEnded) bool {
+	return died != nil && died.Clean && died.Reason != "closed" && died.Reason != "reset"
+}
+
+// ending says that a worker has ended.
+func ending(died *timeline.GenerationEnded) string {
+	text := "the worker ended: " + died.Reason
+	if died.Message != "" {
+		text += ": " + died.Message
+	}
+	return text + "; the next cell starts a new one, without the variables"
+}

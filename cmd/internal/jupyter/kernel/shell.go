@@ -1,0 +1,437 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// Bounds of what a request may ask for.
+const (
+	maxQueued      = 4096 // requests
+	maxExpressions = 32   // of one request
+)
+
+// retryTime is how long a request waits before it tries again to start its turn, if nothing
+// happens in the session meanwhile that it would see.
+const retryTime = 500 * time.Millisecond
+
+var errQueue = fmt.Errorf("more than %d requests wait; the peer was left", maxQueued)
+
+// A shell executes requests in their order.
+type shell struct {
+	k     *kernel
+	ready chan struct{} // holds one when the queue has some
+
+	mu     sync.Mutex
+	queue  []*job
+	now    *job // under way; nil when none is
+	cancel context.CancelFunc
+}
+
+// A job is a request that waits, or is under way.
+type job struct {
+	*request
+	execute *execution // nil for another request
+	say     func(context.Context, *job)
+
+	told        atomic.Bool // the front ends know that it is busy
+	turn        uint64      // guarded by shell.mu: its turn, once it has one
+	interrupted bool        // guarded by shell.mu
+}
+
+// An execution is the content of an execute request.
+type execution struct {
+	Code         string            `json:"code"`
+	Silent       bool              `json:"silent"`
+	StoreHistory bool              `json:"store_history"`
+	Expressions  map[string]string `json:"user_expressions"`
+	AllowStdin   bool              `json:"allow_stdin"`
+	StopOnError  bool              `json:"stop_on_error"`
+}
+
+func (s *shell) init(k *kernel) { s.k, s.ready = k, make(chan struct{}, 1) }
+
+// add queues a request.
+func (s *shell) add(j *job) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) >= maxQueued {
+		return errQueue
+	}
+	s.queue = append(s.queue, j)
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// run answers requests until the kernel leaves.
+func (s *shell) run() {
+	for {
+		j := s.next()
+		if j == nil {
+			select {
+			case <-s.ready:
+				continue
+			case <-s.k.ctx.Done():
+				return
+			}
+		}
+		ctx, cancel := context.WithCancel(s.k.ctx)
+		s.mu.Lock()
+		s.now, s.cancel = j, cancel
+		s.mu.Unlock()
+		j.say(ctx, j)
+		s.mu.Lock()
+		s.now, s.cancel = nil, nil
+		s.mu.Unlock()
+		cancel()
+		if s.k.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (s *shell) next() *job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return nil
+	}
+	j := s.queue[0]
+	s.queue = s.queue[1:]
+	return j
+}
+
+// abort answers everything that waits to be executed, since what came before it has failed.
+func (s *shell) abort() {
+	s.mu.Lock()
+	var aborted []*job
+	kept := s.queue[:0:0]
+	for _, j := range s.queue {
+		if j.execute != nil {
+			aborted = append(aborted, j)
+		} else {
+			kept = append(kept, j)
+		}
+	}
+	s.queue = kept
+	s.mu.Unlock()
+	for _, j := range aborted {
+		s.k.answer(j.request, "execute_reply", map[string]any{"status": "aborted"})
+	}
+}
+
+// interrupt interrupts our turn, or else gives up the request that waits for its turn, or else
+// interrupts the turn that somebody else runs.
+func (k *kernel) interrupt() {
+	s := &k.shell
+	s.mu.Lock()
+	j, cancel := s.now, s.cancel
+	var turn uint64
+	if j != nil && j.execute != nil {
+		j.interrupted = true
+		if turn = j.turn; turn == 0 {
+			cancel()
+		}
+	} else {
+		j = nil
+	}
+	s.mu.Unlock()
+	if j != nil && turn == 0 {
+		return
+	}
+	if l, _ := k.sessions.current(); l != nil && l.alive() {
+		if _, err := l.s.Interrupt(k.ctx, turn); err != nil {
+			k.note("cannot interrupt: %v", err)
+		}
+	}
+}
+
+// execute parses an execute request for the queue.
+func (k *kernel) execute(r *request) error {
+	e := execution{StoreHistory: true, AllowStdin: true, StopOnError: true}
+	if err := json.Unmarshal(r.Content, &e); err != nil {
+		k.answer(r, "execute_reply", refusal(fmt.Errorf("the request is malformed: %w", err)))
+		return nil
+	}
+	return k.shell.add(&job{request: r, execute: &e, say: k.executed})
+}
+
+// executed runs a request and answers it.
+func (k *kernel) executed(ctx context.Context, j *job) {
+	began := time.Now()
+	content, failed := k.outcome(ctx, j)
+	if k.ctx.Err() != nil {
+		return // Nobody waits for an answer any more.
+	}
+	metadata, _ := json.Marshal(map[string]any{
+		"started": began.UTC().Format(time.RFC3339Nano), "dependencies_met": true,
+		"engine": k.id, "status": content["status"],
+	})
+	k.reply(j.request, "execute_reply", content, metadata)
+	if failed && j.execute.StopOnError {
+		k.shell.abort()
+	}
+}
+
+// outcome runs a request, and returns the content of its reply.
+func (k *kernel) outcome(ctx context.Context, j *job) (content map[string]any, failed bool) {
+	t, l, err := k.runTurn(ctx, j)
+	if err != nil {
+		return k.unable(j, err), true
+	}
+	content = map[string]any{"status": "ok", "execution_count": t.count, "payload": []any{}, "user_expressions": map[string]any{}}
+	if f := failureOf(&t, *t.ended, t.traceback, t.death); f != nil {
+		content["status"], content["ename"], content["evalue"], content["traceback"] = "error", f.Name, f.Value, f.Traceback
+		return content, true
+	}
+	if len(j.execute.Expressions) > 0 {
+		content["user_expressions"] = k.evaluate(ctx, l, j)
+	}
+	return content, false
+}
+
+// unable tells the front ends that a request cannot have its turn, or has lost it.
+func (k *kernel) unable(j *job, err error) map[string]any {
+	f := refusal(err)
+	if errors.Is(err, context.Canceled) {
+		f["ename"], f["evalue"] = "KeyboardInterrupt", "interrupted before its turn came"
+		f["traceback"] = []string{"KeyboardInterrupt: interrupted before its turn came"}
+	}
+	if !j.announced() {
+		k.announce(j)
+		k.subs.tell(&j.Header, "execute_input", map[string]any{"code": j.execute.Code, "execution_count": 0})
+	}
+	k.subs.tell(&j.Header, "error", map[string]any{"ename": f["ename"], "evalue": f["evalue"], "traceback": f["traceback"]})
+	k.idle(&j.Header)
+	return f
+}
+
+// refusal is the content of a reply for a request that did not run.
+func refusal(err error) map[string]any {
+	return map[string]any{
+		"status": "error", "execution_count": 0, "user_expressions": map[string]any{}, "payload": []any{},
+		"ename": "NotExecuted", "evalue": err.Error(), "traceback": []string{"NotExecuted: " + err.Error()},
+	}
+}
+
+// runTurn starts the turn of a request, and waits until it has ended.
+func (k *kernel) runTurn(ctx context.Context, j *job) (turn, *life, error) {
+	l, n, err := k.start(ctx, j)
+	if err != nil {
+		return turn{}, nil, err
+	}
+	k.shell.mu.Lock()
+	j.turn = n
+	interrupted := j.interrupted
+	k.shell.mu.Unlock()
+	if interrupted {
+		_, _ = l.s.Interrupt(k.ctx, n)
+	}
+	t, err := k.attend(j, l, n)
+	return t, l, err
+}
+
+// start starts the turn of a request. While another one runs, it waits.
+func (k *kernel) start(ctx context.Context, j *job) (*life, uint64, error) {
+	code := strings.ReplaceAll(j.execute.Code, "\r\n", "\n")
+	for said := false; ; {
+		l, err := k.sessions.get(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		_, _, changed, _ := l.state(0)
+		// An interrupt that comes now finds no turn: it cancels ctx, but the start goes on, so that
+		// nobody has to guess whether there is a turn.
+		n, err := l.submit(context.WithoutCancel(ctx), j, code, j.execute.Silent)
+		if err == nil {
+			return l, n, nil
+		}
+		if !mayPass(err) {
+			if gone(err) && !l.found(err) {
+				l.end(err)
+				continue
+			}
+			return nil, 0, err
+		}
+		if !said {
+			said = true
+			k.announce(j)
+			k.subs.tell(&j.Header, "stream", streamOf("stderr", "[waiting for "+whoRuns(l, err)+"]\n"))
+		}
+		select {
+		case <-changed:
+		case <-time.After(retryTime):
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
+// mayPass reports whether a later try may succeed, once what is under way is over.
+func mayPass(err error) bool {
+	switch session.KindOf(err) {
+	case session.KindBusy, session.KindWaiting, client.KindWriter:
+		return true
+	}
+	return false
+}
+
+// gone reports whether an error may mean that the session is there no more.
+func gone(err error) bool {
+	kind := session.KindOf(err)
+	return kind == session.KindClosed || kind == client.KindUnreachable || kind == client.KindShuttingDown
+}
+
+// whoRuns names the turn that is in the way.
+func whoRuns(l *life, err error) string {
+	t, ok := l.active()
+	switch {
+	case !ok && session.KindOf(err) == client.KindWriter:
+		return "the keyboard: " + err.Error()
+	case !ok:
+		return "the session: " + err.Error()
+	case t.author == "":
+		return fmt.Sprintf("turn %d", t.number)
+	}
+	return fmt.Sprintf("%s's turn %d", t.author, t.number)
+}
+
+// announce tells the front ends that a request is under way.
+func (k *kernel) announce(j *job) {
+	if !j.told.Swap(true) {
+		k.busy(&j.Header)
+	}
+}
+
+func (j *job) announced() bool { return j.told.Load() }
+
+// attend waits for the end of a turn of ours, and asks for the input that it wants.
+func (k *kernel) attend(j *job, l *life, n uint64) (turn, error) {
+	var asked timeline.Seq
+	defer func() { k.inputs.forget() }()
+	for ends := 0; ; {
+		t, ok, changed, over := l.state(n)
+		switch {
+		case ok && t.over():
+			return t, nil
+		case over != nil:
+			return turn{}, over
+		case ok && t.waitID != asked:
+			if asked = t.waitID; asked != 0 {
+				ends = k.ask(j, l, &t, ends)
+			} else {
+				k.inputs.forget()
+			}
+		}
+		select {
+		case <-changed:
+		case <-k.ctx.Done():
+			return turn{}, k.ctx.Err()
+		}
+	}
+}
+
+// ask asks the front end of a request for the input that its turn waits for. ends counts how
+// often the turn was told that there is none.
+func (k *kernel) ask(j *job, l *life, t *turn, ends int) int {
+	if t.wait.Kind == timeline.WaitPermission {
+		text := "[held until a person decides: " + t.wait.Prompt + "]"
+		if k.o.ByHand != "" {
+			text += " " + k.o.ByHand
+		}
+		k.subs.tell(&j.Header, "stream", streamOf("stderr", text+"\n"))
+		return ends
+	}
+	if j.execute.AllowStdin && k.inputs.ask(j, l, t) {
+		return ends
+	}
+	if ends == 0 {
+		k.subs.tell(&j.Header, "stream", streamOf("stderr", "[this front end does not answer questions: the input is at its end]\n"))
+		if _, err := l.s.Answer(k.ctx, t.waitID, session.Input{EOF: true}); err == nil {
+			return 1
+		}
+	}
+	_, _ = l.s.Interrupt(k.ctx, t.number) // It asks again and again, or takes no end of input.
+	return ends + 1
+}
+
+// evaluate evaluates the user expressions of a request, each in a silent turn.
+func (k *kernel) evaluate(ctx context.Context, l *life, j *job) map[string]any {
+	values := make(map[string]any)
+	for name, code := range j.execute.Expressions {
+		if len(values) == maxExpressions {
+			break
+		}
+		values[name] = k.expression(ctx, l, j, code)
+	}
+	return values
+}
+
+func (k *kernel) expression(ctx context.Context, l *life, j *job, code string) map[string]any {
+	if info, err := l.s.Info(ctx); err == nil {
+		if show := k.o.Language(info.Language).Show; show != "" {
+			code = fmt.Sprintf(show, code) // A silent turn echoes nothing by itself.
+		}
+	}
+	n, err := l.submit(ctx, nil, code, true) // It is nobody's cell.
+	if err != nil {
+		return failed(&failure{Name: "NotExecuted", Value: err.Error(), Traceback: []string{}})
+	}
+	k.shell.mu.Lock()
+	j.turn = n
+	k.shell.mu.Unlock()
+	reply, err := l.s.Wait(ctx, n, nil)
+	if err == nil && reply.Wait != nil { // An expression has nobody to ask.
+		_, _ = l.s.Interrupt(k.ctx, n)
+		reply, err = l.s.Wait(ctx, n, nil)
+	}
+	if err != nil {
+		_, _ = l.s.Interrupt(k.ctx, n)
+		return failed(&failure{Name: "NotExecuted", Value: err.Error(), Traceback: []string{}})
+	}
+	return valueOf(n, reply.Events)
+}
+
+// valueOf returns the value or the failure among the events of a turn.
+func valueOf(n uint64, events []timeline.Event) map[string]any {
+	var echo, trace []byte
+	data := make(map[string]any)
+	meta := json.RawMessage("{}")
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case timeline.Text:
+			if b.Kind == timeline.TextTraceback {
+				trace = append(trace, b.Data...)
+			} else if b.Stream == timeline.Stdout {
+				echo = append(echo, b.Data...)
+			}
+		case timeline.Display:
+			data, meta = bundle(b), metadata(b)
+		case timeline.TurnEnded:
+			if f := failureOf(&turn{number: n}, b, trace, nil); f != nil {
+				return failed(f)
+			}
+		}
+	}
+	if _, ok := data["text/plain"]; !ok {
+		data["text/plain"] = strings.TrimSuffix(string(echo), "\n")
+	}
+	return map[string]any{"status": "ok", "data": data, "metadata": meta}
+}
+
+func failed(f *failure) map[string]any {
+	return map[string]any{"status": "error", "ename": f.Name, "evalue": f.Value, "traceback": f.Traceback}
+}

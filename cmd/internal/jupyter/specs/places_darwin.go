@@ -1,0 +1,16 @@
+package specs
+
+import "path/filepath"
+
+func userData(getenv func(string) string) string {
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, "Library", "Jupyter")
+	}
+	return ""
+}
+
+func systemData(func(string) string) []string {
+	return []string{"/usr/local/share/jupyter", "/usr/share/jupyter", "/opt/homebrew/share/jupyter"}
+}
+
+func programs(prefix, name string) []string { return []string{filepath.Join(prefix, "bin", name)} }

@@ -1,0 +1,21 @@
+//go:build !darwin && !windows
+
+package specs
+
+import "path/filepath"
+
+func userData(getenv func(string) string) string {
+	if data := getenv("XDG_DATA_HOME"); data != "" {
+		return filepath.Join(data, "jupyter")
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "share", "jupyter")
+	}
+	return ""
+}
+
+func systemData(func(string) string) []string {
+	return []string{"/usr/local/share/jupyter", "/usr/share/jupyter"}
+}
+
+func programs(prefix, name string) []string { return []string{filepath.Join(prefix, "bin", name)} }

@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Scheme is the one signature scheme that we speak; it is also the default of Jupyter.
+const Scheme = "hmac-sha256"
+
+// MaxSeen bounds the signatures that a Codec remembers. A message whose signature is among them is a
+// replay. The oldest are forgotten first.
+const MaxSeen = 65536
+
+// Errors of Decode for a message that is not from one who has the key.
+var (
+	ErrSignature = errors.New("the signature of the message is wrong")
+	ErrReplay    = errors.New("the message was received before")
+)
+
+// A Codec turns messages into frames and back, and signs and checks them by one key. Its methods may
+// be called by several goroutines.
+type Codec struct {
+	key []byte // empty: nothing is signed
+
+	mu   sync.Mutex
+	seen map[[sha256.Size]byte]struct{}
+	ring [][sha256.Size]byte // what is in seen, in the order of arrival, from next on
+	next int
+}
+
+// NewCodec returns the Codec for a key. An empty key means that nothing is signed: see
+// Connection.Codec, which decides whether that may be.
+func NewCodec(key string) *Codec {
+	return &Codec{key: []byte(key), seen: map[[sha256.Size]byte]struct{}{}}
+}
+
+// Encode returns the frames of m.
+func (c *Codec) Encode(m *Message) ([][]byte, error) {
+	body, err := m.body()
+	if err != nil {
+		return nil, err
+	}
+	frames := make([][]byte, 0, len(m.Identities)+6+len(m.Buffers))
+	frames = append(frames, m.Identities...)
+	frames = append(frames, []byte(delimiter), c.sign(body[:]))
+	frames = append(frames, body[:]...)
+	return append(frames, m.Buffers...), nil
+}
+
+// Decode checks the frames of a message and parses them. The message keeps the frames.
+func (c *Codec) Decode(frames [][]byte) (Message, error) {
+	identities, signature, rest, err := split(frames)
+	if err != nil {
+		return Message{}, fmt.Errorf("not a Jupyter message: %w", err)
+	}
+	if err := c.verify(signature, rest[:4]); err != nil {
+		return Message{}, err
+	}
+	m, err := parse(identities, rest)
+	if err != nil {
+		return Message{}, fmt.Errorf("not a Jupyter message: %w", err)
+	}
+	return m, nil
+}
+
+func (c *Codec) sum(body [][]byte) [sha256.Size]byte {
+	mac := hmac.New(sha256.New, c.key)
+	for _, frame := range body {
+		mac.Write(frame)
+	}
+	var sum [sha256.Size]byte
+	mac.Sum(sum[:0])
+	return sum
+}
+
+func (c *Codec) sign(body [][]byte) []byte {
+	if len(c.key) == 0 {
+		return nil
+	}
+	sum := c.sum(body)
+	return hex.AppendEncode(nil, sum[:])
+}
+
+func (c *Codec) verify(signature []byte, body [][]byte) error {
+	if len(c.key) == 0 {
+		return nil
+	}
+	want := c.sum(body)
+	var got [sha256.Size]byte
+	if len(signature) != hex.EncodedLen(len(got)) {
+		return ErrSignature
+	}
+	if _, err := hex.Decode(got[:], signature); err != nil || !hmac.Equal(got[:], want[:]) {
+		return ErrSignature
+	}
+	return c.remember(want)
+}
+
+// remember puts the signature among those that were seen.
+func (c *Codec) remember(sum [sha256.Size]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.seen[sum]; ok {
+		return ErrReplay
+	}
+	if len(c.ring) < MaxSeen {
+		c.ring = append(c.ring, sum)
+	} else {
+		delete(c.seen, c.ring[c.next])
+		c.ring[c.next] = sum
+		c.next = (c.next + 1) % MaxSeen
+	}
+	c.seen[sum] = struct{}{}
+	return nil
+}

@@ -1,0 +1,216 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const key = "a0436f6c-1916-498b-8eb9-e81ab9368e84"
+
+// vector is a message that jupyter_client 8.10's Session signed with the key above.
+func vector() [][]byte {
+	return [][]byte{
+		[]byte("peer"), []byte(delimiter),
+		[]byte("4c10edf784001d273d7837b930862f07af8f9b5550b87e9014935bb55d8b58dc"),
+		[]byte(`{"msg_id":"1","msg_type":"execute_request","username":"u","session":"s","date":"2026-01-01T00:00:00Z","version":"5.4","subshell_id":"7"}`),
+		[]byte(`{}`), []byte(`{}`), []byte(`{"code":"1+1"}`), {0, 255},
+	}
+}
+
+func resign(frames [][]byte, key string) [][]byte {
+	at := slices.IndexFunc(frames, func(f []byte) bool { return string(f) == delimiter })
+	frames[at+1] = NewCodec(key).sign(frames[at+2 : at+6])
+	return frames
+}
+
+func TestAMessageOfJupyterClientIsReadAndAnswered(t *testing.T) {
+	codec := NewCodec(key)
+	m, err := codec.Decode(vector())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Header.Type != "execute_request" || m.Header.ID != "1" || string(m.Content) != `{"code":"1+1"}` ||
+		len(m.Buffers) != 1 || string(m.Identities[0]) != "peer" || m.Parent.ID != "" {
+		t.Fatalf("%+v", m)
+	}
+	reply, err := m.Reply("execute_reply", map[string]any{"status": "ok"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, err := codec.Encode(&reply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(frames[4], vector()[3]) {
+		t.Errorf("the parent header is %s, not the header of the request with all its fields", frames[4])
+	}
+	back, err := NewCodec(key).Decode(frames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Parent.ID != "1" || back.Header.Type != "execute_reply" || string(back.Content) != `{"status":"ok"}` {
+		t.Errorf("%+v", back)
+	}
+}
+
+func TestAMessageIsReadOnce(t *testing.T) {
+	codec := NewCodec(key)
+	if _, err := codec.Decode(vector()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := codec.Decode(vector()); !errors.Is(err, ErrReplay) {
+		t.Errorf("the second time: %v", err)
+	}
+}
+
+func TestTheSetOfSeenSignaturesIsBounded(t *testing.T) {
+	codec := NewCodec(key)
+	var sum [32]byte
+	for i := range MaxSeen + 10 {
+		sum[0], sum[1], sum[2] = byte(i), byte(i>>8), byte(i>>16)
+		if err := codec.remember(sum); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if len(codec.seen) != MaxSeen || len(codec.ring) != MaxSeen {
+		t.Errorf("%d and %d are kept", len(codec.seen), len(codec.ring))
+	}
+	if err := codec.remember(sum); !errors.Is(err, ErrReplay) {
+		t.Errorf("the last one again: %v", err)
+	}
+	if err := codec.remember([32]byte{}); err != nil {
+		t.Errorf("the first one, which is forgotten: %v", err)
+	}
+}
+
+func TestAForgedMessageIsRefused(t *testing.T) {
+	for name, forge := range map[string]func([][]byte) [][]byte{
+		"another key":     func(f [][]byte) [][]byte { return resign(f, "other") },
+		"no signature":    func(f [][]byte) [][]byte { f[2] = nil; return f },
+		"half of one":     func(f [][]byte) [][]byte { f[2] = f[2][:32]; return f },
+		"not hexadecimal": func(f [][]byte) [][]byte { f[2] = bytes.Repeat([]byte("z"), 64); return f },
+		"changed content": func(f [][]byte) [][]byte { f[6] = []byte(`{"code":"2"}`); return f },
+		"changed parent":  func(f [][]byte) [][]byte { f[4] = []byte(`{"msg_id":"x"}`); return f },
+	} {
+		if _, err := NewCodec(key).Decode(forge(vector())); !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAMalformedMessageIsNamed(t *testing.T) {
+	deep := `{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`
+	for name, bad := range map[string]struct {
+		change func([][]byte) [][]byte
+		says   string
+	}{
+		"no frames":         {func([][]byte) [][]byte { return nil }, "no delimiter"},
+		"no delimiter":      {func(f [][]byte) [][]byte { return f[3:] }, "no delimiter"},
+		"cut":               {func(f [][]byte) [][]byte { return f[:6] }, "follow the delimiter"},
+		"10 000 frames":     {func(f [][]byte) [][]byte { return append(f, make([][]byte, 10000)...) }, "frames"},
+		"many identities":   {func(f [][]byte) [][]byte { return append(make([][]byte, 20), f...) }, "precede"},
+		"long identity":     {func(f [][]byte) [][]byte { f[0] = make([]byte, 300); return f }, "identity"},
+		"header not JSON":   {func(f [][]byte) [][]byte { f[3] = []byte("x"); return resign(f, key) }, "header"},
+		"header is a list":  {func(f [][]byte) [][]byte { f[3] = []byte("[]"); return resign(f, key) }, "header"},
+		"header of numbers": {func(f [][]byte) [][]byte { f[3] = []byte(`{"msg_id":1}`); return resign(f, key) }, "header"},
+		"empty header":      {func(f [][]byte) [][]byte { f[3] = []byte(`{}`); return resign(f, key) }, "msg_id"},
+		"huge header": {func(f [][]byte) [][]byte {
+			f[3] = []byte(`{"msg_id":"` + strings.Repeat("x", MaxHeader) + `"}`)
+			return resign(f, key)
+		}, "more than"},
+		"parent not JSON": {func(f [][]byte) [][]byte { f[4] = []byte("1"); return resign(f, key) }, "parent"},
+		"metadata":        {func(f [][]byte) [][]byte { f[5] = []byte("null"); return resign(f, key) }, "metadata"},
+		"content":         {func(f [][]byte) [][]byte { f[6] = []byte(`{"a"`); return resign(f, key) }, "content"},
+		"deep content":    {func(f [][]byte) [][]byte { f[6] = []byte(deep); return resign(f, key) }, "deep"},
+		"too large":       {func(f [][]byte) [][]byte { return append(f, make([]byte, MaxBytes)) }, "more than"},
+	} {
+		if _, err := NewCodec(key).Decode(bad.change(vector())); err == nil || !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("%s: %v, want %q", name, err, bad.says)
+		}
+	}
+}
+
+func TestBracketsInStringsAreNotDepth(t *testing.T) {
+	if got := depth([]byte(`{"[[[\"[[":"[{\\","a":[1]}`)); got != 2 {
+		t.Error(got)
+	}
+}
+
+func TestAConnectionFileIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "k.json")
+	want := Connection{Transport: "tcp", IP: "127.0.0.1", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5, Key: key, Scheme: Scheme}
+	if err := want.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadConnection(path)
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := want.Write(path); !errors.Is(err, os.ErrExist) {
+		t.Errorf("written over: %v", err)
+	}
+	if endpoint := got.Endpoint(got.Stdin); endpoint != "tcp://127.0.0.1:3" {
+		t.Error(endpoint)
+	}
+	got.Transport, got.IP = "ipc", "/run/k"
+	if endpoint := got.Endpoint(got.Stdin); endpoint != "ipc:///run/k-3" {
+		t.Error(endpoint)
+	}
+}
+
+func TestABadConnectionFileIsNamed(t *testing.T) {
+	good := map[string]any{"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5, "key": "k"}
+	for says, change := range map[string]func(map[string]any){
+		"transport":        func(m map[string]any) { m["transport"] = "udp" },
+		"ip is empty":      func(m map[string]any) { m["ip"] = "" },
+		"iopub_port":       func(m map[string]any) { m["iopub_port"] = 70000 },
+		"hb_port":          func(m map[string]any) { delete(m, "hb_port") },
+		"key is empty":     func(m map[string]any) { m["key"] = "" },
+		"signature_scheme": func(m map[string]any) { m["signature_scheme"] = "hmac-md5" },
+		"not the JSON":     func(m map[string]any) { m["shell_port"] = "x" },
+	} {
+		bad := map[string]any{}
+		for name, value := range good {
+			bad[name] = value
+		}
+		change(bad)
+		text, _ := json.Marshal(bad)
+		if _, err := ParseConnection(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	unsigned, _ := json.Marshal(map[string]any{"transport": "ipc", "ip": "/run/k", "shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5})
+	if _, err := ParseConnection(unsigned); err != nil {
+		t.Errorf("ipc without a key: %v", err)
+	}
+	if _, err := ParseConnection(make([]byte, maxConnectionFile+1)); err == nil {
+		t.Error("a huge file was read")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	join := func(frames [][]byte) []byte { return bytes.Join(frames, []byte("\n")) }
+	f.Add(join(vector()))
+	f.Add(join(vector()[1:7]))
+	f.Add([]byte(delimiter + "\n\n{}\n{}\n{}\n{}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		codec := NewCodec("") // so that the parser is reached
+		m, err := codec.Decode(bytes.Split(text, []byte("\n")))
+		if err != nil {
+			return
+		}
+		frames, err := codec.Encode(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := codec.Decode(frames); err != nil || again.Header.ID != m.Header.ID || !bytes.Equal(again.Content, m.Content) {
+			t.Fatalf("%v\n%+v\n%+v", err, m, again)
+		}
+	})
+}

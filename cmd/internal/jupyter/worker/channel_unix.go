@@ -1,0 +1,56 @@
+//go:build unix
+
+package worker
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// channel is the worker's end of its channel: the two pipes of REPL_IPC.
+type channel struct{ in, out *os.File }
+
+// openChannel takes the channel and the nonce of the fence out of the environment, so that no child
+// gets them.
+func openChannel() (*channel, string, error) {
+	words := strings.Split(os.Getenv("REPL_IPC"), ",")
+	os.Unsetenv("REPL_IPC")
+	if len(words) != 3 {
+		return nil, "", errors.New("it is started by repl, as the worker of a session")
+	}
+	in, err := descriptor(words[0])
+	if err != nil {
+		return nil, "", err
+	}
+	out, err := descriptor(words[1])
+	if err != nil {
+		return nil, "", err
+	}
+	return &channel{in, out}, words[2], nil
+}
+
+func descriptor(word string) (*os.File, error) {
+	fd, err := strconv.Atoi(word)
+	if err != nil || fd < 3 {
+		return nil, errors.New("REPL_IPC names no descriptors")
+	}
+	syscall.CloseOnExec(fd)
+	if err := syscall.SetNonblock(fd, true); err != nil { // so that Close ends a Read
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "channel"), nil
+}
+
+func (c *channel) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *channel) Write(b []byte) (int, error) { return c.out.Write(b) }
+func (c *channel) Close() error                { return errors.Join(c.in.Close(), c.out.Close()) }
+
+// TryWrite waits until all is written, where an ipc.Conn expects it not to: what this worker has sent
+// must be in the pipe before it goes on, and the supervisor reads frames at any time.
+func (c *channel) TryWrite(b []byte) (int, error) { return c.out.Write(b) }
+
+var _ io.ReadWriteCloser = (*channel)(nil)

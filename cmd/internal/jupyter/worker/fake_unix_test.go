@@ -1,0 +1,238 @@
+//go:build unix
+
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zsock"
+)
+
+// A fakeKernel is a kernel whose inputs are commands, one a word, that say how it misbehaves.
+type fakeKernel struct {
+	codec  *wire.Codec
+	forger *wire.Codec // with another key
+
+	mu        sync.Mutex
+	iopub     *zsock.Conn
+	stdin     *zsock.Conn
+	listeners []*zsock.Listener
+	answers   chan string
+	struck    chan os.Signal
+}
+
+// runFakeKernel serves a connection file until it is told to end.
+func runFakeKernel(path string, manners ...string) int {
+	for _, m := range manners {
+		if m == "dies" {
+			fmt.Println("no language today")
+			return 7
+		}
+	}
+	c, err := wire.ReadConnection(path)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	k := &fakeKernel{
+		codec: c.Codec(), forger: wire.NewCodec("another"),
+		answers: make(chan string, 1), struck: make(chan os.Signal, 1),
+	}
+	signal.Notify(k.struck, syscall.SIGINT)
+	over := make(chan struct{})
+	for _, s := range []struct {
+		port  int
+		kind  zsock.Kind
+		serve func(*zsock.Conn)
+	}{
+		{c.Shell, zsock.Router, func(conn *zsock.Conn) { k.serve(conn, k.shell) }},
+		{c.IOPub, zsock.XPub, func(conn *zsock.Conn) { k.set(&k.iopub, conn); <-conn.Closed() }},
+		{c.Stdin, zsock.Router, func(conn *zsock.Conn) { k.set(&k.stdin, conn); k.serve(conn, k.answer) }},
+		{c.Control, zsock.Router, func(conn *zsock.Conn) {
+			k.serve(conn, func(conn *zsock.Conn, m wire.Message) {
+				if m.Header.Type == "shutdown_request" {
+					k.reply(conn, m, "shutdown_reply", struct{}{})
+					close(over)
+				}
+			})
+		}},
+	} {
+		l, err := zsock.Listen(c.Endpoint(s.port), s.kind, s.serve)
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		k.listeners = append(k.listeners, l)
+	}
+	fmt.Println("noise of the start")
+	<-over
+	return 0
+}
+
+func (k *fakeKernel) set(to **zsock.Conn, conn *zsock.Conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*to = conn
+}
+
+func (k *fakeKernel) get(from **zsock.Conn) *zsock.Conn {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return *from
+}
+
+func (k *fakeKernel) serve(conn *zsock.Conn, take func(*zsock.Conn, wire.Message)) {
+	for {
+		frames, err := conn.Recv()
+		if err != nil {
+			return
+		}
+		if m, err := k.codec.Decode(frames); err == nil {
+			take(conn, m)
+		}
+	}
+}
+
+func (k *fakeKernel) answer(_ *zsock.Conn, m wire.Message) {
+	var c struct{ Value string }
+	_ = json.Unmarshal(m.Content, &c)
+	k.answers <- c.Value
+}
+
+func (k *fakeKernel) reply(conn *zsock.Conn, m wire.Message, kind string, content any) {
+	r, err := m.Reply(kind, content)
+	if err != nil {
+		panic(err)
+	}
+	r.Identities = nil // the connection is the peer
+	frames, err := k.codec.Encode(&r)
+	if err != nil {
+		panic(err)
+	}
+	_ = conn.Send(frames...)
+}
+
+// publish sends a message on iopub, if somebody is there.
+func (k *fakeKernel) publish(m wire.Message, kind string, content any) {
+	if conn := k.get(&k.iopub); conn != nil {
+		m.Identities = nil
+		k.reply(conn, m, kind, content)
+	}
+}
+
+func (k *fakeKernel) status(m wire.Message, state string) {
+	k.publish(m, "status", map[string]string{"execution_state": state})
+}
+
+func (k *fakeKernel) print(m wire.Message, text string) {
+	k.publish(m, "stream", streamContent{Name: "stdout", Text: text})
+}
+
+func (k *fakeKernel) shell(conn *zsock.Conn, m wire.Message) {
+	k.status(m, "busy")
+	var c struct{ Code string }
+	_ = json.Unmarshal(m.Content, &c)
+	switch m.Header.Type {
+	case "kernel_info_request":
+		k.reply(conn, m, "kernel_info_reply", map[string]any{
+			"status": "ok", "implementation": "fake", "language_info": map[string]string{"name": "Fake", "version": "1.2"},
+		})
+	case "is_complete_request":
+		k.reply(conn, m, "is_complete_reply", map[string]string{"status": map[bool]string{true: "incomplete", false: "complete"}[strings.HasSuffix(c.Code, "(")]})
+	case "complete_request": // the cursor stands behind "é.pri"
+		k.reply(conn, m, "complete_reply", map[string]any{"status": "ok", "matches": []string{"print"}, "cursor_start": 2, "cursor_end": 5})
+	case "inspect_request":
+		k.reply(conn, m, "inspect_reply", map[string]any{"status": "ok", "found": true, "data": map[string]string{"text/plain": "help"}})
+	case "execute_request":
+		k.execute(conn, m, strings.Fields(c.Code))
+		return
+	}
+	k.status(m, "idle")
+}
+
+// execute does what the words of an input say, and then replies and is idle.
+func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
+	content := map[string]any{"status": "ok"}
+	done := []func(){
+		func() { k.reply(conn, m, "execute_reply", content) },
+		func() { k.status(m, "idle") },
+	}
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "print":
+			k.print(m, value+"\n")
+		case "forged":
+			r, _ := m.Reply("stream", streamContent{Name: "stdout", Text: "forged\n"})
+			r.Identities = nil
+			frames, _ := k.forger.Encode(&r)
+			_ = k.get(&k.iopub).Send(frames...)
+		case "idle-first":
+			done[0], done[1] = done[1], done[0]
+		case "no-idle":
+			done = done[:1]
+		case "others": // of nobody's request
+			other := m
+			other.Header = wire.NewHeader("x", "x", "execute_request")
+			k.status(other, "idle")
+			k.print(other, "of another parent\n")
+		case "exit":
+			code, _ := strconv.Atoi(value)
+			fmt.Println("last words")
+			os.Exit(code)
+		case "killed":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case "ask", "secret":
+			stdin := k.get(&k.stdin)
+			k.reply(stdin, m, "input_request", inputRequest{Prompt: value + "?", Password: name == "secret"})
+			select {
+			case answer := <-k.answers:
+				k.print(m, fmt.Sprintf("got %q\n", answer))
+			case <-k.struck:
+				content = map[string]any{"status": "abort"}
+			}
+		case "ask-and-die":
+			k.reply(k.get(&k.stdin), m, "input_request", inputRequest{Prompt: "?"})
+			os.Exit(9)
+		case "ask_exit":
+			content["payload"] = []map[string]any{{"source": "ask_exit", "keepkernel": false}}
+		case "page":
+			content["payload"] = []map[string]any{{"source": "page", "data": map[string]string{"text/plain": "a page"}}}
+		case "fail":
+			k.publish(m, "error", errorContent{Name: "Failure", Value: "no", Traceback: []string{"where", "Failure: no"}})
+			content = map[string]any{"status": "error", "ename": "Failure", "evalue": "no"}
+		case "result":
+			k.publish(m, "execute_result", map[string]any{"data": map[string]string{"text/plain": "42", "text/html": "<b>42</b>"}, "metadata": struct{}{}})
+		case "updates":
+			n, _ := strconv.Atoi(value)
+			for i := range n {
+				kind := "update_display_data"
+				if i == 0 {
+					kind = "display_data"
+				}
+				k.publish(m, kind, map[string]any{"data": map[string]string{"text/plain": strconv.Itoa(i)}, "transient": map[string]string{"display_id": "d"}})
+			}
+		case "loop":
+			k.print(m, "loops\n")
+			<-k.struck
+			content = map[string]any{"status": "error", "ename": "Interrupt"}
+		case "stubborn":
+			signal.Ignore(syscall.SIGINT)
+			k.print(m, "stubborn\n")
+			select {}
+		case "hang-up":
+			k.get(&k.iopub).Close()
+		}
+	}
+	for _, do := range done {
+		do()
+	}
+}

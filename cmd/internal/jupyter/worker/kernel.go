@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zsock"
+)
+
+const (
+	maxKept = 4 << 10 // bytes of a kernel's own output that are kept
+
+	// maxSocketPath is the longest path that every system takes for a socket.
+	maxSocketPath = 100
+
+	// Ports are taken from below those that systems give to outgoing connections.
+	firstPort, lastPort = 20000, 32000
+)
+
+// A kernel is the process of a kernel and the sockets to it.
+type kernel struct {
+	connection wire.Connection
+	codec      *wire.Codec
+	session    string // ours, in headers
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process was reaped
+	kept   *tail         // nil when its output goes to the terminal
+
+	*sockets // nil until it is connected
+}
+
+// sockets are the connections to a kernel.
+type sockets struct{ shell, control, stdin, iopub *zsock.Conn }
+
+// launch starts the kernel of a spec. dir is private, and holds its connection file and sockets.
+func launch(spec *specs.Spec, dir string) (*kernel, error) {
+	connection, err := newConnection(spec, dir)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "connection.json")
+	if err := connection.Write(file); err != nil {
+		return nil, err
+	}
+	k := &kernel{connection: connection, codec: connection.Codec(), session: wire.NewID(), exited: make(chan struct{})}
+	words := spec.Command(file)
+	k.cmd = exec.Command(words[0], words[1:]...)
+	k.cmd.Env = append(os.Environ(), spec.Env(os.Getenv)...)
+	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	var own *os.File
+	if showsItself(spec) {
+		k.kept = &tail{all: make(chan struct{})}
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		own, k.cmd.Stdout, k.cmd.Stderr = w, w, w
+		k.cmd.Env = append(k.cmd.Env, quietDebugger)
+		go k.kept.read(r)
+	}
+	err = k.cmd.Start()
+	if own != nil {
+		own.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		k.cmd.Wait()
+		close(k.exited)
+	}()
+	return k, nil
+}
+
+// quietDebugger keeps ipykernel's debugger, which it loads at each start, from warning of what only
+// concerns people who use it.
+const quietDebugger = "PYDEVD_DISABLE_FILE_VALIDATION=1"
+
+// showsItself reports whether a kernel catches the output of its children, sends it in messages, and
+// writes it once more to where its own output goes. Kernels on ipykernel do, and these are those
+// that are Python modules but for xeus'.
+func showsItself(spec *specs.Spec) bool {
+	module := spec.Module()
+	return module != "" && !strings.HasPrefix(module, "xpython") && !strings.HasPrefix(module, "xeus")
+}
+
+// newConnection chooses where the kernel listens. Kernels on ipykernel know sockets in a directory,
+// which no other user can reach; others get ports of the loopback.
+func newConnection(spec *specs.Spec, dir string) (wire.Connection, error) {
+	c := wire.Connection{
+		Transport: "tcp", IP: "127.0.0.1", Key: wire.NewID(), Scheme: wire.Scheme, KernelName: spec.Name,
+	}
+	ports := []int{1, 2, 3, 4, 5}
+	if path := filepath.Join(dir, "k"); showsItself(spec) && len(path) < maxSocketPath {
+		c.Transport, c.IP = "ipc", path
+	} else {
+		var err error
+		if ports, err = freePorts(len(ports)); err != nil {
+			return c, err
+		}
+	}
+	c.Shell, c.IOPub, c.Stdin, c.Control, c.Heartbeat = ports[0], ports[1], ports[2], ports[3], ports[4]
+	return c, nil
+}
+
+// freePorts finds ports of the loopback that nobody listens at now.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	var held []net.Listener
+	defer func() {
+		for _, l := range held {
+			l.Close()
+		}
+	}()
+	for tries := 0; len(ports) < n; tries++ {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			if tries == 200 {
+				return nil, fmt.Errorf("no free ports: %w", err)
+			}
+			continue
+		}
+		held, ports = append(held, l), append(ports, port)
+	}
+	return ports, nil
+}
+
+// connect connects to all sockets, as soon as the kernel listens. It ends with ctx.
+func (k *kernel) connect(ctx context.Context) (*sockets, error) {
+	identity := wire.NewID()
+	all := new(sockets)
+	for _, socket := range []struct {
+		conn **zsock.Conn
+		port int
+		kind zsock.Kind
+	}{
+		{&all.iopub, k.connection.IOPub, zsock.Sub}, {&all.shell, k.connection.Shell, zsock.Dealer},
+		{&all.control, k.connection.Control, zsock.Dealer}, {&all.stdin, k.connection.Stdin, zsock.Dealer},
+	} {
+		conn, err := zsock.Dial(ctx, k.connection.Endpoint(socket.port), socket.kind, identity)
+		if err != nil {
+			return nil, err
+		}
+		*socket.conn = conn
+	}
+	return all, all.iopub.Subscribe("")
+}
+
+// receive hands the messages of a socket to the loop until the socket is closed. A message that is
+// malformed or not signed with our key is dropped.
+func (k *kernel) receive(conn *zsock.Conn, to chan<- wire.Message) {
+	defer close(to)
+	for {
+		frames, err := conn.Recv()
+		if err != nil {
+			return
+		}
+		if m, err := k.codec.Decode(frames); err == nil {
+			to <- m
+		}
+	}
+}
+
+// errLost means that the kernel takes no messages. Its process has ended, or is about to.
+var errLost = errors.New("the kernel takes no messages")
+
+// send sends a message and returns its id. parent is that of a request that it answers, or nil. The
+// error is errLost, or that the content cannot be sent.
+func (k *kernel) send(conn *zsock.Conn, kind string, content any, parent *wire.Header) (string, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return "", err
+	}
+	m := wire.Message{Header: wire.NewHeader(k.session, "turnstone", kind), Content: raw}
+	if parent != nil {
+		m.Parent = *parent
+	}
+	frames, err := k.codec.Encode(&m)
+	if err != nil {
+		return "", err
+	}
+	if err := conn.Send(frames...); err != nil {
+		return "", errLost
+	}
+	return m.Header.ID, nil
+}
+
+// lastLines returns the end of what the kernel wrote itself, if that was not shown.
+func (k *kernel) lastLines() string {
+	if k.kept == nil {
+		return ""
+	}
+	select {
+	case <-k.kept.all:
+	case <-time.After(lastWords): // a child holds its output open
+	}
+	return k.kept.String()
+}
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	all  chan struct{} // closed when nothing more comes
+	mu   sync.Mutex
+	text []byte // guarded by mu
+}
+
+func (t *tail) read(r io.ReadCloser) {
+	_, _ = io.Copy(t, r) // what cannot be read is missing in a report
+	r.Close()
+	close(t.all)
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b[max(0, len(b)-maxKept):]...)
+	t.text = bytes.Clone(t.text[max(0, len(t.text)-maxKept):])
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.text), "\uFFFD")
+}

@@ -1,0 +1,308 @@
+//go:build unix
+
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case "fake-kernel":
+			os.Exit(runFakeKernel(os.Args[2], os.Args[3:]...))
+		case "kernel-worker":
+			s, err := specs.Read(os.Args[2])
+			if err != nil {
+				panic(err)
+			}
+			os.Exit(Run(Options{Spec: s, Dir: os.Args[3]}))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// A repl is a session of a fake kernel.
+type repl struct {
+	*testing.T
+	*supervisor.Session
+}
+
+// open starts a fake kernel with these words behind its command.
+func open(t *testing.T, manners ...string) repl {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := json.Marshal(map[string]any{
+		"argv": append([]string{program, "fake-kernel", "{connection_file}"}, manners...), "display_name": "Fake", "language": "fake",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "kernel.json"), spec, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sup, err := supervisor.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	s, err := sup.Open(t.Context(), "main", workers.Spec{
+		Name: "jupyter:fake", Path: program, Args: []string{"kernel-worker", dir, workers.FilesDir},
+		Files: map[string][]byte{"kernel": nil},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Wait(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	return repl{t, s}
+}
+
+// run runs an input until its turn is over or waits, and returns it in words.
+func (r repl) run(code string) (string, session.Reply) {
+	r.Helper()
+	turn, err := r.Submit(r.Context(), code)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return r.rest(turn, 0)
+}
+
+func (r repl) rest(turn uint64, after timeline.Seq) (string, session.Reply) {
+	r.Helper()
+	reply, err := r.Wait(r.Context(), turn, &session.WaitOptions{After: after})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return script(reply.Events), reply
+}
+
+// script writes events down: text as it is, the rest in brackets.
+func script(events []timeline.Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		switch body := e.Body.(type) {
+		case timeline.Text:
+			if body.Kind != "" {
+				fmt.Fprintf(&b, "[%s]", body.Kind)
+			}
+			b.Write(body.Data)
+		case timeline.Display:
+			fmt.Fprintf(&b, "[display %v %v %s]", body.Update, body.Result, body.Data["text/html"])
+		case timeline.GenerationEnded:
+			fmt.Fprintf(&b, "[ended %d %s: %s]", body.Code, body.Reason, body.Message)
+		}
+	}
+	return b.String()
+}
+
+func (r repl) wants(code, text string, outcome timeline.Outcome) session.Reply {
+	r.Helper()
+	got, reply := r.run(code)
+	if got != text || reply.Outcome != outcome {
+		r.Errorf("%s: got %q, %s; want %q, %s", code, got, reply.Outcome, text, outcome)
+	}
+	return reply
+}
+
+func TestTurn_IsOverWithReplyAndIdleInEitherOrder(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	for range 20 {
+		r.wants("print=one", "one\n", timeline.OutcomeOK)
+		r.wants("idle-first print=two", "two\n", timeline.OutcomeOK)
+	}
+	r.wants("print=a others print=b", "a\nof another parent\nb\n", timeline.OutcomeOK)
+	r.wants("fail", "[traceback]where\nFailure: no\n", timeline.OutcomeError)
+	r.wants("result", "[result]42\n[display false true <b>42</b>]", timeline.OutcomeOK)
+	r.wants("page", "a page\n", timeline.OutcomeOK)
+}
+
+func TestStartUp_NoiseBelongsToTurnZero(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if got := script(r.Log().Since(0)); !strings.Contains(got, "noise of the start\n") {
+		t.Errorf("got %q", got)
+	}
+	r.wants("print=one", "one\n", timeline.OutcomeOK)
+	info, err := r.Info(t.Context())
+	if err != nil || info.Runtime != "Fake 1.2" && info.Runtime != "1.2" {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestForgedMessage_IsNotShown(t *testing.T) {
+	t.Parallel()
+	open(t).wants("forged print=ours", "ours\n", timeline.OutcomeOK)
+}
+
+func TestUpdates_AllArrive(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	_, reply := r.run("updates=10000 print=done")
+	updates := 0
+	for _, e := range r.Log().Since(0) {
+		if d, ok := e.Body.(timeline.Display); ok && d.Update {
+			updates++
+		}
+	}
+	if reply.Outcome != timeline.OutcomeOK || updates != 9999 {
+		t.Errorf("%d updates, %s", updates, reply.Outcome)
+	}
+}
+
+func TestQuestion_IsAWait(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	_, reply := r.run("ask=name")
+	if reply.Wait == nil || reply.Wait.Prompt != "name?" || reply.Wait.Kind == timeline.WaitSecret {
+		t.Fatalf("%+v", reply)
+	}
+	turn, err := r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("Ada é\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, reply := r.rest(turn, reply.Next); got != "got \"Ada é\"\n" || reply.Outcome != timeline.OutcomeOK {
+		t.Errorf("%q, %s", got, reply.Outcome)
+	}
+	if _, reply = r.run("secret=pass"); reply.Wait == nil || reply.Wait.Kind != timeline.WaitSecret {
+		t.Fatalf("%+v", reply.Wait)
+	}
+	if turn, err = r.Answer(t.Context(), reply.Wait.ID, session.Input{EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := r.rest(turn, reply.Next); got != "got \"\\x04\"\n" {
+		t.Errorf("end of file is %q", got)
+	}
+}
+
+func TestInterrupt_EndsALoopAndAQuestion(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	for _, code := range []string{"loop", "ask=name"} {
+		turn, err := r.Submit(t.Context(), code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, err := r.Interrupt(t.Context(), turn); err != nil || result != session.InterruptIdle {
+			t.Fatalf("%s: %s, %v", code, result, err)
+		}
+	}
+	r.wants("print=on", "on\n", timeline.OutcomeOK)
+}
+
+func TestInterrupt_ThatIsIgnoredLeavesTheReset(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	turn, err := r.Submit(t.Context(), "stubborn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
+		t.Fatalf("%s, %v", result, err)
+	}
+	if err := r.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+}
+
+func TestIdle_ThatNeverComesLeavesTheReset(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	turn, err := r.Submit(t.Context(), "print=one no-idle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
+		t.Fatalf("%s, %v", result, err)
+	}
+	if err := r.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+}
+
+func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string][]string{
+		"print=before exit=3": {"before\n", "last words", "[ended 3", "exit status 3"},
+		"killed":              {"the kernel's process died: killed"},
+		"ask-and-die":         {"[ended 9"},
+		"ask_exit":            {"[ended 0"},
+		"print=x hang-up":     {"closed a connection"},
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			r := open(t)
+			turn, err := r.Submit(t.Context(), code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply, err := r.Wait(t.Context(), turn, nil)
+			if err == nil && reply.Wait != nil { // one that asks may be seen to wait before it dies
+				_, _ = r.Answer(t.Context(), reply.Wait.ID, session.Input{Data: []byte("x\n")})
+				_, err = r.Wait(t.Context(), turn, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := script(r.Log().Since(0))
+			for _, part := range want {
+				if !strings.Contains(got, part) {
+					t.Errorf("got %q, want %q in it", got, part)
+				}
+			}
+			r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+		})
+	}
+}
+
+func TestDeath_InTheStartUpSaysWhatTheKernelSaid(t *testing.T) {
+	t.Parallel()
+	r := open(t, "dies")
+	got := script(r.Log().Since(0))
+	for _, part := range []string{"no language today\n", "ended while it started (exit status 7)", "[ended 7"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("got %q, want %q in it", got, part)
+		}
+	}
+}
+
+func TestQueries_AreTheKernels(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.wants("print=on", "on\n", timeline.OutcomeOK)
+	c, err := r.Complete(t.Context(), "é.pri", len("é.pri"))
+	for late := time.Now().Add(time.Minute); err == nil && len(c.Matches) == 0 && time.Now().Before(late); {
+		c, err = r.Complete(t.Context(), "é.pri", len("é.pri")) // a busy machine may take longer than a query
+	}
+	if err != nil || c.Start != len("é.") || len(c.Matches) != 1 || c.Matches[0] != "print" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	i, err := r.Inspect(t.Context(), "x", 1)
+	for late := time.Now().Add(time.Minute); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
+		i, err = r.Inspect(t.Context(), "x", 1)
+	}
+	if err != nil || !i.Found || i.Data["text/plain"] != "help" {
+		t.Errorf("%+v, %v", i, err)
+	}
+}

@@ -1,0 +1,132 @@
+package zsock
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync/atomic"
+)
+
+// Bounds of what a peer may send.
+const (
+	MaxMessage = 64 << 20  // bytes of a message, and so of each frame
+	MaxFrames  = 64        // frames of a message
+	maxUnread  = 256 << 20 // bytes announced on all connections of a listener and not yet received whole
+)
+
+// Sizes and flags of ZMTP's framing.
+const (
+	greetingSize = 64
+	flagMore     = 1
+	flagLong     = 2
+	flagCommand  = 4
+	maxCommand   = 64 << 10 // bytes; READY carries a few names
+)
+
+// A guard is a connection that follows the framing of what its peer sends, and fails before a
+// header that exceeds a bound is handed on: the library allocates what a header announces.
+// One goroutine reads and one writes.
+type guard struct {
+	net.Conn
+	in     *bufio.Reader
+	out    *bufio.Writer // nil during the handshake
+	unread *atomic.Int64 // shared by the connections of a listener
+
+	left    uint64 // bytes of the greeting or frame that may be handed on
+	frames  int    // of the message so far
+	message int64  // bytes of the message so far, which are counted in unread
+	open    bool   // the handshake is over: commands have no meaning any more
+	failed  error
+}
+
+func newGuard(conn net.Conn, unread *atomic.Int64) *guard {
+	return &guard{Conn: conn, in: bufio.NewReaderSize(conn, 64<<10), unread: unread, left: greetingSize}
+}
+
+func (g *guard) Read(p []byte) (int, error) {
+	if g.failed != nil {
+		return 0, g.failed
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if g.left == 0 {
+		if err := g.header(); err != nil {
+			g.failed = err
+			return 0, err
+		}
+	}
+	if uint64(len(p)) > g.left {
+		p = p[:g.left]
+	}
+	n, err := g.in.Read(p)
+	g.left -= uint64(n)
+	return n, err
+}
+
+// header judges the next header without consuming it.
+func (g *guard) header() error {
+	head, err := g.in.Peek(2)
+	if err != nil {
+		return err
+	}
+	flags, size, length := head[0], uint64(head[1]), uint64(2)
+	if flags&flagLong != 0 {
+		if head, err = g.in.Peek(9); err != nil {
+			return err
+		}
+		size, length = binary.BigEndian.Uint64(head[1:]), 9
+	}
+	if err := g.judge(flags, size); err != nil {
+		return err
+	}
+	g.left = length + size
+	return nil
+}
+
+func (g *guard) judge(flags byte, size uint64) error {
+	switch command := flags&flagCommand != 0; {
+	case flags&^(flagMore|flagLong|flagCommand) != 0:
+		return fmt.Errorf("zsock: a frame with unknown flags %#x", flags)
+	case command && (g.open || flags&flagMore != 0):
+		return fmt.Errorf("zsock: a command where none has a meaning")
+	case command && size > maxCommand:
+		return fmt.Errorf("zsock: a command of %d bytes; at most %d", size, maxCommand)
+	case !command && !g.open:
+		return fmt.Errorf("zsock: a message before the handshake is over")
+	case size > MaxMessage-uint64(g.message):
+		return fmt.Errorf("zsock: a message of more than %d bytes", MaxMessage)
+	case g.frames == MaxFrames:
+		return fmt.Errorf("zsock: a message of more than %d frames", MaxFrames)
+	}
+	g.message += int64(size)
+	g.frames++
+	if g.unread.Add(int64(size)) > maxUnread {
+		return fmt.Errorf("zsock: peers send more than %d bytes at once", maxUnread)
+	}
+	return nil
+}
+
+// received notes that a message was received whole, or will not be.
+func (g *guard) received() {
+	g.unread.Add(-g.message)
+	g.message, g.frames = 0, 0
+}
+
+// opened notes that the handshake is over. From here on what is written waits for flush, so that
+// a message takes one call of the system.
+func (g *guard) opened() {
+	g.received()
+	g.open = true
+	g.out = bufio.NewWriterSize(g.Conn, 64<<10)
+}
+
+func (g *guard) Write(p []byte) (int, error) {
+	if g.out == nil {
+		return g.Conn.Write(p)
+	}
+	return g.out.Write(p)
+}
+
+func (g *guard) flush() error { return g.out.Flush() }

@@ -1,0 +1,100 @@
+package page
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// An action is a call that changes a session. Its fields are those of all actions together.
+type action struct {
+	Session string `json:"session"`
+
+	Code string `json:"code"` // of run, and complete
+
+	Wait timeline.Seq `json:"wait"` // of answer and permit
+	Text string       `json:"text"` // of answer
+	EOF  bool         `json:"eof"`  // of answer
+
+	Permission uint64 `json:"permission"` // of permit
+	Choice     string `json:"choice"`     // of permit: "here", "always", "wider" or "refuse"
+
+	Turn   uint64 `json:"turn"`   // of interrupt
+	Cursor int    `json:"cursor"` // of complete, in bytes
+}
+
+// acting adds the calls that change a session, each in the name of the page's author.
+func (s *Server) acting(mux *http.ServeMux) {
+	for path, do := range map[string]func(context.Context, *client.Session, action) (any, error){
+		"/api/run":       run,
+		"/api/answer":    answer,
+		"/api/permit":    permit,
+		"/api/interrupt": interrupt,
+		"/api/restart":   restart,
+		"/api/complete":  complete,
+	} {
+		mux.HandleFunc("POST "+path, s.forPages(func(w http.ResponseWriter, r *http.Request) {
+			var a action
+			if !readJSON(w, r, &a) {
+				return
+			}
+			result, err := do(r.Context(), s.o.Link.Session(a.Session).WithAuthor(s.o.Author).WithKeyboard(), a)
+			if err != nil {
+				s.fail(w, err)
+				return
+			}
+			writeJSON(w, http.StatusOK, result)
+		}))
+	}
+}
+
+// run starts a turn, as a person at a terminal does: nobody else answers its questions.
+func run(ctx context.Context, on *client.Session, a action) (any, error) {
+	turn, err := on.Submit(ctx, a.Code)
+	return map[string]uint64{"turn": turn}, err
+}
+
+// answer answers a wait with a line, or with the end of the input.
+func answer(ctx context.Context, on *client.Session, a action) (any, error) {
+	in := session.Input{Data: []byte(a.Text + "\n")}
+	if a.EOF {
+		in = session.Input{Data: []byte(a.Text), EOF: true}
+	}
+	turn, err := on.Answer(ctx, a.Wait, in)
+	return map[string]uint64{"turn": turn}, err
+}
+
+// permit carries out a person's decision. It is about the permission that the person has seen:
+// if another one is asked for by now, nothing is decided.
+func permit(ctx context.Context, on *client.Session, a action) (any, error) {
+	choices := map[string]terminal.Choice{"here": terminal.AllowHere, "always": terminal.AllowAlways, "wider": terminal.AllowWider, "refuse": terminal.Refuse}
+	choice, ok := choices[a.Choice]
+	if !ok {
+		return nil, session.Errorf(session.KindInvalid, "choice must be here, always, wider or refuse, not %q", a.Choice)
+	}
+	now, err := on.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if now.Wait == nil || now.Wait.Permission == nil || now.Wait.Permission.ID != a.Permission {
+		return nil, session.ErrStale
+	}
+	return struct{}{}, terminal.Decide(ctx, on, *now.Wait.Permission, choice)
+}
+
+func interrupt(ctx context.Context, on *client.Session, a action) (any, error) {
+	result, err := on.Interrupt(ctx, a.Turn)
+	return map[string]string{"result": string(result)}, err
+}
+
+func restart(ctx context.Context, on *client.Session, _ action) (any, error) {
+	return struct{}{}, on.Reset(ctx)
+}
+
+func complete(ctx context.Context, on *client.Session, a action) (any, error) {
+	return on.Complete(ctx, a.Code, a.Cursor)
+}

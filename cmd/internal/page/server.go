@@ -1,0 +1,179 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
+)
+
+const (
+	// maxConnections bounds the open connections; more wait in the kernel. A browser has six
+	// of a host.
+	maxConnections = 128
+
+	// maxBody bounds the body of a request, in bytes: code that a person pastes.
+	maxBody = 8 << 20
+
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	keepAlive     = 2 * time.Minute
+
+	// writeTimeout bounds a write to a browser that does not read, such as a frozen tab.
+	writeTimeout = 10 * time.Second
+
+	// lastWrites bounds how long Serve waits for answers at its end.
+	lastWrites = 500 * time.Millisecond
+)
+
+// Options say which sessions a page shows. Link and Author are required.
+type Options struct {
+	Link   *client.Link
+	Author string // of everything that the person does on the page
+
+	// Port is the port to listen at; 0 lets the system choose.
+	Port int
+
+	// ByAddress has the page called by the address 127.0.0.1, for browsers that do not know
+	// names under localhost. Browsers send its cookie to all ports of that address.
+	ByAddress bool
+
+	// Version is shown in the page.
+	Version string
+
+	// Export writes a session as a file. Formats returns the formats for a language, and so the
+	// extensions of the files.
+	Export  func(ctx context.Context, w io.Writer, session, format string) error
+	Formats func(language string) []string
+
+	Logger *slog.Logger // nil discards
+}
+
+// A Server serves the page. It is safe for concurrent use.
+type Server struct {
+	o         Options
+	log       *slog.Logger
+	host      string // with the port
+	listeners []net.Listener
+	door      *gate.Door
+	ending    chan struct{} // closed when Serve ends
+}
+
+// Listen opens the port on the loopback interface, of IPv4 and, where there is one, of IPv6.
+func Listen(ctx context.Context, o *Options) (*Server, error) {
+	if o.Link == nil || o.Author == "" {
+		return nil, errors.New("page: Link and Author are required")
+	}
+	listeners, port, err := listen(ctx, o.Port)
+	if err != nil {
+		return nil, err
+	}
+	host := "127.0.0.1"
+	if !o.ByAddress {
+		var name [8]byte
+		_, _ = rand.Read(name[:]) // never fails
+		host = hex.EncodeToString(name[:]) + ".localhost"
+	}
+	s := &Server{
+		o: *o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		host: net.JoinHostPort(host, strconv.Itoa(port)), listeners: listeners,
+		door: gate.NewDoor("turnstone_" + strconv.Itoa(port)), ending: make(chan struct{}),
+	}
+	return s, nil
+}
+
+// listen listens at one port of both loopback addresses. A browser may take either for a name
+// under localhost; a port that somebody else has on one of them is not ours to use.
+func listen(ctx context.Context, port int) ([]net.Listener, int, error) {
+	var config net.ListenConfig
+	for range 20 {
+		four, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return nil, 0, err
+		}
+		got := four.Addr().(*net.TCPAddr).Port
+		six, err := config.Listen(ctx, "tcp6", net.JoinHostPort("::1", strconv.Itoa(got)))
+		switch {
+		case err == nil:
+			return []net.Listener{four, six}, got, nil
+		case !isTaken(err):
+			return []net.Listener{four}, got, nil // there is no IPv6
+		}
+		_ = four.Close()
+		if port != 0 {
+			return nil, 0, fmt.Errorf("port %d of ::1 is taken: choose another one", port)
+		}
+	}
+	return nil, 0, errors.New("no port is free on both 127.0.0.1 and ::1")
+}
+
+// Origin is the page's origin, without a path.
+func (s *Server) Origin() string { return "http://" + s.host }
+
+// NewLink returns an address that opens the page once, within gate.LinkTime, at a session or,
+// with "", at the list. The secret is in its fragment, which a browser sends to nobody.
+func (s *Server) NewLink(session string) string {
+	address := s.Origin() + "/in#" + s.door.Link()
+	if session != "" {
+		address += "/" + session
+	}
+	return address
+}
+
+// Serve serves until ctx ends, or a listener fails.
+func (s *Server) Serve(ctx context.Context) error {
+	web := &http.Server{
+		Handler:           s.guard(s.routes()),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       keepAlive,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, len(s.listeners))
+	var serving sync.WaitGroup
+	for _, l := range s.listeners {
+		serving.Go(func() { failed <- web.Serve(gate.Limit(l, maxConnections)) })
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	close(s.ending)
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	defer stop()
+	_ = web.Shutdown(bounded)
+	_ = web.Close()
+	serving.Wait()
+	return err
+}
+
+// routes returns the addresses of the page.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /in", s.static("in.html"))
+	mux.HandleFunc("POST /in", s.enter)
+	mux.HandleFunc("GET /static/{file...}", func(w http.ResponseWriter, r *http.Request) { s.static(r.PathValue("file"))(w, r) })
+	mux.HandleFunc("GET /favicon.ico", s.static("icon.svg"))
+	mux.HandleFunc("GET /{$}", s.forVisitors(s.static("index.html")))
+	mux.HandleFunc("GET /s/{session}", s.forVisitors(s.static("index.html")))
+	mux.HandleFunc("GET /frame/{session}/{seq}/{part}", s.forVisitors(s.frame))
+	mux.HandleFunc("GET /blob/{session}/{seq}/{part}", s.forVisitors(s.blob))
+	mux.HandleFunc("GET /download/{session}", s.forVisitors(s.download))
+	mux.HandleFunc("POST /api/hello", s.forVisitors(s.hello))
+	s.reading(mux)
+	s.acting(mux)
+	return mux
+}

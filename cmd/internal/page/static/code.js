@@ -1,0 +1,26 @@
+// Code with colours. Prism gives tokens; their text becomes text.
+import { h, visible } from "./dom.js";
+
+// Regular expressions of a grammar can take long for text that nobody writes: such text stays
+// plain.
+const most = 20000, widest = 1000;
+
+export function highlighted(code, language) {
+  const box = h("code", { dir: "ltr" });
+  const grammar = window.Prism?.languages?.[language];
+  if (!grammar || code.length > most || code.split("\n").some((line) => line.length > widest)) {
+    box.append(...visible(code));
+    return box;
+  }
+  add(box, window.Prism.tokenize(code, grammar));
+  return box;
+}
+
+function add(box, tokens) {
+  for (const token of Array.isArray(tokens) ? tokens : [tokens]) {
+    if (typeof token === "string") { box.append(...visible(token)); continue; }
+    const span = h("span", { class: "k-" + token.type });
+    add(span, token.content);
+    box.append(span);
+  }
+}

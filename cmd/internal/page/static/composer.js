@@ -1,0 +1,264 @@
+// The place where a person writes: code when the session is idle, answers when it asks.
+import { h, clear, visible, say } from "./dom.js";
+import { post } from "./api.js";
+
+const bytesBefore = (text, at) => new TextEncoder().encode(text.slice(0, at)).length;
+
+function charsBefore(text, bytes) {
+  return new TextDecoder().decode(new TextEncoder().encode(text).slice(0, bytes)).length;
+}
+
+export class Composer {
+  constructor(session) {
+    this.session = session; // {name, language, history()}
+    this.past = -1; // which former input is shown
+    this.asked = null; // the id of the wait that is shown
+    this.input = h("textarea", { rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off", "aria-label": "code to run in " + session.name, placeholder: "Code to run", onkeydown: (e) => this.key(e), oninput: () => this.fit() });
+    this.input.setAttribute("autocorrect", "off");
+    this.runButton = h("button", { type: "submit", class: "main" }, "Run");
+    this.hints = h("div", { class: "matches", role: "listbox", "aria-label": "completions", hidden: true });
+    this.form = h("form", { class: "write", onsubmit: (e) => { e.preventDefault(); this.run(); } }, this.hints, this.input,
+      h("div", { class: "side" }, this.runButton, h("kbd", {}, "Ctrl Enter")));
+    this.question = h("div", { class: "question", hidden: true });
+    this.element = h("footer", { class: "composer" }, this.question, this.form);
+  }
+
+  // show adapts to what the session does now.
+  show(s) {
+    this.runButton.disabled = !["idle", "ended", "starting"].includes(s.state) || Boolean(s.failure);
+    const wait = s.wait ?? null;
+    const id = wait ? wait.id + "/" + (wait.permission?.id ?? "") : null;
+    if (id === this.asked) return;
+    this.asked = id;
+    const had = this.question.contains(document.activeElement);
+    clear(this.question);
+    this.question.hidden = this.form.inert = false;
+    if (!wait) {
+      this.question.hidden = true;
+      this.form.hidden = false;
+      if (had) this.input.focus();
+      return;
+    }
+    this.form.hidden = true;
+    if (wait.permission) this.permission(wait);
+    else if (wait.form) this.fill(wait);
+    else this.answer(wait);
+  }
+
+  // answer asks for a line. A secret is in the document only while it is typed, as dots.
+  answer(wait) {
+    const field = h("input", { type: wait.secret ? "password" : "text", id: "answer", autocomplete: "off", spellcheck: false, autocapitalize: "off" });
+    if (wait.secret) field.setAttribute("autocomplete", "new-password");
+    const send = async (eof) => {
+      const text = field.value;
+      field.value = "";
+      field.readOnly = true;
+      try {
+        await post("answer", { session: this.session.name, wait: wait.id, text: eof ? "" : text, eof });
+      } catch (e) {
+        field.readOnly = false;
+        if (!wait.secret) field.value = text;
+        say(e.kind === "stale" ? "This question is over." : e.message, "bad");
+      }
+    };
+    const by = wait.terminal ? (wait.reader || "A program") + " reads the terminal" : wait.secret ? "The code asks for a secret" : "The code asks";
+    const prompt = (wait.prompt ?? "").trim();
+    this.question.append(h("form", { onsubmit: (e) => { e.preventDefault(); send(false); } },
+      h("label", { for: "answer" }, h("span", { class: "by" }, by), prompt ? h("span", { class: "prompt" }, visible(prompt.slice(-2000))) : null),
+      field,
+      h("div", { class: "side" },
+        h("button", { type: "submit", class: "main" }, "Answer"),
+        h("button", { type: "button", title: "there is no more input", onclick: () => send(true) }, "End of input"))));
+    if (!document.activeElement || document.activeElement === document.body || this.element.contains(document.activeElement)) field.focus();
+    else if (document.activeElement === this.input) field.focus();
+  }
+
+  // fill shows the form of a server of tools. The session checks what is given.
+  fill(wait) {
+    const form = wait.form, fields = Object.entries(form.schema?.properties ?? {});
+    const inputs = fields.map(([name, f]) => [name, f, fieldOf(f, (form.schema.required ?? []).includes(name))]);
+    const send = async (action) => {
+      const content = {};
+      for (const [name, f, input] of inputs) {
+        const value = valueOf(f, input);
+        if (value !== undefined) content[name] = value;
+      }
+      try {
+        await post("answer", { session: this.session.name, wait: wait.id, text: JSON.stringify(action === "accept" ? { action, content } : { action }) });
+      } catch (e) {
+        say(e.kind === "stale" ? "This question is over." : e.message, "bad");
+      }
+    };
+    this.question.append(h("form", { class: "asked", onsubmit: (e) => { e.preventDefault(); send("accept"); } },
+      h("p", {}, h("span", { class: "by" }, visible(form.from ?? "A server"), " asks"), h("span", { class: "prompt" }, visible(form.message ?? ""))),
+      form.url ? h("p", { class: "means" }, "It wants you to go to ", h("code", {}, visible(form.url)), " yourself.") : null,
+      inputs.map(([name, f, input]) => h("label", {}, visible(f.title || name), f.description ? h("span", { class: "means" }, " ", visible(f.description)) : null, input)),
+      h("div", { class: "choices" },
+        h("button", { type: "button", onclick: () => send("cancel") }, "Put away"),
+        h("button", { type: "button", onclick: () => send("decline") }, "No"),
+        h("button", { type: "submit", class: "main" }, form.url ? "I agree" : "Send"))));
+  }
+
+  // permission asks for a decision. No key decides unless the person has gone there.
+  permission(wait) {
+    const p = wait.permission;
+    const decide = async (choice) => {
+      for (const b of this.question.querySelectorAll("button")) b.disabled = true;
+      try {
+        await post("permit", { session: this.session.name, permission: p.id, choice });
+      } catch (e) {
+        for (const b of this.question.querySelectorAll("button")) b.disabled = false;
+        say(e.kind === "stale" ? "This permission is not asked for any more." : e.message, "bad");
+      }
+    };
+    const target = p.call ? p.call + "(" + (p.with ?? "") + ")" : p.path || p.host || "";
+    const wide = p.grant.write ? "write in " + p.grant.write : p.grant.host ? "connect to " + p.grant.host : "call " + (p.grant.call ?? p.call);
+    this.question.append(h("div", { class: "permit", role: "group", "aria-labelledby": "asks" },
+      h("p", { id: "asks" }, h("span", { class: "by" }, p.call ? "Code wants to call a function" : "The sandbox holds a call"),
+        h("span", { class: "prompt" }, h("span", { class: "op" }, p.op + " "), h("code", {}, visible(target)), p.by ? [" by ", h("code", {}, visible(p.by))] : null)),
+      p.destructive ? h("p", { class: "warn" }, "Its server marks it as destructive.") : null,
+      h("p", { class: "means" }, "Allowed, this session may ", h("code", {}, visible(wide)), "."),
+      h("div", { class: "choices" },
+        h("button", { type: "button", onclick: () => decide("refuse") }, "Refuse"),
+        h("button", { type: "button", class: "main", onclick: () => decide("here") }, "Allow in this session"),
+        p.wider ? h("button", { type: "button", onclick: () => decide("wider") }, "Allow all of ", h("code", {}, visible(p.wider.call ?? ""))) : null,
+        h("button", { type: "button", onclick: () => decide("always") }, "Always in this workspace"))));
+  }
+
+  focus() { (this.question.hidden ? this.input : this.question.querySelector("input, button"))?.focus(); }
+
+  fit() {
+    this.hide();
+    this.input.style.height = "auto";
+    this.input.style.height = Math.min(this.input.scrollHeight + 2, innerHeight * 0.4) + "px";
+  }
+
+  put(text) {
+    this.input.value = text;
+    this.fit();
+    this.input.setSelectionRange(text.length, text.length);
+  }
+
+  async run() {
+    const code = this.input.value;
+    if (code.trim() === "" || this.running) return;
+    this.running = true;
+    try {
+      await post("run", { session: this.session.name, code });
+      this.put("");
+      this.past = -1;
+      this.session.followEnd();
+    } catch (e) {
+      say(e.message, "bad");
+    } finally {
+      this.running = false;
+    }
+  }
+
+  key(e) {
+    if (e.isComposing) return;
+    if (e.key === "Enter" && (e.ctrlKey || e.metaKey || e.shiftKey)) { e.preventDefault(); this.run(); return; }
+    if (!this.hints.hidden && this.matchKey(e)) { e.preventDefault(); return; }
+    if (e.key === "Escape") { this.input.blur(); return; }
+    const { selectionStart: at, selectionEnd: end, value } = this.input;
+    const line = value.slice(value.lastIndexOf("\n", at - 1) + 1, at);
+    if (e.key === "Tab" && !e.shiftKey && !e.altKey && at === end && value !== "") {
+      e.preventDefault();
+      if (line.trim() === "") this.insert("    ");
+      else this.complete(at);
+      return;
+    }
+    if (e.key === "Enter") {
+      e.preventDefault();
+      this.insert("\n" + /^\s*/.exec(line)[0] + (/[:{(\[]\s*$/.test(line) ? "    " : ""));
+      return;
+    }
+    if (e.key === "ArrowUp" && !value.slice(0, at).includes("\n") && at === end) this.recall(1, e);
+    if (e.key === "ArrowDown" && !value.slice(at).includes("\n") && at === end && this.past >= 0) this.recall(-1, e);
+  }
+
+  insert(text) {
+    this.input.setRangeText(text, this.input.selectionStart, this.input.selectionEnd, "end");
+    this.fit();
+  }
+
+  // recall shows a former input.
+  recall(step, e) {
+    const all = this.session.history();
+    const next = this.past + step;
+    if (next >= all.length) return;
+    e.preventDefault();
+    if (this.past < 0) this.draft = this.input.value;
+    this.past = Math.max(-1, next);
+    this.put(this.past < 0 ? this.draft : all[this.past]);
+  }
+
+  async complete(at) {
+    const text = this.input.value;
+    try {
+      const { start, matches } = await post("complete", { session: this.session.name, code: text, cursor: bytesBefore(text, at) });
+      if (this.input.value !== text || !matches?.length) return;
+      const from = charsBefore(text, start);
+      if (matches.length === 1) { this.input.setRangeText(matches[0], from, at, "end"); this.fit(); return; }
+      this.offer(matches.slice(0, 50), from, at);
+    } catch (e) {
+      say(e.message, "bad");
+    }
+  }
+
+  offer(matches, from, at) {
+    this.chosen = 0;
+    clear(this.hints).append(...matches.map((m) => h("div", { role: "option", "aria-selected": "false", onmousedown: (e) => { e.preventDefault(); this.take(m, from, at); } }, visible(m))));
+    this.hints.hidden = false;
+    this.take_ = () => this.take(matches[this.chosen], from, at);
+    this.choose(0);
+  }
+
+  choose(n) {
+    const all = this.hints.children;
+    this.chosen = (n + all.length) % all.length;
+    [...all].forEach((o, i) => o.setAttribute("aria-selected", String(i === this.chosen)));
+    all[this.chosen].scrollIntoView({ block: "nearest" });
+  }
+
+  take(text, from, at) {
+    this.input.setRangeText(text, from, at, "end");
+    this.fit();
+  }
+
+  matchKey(e) {
+    switch (e.key) {
+      case "ArrowDown": this.choose(this.chosen + 1); return true;
+      case "ArrowUp": this.choose(this.chosen - 1); return true;
+      case "Tab": this.choose(this.chosen + (e.shiftKey ? -1 : 1)); return true;
+      case "Enter": this.take_(); return true;
+      case "Escape": this.hide(); return true;
+    }
+    return false;
+  }
+
+  hide() { this.hints.hidden = true; }
+}
+
+// fieldOf returns an element for one thing that a form asks for.
+function fieldOf(f, required) {
+  const many = f.type === "array", choices = many ? f.items ?? {} : f;
+  const values = choices.enum ?? (choices.oneOf ?? choices.anyOf)?.map((c) => c.const);
+  if (values) {
+    const titles = choices.enumNames ?? (choices.oneOf ?? choices.anyOf)?.map((c) => c.title) ?? [];
+    const select = h("select", { multiple: many, required: required && !many }, required || many ? null : h("option", { value: "" }, ""),
+      values.map((v, i) => h("option", { value: String(v) }, visible(String(titles[i] ?? v)))));
+    if (f.default !== undefined) for (const o of select.options) o.selected = [f.default].flat().map(String).includes(o.value);
+    return select;
+  }
+  if (f.type === "boolean") return h("input", { type: "checkbox", checked: f.default === true });
+  return h("input", { type: f.type === "number" || f.type === "integer" ? "number" : "text", step: f.type === "number" ? "any" : undefined, required, value: f.default ?? "", autocomplete: "off" });
+}
+
+// valueOf returns what was given, or undefined for nothing.
+function valueOf(f, input) {
+  if (f.type === "boolean") return input.checked;
+  if (f.type === "array") return [...input.selectedOptions].map((o) => o.value);
+  if (input.value === "") return undefined;
+  return f.type === "number" || f.type === "integer" ? Number(input.value) : input.value;
+}

@@ -1,0 +1,87 @@
+// Elements and words. Text always becomes text: nothing here, or in any other file of the
+// page, parses HTML.
+
+// h makes an element. Properties beginning with "on" are listeners, "class" and those with a
+// dash are attributes, and all others properties.
+export function h(name, properties, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "class") element.className = value;
+    else if (key.includes("-") || key === "role" || key === "for") element.setAttribute(key, value === true ? "" : value);
+    else element[key] = value;
+  }
+  element.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  return element;
+}
+
+export function clear(element) {
+  element.replaceChildren();
+  return element;
+}
+
+// duration says how long something took: "12 ms", "3.1 s", "4 min 10 s", "2 h 5 min".
+export function duration(ms) {
+  if (ms < 1000) return Math.round(ms) + " ms";
+  if (ms < 60000) return (ms < 10000 ? (ms / 1000).toFixed(1) : Math.round(ms / 1000)) + " s";
+  const s = Math.floor(ms / 1000), m = Math.floor(s / 60), hours = Math.floor(m / 60), days = Math.floor(hours / 24);
+  if (hours === 0) return m + " min" + (s % 60 ? " " + (s % 60) + " s" : "");
+  if (days === 0) return hours + " h" + (m % 60 ? " " + (m % 60) + " min" : "");
+  return days + " d" + (hours % 24 ? " " + (hours % 24) + " h" : "");
+}
+
+// size says how many bytes: "812 B", "4.2 kB", "31 MB".
+export function size(n) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let i = 0;
+  while (n >= 1000 && i < units.length - 1) { n /= 1000; i++; }
+  return (i === 0 || n >= 10 ? Math.round(n) : n.toFixed(1)) + " " + units[i];
+}
+
+export function count(n, word, words = word + "s") {
+  return n.toLocaleString("en") + " " + (n === 1 ? word : words);
+}
+
+// clock says when something was: the time of a day, and the date unless it is today.
+export function clock(at) {
+  const d = new Date(at), time = d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  if (d.toDateString() === new Date().toDateString()) return time;
+  return d.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) + " " + time;
+}
+
+// Characters that turn the order of others around, or are not seen.
+const deceptive = /[\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/;
+const deceptiveAll = new RegExp("(" + deceptive.source + ")");
+
+// visible returns nodes for a text, in which such characters are shown by their number.
+export function visible(text) {
+  if (!deceptive.test(text)) return [document.createTextNode(text)];
+  return text.split(deceptiveAll).filter(Boolean).map((part) =>
+    deceptive.test(part) ? h("span", { class: "unseen", title: "an invisible character" }, "U+" + part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")) : document.createTextNode(part));
+}
+
+// say tells the person something for a moment, also through a screen reader.
+export function say(text, kind = "note") {
+  let area = document.getElementById("toasts");
+  if (!area) document.body.append(area = h("div", { id: "toasts", role: "status", "aria-live": "polite" }));
+  const toast = h("div", { class: "toast " + kind }, text);
+  area.append(toast);
+  while (area.children.length > 4) area.firstChild.remove();
+  setTimeout(() => toast.remove(), kind === "bad" ? 12000 : 4000);
+}
+
+export async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(what + " copied");
+  } catch {
+    say("The browser does not let this page copy.", "bad");
+  }
+}
+
+// typing reports whether a key belongs to a field that is typed into.
+export function typing(event) {
+  const t = event.target;
+  return t instanceof HTMLElement && (t.isContentEditable || t.closest("input, textarea, select, dialog") !== null);
+}

@@ -1,0 +1,354 @@
+// One turn as a person reads it: its code, then everything that came of it, in order.
+import { h, clear, duration, size, count, clock, visible, copy } from "./dom.js";
+import { highlighted } from "./code.js";
+import { TextBlock } from "./text.js";
+
+const maxPieces = 1500; // elements of one turn in the document
+const maxCodeLines = 60; // that are shown before the person wants all
+const decoderOf = () => new TextDecoder("utf-8");
+const encoder = new TextEncoder();
+
+// hue gives each author one of six colours.
+export function hue(author) {
+  let n = 0;
+  for (const c of author) n = (n * 31 + c.codePointAt(0)) >>> 0;
+  return "who-" + (n % 6);
+}
+
+// A TurnView shows one row of the outline. owner is the view of its session: {name, language,
+// loadMore(row, gap), act}.
+export class TurnView {
+  constructor(row, owner) {
+    this.row = row;
+    this.owner = owner;
+    this.flow = h("div", { class: "flow" });
+    this.head = h("header", {});
+    this.code = h("div", { class: "input" });
+    this.element = h("article", { class: "turn", id: "at-" + row.first, tabIndex: -1 }, this.head, this.code, this.flow);
+    this.element.view = this;
+    this.block = null; // the TextBlock that goes on
+    this.decoder = null;
+    this.filled = false;
+    this.showHead();
+    if (row.code && row.turn !== 0) this.showCode(row.code, row.code_lines > 1);
+  }
+
+  // fill shows items from the beginning.
+  fill(items) {
+    clear(this.flow);
+    this.block = this.decoder = this.progress = this.preparing = null;
+    this.clearing = false;
+    this.gone = 0;
+    this.filled = true;
+    this.element.style.minHeight = "";
+    for (let i = 0; i < items.length; i++) {
+      const e = items[i].e;
+      if (!isPlain(e)) { this.add(items[i]); continue; }
+      let text = e.text ?? "";
+      while (i + 1 < items.length && isPlain(items[i + 1].e) && kindOf(items[i + 1].e) === kindOf(e)) text += items[++i].e.text ?? "";
+      this.on_text({ ...e, text });
+    }
+  }
+
+  // reserve keeps the place of contents that are not there yet.
+  reserve(height) { if (!this.filled) this.element.style.minHeight = height + "px"; }
+
+  get title() { return this.row.turn === 0 ? "Start" : "Turn " + this.row.turn; }
+
+  showHead() {
+    const r = this.row, began = h("time", { dateTime: r.at, title: new Date(r.at).toLocaleString("en-GB") }, clock(r.at));
+    const state = this.outcome();
+    this.element.dataset.outcome = state.kind;
+    this.element.setAttribute("aria-label", this.title + (r.author ? " by " + r.author : "") + ", " + state.says);
+    clear(this.head).append(
+      h("span", { class: "number" }, r.turn === 0 ? "·" : String(r.turn)),
+      r.author ? h("span", { class: "author " + hue(r.author) }, visible(r.author)) : h("span", { class: "author none" }, r.turn === 0 ? "start" : "unnamed"),
+      began,
+      h("span", { class: "outcome" }, state.says),
+      h("span", { class: "tools" },
+        r.turn !== 0 && h("button", { type: "button", class: "quiet", onclick: () => this.copyAll() }, "Copy"),
+        h("button", { type: "button", class: "quiet fold", "aria-expanded": String(!this.element.classList.contains("closed")), onclick: () => this.toggle() }, this.element.classList.contains("closed") ? "Show" : "Hide")));
+  }
+
+  // outcome says how the turn ended, or how long it has run.
+  outcome() {
+    const r = this.row;
+    const took = r.elapsed_ms === undefined ? "" : duration(r.elapsed_ms);
+    if (r.turn === 0) return { kind: "start", says: "" };
+    switch (r.outcome) {
+      case "ok": return { kind: "ok", says: took };
+      case "error": return { kind: "error", says: (r.error || "failed") + (took ? " after " + took : "") };
+      case "interrupted": return { kind: "interrupted", says: "interrupted after " + took };
+      case "ended": return { kind: "ended", says: "the runtime ended" + (took ? " after " + took : "") };
+    }
+    if (this.owner.active(r)) return { kind: "running", says: (this.owner.waiting(r) ? "waits, " : "running, ") + duration(Math.max(0, this.owner.now() - new Date(r.at))) };
+    return { kind: "open", says: "not over" };
+  }
+
+  toggle(closed = !this.element.classList.contains("closed")) {
+    this.row.closed = closed;
+    if (closed) this.element.style.minHeight = "";
+    this.element.classList.toggle("closed", closed);
+    this.showHead();
+  }
+
+  showCode(text, short) {
+    this.source = text;
+    const lines = text.split("\n"), more = lines.length - maxCodeLines;
+    const shown = more > 5 && !this.whole ? lines.slice(0, maxCodeLines).join("\n") : text;
+    clear(this.code).append(h("pre", { class: "code", tabIndex: 0, "aria-label": "code of turn " + this.row.turn }, highlighted(shown, this.owner.language)));
+    if (shown !== text) {
+      this.code.append(h("button", { type: "button", class: "more", onclick: () => { this.whole = true; this.showCode(text); } }, count(more, "more line")));
+    }
+    if (short) this.code.append(h("span", { class: "more" }, "…"));
+  }
+
+  // add shows one more event.
+  add({ e, parts }) {
+    const add = this["on_" + e.type];
+    if (add) add.call(this, e, parts);
+  }
+
+  // line adds a remark between the output.
+  line(kind, ...children) {
+    this.endText();
+    const p = h("p", { class: "remark " + kind }, children);
+    this.append(p);
+    return p;
+  }
+
+  endText() {
+    this.block = null;
+    this.decoder = null;
+  }
+
+  on_text(e) {
+    if (this.clearing) this.takeBack();
+    const kind = kindOf(e);
+    if (this.block?.kind !== kind) {
+      this.endText();
+      this.block = new TextBlock(kind);
+      this.block.kind = kind;
+      const block = this.block;
+      let note = null;
+      block.onDrop = (n) => {
+        if (!note) block.element.before(note = h("button", { type: "button", class: "more", onclick: () => this.owner.browse(this.row) }));
+        note.textContent = count(n, "earlier line") + " not shown here. Browse all";
+      };
+      this.append(block.element);
+    }
+    this.block.write(this.decoded(e));
+  }
+
+  // decoded returns the text of an event. A character may be split over several of them.
+  decoded(e) {
+    if (e.data === undefined) {
+      if (!this.decoder) return e.text ?? "";
+      const text = this.decoder.decode(encoder.encode(e.text ?? ""), { stream: true });
+      return text;
+    }
+    this.decoder ??= decoderOf();
+    return this.decoder.decode(Uint8Array.from(atob(e.data), (c) => c.charCodeAt(0)), { stream: true });
+  }
+
+  on_turn_started(e) {
+    this.row.author = e.author;
+    this.showCode(e.input ?? "");
+    if (e.bytes > encoder.encode(e.input ?? "").length) this.code.append(h("p", { class: "remark" }, "The input has " + size(e.bytes) + "; this is its beginning."));
+    this.showHead();
+  }
+
+  on_turn_ended(e) {
+    this.endText();
+    Object.assign(this.row, { outcome: e.outcome, elapsed_ms: e.elapsed_ms ?? 0, error: e.name ?? "" });
+    this.showHead();
+  }
+
+  on_input_line(e) {
+    if (!this.block) {
+      this.block = new TextBlock("stdout");
+      this.block.kind = "stdout";
+      this.append(this.block.element);
+    }
+    this.block.typed(e.text ?? "", e.author, e.secret);
+  }
+
+  on_wait(e) {
+    if (e.kind !== "permission") return;
+    this.line("permission", h("strong", {}, "Asked: "), what(e));
+  }
+
+  on_granted(e) { this.line("granted", h("strong", {}, (e.author || "A person") + " allowed: "), what(e), e.always ? " — always in this workspace" : ""); }
+
+  on_denied(e) {
+    this.line("denied", h("strong", {}, e.call ? "Not allowed: " : "The sandbox refused: "), what(e));
+    if (e.remedy) this.flow.lastChild.append(" ", h("code", {}, visible(e.remedy)));
+  }
+
+  on_call(e) {
+    const bits = [];
+    if (e.count > 1) bits.push("× " + e.count);
+    if (e.failed) bits.push(e.failed + " failed");
+    if (e.cancelled) bits.push(e.cancelled + " cancelled");
+    if (e.elapsed_ms >= 10) bits.push(duration(e.elapsed_ms));
+    if (e.received) bits.push(size(e.received));
+    this.line("call", h("strong", {}, "called "), h("code", {}, visible(e.name ?? "")), bits.length ? " " + bits.join(", ") : "");
+  }
+
+  on_interrupt(e) { this.line("interrupt", (e.author || "somebody") + " interrupted" + (e.level > 1 ? " again" : "")); }
+
+  on_notice(e) { this.line("notice", visible(e.message ?? "")); }
+
+  on_limit(e) { this.line("limit", visible(e.message ?? "a limit was met")); }
+
+  on_gap(e) { this.line("gap", count(e.to - e.from + 1, "event") + " are lost" + (e.bytes ? ", with " + size(e.bytes) : "") + ": they were too old to keep."); }
+
+  on_progress(e) {
+    if (!this.progress || this.flow.lastChild !== this.progress) this.progress = this.line("progress");
+    const done = e.total ? Math.min(1, (e.progress ?? 0) / e.total) : null;
+    clear(this.progress).append(h("progress", { max: 1, value: done ?? undefined, "aria-label": "progress" }), " ", ...visible(e.message ?? ""));
+  }
+
+  on_preparation(e) {
+    if (!this.preparing || this.flow.lastChild !== this.preparing) this.preparing = this.line("progress");
+    clear(this.preparing).append("preparing ", ...visible([e.what, e.message].filter(Boolean).join(": ") || "the worker"), e.total ? " (" + Math.floor(100 * (e.progress ?? 0) / e.total) + " %)" : "");
+  }
+
+  on_generation_started(e) { this.line("began", h("strong", {}, e.generation > 1 ? "Started anew" : "Started"), " ", ...visible(e.worker ?? "")); }
+
+  on_generation_ended(e) {
+    const died = this.line(e.clean ? "ended" : "ended died", h("strong", {}, e.clean ? "The runtime ended: " : "The runtime died: "), ...visible(e.reason ?? ""));
+    if (e.message) died.append(h("br"), ...visible(e.message));
+    if (!e.clean && e.last_line) died.append(h("br"), "at ", h("code", {}, visible(e.last_line)));
+    if (!e.clean && e.peak_rss) died.append(h("br"), "it had used up to " + size(e.peak_rss) + " of memory");
+  }
+
+  on_folded(e) {
+    this.endText();
+    const more = h("button", { type: "button", class: "more", onclick: () => this.owner.unfold(this, e, more) }, "Show the next part");
+    const all = h("button", { type: "button", class: "more", onclick: () => this.owner.browse(this.row) }, "Browse all lines");
+    this.append(h("div", { class: "folded" }, h("span", {}, e.lines ? "about " + count(e.lines, "line") + " between" : count(e.to - e.from + 1, "event") + " between"), more, e.lines ? all : null));
+  }
+
+  // on_display shows a result in the best form that there is for a person.
+  on_display(e, parts = []) {
+    const echo = e.result ? this.flow.lastChild : null;
+    const [box, better] = shown(parts, e);
+    if (!box || (echo?.classList?.contains("result") && !better)) return; // its echo says it all
+    if (echo?.classList?.contains("result")) echo.remove();
+    this.endText();
+    const figure = h("figure", { class: "display" }, box);
+    if (e.title) figure.append(h("figcaption", {}, visible(e.title)));
+    if (e.id) figure.dataset.display = e.id;
+    const before = e.update && e.id ? this.flow.querySelector(`[data-display="${CSS.escape(e.id)}"]`) : null;
+    if (before) before.replaceWith(figure);
+    else this.append(figure);
+  }
+
+  // append adds to what the turn has shown. The oldest goes when there is too much.
+  append(element) {
+    if (this.clearing) this.takeBack();
+    this.flow.append(element);
+    if (this.flow.children.length <= maxPieces) return;
+    this.earlier ??= h("p", { class: "remark gap" });
+    while (this.flow.children.length > maxPieces - 100) {
+      const first = this.flow.firstChild;
+      first.remove();
+      if (first !== this.earlier) this.gone = (this.gone ?? 0) + 1;
+    }
+    this.earlier.textContent = count(this.gone, "earlier result") + " of this turn are not shown here.";
+    this.flow.prepend(this.earlier);
+  }
+
+  // takeBack removes what the turn has shown, because its code wants that.
+  takeBack() {
+    this.clearing = false;
+    for (const shown of [...this.flow.querySelectorAll(":scope > .out, :scope > .display")]) shown.remove();
+    this.endText();
+  }
+
+  on_clear(e) {
+    if (e.wait) this.clearing = true;
+    else this.takeBack();
+  }
+
+  copyAll() {
+    const output = [...this.flow.querySelectorAll("pre.out")].map((p) => p.textContent).join("");
+    copy((this.source ?? "") + (output ? "\n\n" + output : ""), this.title);
+  }
+}
+
+// isPlain reports whether an event is text that can be put together with its neighbours.
+const isPlain = (e) => e.type === "text" && e.data === undefined;
+
+const kindOf = (e) => (e.kind === "traceback" ? "traceback" : e.kind === "result" ? "result" : e.stream === "stderr" ? "stderr" : "stdout");
+
+// what says what a permission is about.
+function what(e) {
+  const name = e.call ? e.call + "(" + (e.with ?? "") + ")" : e.path || e.host || e.write || "";
+  return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.by ? [" by ", h("code", {}, visible(e.by))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
+}
+
+// shown returns an element for a result in the first form that can be shown, and whether that
+// is better than its text.
+function shown(parts, e) {
+  if (parts.length === 0) return [null, false];
+  const still = parts.find((p) => p.frame && !p.scripts), picture = parts.find((p) => p.picture);
+  const text = parts.find((p) => p.text), live = parts.find((p) => p.frame);
+  const best = still ?? picture ?? text ?? live;
+  let box;
+  if (best === still && still) box = framed(still);
+  else if (best === picture && picture) box = pictured(picture, e);
+  else if (best) box = written(best);
+  else box = h("p", { class: "remark" }, "A result of a type that cannot be shown here.");
+  const more = [];
+  if (live && live !== best) more.push(asker(live));
+  for (const p of parts) if (p !== picture || p.huge) more.push(h("a", { href: p.url, download: "" }, visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
+  if (parts.length === 1 && text) more.length = 0;
+  if (more.length) box = h("div", {}, box, h("p", { class: "files" }, more));
+  return [box, Boolean(still ?? picture ?? live) || (text && text.mime !== "text/plain")];
+}
+
+function written(p) {
+  if (!p.text) return h("p", { class: "remark" }, "This result is drawn by scripts of its own.");
+  if (p.mime.startsWith("application/vnd.")) return h("p", { class: "remark chart" }, visible(p.text));
+  const block = new TextBlock("result");
+  block.write(p.text);
+  return block.element;
+}
+
+function pictured(p, e) {
+  if (p.huge) return h("p", { class: "remark" }, `A picture of ${p.width} × ${p.height} pixels is too large to show.`);
+  const image = h("img", { src: p.url, alt: e.title ? e.title : "a picture that the code made", decoding: "async" });
+  if (p.width) { image.width = p.width; image.height = p.height; }
+  image.addEventListener("error", () => image.replaceWith(h("span", { class: "remark" }, "This picture cannot be shown: it may be damaged, too large or too old.")));
+  return h("a", { href: p.url, target: "_blank", rel: "noopener", class: "picture" }, image);
+}
+
+// asker is a button that runs the scripts of a result, in a frame that comes in its place.
+function asker(p) {
+  return h("button", { type: "button", class: "more", onclick: (e) => {
+    if (!confirm("Run the scripts of this result? They cannot read this page or act in its name. They may be able to send what is in the result over the network.")) return;
+    const place = e.target.closest(".display");
+    const old = place.querySelector(".framed");
+    const running = framed(p, true);
+    if (old) old.replaceWith(running);
+    else e.target.closest(".files").before(running);
+    e.target.remove();
+  } }, "Run the scripts of this result");
+}
+
+// framed shows a document of a result in a frame that may do nothing, or run its own scripts
+// without an origin.
+function framed(p, scripts = false) {
+  const frame = h("iframe", { title: scripts ? "a result whose scripts run" : "a result", loading: "lazy", referrerPolicy: "no-referrer", class: p.themed && !scripts ? "themed" : "" });
+  frame.setAttribute("sandbox", scripts ? "allow-scripts" : "");
+  frame.src = p.frame + (scripts ? "?scripts=run" : "");
+  frame.style.height = Math.min(Math.max(p.rows ? 24 + p.rows * 27 : 320, 72), 900) + "px";
+  const grow = h("button", { type: "button", class: "more", "aria-expanded": "false", onclick: () => {
+    const tall = frame.classList.toggle("tall");
+    grow.textContent = tall ? "Smaller" : "Larger";
+    grow.setAttribute("aria-expanded", String(tall));
+  } }, "Larger");
+  return h("div", { class: "framed" }, frame, h("div", { class: "frametools" }, grow));
+}
