@@ -23,6 +23,7 @@ import (
 type allowing struct {
 	write, host, call, dir string
 	always, no             bool
+	away                   bool // the session is not on this machine
 }
 
 // allow lets a person widen the sandbox of a session that lives.
@@ -38,6 +39,10 @@ func allow(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
 		given, err := parseAnywhere(f, args)
 		if err == nil {
+			err = r.choose()
+		}
+		if err == nil {
+			a.away = r.isAway()
 			err = a.check(given)
 		}
 		if err != nil {
@@ -76,6 +81,8 @@ func (a *allowing) check(given []string) error {
 		return misuse("--no refuses what the session asks, and goes with nothing else")
 	case len(given) == 0 && !(a.given() > 0 && a.always):
 		return misuse("allow needs the name of a session (repl list shows them), or --always for the workspace of this directory")
+	case len(given) == 0 && a.away:
+		return misuse("--always without SESSION is for workspaces of this machine: name the session there")
 	case len(given) > 0 && a.dir != "":
 		return misuse("--dir is for --always without SESSION: the session knows its workspace")
 	}
@@ -87,6 +94,10 @@ func (a *allowing) grant() (session.Grant, error) {
 	g := session.Grant{Host: a.host, Call: a.call, Always: a.always}
 	if a.write == "" {
 		return g, nil
+	}
+	if a.away { // the daemon there looks at it
+		g.Write = a.write
+		return g, absoluteThere("--write", a.write)
 	}
 	dir, err := directoryFor("--write", a.write)
 	g.Write = dir
@@ -146,6 +157,9 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 	now, err := there.Info(ctx)
 	if err != nil {
 		return statusFailed, err
+	}
+	if now.Wait != nil && now.Wait.Form != nil {
+		return statusFailed, fmt.Errorf("%s asks for no permission but for an answer: give it at repl attach %s", there.Name(), there.Name())
 	}
 	if now.Wait == nil || now.Wait.Permission == nil {
 		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write DIR gives it a directory", there.Name(), now.State)

@@ -21,9 +21,14 @@ func attach(f *flag.FlagSet) action {
 	hold := r.flags.Bool("hold", false, "nobody else may write while you are there")
 	// One person may be there twice, and each must see what the other one types.
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
+	var person atTerminal
+	person.define(r.flags)
 	r.log.define(f)
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parse(args, "SESSION")
+		if err == nil {
+			err = person.check()
+		}
 		if err != nil {
 			return statusUsage, err
 		}
@@ -52,30 +57,20 @@ func attach(f *flag.FlagSet) action {
 			if err := awaitPrepared(ctx, s.err, c.Session(now.Name), now); err != nil {
 				return statusFailed, err
 			}
-			link := client.NewLink(r.socket, nil)
-			link.LogTo(r.logger)
-			defer link.Close()
-			mine := link.Session(now.Name).WithAuthor(*self)
+			mine := r.link.Session(now.Name).WithAuthor(*self)
 			if *hold {
 				if err := mine.Take(ctx, true); err != nil {
 					return statusFailed, err
 				}
 			}
 			lang := languageOf(now.Language)
-			status, err := terminal.Run(ctx, attached{mine.WithKeyboard()}, &terminal.Options{
-				Continuation: lang.continuation,
-				HistoryPath:  historyPath(lang.name),
-				Graphics:     terminal.DetectGraphics(os.Getenv),
-				Plain:        os.Getenv("TERM") == "dumb",
-				Self:         *self,
-				Replay:       now.LastSeq,
-				GoesOn:       true,
-				ExitStatus:   exitStatus,
-			})
+			o := person.options(lang, now.Dir)
+			o.Self, o.Replay, o.GoesOn = *self, now.LastSeq, true
+			status, err := terminal.Run(ctx, r.attached(mine.WithKeyboard(), now), o)
 			if err != nil {
 				return statusFailed, err
 			}
-			fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s ends it]\n", now.Name, now.Name)
+			fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.again())
 			return status, nil
 		})
 	}
@@ -86,12 +81,28 @@ func attach(f *flag.FlagSet) action {
 // everything that would act on the terminal.
 type attached struct {
 	*client.Session
+	cuts  <-chan client.Outage // nil where the link does not break
+	place string
+	told  func(timeline.Event) timeline.Event // how events are told here; nil: as they are
+}
+
+// attached is a session of the daemon for the terminal; now is what it is now.
+func (r *daemonCommand) attached(s *client.Session, now session.Info) attached {
+	a := attached{Session: s, cuts: cutsOf(r.link), place: r.link.Place()}
+	if r.isAway() {
+		a.told = lossTold(now, r.again())
+	}
+	return a
 }
 
 func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	var c cleaner
 	return func(yield func(timeline.Event, error) bool) {
-		for e, err := range a.Session.Events(ctx, after) {
+		events := func(ctx context.Context) iter.Seq2[timeline.Event, error] { return a.Session.Events(ctx, after) }
+		for e, err := range withCuts(ctx, a.cuts, a.place, events) {
+			if a.told != nil {
+				e = a.told(e)
+			}
 			if !yield(c.event(e), err) {
 				return
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -161,14 +162,24 @@ func (c *cleaner) event(e timeline.Event) timeline.Event {
 	case timeline.TurnEnded:
 		b.Prompt = plainText(b.Prompt)
 		e.Body = b
-	case timeline.Image:
-		b.Title = plainLine(b.Title)
-		e.Body = b
+	case timeline.Display:
+		e.Body = plainDisplay(b)
 	case timeline.GenerationEnded:
 		b.Reason, b.Message, b.LastLine = plainText(b.Reason), plainText(b.Message), plainText(b.LastLine)
 		e.Body = b
 	}
 	return e
+}
+
+// plainDisplay returns a display with a clean title and clean text.
+func plainDisplay(d timeline.Display) timeline.Display {
+	d.Title, d.Data = plainLine(d.Title), maps.Clone(d.Data)
+	for mime, data := range d.Data {
+		if strings.HasPrefix(mime, "text/") {
+			d.Data[mime] = []byte(plainText(string(data)))
+		}
+	}
+	return d
 }
 
 // plainDenied returns what was refused with clean texts.

@@ -41,6 +41,9 @@ func Main(args []string) int {
 }
 
 func dispatch(s streams, args []string) int {
+	if at := os.Getenv(askpassEnv); at != "" && isQuestion(args) {
+		return askpass(s, at, args[0])
+	}
 	c := commands()[0]
 	if len(args) > 0 {
 		name := args[0]
@@ -52,6 +55,8 @@ func dispatch(s streams, args []string) int {
 		}
 		if named, ok := commandNamed(name); ok {
 			c, args = named, args[1:]
+		} else if name == kernelWorker { // what repl itself starts
+			c, args = command{name: name, define: runKernel}, args[1:]
 		}
 	}
 	_, run := c.flags()
@@ -110,9 +115,6 @@ func parse(f *flag.FlagSet, args []string) error {
 
 // habits are options of python and R that people type out of habit, with their equivalent.
 var habits = map[string]string{
-	"c": "code is given with -e",
-	"m": `a module is run by -e 'import runpy; runpy.run_module("NAME", run_name="__main__")'`,
-	"i": "repl FILE ends with the file; -e 'exec(open(\"FILE\").read())' in a session does not",
 	"v": "repl version says which this is",
 	"f": "a file is given by its name alone",
 }
@@ -167,11 +169,13 @@ func nothingAfter(f *flag.FlagSet) error {
 	return nil
 }
 
-// nearest returns the name most similar to a misspelled one; "" when none is.
+// nearest returns the name most similar to a misspelled one; "" when none is. Of names that are
+// equally near it is one of the same length: two letters change places easily.
 func nearest(name string, names []string) string {
 	best, least := "", 3 // more than two slips are another word
 	for _, n := range names {
-		if d := spelling.Distance(name, n); d < least {
+		d := spelling.Distance(name, n)
+		if d < least || d == least && best != "" && len(n) == len(name) && len(best) != len(name) {
 			best, least = n, d
 		}
 	}

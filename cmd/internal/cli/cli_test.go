@@ -25,9 +25,9 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 	}{
 		{[]string{"--nope"}, "unknown option --nope (see repl help)"},
 		{[]string{"--lnag", "r"}, "unknown option --lnag; did you mean --lang?"},
-		{[]string{"-c", "1"}, "unknown option -c; code is given with -e"},
-		{[]string{"-m", "timeit"}, "unknown option -m; a module is run by -e"},
-		{[]string{"-i", "x.py"}, "unknown option -i; "},
+		{[]string{"-e", "1", "-c", "2"}, "use either -e, or -c or -m, not both"},
+		{[]string{"-c"}, "-c needs a value"},
+		{[]string{"-i", "x.py"}, "-i needs a terminal"},
 		{[]string{"-v"}, "unknown option -v; repl version"},
 		{[]string{"exec", "--wiat", "1s", "x"}, "unknown option --wiat; did you mean --wait? (see repl help exec)"},
 		{[]string{"exec"}, "repl: exec needs the name of a session"},
@@ -139,8 +139,8 @@ func TestLanguageNamed_TakesWhatPeopleType(t *testing.T) {
 
 func TestIsTwo_TakesNoOtherTwo(t *testing.T) {
 	for text, want := range map[string]bool{
-		"2\n": true, "2": true, "[1] 2\n": true, "[this is /usr/bin/python3]\n2\n": true,
-		"": false, "libpython3.12.so\n": false, "[session ended: exit status 127; peak memory 2 MB]\n": false, "2\nx\n": false,
+		"2\n": true, "2": true, "[this is /usr/bin/python3]\n2\n": true,
+		"": false, "[1] 2\n": false, "libpython3.12.so\n": false, "[session ended: exit status 127; peak memory 2 MB]\n": false, "2\nx\n": false,
 	} {
 		if got := isTwo(text); got != want {
 			t.Errorf("%q: got %v", text, got)

@@ -5,12 +5,14 @@ import (
 	"embed"
 	"flag"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 )
 
 //go:embed completion/*
@@ -103,11 +105,11 @@ type line struct {
 	pending *option // its value comes next
 	given   int     // arguments
 	only    bool    // arguments are left, and no flags
-	socket  string
+	where   where
 }
 
 func newLine(c command, before []string) *line {
-	l := &line{command: c, socket: client.DefaultSocket(os.Getenv)}
+	l := &line{command: c}
 	var last *option
 	for _, word := range before {
 		switch name, value, joined := strings.Cut(word, "="); {
@@ -135,8 +137,13 @@ func newLine(c command, before []string) *line {
 }
 
 func (l *line) take(o *option, value string) {
-	if o.name == "socket" {
-		l.socket = value
+	switch o.name {
+	case "socket":
+		l.where.socket = filepath.Clean(value)
+	case "via":
+		l.where.via = value
+	case "place":
+		l.where.place = value
 	}
 }
 
@@ -178,6 +185,14 @@ func (l *line) values(placeholder string) []offer {
 		return []offer{{":dirs", ""}}
 	case "SESSION":
 		return l.sessions()
+	case "PLACES":
+		found = append(l.values("PLACE"), offer{word: allPlaces})
+	case "PLACE":
+		if all, err := kept.Places(placesFile()); err == nil {
+			for _, name := range append(slices.Sorted(maps.Keys(all)), kept.HerePlace) {
+				found = append(found, offer{name, all[name].Via})
+			}
+		}
 	case "CLIENT", "TOPIC":
 		if l.command.words != nil {
 			for _, w := range l.command.words() {
@@ -185,6 +200,9 @@ func (l *line) values(placeholder string) []offer {
 			}
 		}
 	default:
+		if placeholder == languageChoices() {
+			found = kernelOffers()
+		}
 		for w := range strings.SplitSeq(placeholder, "|") {
 			if w != "" && w != "FILE" && strings.ToUpper(placeholder) != placeholder {
 				found = append(found, offer{word: w})
@@ -194,11 +212,19 @@ func (l *line) values(placeholder string) []offer {
 	return found
 }
 
-// sessions returns the sessions of the daemon, if it answers soon.
+// sessions returns the sessions of the daemon, if it answers soon. One at a place is not asked: a
+// key is no reason to log in somewhere.
 func (l *line) sessions() []offer {
+	if l.where.choose() != nil || l.where.isAway() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
-	c, err := client.Dial(ctx, filepath.Clean(l.socket))
+	way, err := l.where.dialer(ctx)
+	if err != nil {
+		return nil
+	}
+	c, err := client.Dial(ctx, way)
 	if err != nil {
 		return nil
 	}

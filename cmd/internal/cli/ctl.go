@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -27,11 +27,20 @@ func ctl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		conn, err := client.Connect(context.Background(), r.socket)
+		if err := r.choose(); err != nil {
+			return statusUsage, err
+		}
+		ctx, stop := catchSignals(os.Interrupt)
+		defer stop()
+		way, err := r.dialer(ctx)
+		if err != nil {
+			return statusFailed, err
+		}
+		conn, err := way.Dial(ctx)
 		if err != nil {
 			return statusUnreachable, err
 		}
-		defer conn.Close()
+		defer closeWhole(conn)
 		line, err := json.Marshal(map[string]string{"type": given[0]})
 		if err != nil {
 			return statusFailed, err
@@ -71,12 +80,28 @@ func ctl(f *flag.FlagSet) action {
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
 				return statusFailed, err
 			}
-			_, err = io.WriteString(s.out, i.text(r.socket))
+			_, err = io.WriteString(s.out, i.text(r.servedAt(conn)))
 			return statusDone, err
 		}
 		return statusDone, nil
 	}
 
+}
+
+// closeWhole closes a connection, and waits for the end of the command that it may go through.
+func closeWhole(conn net.Conn) {
+	_ = conn.Close()
+	if over, ok := conn.(interface{ End() }); ok {
+		over.End()
+	}
+}
+
+// servedAt says where the daemon of a connection is.
+func (w *where) servedAt(conn net.Conn) string {
+	if over, ok := conn.(interface{ Greeting() client.Greeting }); ok {
+		return over.Greeting().Socket + " on " + over.Greeting().Host
+	}
+	return w.here()
 }
 
 // daemonStatus is the status of the daemon, from its control plane.
@@ -85,11 +110,23 @@ type daemonStatus struct {
 	IdleMS int64 `json:"idle_ms"`
 }
 
+// warmText describes the sessions that a daemon keeps ready.
+func warmText(w client.Warm) string {
+	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, plainLine(w.Dir))
+	if w.Failure != "" {
+		text += ", and no more are made: " + plainLine(w.Failure)
+	}
+	return text
+}
+
 // text returns the status for a person.
 func (i daemonStatus) text(socket string) string {
 	var p page
 	p.line("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))
 	p.line("sessions:  %d", i.Sessions)
+	for _, w := range i.Warm {
+		p.line("warm:      %s", warmText(w))
+	}
 	p.line("clients:   %d", i.Connections)
 	p.line("languages: %s", strings.Join(i.Languages, ", "))
 	p.line("last used: %s ago", (time.Duration(i.IdleMS) * time.Millisecond).Round(time.Second))

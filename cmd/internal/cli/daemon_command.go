@@ -19,12 +19,13 @@ import (
 const statusUnreachable = 3
 
 // socketWords describe --socket for all commands.
-const socketWords = "`PATH` where the daemon listens; default REPL_SOCKET, or turnstone/daemon.sock in XDG_RUNTIME_DIR"
+const socketWords = "`PATH` where the daemon listens; default REPL_SOCKET, or where your daemon on this host is"
 
 // A daemonCommand has the parts that all commands for a daemon share.
 type daemonCommand struct {
-	flags  *flag.FlagSet
-	socket string
+	flags *flag.FlagSet
+	where
+	link   *client.Link // set by use
 	json   bool
 	log    logChoice    // of commands that define it
 	logger *slog.Logger // set by use
@@ -32,7 +33,8 @@ type daemonCommand struct {
 
 func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 	r := &daemonCommand{flags: f}
-	r.flags.StringVar(&r.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
+	r.where.define(f)
+	r.attended = true
 	r.flags.BoolVar(&r.json, "json", false, "print JSON, for programs")
 	return r
 }
@@ -60,16 +62,28 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	if r.logger, err = r.log.logger(nil); err != nil {
 		return statusUsage, err
 	}
+	if err := r.choose(); err != nil {
+		return statusUsage, err
+	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	c, err := client.Dial(ctx, r.socket)
+	way, err := r.dialer(ctx)
 	if err != nil {
-		r.logger.Warn("the daemon cannot be reached", "socket", r.socket, "error", err)
+		return statusFailed, err
+	}
+	r.link = client.NewLink(way, nil)
+	r.link.LogTo(r.logger)
+	defer r.link.Close()
+	c, err := r.link.Client(ctx)
+	if signalled, ok := statusOf(ctx); ok {
+		return signalled, nil
+	}
+	if err != nil {
 		return statusUnreachable, err
 	}
-	r.logger.Info("connected to the daemon", "socket", r.socket)
-	c.LogTo(r.logger)
-	defer c.Close()
+	if over, ok := way.(*client.Command); ok {
+		over.Unattended()
+	}
 	status, err := do(ctx, c)
 	if signalled, ok := statusOf(ctx); ok {
 		return signalled, nil

@@ -31,3 +31,12 @@ func transientFile() (*os.File, error) {
 
 // wholeSocket names a socket for a process in another directory.
 func wholeSocket(path string) (string, error) { return filepath.Abs(path) }
+
+// controllingTerminal opens the terminal of this process; nil if it has none.
+func controllingTerminal() *os.File {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}

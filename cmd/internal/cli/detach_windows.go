@@ -45,3 +45,12 @@ func transientFile() (*os.File, error) {
 // wholeSocket names a socket for a process in another directory. The name of a pipe does
 // not depend on one.
 func wholeSocket(name string) (string, error) { return name, nil }
+
+// controllingTerminal is the console of this process; nil if it has none.
+func controllingTerminal() *os.File {
+	f, err := os.OpenFile("CONIN$", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}

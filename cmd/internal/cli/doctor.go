@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -21,7 +22,9 @@ type diagnosis struct {
 	Version   string         `json:"version"`
 	Build     string         `json:"build"`
 	Languages []*checkup     `json:"languages"`
+	Kernels   []kernelReport `json:"kernels,omitempty"` // of Jupyter
 	MCP       []finding      `json:"mcp"`
+	Servers   []finding      `json:"servers,omitempty"` // of --servers
 	Clients   []clientReport `json:"clients"`
 	System    []fact         `json:"system"`
 	Logout    *fact          `json:"logout,omitempty"` // nil where nobody can tell
@@ -46,6 +49,8 @@ type fact struct {
 func doctor(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
+	var servers serverChoice
+	f.Var(&servers.sources, "servers", "`FILE` also the MCP servers whose tools code may call: those in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; starts each; may be repeated")
 	asJSON := f.Bool("json", false, "print JSON, for programs")
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
@@ -62,6 +67,9 @@ func doctor(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
+		if err := servers.check(); err != nil {
+			return statusUsage, err
+		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		d := diagnosis{Version: programVersion(), Build: buildSettings()}
@@ -71,9 +79,13 @@ func doctor(f *flag.FlagSet) action {
 			}
 		}
 		if i := slices.IndexFunc(d.Languages, func(c *checkup) bool { return c.Missing == "" }); i >= 0 && ctx.Err() == nil {
-			d.MCP = examineMCP(ctx, d.Languages[i].Language, given)
+			d.MCP = examineMCP(ctx, d.Languages[i].Language, d.Languages[i].two(), given)
+		}
+		if d.Servers, err = examineServers(ctx, &servers); err != nil {
+			return statusUsage, err
 		}
 		if ctx.Err() == nil {
+			d.Kernels = examineKernels(ctx)
 			d.Clients = examineClients(ctx)
 			d.System = examineSystem(ctx)
 			d.Logout = examineLogout(ctx)
@@ -95,6 +107,27 @@ func doctor(f *flag.FlagSet) action {
 		return statusDone, err
 	}
 
+}
+
+// examineServers starts the servers of tools. One that is left out is no fault.
+func examineServers(ctx context.Context, c *serverChoice) (found []finding, err error) {
+	var notes strings.Builder
+	set, err := c.set(&notes, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	for _, one := range set.Examine(ctx) {
+		f := finding{Name: one.Name, OK: one.Err == nil, Detail: one.Detail}
+		if one.Err != nil {
+			f.Detail = oneLine(one.Err)
+		}
+		found = append(found, f)
+	}
+	for line := range strings.Lines(notes.String()) {
+		found = append(found, finding{Name: "note", OK: true, Detail: strings.TrimSpace(strings.TrimPrefix(line, "repl:"))})
+	}
+	return found, nil
 }
 
 // chosen returns the languages of --worker and --lang.
@@ -143,7 +176,7 @@ func (d *diagnosis) faults(named bool) bool {
 		}
 	}
 	return missing > 0 && (named || missing == len(d.Languages)) ||
-		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Clients, clientReport.faulty)
+		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Servers, failed) || slices.ContainsFunc(d.Clients, clientReport.faulty)
 }
 
 // A page is text that is built line by line.
@@ -169,9 +202,14 @@ func (d *diagnosis) print(w io.Writer) error {
 		p.line("")
 		l.print(&p)
 	}
+	printKernels(&p, d.Kernels)
 	if len(d.MCP) > 0 {
 		p.line("\nMCP server, as a client starts it")
 		p.findings(d.MCP)
+	}
+	if len(d.Servers) > 0 {
+		p.line("\nServers of tools, for code in sessions")
+		p.findings(d.Servers)
 	}
 	p.line("\nClients")
 	printClients(&p, d.Clients)

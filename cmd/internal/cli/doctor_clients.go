@@ -85,7 +85,11 @@ const versionTime = 2 * time.Second
 
 func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntry {
 	r := clientEntry{Name: e.Name, Command: e.Command, Args: e.Args}
-	r.Detail, r.OK = examineCommand(ctx, e.Command, trusted)
+	if e.ByRunner() {
+		r.Detail, r.OK = examineRunner(e.Command)
+	} else {
+		r.Detail, r.OK = examineCommand(ctx, e.Command, trusted)
+	}
 	if seconds, set := e.Seconds(); set && seconds < 60 {
 		r.Notes = append(r.Notes, fmt.Sprintf("its timeout of %g s ends calls: a call may wait 45 s for code, and more when it is told to", seconds))
 	}
@@ -93,6 +97,14 @@ func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntr
 		r.Notes = append(r.Notes, "alwaysLoad is off: the model sees the tools only after it has searched for them")
 	}
 	return r
+}
+
+// examineRunner looks for uvx or npx. It does not run it, because that might install something.
+func examineRunner(command string) (detail string, ok bool) {
+	if _, err := exec.LookPath(command); err != nil {
+		return command + " is not on PATH, so the client cannot start it: install it, or run repl install of a lasting installation", false
+	}
+	return "found by name at each start", true
 }
 
 // examineCommand compares a command with this program. It does not run an untrusted one: the
@@ -118,11 +130,11 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 	asked := exec.CommandContext(ctx, path, "version")
 	asked.WaitDelay = time.Second
 	out, err := asked.Output()
-	said := strings.TrimSpace(string(out))
+	said, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch {
 	case err != nil || !strings.HasPrefix(said, "repl "):
 		return fmt.Sprintf("%s does not say that it is repl (%.60q)", path, said), false
-	case said == fmt.Sprintf("repl %s (%s)", programVersion(), buildSettings()):
+	case said == versionLine():
 		return "another file with the same version", true
 	}
 	return "another version: " + said, true

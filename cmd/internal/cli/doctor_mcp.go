@@ -16,8 +16,9 @@ import (
 )
 
 // examineMCP starts our server as a client does, once for each era of the protocol, and runs
-// code through it. given are the arguments that a client would use.
-func examineMCP(ctx context.Context, lang string, given []string) []finding {
+// code through it, which prints a 2; none if it is empty. given are the arguments that a
+// client would use.
+func examineMCP(ctx context.Context, lang, code string, given []string) []finding {
 	if !slices.Contains(given, "--lang") {
 		given = append(slices.Clone(given), "--lang", lang)
 	}
@@ -36,7 +37,7 @@ func examineMCP(ctx context.Context, lang string, given []string) []finding {
 		if ctx.Err() != nil {
 			break
 		}
-		detail, err := probeMCP(ctx, given, era.meta, era.open)
+		detail, err := probeMCP(ctx, given, code, era.meta, era.open)
 		if err != nil {
 			detail = oneLine(err)
 		}
@@ -69,7 +70,7 @@ const mcpMaxLine = 16 << 20
 // mcpCalls is the number of calls for the median.
 const mcpCalls = 11
 
-func probeMCP(ctx context.Context, args []string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
+func probeMCP(ctx context.Context, args []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	exe, err := os.Executable()
@@ -100,7 +101,7 @@ func probeMCP(ctx context.Context, args []string, meta map[string]any, open func
 		_ = conn.Read() // calls return the error
 	}()
 	p := &mcpProbe{conn: conn, ctx: ctx, meta: meta}
-	detail, err = p.examine(began, open)
+	detail, err = p.examine(began, code, open)
 	ended := time.Now()
 	_ = conn.Finish() // likewise
 	<-over
@@ -116,7 +117,7 @@ func probeMCP(ctx context.Context, args []string, meta map[string]any, open func
 	return fmt.Sprintf("%s; it ended %s after its input", detail, milliseconds(time.Since(ended))), nil
 }
 
-func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string, error) {
+func (p *mcpProbe) examine(began time.Time, code string, open func(*mcpProbe) error) (string, error) {
 	if err := open(p); err != nil {
 		return "", err
 	}
@@ -130,6 +131,10 @@ func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string,
 	if len(list.Tools) == 0 {
 		return "", errors.New("it lists no tools")
 	}
+	listed := fmt.Sprintf("%d tools listed %s after the start", len(list.Tools), milliseconds(started))
+	if code == "" {
+		return listed + "; no code of this language is known that could be run", nil
+	}
 	var took []time.Duration
 	for range mcpCalls {
 		call := time.Now()
@@ -137,7 +142,7 @@ func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string,
 			Content []struct{ Text string }
 			IsError bool
 		}
-		if err := p.request("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": "1+1"}}, &result); err != nil {
+		if err := p.request("tools/call", map[string]any{"name": "repl", "arguments": map[string]any{"input": code}}, &result); err != nil {
 			return "", err
 		}
 		text := ""
@@ -145,14 +150,14 @@ func (p *mcpProbe) examine(began time.Time, open func(*mcpProbe) error) (string,
 			text += c.Text
 		}
 		if result.IsError || !isTwo(text) {
-			return "", fmt.Errorf("1+1 gives %.300q", text)
+			return "", fmt.Errorf("%s gives %.300q", code, text)
 		}
 		took = append(took, time.Since(call))
 	}
 	first := took[0]
 	slices.Sort(took)
-	return fmt.Sprintf("%d tools listed %s after the start, 1+1 first in %s, then in %s (median of %d)",
-		len(list.Tools), milliseconds(started), milliseconds(first), milliseconds(took[len(took)/2]), mcpCalls), nil
+	return fmt.Sprintf("%s, %s first in %s, then in %s (median of %d)",
+		listed, code, milliseconds(first), milliseconds(took[len(took)/2]), mcpCalls), nil
 }
 
 // isTwo reports whether a reply is 2, apart from text in brackets.
@@ -160,7 +165,7 @@ func isTwo(text string) bool {
 	two := false
 	for line := range strings.Lines(text) {
 		switch line = strings.TrimSuffix(line, "\n"); {
-		case line == "2", line == "[1] 2": // as R writes it
+		case line == "2":
 			two = true
 		case !strings.HasPrefix(line, "["):
 			return false

@@ -20,13 +20,14 @@ import (
 type checkup struct {
 	Language   string `json:"language"`
 	display    string
-	Executable string      `json:"executable,omitempty"`
-	Runtime    string      `json:"runtime_version,omitempty"`
-	Why        string      `json:"why,omitempty"`
-	Missing    string      `json:"missing,omitempty"` // why there is none
-	Candidates []candidate `json:"candidates"`
-	Probes     []finding   `json:"probes"`
-	Notices    []string    `json:"notices,omitempty"` // notices of the session
+	code       conformance.Dialect // with which the language is tried
+	Executable string              `json:"executable,omitempty"`
+	Runtime    string              `json:"runtime_version,omitempty"`
+	Why        string              `json:"why,omitempty"`
+	Missing    string              `json:"missing,omitempty"` // why there is none
+	Candidates []candidate         `json:"candidates"`
+	Probes     []finding           `json:"probes"`
+	Notices    []string            `json:"notices,omitempty"` // notices of the session
 }
 
 // A candidate is one place where the runtime was looked for.
@@ -54,16 +55,24 @@ func newCheckup(ctx context.Context, c choice, lang language) *checkup {
 	if spec.Notice != "" {
 		d.Notices = append(d.Notices, spec.Notice)
 	}
-	code, unread := lang.dialect()
-	if unread != nil {
+	var unread error
+	if d.code, unread = lang.dialect(); unread != nil {
 		d.Notices = append(d.Notices, "less is tried: "+oneLine(unread))
 	}
 	if err != nil {
 		d.Missing = oneLine(err)
 	} else {
-		d.examine(ctx, code, spec)
+		d.examine(ctx, spec)
 	}
 	return d
+}
+
+// two is code that prints a 2, or empty if none is known.
+func (d *checkup) two() string {
+	if d.code.Print == nil {
+		return ""
+	}
+	return d.code.Print("2")
 }
 
 // print writes the checkup for a person.
@@ -91,7 +100,7 @@ func (d *checkup) print(p *page) {
 }
 
 // examine tries a session of its own.
-func (d *checkup) examine(ctx context.Context, code conformance.Dialect, spec workers.Spec) {
+func (d *checkup) examine(ctx context.Context, spec workers.Spec) {
 	sup, err := supervisor.New(nil)
 	if err != nil {
 		d.Probes = []finding{{Name: "the runtime starts", Detail: oneLine(err)}}
@@ -107,17 +116,17 @@ func (d *checkup) examine(ctx context.Context, code conformance.Dialect, spec wo
 		d.Probes = append(d.Probes, finding{Name: "the runtime starts", Detail: oneLine(err)})
 		return
 	}
-	p := patient{opened, code}
+	p := patient{opened, d.code}
 	for _, probe := range []struct {
 		name  string
 		try   func(context.Context) (string, error)
 		known bool // the code for it
 	}{
 		{"the runtime starts", func(ctx context.Context) (string, error) { return p.ready(ctx, began) }, true},
-		{"a turn ends when the runtime is done", p.turns, code.Whole != ""},
-		{"a question is seen and answered", p.question, code.Ask != nil},
-		{"an interrupt reaches a loop", p.interrupt, code.Loop != ""},
-		{"a program that reads the terminal is seen", p.reader, code.Shell != nil},
+		{"a turn ends when the runtime is done", p.turns, d.code.Whole != ""},
+		{"a question is seen and answered", p.question, d.code.Ask != nil},
+		{"an interrupt reaches a loop", p.interrupt, d.code.Loop != ""},
+		{"a program that reads the terminal is seen", p.reader, d.code.Shell != nil},
 		{"everything ends", p.end, true},
 	} {
 		if !probe.known {

@@ -39,10 +39,15 @@ func showEvents(f *flag.FlagSet) action {
 // An eventPrinter shows an event.
 type eventPrinter = func(w io.Writer, e timeline.Event) error
 
-// newEventPrinter prints events for a person, cleaned of everything that acts on a terminal.
+// newEventPrinter prints what a person sees of events, cleaned of everything that acts on a terminal.
 func newEventPrinter() eventPrinter {
 	var c cleaner
-	return func(w io.Writer, e timeline.Event) error { return printEvent(w, c.event(e)) }
+	return func(w io.Writer, e timeline.Event) error {
+		if e.Unseen() {
+			return nil
+		}
+		return printEvent(w, c.event(e))
+	}
 }
 
 // printEvent prints an event: text as it is, the rest as a line.
@@ -67,8 +72,12 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		if b.Outcome != timeline.OutcomeOK {
 			_, err = fmt.Fprintf(w, "[turn %d: %s]\n", e.Turn, b.Outcome)
 		}
-	case timeline.Image:
-		_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(b.Data))
+	case timeline.Display:
+		if _, data, ok := b.Picture(); ok {
+			_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(data))
+		} else if text := b.Text(); text != "" {
+			_, err = fmt.Fprintln(w, text)
+		}
 	case timeline.Notice:
 		_, err = fmt.Fprintf(w, "[%s]\n", b.Message)
 	case timeline.Limit:
@@ -80,6 +89,8 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	case timeline.Wait:
 		if b.Kind == timeline.WaitPermission {
 			_, err = fmt.Fprintf(w, "[waiting for a permission: %s]\n", b.Asks)
+		} else if b.Kind == timeline.WaitForm {
+			_, err = fmt.Fprintf(w, "[waiting for a person: %q]\n", b.Prompt)
 		} else {
 			_, err = fmt.Fprintf(w, "[waiting for input: %q]\n", b.Prompt)
 		}

@@ -51,7 +51,12 @@ func execIn(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		c := choice{dir: *dir, limits: limits}
+		if err := r.choose(); err != nil {
+			return statusUsage, err
+		}
+		r.starts = true
+		c := choice{dir: *dir, limits: limits, away: r.isAway()}
+		confined.away = c.away
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
 		}
@@ -81,9 +86,9 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Dir: c.dir, With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
+				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Dir: cmp.Or(c.dir, r.dir), With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
-				err = create(ctx, s, conn, params)
+				err = create(ctx, s, r.where, conn, params)
 				if err == nil {
 					reply, err = conn.Start(ctx, p)
 				}
@@ -115,6 +120,8 @@ func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
 	case reply.Wait != nil && reply.Wait.Permission != nil:
 		p := reply.Wait.Permission
 		fmt.Fprintf(s.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.Denial, allowCommand(reply.Session, p.Grant), "repl allow "+reply.Session)
+	case reply.Wait != nil && reply.Wait.Form != nil:
+		fmt.Fprintf(s.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.Wait.Form.Question(), reply.Session)
 	case reply.Wait != nil:
 		fmt.Fprintf(s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.Wait.Prompt, reply.Session)
 	case reply.Outcome == "":
@@ -175,6 +182,9 @@ func inputTo(f *flag.FlagSet) action {
 			}
 			if now.Wait == nil {
 				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", given[0], now.State)
+			}
+			if now.Wait.Form != nil {
+				return statusFailed, fmt.Errorf("%s asks a person: answer at repl attach %s", given[0], given[0])
 			}
 			reply, err := c.Input(ctx, client.InputParams{
 				Session: given[0], Wait: now.Wait.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -26,21 +27,11 @@ func exportFrom(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			session, err := c.Get(ctx, given[0])
+			now, err := c.Get(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
-			l := languageOf(session.Language)
-			from := export.Session{Name: session.Name, Runtime: session.Runtime, Language: l.export}
-			if *format == "" {
-				*format = l.export.Formats()[0]
-			}
-			write := func(w io.Writer) error {
-				w, flush := buffered(w)
-				var lost error
-				err := export.Write(w, *format, from, past(ctx, c, session.Name, &lost))
-				return errors.Join(err, lost, flush())
-			}
+			write := func(w io.Writer) error { return writeSession(ctx, c, w, now, *format) }
 			if *path == "" {
 				return statusDone, write(s.out)
 			}
@@ -48,6 +39,18 @@ func exportFrom(f *flag.FlagSet) action {
 		})
 	}
 
+}
+
+// writeSession writes a session of the daemon in a format; "" is the first of its language.
+func writeSession(ctx context.Context, c *client.Client, w io.Writer, now session.Info, format string) error {
+	l := languageOf(now.Language)
+	if format == "" {
+		format = l.export.Formats()[0]
+	}
+	w, flush := buffered(w)
+	var lost error
+	err := export.Write(w, format, export.Session{Name: now.Name, Runtime: now.Runtime, Language: l.export}, past(ctx, c, now.Name, &lost))
+	return errors.Join(err, lost, flush())
 }
 
 // past yields the events of a session so far. lost is set if it ends early.

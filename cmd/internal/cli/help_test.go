@@ -49,7 +49,7 @@ func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "DIR": t.TempDir()}
+	values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "DIR": t.TempDir()}
 	for _, c := range commands() {
 		for _, o := range c.options() {
 			form := strings.Fields(o.form())
@@ -61,6 +61,9 @@ func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
 			}
 			form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
 			args := append(strings.Fields(c.name), append(form, "--no-such-flag")...)
+			if c.name == "" && (o.name == "c" || o.name == "m") { // all behind it belongs to the program
+				args = append([]string{"--no-such-flag"}, form...)
+			}
 			if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
 				t.Errorf("repl %q: got status %d and %q", args, status, err)
 			}

@@ -35,9 +35,11 @@ func installInto(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		if i.server.Command, err = install.Self(os.Args[0]); err != nil {
+		start, err := install.Self(os.Args[0])
+		if err != nil {
 			return statusFailed, err
 		}
+		i.server.Command, i.server.Args = start[0], slices.Concat(start[1:], i.server.Args)
 		if i.options.Project { // the file goes to other machines, with other paths
 			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // nor its system is
 			if path, err := exec.LookPath(name); err == nil && path == i.server.Command {

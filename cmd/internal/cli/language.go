@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
 	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -27,6 +29,7 @@ type language struct {
 	aliases      []string // other names that people use
 	display      string   // for a person
 	continuation string   // the prompt for the further lines of an input
+	syntax       *edit.Syntax
 
 	// spec finds the runtime. executable and dir are the user's choices, or "".
 	spec func(executable, dir string, more surroundings) workers.Spec
@@ -34,6 +37,14 @@ type language struct {
 	// file is an input that runs a file, absolute, as a program of its own. It may
 	// change how the runtime starts. name is the path as it was given.
 	file func(s *workers.Spec, path, name string, args []string) (input string, err error)
+
+	// called is an input that does what the language's own command does with -c CODE, if module is
+	// false, or with -m MODULE. nil means that it has no such options.
+	called func(text string, module bool, args []string) string
+
+	// habits turns what people type at other prompts into code of the language; an error says
+	// what to type. nil changes nothing. It is for a person's input only.
+	habits func(code string) (string, error)
 
 	// quit is an input that ends the runtime the way it ends at the end of a program.
 	quit string
@@ -82,12 +93,15 @@ func builtIn() []language {
 		aliases:      []string{"py", "python3"},
 		display:      "Python",
 		continuation: "... ",
+		syntax:       edit.Python,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
 			env, file := pythonInit(more)
 			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env}), "init-file.py", file)
 		},
-		file: pythonFile,
-		quit: "raise SystemExit",
+		file:   pythonFile,
+		called: pythonCalled,
+		habits: pythonHabits,
+		quit:   "raise SystemExit",
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -100,6 +114,7 @@ func builtIn() []language {
 		aliases:      []string{"rlang"},
 		display:      "R",
 		continuation: "+ ",
+		syntax:       edit.R,
 		spec: func(executable, dir string, more surroundings) workers.Spec {
 			env, file := rInit(more)
 			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env}), "init-file.R", file)
@@ -195,6 +210,19 @@ exec(compile(__import__("io").open_code(__file__).read(), __file__, "exec", dont
 `, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path))), nil
 }
 
+// pythonCalled runs code or a module as python -c and -m do: values are not shown.
+func pythonCalled(text string, module bool, args []string) string {
+	argv := []string{`"-c"`}
+	for _, a := range args {
+		argv = append(argv, pythonString(a))
+	}
+	run := fmt.Sprintf(`exec(compile(%s, "<string>", "exec", dont_inherit=True))`, pythonString(text))
+	if module { // which puts its own name into argv
+		run = fmt.Sprintf(`__import__("runpy").run_module(%s, run_name="__main__", alter_sys=True) and None`, pythonString(text))
+	}
+	return fmt.Sprintf("__import__(\"sys\").argv[:] = [%s]\n%s\n", strings.Join(argv, ", "), run)
+}
+
 // rFile runs a file as Rscript does: R reads the file instead of a console, so every value
 // at the top level is printed, and stdin() is the file.
 func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
@@ -243,6 +271,9 @@ func pythonString(s string) string {
 // languageNamed finds a language by one of its names, in upper or lower case; "" is
 // the first.
 func languageNamed(name string) (language, error) {
+	if kernel, ok := asKernel(name); ok {
+		return kernelNamed(kernel)
+	}
 	all, unread := allLanguages()
 	if name == "" {
 		return all[0], nil
@@ -261,13 +292,16 @@ func languageNamed(name string) (language, error) {
 	if n := nearest(strings.ToLower(name), long); n != "" {
 		return language{}, misuse("unknown language %q; did you mean %s?", name, n)
 	}
-	return language{}, misuse("unknown language %q (have %s); one of your own is --worker, or a table in %s", name, strings.Join(names, ", "), workersFile())
+	return language{}, misuse("unknown language %q (have %s); one of your own is --worker, or a table in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
 }
 
 // languageOf returns the language of a session that is there already. Its worker may be one that
 // this command knows nothing of.
 func languageOf(name string) language {
 	l, err := languageNamed(name)
+	if kernel, ok := asKernel(name); ok && err != nil {
+		return kernelLanguage(specs.Spec{Name: kernel})
+	}
 	if err != nil || name == "" {
 		return ownLanguage(cmp.Or(name, "session"), kept.Worker{}, "")
 	}

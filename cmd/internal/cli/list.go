@@ -26,6 +26,13 @@ func listSessions(f *flag.FlagSet) action {
 			if r.json {
 				return statusDone, printJSON(s.out, sessions)
 			}
+			now, err := c.Info(ctx)
+			if err != nil {
+				return statusFailed, err
+			}
+			for _, w := range now.Warm {
+				fmt.Fprintln(s.err, "warm: "+warmText(w))
+			}
 			if len(sessions) == 0 {
 				fmt.Fprintln(s.err, "no session is open")
 				return statusDone, nil

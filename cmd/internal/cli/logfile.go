@@ -66,14 +66,17 @@ func (l *logFile) makeRoom(n int64) error {
 	case mine.Size() == 0 || mine.Size()+n <= maxLogBytes:
 		return nil
 	}
-	_ = l.file.Close()
 	how := 0
-	if os.Rename(l.path, l.path+".old") != nil { // Windows moves no file that is open, for a crash or elsewhere
+	unlock := lock(l.file)
+	there, err = os.Stat(l.path)
+	isMine := err == nil && os.SameFile(there, mine)       // or another program was faster
+	if isMine && os.Rename(l.path, l.path+".old") != nil { // Windows moves no file that is open, for a crash or elsewhere
 		if text, err := os.ReadFile(l.path); err == nil {
 			_ = os.WriteFile(l.path+".old", text, 0o600)
 		}
 		how = os.O_TRUNC // in any case: the bound holds
 	}
+	unlock()
 	return l.open(how)
 }
 

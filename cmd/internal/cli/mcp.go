@@ -92,7 +92,14 @@ func mcp(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(c.resolvePaths(), web.check(f), away.check(web), servers.check()); err != nil {
+		if err := errors.Join(web.check(f), away.check(web)); err != nil {
+			return statusUsage, err
+		}
+		c.away, c.confinement.away = away.isAway(), away.isAway()
+		if c.atPlaces, err = c.confinement.elsewhere(f); err != nil && len(away.places) > 0 {
+			return statusUsage, err
+		}
+		if err := errors.Join(c.resolvePaths(), servers.check()); err != nil {
 			return statusUsage, err
 		}
 		if c.init != "" && c.lang == "" {
@@ -109,7 +116,7 @@ func mcp(f *flag.FlagSet) action {
 		}
 		specs := make(map[string]func(dir string) workers.Spec)
 		for _, l := range offered {
-			if c.executable(l) != "" { // otherwise the search waits until a session is opened
+			if c.executable(l) != "" && !c.away { // otherwise the search waits until a session is opened
 				if _, err := c.specOf(l); err != nil {
 					return statusUsage, err
 				}
@@ -120,7 +127,7 @@ func mcp(f *flag.FlagSet) action {
 				return s
 			}
 		}
-		if c.dir == "" {
+		if c.dir == "" && !c.away {
 			c.dir = projectDir()
 		}
 		logger, err := notes.logger(s.err)
@@ -129,7 +136,11 @@ func mcp(f *flag.FlagSet) action {
 		}
 		logger.Info("repl mcp begins", "version", programVersion())
 		defer logger.Info("repl mcp ends")
-		set, err := servers.set(s.err, logger)
+		var callerOf func(string) string
+		if web.address != "" {
+			callerOf = mcpserver.ClientOf
+		}
+		set, err := servers.set(s.err, logger, callerOf)
 		if err != nil {
 			return statusUsage, err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -36,6 +36,10 @@ const (
 	// answer does not get it again.
 	markPatience = 100 * time.Millisecond
 
+	// linkPatience is how long a question about a session waits for a place that cannot be
+	// reached; running code is waited for as long as the call says.
+	linkPatience = 10 * time.Second
+
 	// lastMark bounds the wait for it when the client leaves.
 	lastMark = 200 * time.Millisecond
 )
@@ -45,9 +49,11 @@ const (
 type daemonHost struct {
 	link   *client.Link
 	where  string // of repl attach: which daemon, unless it is the usual one
+	away   bool   // the daemon is not on this machine, and directories of this one mean nothing there
 	base   string // the name of the client's main session; others of its own begin with it
 	choice choice
 	with   []string // packages that its sessions need
+	end    func()   // of the link, and of what the way to it needs
 }
 
 // openTime bounds opening a session, and starting the daemon for it, without preparation.
@@ -55,8 +61,10 @@ const openTime = 30 * time.Second
 
 // daemonChoice says whether sessions are in a daemon, and in which.
 type daemonChoice struct {
-	use, auto    bool
-	socket, name string
+	use, auto bool
+	name      string
+	places    placesFlag // others, for sessions named PLACE/NAME
+	where
 }
 
 // define adds the flags that make the choice. --daemon needs no value.
@@ -68,22 +76,31 @@ func (d *daemonChoice) define(f *flag.FlagSet) {
 		}
 		return nil
 	})
-	f.StringVar(&d.socket, "socket", "", socketWords)
+	d.where.define(f)
+	f.Var(&d.places, "places", placesWords)
 	f.StringVar(&d.name, "name", "", "`NAME` the beginning of the names of sessions in the daemon; default the client and the directory")
 }
 
 // check refuses flags that contradict each other.
 func (d *daemonChoice) check(web webChoice) error {
+	if err := d.choose(); err != nil {
+		return err
+	}
+	if err := d.places.resolve(&d.where); err != nil {
+		return err
+	}
+	d.auto = d.auto || len(d.places) > 0 && !d.use
+	d.use = d.use || d.isAway() || len(d.places) > 0
+	d.starts = true
 	switch {
+	case (d.isAway() || len(d.places) > 0) && web.address != "":
+		return misuse("--http serves sessions of its own: start it at the place itself, or use --via, --place and --places without it")
 	case d.use && web.address != "":
 		return misuse("use either --daemon or --http, not both")
 	case !d.use && (d.socket != "" || d.name != ""):
 		return misuse("--socket and --name are for --daemon")
 	case d.name != "" && (len(d.name) > maxBase || !session.IsName(d.name)):
 		return misuse("--name %s: use up to %d letters, digits, dots, underscores and hyphens", d.name, maxBase)
-	}
-	if d.socket == "" {
-		d.socket = client.DefaultSocket(os.Getenv)
 	}
 	return nil
 }
@@ -92,26 +109,45 @@ func (d *daemonChoice) check(web webChoice) error {
 // who reads the client's log.
 func (d *daemonChoice) serve(ctx context.Context, o *mcpserver.Options, c choice, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
-	if d.auto {
-		starter = func(ctx context.Context) error {
-			_, err := startDaemon(ctx, d.socket, []string{"--idle-exit", daemonIdle.String()}, notes)
-			if errors.Is(err, daemon.ErrServed) {
-				return nil // another daemon was faster
-			}
-			return err
-		}
+	if d.auto && !d.isAway() {
+		starter = func(ctx context.Context) error { return ensureDaemon(ctx, d.here(), notes) }
 	}
-	if d.name == "" {
-		d.name = clientName() + "-" + directoryName(c.dir)
+	usual, err := d.host(ctx, o, c, starter)
+	if err != nil {
+		return statusFailed, err
 	}
-	host := &daemonHost{link: client.NewLink(d.socket, starter), base: d.name, choice: c, with: o.With}
-	defer host.link.Close()
-	host.link.LogTo(o.Logger)
-	if d.socket != client.DefaultSocket(os.Getenv) {
-		host.where = " --socket " + d.socket
-	}
-	o.Host, o.Author = host, d.name
+	hosts := newPlacesHost(d, usual, func(ctx context.Context, place string) (*daemonHost, error) {
+		there := daemonChoice{name: usual.base, where: where{place: place, starts: true}}
+		return there.host(ctx, o, c.elsewhere(), nil)
+	})
+	defer hosts.close()
+	o.Host, o.Author = hosts, usual.base
 	return statusDone, mcpserver.Run(ctx, o)
+}
+
+// host is the daemon of the choice as a host. It is dialled when it is used first; but a place
+// that is a job is started.
+func (d *daemonChoice) host(ctx context.Context, o *mcpserver.Options, c choice, starter func(context.Context) error) (*daemonHost, error) {
+	way, err := d.dialer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	noMoreAsking := func() {}
+	if over, ok := way.(*client.Command); ok {
+		noMoreAsking = askFor(over, o.Logger)
+	}
+	c.dir = cmp.Or(c.dir, d.dir)
+	h := &daemonHost{
+		link: client.NewLink(way, starter), where: d.again(), away: d.isAway(),
+		base: cmp.Or(d.name, clientName()+"-"+directoryName(c.dir)), choice: c, with: o.With,
+	}
+	h.link.LogTo(o.Logger)
+	h.link.Patience(linkPatience)
+	h.end = func() {
+		h.link.Close()
+		noMoreAsking()
+	}
+	return h, nil
 }
 
 // maxBase leaves room behind --name for that of a language.
@@ -147,13 +183,16 @@ func directoryName(dir string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
-// Open implements mcpserver.Host.
+// Open is that of mcpserver.Host for one place.
 func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.Opened, error) {
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.base
 	case h.isLanguage(name): // its default session
 		name = h.base + "-" + name
+	}
+	if h.away {
+		dir = ""
 	}
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.choice.limits.wire()}
 	sandbox := narrow(h.choice.sandbox)
@@ -164,7 +203,7 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	if p.Dir == "" {
 		p.Dir = h.choice.dir
 	}
-	if p.Dir == "" {
+	if p.Dir == "" && !h.away {
 		p.Dir, _ = os.Getwd() // the daemon has another one
 	}
 	if own, ok := h.choice.worker.named(lang); ok {
@@ -225,7 +264,7 @@ func (h *daemonHost) lacks(has []string) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(h.with), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
-// Sessions implements mcpserver.Host.
+// Sessions is that of mcpserver.Host for one place.
 func (h *daemonHost) Sessions(ctx context.Context) ([]session.Info, error) {
 	all, err := h.link.List(ctx)
 	for i, s := range all {
@@ -249,7 +288,7 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 		defer cancel()
 		_, _ = s.Mark(ctx, seq)
 	}}
-	return &mcpserver.Opened{
+	opened := &mcpserver.Opened{
 		Session:    s,
 		Now:        now,
 		OutputPath: func() string { return now.OutputPath },
@@ -259,12 +298,27 @@ func (h *daemonHost) opened(s *client.Session, read timeline.Seq, now session.In
 		},
 		ByHand:      "repl attach " + s.Name() + h.where,
 		AllowByHand: "repl allow " + s.Name() + h.where,
-		Read:        read,
+		Seen:        read,
 		Mark: func(seq timeline.Seq) {
 			mark.move(seq)
 			mark.wait(markPatience)
 		},
 	}
+	if h.away {
+		opened.Away, opened.Pictures = true, picturesOf(h.where, s.Name())
+		opened.Told = lossTold(now, h.where)
+		opened.FilesByHand = filesCommand + " " + s.Name() + " " + timeline.OutputName + h.where
+	}
+	if h.link.IsFar() { // where each trip costs: a mark goes with the next turn
+		opened.Link, opened.Mark = h.link, s.Note
+		opened.Leave = func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, lastMark)
+			defer cancel()
+			_ = s.Flush(ctx)
+			return nil
+		}
+	}
+	return opened
 }
 
 // A bookmark stores in the background how far a client has read. An answer does not wait for

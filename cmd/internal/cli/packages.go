@@ -91,7 +91,7 @@ func (w wanted) canonical(offered []language) ([]string, error) {
 // create opens a session of the daemon's, says that it is a new one, and shows how far
 // its preparation is until that is over. A session that is there already must have its
 // packages.
-func create(ctx context.Context, s streams, c *client.Client, p client.CreateParams) error {
+func create(ctx context.Context, s streams, w where, c *client.Client, p client.CreateParams) error {
 	now, err := c.Create(ctx, p)
 	if err == nil { // a user of an older session with this name must learn that this is another one
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
@@ -99,7 +99,11 @@ func create(ctx context.Context, s streams, c *client.Client, p client.CreatePar
 			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)
 		}
 		if now.Lost != "" {
-			fmt.Fprintf(s.err, "repl: %s is new: the session before was lost when its daemon was killed; its output is in %s, and %s %s writes what was run in it\n", now.Name, now.Lost, recoverCommand, now.Name)
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes what was run in it", now.Lost, recoverCommand, now.Name, w.again())
+			if w.isAway() {
+				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.again(), recovers)
+			}
+			fmt.Fprintf(s.err, "repl: %s is new: the session before was lost when its daemon was killed; %s\n", now.Name, how)
 		}
 	}
 	if session.KindOf(err) == session.KindExists {

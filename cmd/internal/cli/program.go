@@ -148,6 +148,13 @@ func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 			}
 			continue
 		}
+		if f := reply.Wait.Form; f != nil {
+			fmt.Fprintf(r.streams.err, "repl: declined, because nobody is there to be asked: %s\n", f.Question())
+			if _, err := r.session.Answer(ctx, reply.Wait.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err != nil && !errors.Is(err, session.ErrStale) {
+				return reply, err
+			}
+			continue
+		}
 		input, err := r.stdin.next(ctx, reply.Wait)
 		switch {
 		case ctx.Err() != nil:
@@ -187,8 +194,12 @@ func (r *run) output() error {
 			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
 		case timeline.Denied:
 			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", refusal(b), b)
-		case timeline.Image:
-			pictures++
+		case timeline.Display:
+			if _, _, ok := b.Picture(); ok {
+				pictures++
+			} else if text := b.Text(); text != "" {
+				fmt.Fprintln(r.streams.out, text)
+			}
 		case timeline.Gap:
 			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
 		case timeline.GenerationEnded:

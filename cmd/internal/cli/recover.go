@@ -1,15 +1,22 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"iter"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -17,48 +24,131 @@ import (
 // recoverCommand is the command that recovers a lost session.
 const recoverCommand = "repl recover"
 
+// recovers says what that command does where no file can be named.
+const recovers = "writes what was run in it, and with --to text its output"
+
+// lossTold returns how an event of a session at a place is told here. The notice that the session
+// before it was lost is of that machine: it names a file there, and the command without the place.
+func lossTold(now session.Info, again string) func(timeline.Event) timeline.Event {
+	return func(e timeline.Event) timeline.Event {
+		if n, ok := e.Body.(timeline.Notice); ok && now.Lost != "" && strings.Contains(n.Message, now.Lost) {
+			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %q %s", now.Name, recoverCommand+" "+now.Name+again, recovers)}
+		}
+		return e
+	}
+}
+
+// A lostSession is one of this machine, or of a daemon elsewhere.
+type lostSession struct {
+	client.Lost
+
+	// events has read use what was recorded, which is there until read returns.
+	events func(read func(iter.Seq[timeline.Event]) error) error
+}
+
+// recovery has the flags of repl recover.
+type recovery struct{ to, path string }
+
 // recoverLost lists the sessions of programs that were killed, or writes the transcript of
 // one.
 func recoverLost(f *flag.FlagSet) action {
-	to := f.String("to", "script", "`script|notebook|text` the form")
-	path := f.String("output", "", outputWords)
-	f.StringVar(path, "o", "", "`FILE` the same as --output")
+	r := &daemonCommand{flags: f}
+	r.where.define(f)
+	r.attended, r.starts = true, true // the daemon was killed
+	var o recovery
+	f.StringVar(&o.to, "to", "script", "`script|notebook|text` the form")
+	f.StringVar(&o.path, "output", "", outputWords)
+	f.StringVar(&o.path, "o", "", "`FILE` the same as --output")
 	dir := f.String("session-dir", "", "`DIR` the --session-dir of the daemon or server that was killed")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseAnywhere(f, args)
+		if err == nil {
+			err = r.choose()
+		}
 		if err != nil {
 			return statusUsage, err
 		}
-		if len(words) > 1 {
+		asks := r.isAway() || r.socket != ""
+		switch {
+		case len(words) > 1:
 			return statusUsage, misuse("repl recover takes one argument at most, not %q", words[1])
+		case !slices.Contains([]string{"script", "notebook", "text"}, o.to):
+			return statusUsage, misuse("--to %s: use script, notebook or text", o.to)
+		case asks && *dir != "":
+			return statusUsage, misuse("--session-dir is for files of this machine: the daemon that --via, --place or --socket lead to knows its own")
+		case asks:
+			return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+				lost, err := lostThere(ctx, c)
+				if err != nil {
+					return statusFailed, err
+				}
+				return o.do(s, lost, words)
+			})
 		}
-		if !slices.Contains([]string{"script", "notebook", "text"}, *to) {
-			return statusUsage, misuse("--to %s: use script, notebook or text", *to)
-		}
-		lost, err := supervisor.LostSessions(*dir)
+		lost, err := lostHere(*dir)
 		if err != nil {
 			return statusFailed, err
 		}
-		if len(words) == 0 {
-			return statusDone, listLost(s, lost)
-		}
-		at := slices.IndexFunc(lost, func(l supervisor.LostSession) bool { return l.Name == words[0] || l.ID == words[0] })
-		if at < 0 {
-			return statusFailed, fmt.Errorf("no session %q was lost in the last day (repl recover lists those that were)", words[0])
-		}
-		write := func(w io.Writer) error {
-			w, flush := buffered(w)
-			return errors.Join(writeLost(w, lost[at], *to), flush())
-		}
-		if *path == "" {
-			return statusDone, write(s.out)
-		}
-		return statusDone, writeNew(*path, write)
+		return o.do(s, lost, words)
 	}
-
 }
 
-func listLost(s streams, lost []supervisor.LostSession) error {
+// do lists the lost sessions, or writes the one that is named.
+func (o recovery) do(s streams, lost []lostSession, words []string) (int, error) {
+	if len(words) == 0 {
+		return statusDone, listLost(s, lost)
+	}
+	at := slices.IndexFunc(lost, func(l lostSession) bool { return l.Name == words[0] || l.ID == words[0] })
+	if at < 0 {
+		return statusFailed, fmt.Errorf("no session %q was lost in the last day (repl recover lists those that were)", words[0])
+	}
+	write := func(w io.Writer) error {
+		w, flush := buffered(w)
+		return errors.Join(writeLost(w, lost[at], o.to), flush())
+	}
+	if o.path == "" {
+		return statusDone, write(s.out)
+	}
+	return statusDone, writeNew(o.path, write)
+}
+
+// lostHere finds the lost sessions of this machine, also without a daemon.
+func lostHere(dir string) (found []lostSession, err error) {
+	all, err := supervisor.LostSessions(dir)
+	for _, l := range all {
+		found = append(found, lostSession{
+			client.Lost{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
+			func(read func(iter.Seq[timeline.Event]) error) error { return read(l.Events()) },
+		})
+	}
+	return found, err
+}
+
+// lostThere asks a daemon for those of its machine. Their events come as a file.
+func lostThere(ctx context.Context, c *client.Client) (found []lostSession, err error) {
+	all, err := c.Lost(ctx)
+	for _, l := range all {
+		found = append(found, lostSession{l, func(read func(iter.Seq[timeline.Event]) error) error {
+			dir, err := os.MkdirTemp("", "recover-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			err = writeNew(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
+				return session.CopyFile(w, func(offset int64) (session.FilePiece, error) {
+					return c.File(ctx, client.FileParams{FilesParams: client.FilesParams{Lost: l.ID}, Path: timeline.EventsName, Offset: offset})
+				})
+			})
+			if err != nil {
+				return err
+			}
+			return read(timeline.ReadFile(dir))
+		}})
+	}
+	return found, err
+}
+
+func listLost(s streams, lost []lostSession) error {
 	if len(lost) == 0 {
 		fmt.Fprintln(s.err, "no session was lost in the last day")
 		return nil
@@ -66,20 +156,14 @@ func listLost(s streams, lost []supervisor.LostSession) error {
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tLANGUAGE\tFOUND\tINPUTS\tID\tOUTPUT")
 	for _, l := range lost {
-		inputs := 0
-		for e := range l.Events() {
-			if _, ok := e.Body.(timeline.TurnStarted); ok {
-				inputs++
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s ago\t%d\t%s\t%s\n", l.Name, l.Worker, time.Since(l.Found).Round(time.Second), inputs, l.ID, l.OutputPath)
+		fmt.Fprintf(w, "%s\t%s\t%s ago\t%d\t%s\t%s\n", l.Name, l.Language, time.Since(l.Found).Round(time.Second), l.Inputs, l.ID, l.OutputPath)
 	}
 	return w.Flush()
 }
 
 // writeLost writes a session as repl export does.
-func writeLost(w io.Writer, l supervisor.LostSession, to string) error {
-	from := export.Session{Name: l.Name, Language: languageOf(l.Worker).export}
+func writeLost(w io.Writer, l lostSession, to string) error {
+	from := export.Session{Name: l.Name, Language: languageOf(l.Language).export}
 	format := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[to]
-	return export.Write(w, format, from, l.Events())
+	return l.events(func(events iter.Seq[timeline.Event]) error { return export.Write(w, format, from, events) })
 }

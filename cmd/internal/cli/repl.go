@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -27,7 +28,9 @@ type choice struct {
 	env                  []string // from envFile
 	confinement          confinement
 	sandbox              *workers.Sandbox // from confinement
+	atPlaces             *workers.Sandbox // likewise, of sessions at other places than the usual one
 	limits               limitFlags
+	away                 bool // the session is not on this machine
 }
 
 // spec checks the choice and finds its runtime.
@@ -101,11 +104,22 @@ func (c *choice) resolvePaths() (err error) {
 	if c.dir == "" {
 		return nil
 	}
+	if c.away {
+		return absoluteThere("--dir", c.dir)
+	}
 	if i, err := os.Stat(c.dir); err != nil || !i.IsDir() {
 		return misuse("--dir %s: not a directory", c.dir)
 	}
 	c.dir, err = filepath.Abs(c.dir)
 	return err
+}
+
+// absoluteThere refuses a path at a place that depends on a directory.
+func absoluteThere(name, dir string) error {
+	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {
+		return nil
+	}
+	return misuse("%s %s: give an absolute path of the place", name, dir)
 }
 
 // specOf finds the runtime of a language. Naming an interpreter that cannot be used is a
@@ -149,29 +163,24 @@ func (c *code) Set(part string) error {
 func repl(f *flag.FlagSet) action {
 	var c choice
 	c.define(f)
-	var code code
-	f.Var(&code, "e", codeWords)
+	var g given
+	g.define(f)
 	var with wanted
 	f.Var(&with, "with", withWords)
 	var servers serverChoice
 	servers.define(f)
+	var person atTerminal
+	person.define(f)
 	var notes logChoice
 	notes.define(f)
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := g.parse(f, args); err != nil {
 			return statusUsage, err
 		}
-		given := false
-		f.Visit(func(f *flag.Flag) { given = given || f.Name == "e" })
-		if given && f.NArg() > 0 {
-			return statusUsage, misuse("use either -e or the file %q, not both", f.Arg(0))
+		if err := person.check(); err != nil {
+			return statusUsage, err
 		}
-		if !given && f.NArg() > 0 {
-			if err := isFile(f.Arg(0)); err != nil {
-				return statusUsage, err
-			}
-		}
-		if !given && f.NArg() == 0 && terminal.Usable() {
+		if (!g.is || g.stay) && terminal.Usable() {
 			if err := notes.spareTerminal(f); err != nil {
 				return statusUsage, err
 			}
@@ -183,7 +192,7 @@ func repl(f *flag.FlagSet) action {
 		if err := servers.check(); err != nil {
 			return statusUsage, err
 		}
-		set, err := servers.set(s.err, log)
+		set, err := servers.set(s.err, log, nil)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -201,21 +210,17 @@ func repl(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		spec = lang.needing(spec, names)
-		switch {
-		case given:
-			return runProgram(s, lang, spec, more, program{code: code.String(), stdin: s.in})
-		case f.NArg() > 0:
-			path, err := filepath.Abs(f.Arg(0))
-			if err != nil {
+		first := ""
+		if g.is {
+			if first, err = g.input(lang, &spec); err != nil {
 				return statusFailed, err
 			}
-			code, err := lang.file(&spec, path, f.Arg(0), f.Args()[1:])
-			if err != nil {
-				return statusFailed, fmt.Errorf("cannot run the file: %w", err)
-			}
-			return runProgram(s, lang, spec, more, program{code: code, stdin: s.in})
-		case terminal.Usable():
-			return interact(s, lang, spec, more)
+		}
+		switch {
+		case g.stay, !g.is && terminal.Usable():
+			return interact(s, lang, spec, more, person, first)
+		case g.is:
+			return runProgram(s, lang, spec, more, program{code: first, stdin: s.in})
 		}
 		if term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
@@ -250,16 +255,20 @@ func isFile(name string) error {
 	return misuse("%q is neither a command nor a file (see repl help)", name)
 }
 
-// interact runs the session of a person at a terminal.
-func interact(s streams, lang language, spec workers.Spec, more hosting) (int, error) {
+// interact runs the session of a person at a terminal, after a first input if there is one.
+func interact(s streams, lang language, spec workers.Spec, more hosting, person atTerminal, first string) (int, error) {
+	spec.Person = !isDumb()
 	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
-		return terminal.Run(ctx, session, &terminal.Options{
-			Continuation: lang.continuation,
-			HistoryPath:  historyPath(lang.name),
-			Graphics:     terminal.DetectGraphics(os.Getenv),
-			Plain:        os.Getenv("TERM") == "dumb",
-			ExitStatus:   exitStatus,
-		})
+		if first != "" {
+			if _, err := session.Submit(ctx, first); err != nil {
+				return statusFailed, err
+			}
+		}
+		o := person.options(lang, spec.Dir)
+		if spec.Person {
+			o.Programs = session
+		}
+		return terminal.Run(ctx, session, o)
 	})
 }
 
@@ -312,16 +321,6 @@ func prepare(s streams, session *supervisor.Session) (int, error) {
 		return statusFailed, err
 	}
 	return statusDone, nil
-}
-
-// historyPath returns the file of a language's history, or "" if the user has no directory for
-// it.
-func historyPath(lang string) string {
-	dir := stateDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "history-"+lang)
 }
 
 // stateDir returns the directory for files that outlive the command; "" when there is no

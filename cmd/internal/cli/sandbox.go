@@ -24,6 +24,7 @@ type confinement struct {
 	accept              string
 	writable            directories
 	hosts               names
+	away                bool // the session is not on this machine
 }
 
 // directories is the value of a flag that may be given several times.
@@ -54,9 +55,12 @@ func (c *confinement) ofAgents(f *flag.FlagSet) {
 
 // sandbox checks the options. It returns nil without a sandbox.
 func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
-	settings, err := keptFile().Read()
-	if err != nil {
-		return nil, err
+	var settings kept.Settings // those of the file are about this machine
+	if !c.away {
+		var err error
+		if settings, err = keptFile().Read(); err != nil {
+			return nil, err
+		}
 	}
 	c.setDefaults(f, settings)
 	level, err := workers.ParseLevel(c.level)
@@ -91,6 +95,13 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		s.Writable = append(s.Writable, dir)
 	}
 	for _, dir := range c.writable {
+		if c.away {
+			if err := absoluteThere("--writable", dir); err != nil {
+				return nil, err
+			}
+			s.Writable = append(s.Writable, dir)
+			continue
+		}
 		if i, err := os.Stat(dir); err != nil || !i.IsDir() {
 			return nil, misuse("--writable %s: not a directory", dir)
 		}
@@ -106,6 +117,13 @@ func (c *confinement) sandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, misuse("%s: %s", c.origin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return s, nil
+}
+
+// elsewhere is the sandbox at other places than the usual one: neither its directories nor the
+// user's file, which is about this machine, say anything there. It comes before sandbox.
+func (c confinement) elsewhere(f *flag.FlagSet) (*workers.Sandbox, error) {
+	c.away, c.writable = true, nil
+	return c.sandbox(f)
 }
 
 // The values of --ask.

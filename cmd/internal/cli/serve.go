@@ -10,10 +10,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -29,9 +33,11 @@ type serveOptions struct {
 	log                logChoice
 	idleExit, cullIdle time.Duration
 	maxSessions        int
-	memory             size // of all sessions together
+	memory             size // of all sessions together, as the next two are
+	processes, cpus    int
 	quiet, detach      bool
 	servers            serverChoice
+	warm               warmChoice
 }
 
 // serve keeps sessions alive for clients, at a socket.
@@ -44,8 +50,11 @@ func serve(f *flag.FlagSet) action {
 	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions after this time without use; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
 	f.Var(&o.memory, "memory", "`SIZE` of memory that all sessions may use together; without it three quarters of the machine's")
+	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, with their threads")
+	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	o.servers.define(f)
+	o.warm.define(f)
 	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
@@ -65,6 +74,9 @@ func serve(f *flag.FlagSet) action {
 		if err := o.servers.check(); err != nil {
 			return statusUsage, err
 		}
+		if err := o.warm.check(o.maxSessions); err != nil {
+			return statusUsage, err
+		}
 		if isSet(f, "memory") && supervisor.DefaultMemory() == 0 {
 			return statusUsage, misuse("--memory: this system bounds no memory of all sessions together; leave it out")
 		}
@@ -73,6 +85,11 @@ func serve(f *flag.FlagSet) action {
 		}
 		if o.memory != 0 && o.memory < workers.MinMemory {
 			return statusUsage, misuse("--memory %s: allow at least %s", &o.memory, workers.Bytes(workers.MinMemory))
+		}
+		for name, n := range map[string]int{"processes": o.processes, "cpus": o.cpus} {
+			if isSet(f, name) && n < 1 {
+				return statusUsage, misuse("--%s %d: allow at least 1, or leave it out", name, n)
+			}
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
@@ -94,7 +111,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 		switch one.Name {
 		case "detach", "socket", "log":
 			return
-		case "session-dir": // it works in another directory
+		case "session-dir", "warm-dir": // it works in another directory
 			if value != "" && err == nil {
 				value, err = filepath.Abs(value)
 			}
@@ -121,7 +138,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	if err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socket, cmp.Or(log, defaultLog(), "nowhere"))
+	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socketOf(i.PID, socket), cmp.Or(log, defaultLog(), "nowhere"))
 	return statusDone, nil
 }
 
@@ -143,13 +160,16 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if c, ok := any(l).(interface{ Crashed() int }); ok && c.Crashed() != 0 {
 		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "crashed_pid", c.Crashed())
 	}
-	set, err := o.servers.set(s.err, log)
+	if most := supervisor.MostSessions(); most > 0 && most < o.maxSessions {
+		log.Warn("the open files that this program may have suffice for fewer sessions than --max-sessions: raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
+	}
+	set, err := o.servers.set(s.err, log, nil)
 	if err != nil {
 		return statusUsage, err
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory),
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), Recover: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
 		Logger: log, Grants: keptFile(), Remedy: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
 	})
 	if err != nil {
@@ -157,13 +177,17 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	}
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
-		Supervisor: sup,
-		Languages:  languageNames,
-		Spec:       specFor,
-		IdleExit:   o.idleExit,
-		CullIdle:   o.cullIdle,
-		Logger:     log,
-		Version:    programVersion(),
+		Supervisor:  sup,
+		Languages:   remembered(languageNames),
+		HasLanguage: hasLanguage,
+		Spec:        specFor,
+		IdleExit:    o.idleExit,
+		CullIdle:    o.cullIdle,
+		Warm:        o.warm.all(),
+		WarmMemory:  int64(o.memory) / 4,
+		Stamp:       stampOf,
+		Logger:      log,
+		Version:     programVersion(),
 	})
 	if err != nil {
 		return statusFailed, err
@@ -212,10 +236,40 @@ func (o *serveOptions) logger(stderr io.Writer) (*slog.Logger, error) {
 	return newLogger(said, textHandler(to, level)), nil
 }
 
+// remembered calls list once in a second at most: a look at the directories of Jupyter takes
+// longer than an answer.
+func remembered(list func() []string) func() []string {
+	var mu sync.Mutex
+	var names []string
+	var until time.Time
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.After(until) {
+			names, until = list(), now.Add(time.Second)
+		}
+		return names
+	}
+}
+
+// hasLanguage reports whether a daemon has a language now. It looks for a Jupyter kernel only when
+// that is asked for.
+func hasLanguage(name string) bool {
+	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
+		return slices.ContainsFunc(kernels(), func(k specs.Spec) bool { return k.Name == kernel })
+	}
+	return slices.ContainsFunc(languages(), func(l language) bool { return l.name == name })
+}
+
+// languageNames returns the languages that a daemon has. The Jupyter kernels are those that its
+// own environment shows.
 func languageNames() []string {
 	var names []string
 	for _, l := range languages() {
 		names = append(names, l.name)
+	}
+	for _, k := range kernels() {
+		names = append(names, jupyterPrefix+k.Name)
 	}
 	return names
 }

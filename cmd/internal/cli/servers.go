@@ -28,8 +28,27 @@ func (l *commaList) Set(value string) error {
 	return nil
 }
 
+// A sourceList is the value of --servers. A path may have a comma, so only names of clients are
+// separated by one.
+type sourceList []string
+
+func (l *sourceList) String() string { return strings.Join(*l, ",") }
+
+func (l *sourceList) Set(value string) error {
+	parts := strings.Split(value, ",")
+	if !slices.ContainsFunc(parts, func(one string) bool { return !slices.Contains(tools.Clients(), one) }) {
+		*l = append(*l, parts...)
+	} else {
+		*l = append(*l, value)
+	}
+	return nil
+}
+
 // A serverChoice says which MCP servers' tools code may call.
-type serverChoice struct{ sources, allow, deny commaList }
+type serverChoice struct {
+	sources     sourceList
+	allow, deny commaList
+}
 
 func (c *serverChoice) define(f *flag.FlagSet) {
 	f.Var(&c.sources, "servers", "`FILE` code may call the tools of the MCP servers in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; may be repeated")
@@ -48,6 +67,9 @@ func (c *serverChoice) check() error {
 		}
 	}
 	for i, source := range c.sources {
+		if source == "" {
+			return misuse("--servers needs a FILE, or one of %s", strings.Join(tools.Clients(), ", "))
+		}
 		if slices.Contains(tools.Clients(), source) {
 			continue
 		}
@@ -60,9 +82,9 @@ func (c *serverChoice) check() error {
 	return nil
 }
 
-// set returns the servers. Nothing is started. Each that is left out is a line for a person.
-func (c *serverChoice) set(notes io.Writer, logger *slog.Logger) (*tools.Set, error) {
-	o := tools.Options{Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
+// set returns the servers; see [tools.Options] for callerOf. Nothing is started. Each that is left out is a line for a person.
+func (c *serverChoice) set(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*tools.Set, error) {
+	o := tools.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
 	if len(c.sources) == 0 {
 		return tools.New(o), nil
 	}

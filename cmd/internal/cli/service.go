@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
 	"github.com/turnstone-repl/turnstone/cmd/internal/service"
 )
 
@@ -45,8 +46,12 @@ func serviceCommand(f *flag.FlagSet) action {
 				return statusFailed, err
 			}
 		}
-		if o.Executable, err = install.Self(os.Args[0]); err != nil {
+		start, err := install.Self(os.Args[0])
+		if err != nil {
 			return statusFailed, err
+		}
+		if o.Executable = start[0]; len(start) > 1 && words[0] == "install" {
+			return statusFailed, fmt.Errorf("this program lies in the cache of %s, where it does not stay: install it (uv tool install %[2]s, or npm install -g %[2]s), and run service install from there", start[0], origin.Package)
 		}
 		home, err := os.UserHomeDir()
 		if err != nil {

@@ -12,11 +12,26 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/internal/registry"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // maxLastWords bounds the last output of a failed daemon that is kept, in bytes.
 const maxLastWords = 4 << 10
+
+// startLimit is how long a daemon that was started may take until it answers. A busy machine
+// takes seconds; one that has ended is no wait.
+const startLimit = 30 * time.Second
+
+// ensureDaemon starts a daemon that ends by itself when nobody uses it, unless another caller was
+// faster.
+func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
+	_, err := startDaemon(ctx, socket, []string{"--idle-exit", daemonIdle.String()}, notes)
+	if errors.Is(err, daemon.ErrServed) {
+		return nil
+	}
+	return err
+}
 
 // startDaemon starts a daemon that outlives this process and the login. If it does not answer
 // soon, its output is the error. more are further arguments of repl serve.
@@ -45,8 +60,8 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); {
-		i, err := infoAt(ctx, socket)
+	for limit := time.Now().Add(startLimit); time.Now().Before(limit); {
+		i, err := infoAt(ctx, socketOf(cmd.Process.Pid, socket))
 		if err == nil && i.PID == cmd.Process.Pid { // otherwise ours is about to end
 			return i, nil
 		}
@@ -70,11 +85,19 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 		case <-timer.C:
 		}
 	}
-	return none, errors.New("repl serve did not answer within 5 s")
+	return none, fmt.Errorf("repl serve did not answer within %s", startLimit)
+}
+
+// socketOf is where a daemon listens that was to have a socket: another user may have that name.
+func socketOf(pid int, socket string) string {
+	if e, ok := registry.Read(os.Getenv); ok && e.PID == pid {
+		return e.Socket
+	}
+	return socket
 }
 
 func infoAt(ctx context.Context, socket string) (client.Info, error) {
-	c, err := client.Dial(ctx, socket)
+	c, err := client.Dial(ctx, client.Socket(socket))
 	if err != nil {
 		return client.Info{}, err
 	}

@@ -54,8 +54,10 @@ func commands() []command {
 		{group: ours, name: "input", args: "SESSION", says: "answer a question of a session", define: inputTo},
 		{group: ours, name: "allow", args: "[SESSION]", says: "give a session with a sandbox more, or answer what it asks", text: allowText, define: allow},
 		{group: ours, name: "attach", args: "SESSION", says: "watch a session, and type into it", text: attachText, define: attach},
+		{group: ours, name: "view", args: "[SESSION]", says: "the sessions as a page in your browser, to read and to take part in", text: viewText, define: view},
 		{group: ours, name: "events", args: "SESSION", says: "all events of a session; with --json one object a line", define: showEvents},
 		{group: ours, name: "export", args: "SESSION", says: "the inputs that succeeded in a session, as a script or a notebook", define: exportFrom},
+		{group: ours, name: "files", args: "SESSION [FILE]", says: "the output and the pictures that it keeps", text: filesText, define: filesOf},
 		{group: ours, name: "recover", args: "[NAME]", says: "sessions that were lost in the last day, or the inputs of one", text: recoverText, define: recoverLost},
 		{group: ours, name: "wait", args: "SESSION", says: "wait until a session is idle", text: waitText(), define: waitFor},
 		{group: ours, name: "interrupt", args: "SESSION", says: "interrupt a session; its variables stay", define: interruptIn},
@@ -65,13 +67,17 @@ func commands() []command {
 		{group: ours, name: "detach", args: "[CLIENT]", says: "end the connection of a client; its turns go on", text: "repl clients names the CLIENTs.", define: detachClient},
 		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", says: "the daemon itself", text: ctlText, define: ctl},
 		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", says: "let systemd or launchd start repl serve", text: "print also takes the name of a manager of another system.", define: serviceCommand},
+		{group: ours, name: "place", args: "list|check|install|forget [PLACE]", says: "daemons on other machines and in containers", text: placeText, define: placeCommand},
+		{group: more, name: "dial", says: "what --via and --place run on the far side", text: dialText, define: dialDaemon},
 		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang it offers all languages.", define: mcp},
 		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
+		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", says: "sessions in JupyterLab, VS Code, nbclient and papermill", text: jupyterText, define: jupyterCommand},
 		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
 		{group: more, name: "sandbox", args: "[SESSION]", says: "what a session may do, was given and was refused; or what holds here", text: "Without SESSION it starts a program under a sandbox. Nothing else tells what a\nsystem allows.", define: showSandbox},
 		{group: more, name: "worker", args: "check COMMAND [ARG ...]|new TEMPLATE DIR", says: "check that a program follows the worker protocol, or begin one", text: workerText(), define: worker},
 		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
-		{group: more, name: "version", says: "the version of this program", define: version},
+		{group: more, name: "version", says: "version and origin of this program", define: version},
+		{group: more, name: "upgrade", says: "how to get a newer version; it changes nothing", define: upgrade},
 		{group: more, name: "help", args: "[TOPIC]", says: "this help; a TOPIC is repl, commands, sessions or a command", define: help, words: topics},
 	}
 }
@@ -95,8 +101,28 @@ workspace --dir.`
 time: while a turn of yours runs, only you can answer its questions. Input of
 others is shown with their names, and they see yours.`
 
+	viewText = `It prints a link that lets one browser in, once, within a minute, and opens it
+where there is a screen. Only this machine reaches the page. It ends with
+Ctrl-C; the sessions go on.`
+
+	placeText = `A place is where a daemon is, reached by a command such as ssh gpu1 or
+docker exec -i box. places.toml in the configuration directory names them.
+
+list     the places
+check    each step of the way to one, with its time and what to do
+install  bring this program there, by the same command
+forget   what is remembered of one: its job, and where repl was installed there`
+
+	dialText = `It reaches the daemon of this machine, or starts one. Then standard input and
+output are the daemon's protocol. repl COMMAND --via 'ssh gpu1' runs it there.`
+
+	filesText = `Without FILE it lists the files in the session's own directory, where it keeps
+its output. With FILE, its name or the path that was said, it writes that file.
+Files that code writes elsewhere are not among them.`
+
 	recoverText = `A session is lost when its daemon or server was killed. With its NAME, this
-writes its inputs, so that you can run them again.`
+writes its inputs, so that you can run them again. With --via, --place or
+--socket the daemon there is asked, otherwise the files of this machine.`
 
 	ctlText = `status   describe the daemon
 pause    no new work until resume

@@ -3,10 +3,14 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"os"
 	"runtime/debug"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
 )
 
-// version prints the version, for reports.
+// version prints the version, for reports: of the tag, the commit, and the way by which the
+// program came here.
 func version(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
 		if err := parse(f, args); err != nil {
@@ -15,11 +19,44 @@ func version(f *flag.FlagSet) action {
 		if err := nothingAfter(f); err != nil {
 			return statusUsage, err
 		}
-		fmt.Fprintf(s.out, "repl %s (%s)\n", programVersion(), buildSettings())
+		fmt.Fprintln(s.out, versionLine())
+		if from, err := ownOrigin(); err == nil {
+			fmt.Fprintf(s.out, "from %s; repl upgrade says how to get a newer one\n", from.Name)
+		}
 		return statusDone, nil
 	}
-
 }
+
+// upgrade prints the command that brings a newer version. It never runs it: what is
+// installed is the person's.
+func upgrade(f *flag.FlagSet) action {
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
+		}
+		if err := nothingAfter(f); err != nil {
+			return statusUsage, err
+		}
+		from, err := ownOrigin()
+		if err != nil {
+			return statusFailed, err
+		}
+		fmt.Fprintf(s.out, "%s is from %s. To get the newest:\n\n    %s\n", versionLine(), from.Name, from.Upgrade)
+		return statusDone, nil
+	}
+}
+
+// ownOrigin returns how this program came here.
+func ownOrigin() (origin.Origin, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return origin.Origin{}, fmt.Errorf("cannot tell where this program is: %w", err)
+	}
+	return origin.Of(exe), nil
+}
+
+// versionLine is the first line that repl version prints.
+func versionLine() string { return fmt.Sprintf("repl %s (%s)", programVersion(), buildSettings()) }
 
 // programVersion returns the version of the module, as the go command recorded it.
 func programVersion() string {
@@ -30,7 +67,10 @@ func programVersion() string {
 	return info.Main.Version
 }
 
-// buildSettings returns how it was built: "go1.26.1 linux/amd64".
+// shortCommit is how many digits of a commit are shown.
+const shortCommit = 12
+
+// buildSettings returns how it was built: "commit 0123456789ab, go1.26.1 linux/amd64".
 func buildSettings() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -40,5 +80,9 @@ func buildSettings() string {
 	for _, s := range info.Settings {
 		set[s.Key] = s.Value
 	}
-	return fmt.Sprintf("%s %s/%s", info.GoVersion, set["GOOS"], set["GOARCH"])
+	build := fmt.Sprintf("%s %s/%s", info.GoVersion, set["GOOS"], set["GOARCH"])
+	if commit := set["vcs.revision"]; len(commit) >= shortCommit {
+		build = "commit " + commit[:shortCommit] + ", " + build
+	}
+	return build
 }

@@ -6,17 +6,28 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
 )
 
-// Self returns the absolute path by which clients should start this program, one that stays
-// valid after an upgrade. That is the name on PATH, often a symbolic link, otherwise the
-// path by which it was started, otherwise the file itself. argv0 is os.Args[0].
-func Self(argv0 string) (string, error) {
+// Self returns the words with which clients should start this program, which stay valid after
+// an upgrade. That is the name on PATH, often a symbolic link, otherwise the path by which it
+// was started, otherwise the file itself. If that lies in the cache of uvx or npx, it is their
+// command. argv0 is os.Args[0].
+func Self(argv0 string) ([]string, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("cannot tell where this program is: %w", err)
+		return nil, fmt.Errorf("cannot tell where this program is: %w", err)
 	}
-	return steady(exe, argv0, filepath.SplitList(os.Getenv("PATH")))
+	return words(exe, argv0, filepath.SplitList(os.Getenv("PATH")))
+}
+
+func words(exe, argv0 string, path []string) ([]string, error) {
+	if runner := origin.Of(exe).Runner; runner != nil {
+		return runner, nil
+	}
+	command, err := steady(exe, argv0, path)
+	return []string{command}, err
 }
 
 func steady(exe, argv0 string, path []string) (string, error) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
 )
 
 // A Client is a program that starts MCP servers.
@@ -430,11 +432,28 @@ func entryOf(name string, settings map[string]any) Entry {
 // ours reports whether an entry starts this program. It compares arguments and the name of the
 // program file, which survives a move.
 func (e Entry) ours(command string) bool {
-	if len(e.Args) == 0 || e.Args[0] != "mcp" {
+	args := e.Args
+	if e.ByRunner() {
+		args = args[slices.IndexFunc(args, isPackage)+1:]
+		return len(args) > 0 && args[0] == "mcp"
+	}
+	if len(args) == 0 || args[0] != "mcp" {
 		return false
 	}
 	base := strings.TrimSuffix(filepath.Base(e.Command), ".exe")
 	return base == "repl" || base == "turnstone" || command != "" && base == strings.TrimSuffix(filepath.Base(command), ".exe")
+}
+
+// ByRunner reports whether the entry starts this program by uvx or npx, which find it by its name.
+func (e Entry) ByRunner() bool {
+	base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(e.Command), ".exe"), ".cmd")
+	return (base == "uvx" || base == "npx") && slices.ContainsFunc(e.Args, isPackage)
+}
+
+// isPackage reports whether a word names this program for uvx or npx: its name, or that and a version.
+func isPackage(word string) bool {
+	name, _, _ := strings.Cut(word, "@")
+	return name == origin.Package
 }
 
 // Seconds returns a setting as a time: for Codex and Cline in seconds, elsewhere in

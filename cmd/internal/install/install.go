@@ -44,11 +44,13 @@ const (
 	Absent  Outcome = "not there"
 )
 
-// validName matches the names of servers that every client accepts.
-var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// nameShape matches the names of servers that every client accepts, of maxName bytes at most.
+var nameShape = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+const maxName = 64
 
 // ValidName reports whether all clients accept a name.
-func ValidName(name string) bool { return validName.MatchString(name) }
+func ValidName(name string) bool { return len(name) <= maxName && nameShape.MatchString(name) }
 
 // tries bounds how often a file is read again because another program has changed it.
 const tries = 10

@@ -681,6 +681,42 @@ func TestSteady_IsAPathThatStays(t *testing.T) {
 	}
 }
 
+func TestWords_InTheCacheOfUvxOrNpxTheyAreItsCommand(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string][]string{
+		filepath.Join(dir, "uv", "archive-v0", "x1", "bin", "repl"):                                     {"uvx", "turnstone-repl"},
+		filepath.Join(dir, "_npx", "ab", "node_modules", "@turnstone-repl", "linux-x64", "bin", "repl"): {"npx", "-y", "turnstone-repl"},
+	} {
+		write(t, path, "", 0o755)
+		if got, err := words(path, path, []string{filepath.Dir(path)}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+}
+
+func TestInstall_AnEntryOfUvxIsOurs(t *testing.T) {
+	p := Places{Home: t.TempDir(), Getenv: func(string) string { return "" }}
+	c := client(t, "windsurf")
+	byRunner := Server{Name: "turnstone", Command: "uvx", Args: []string{"turnstone-repl", "mcp"}}
+	if _, err := c.Install(t.Context(), p, byRunner, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, entries, err := c.Look(p, false); err != nil || len(entries) != 1 || !entries[0].ByRunner() {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	if r, err := c.Install(t.Context(), p, turnstone, Options{}); err != nil || r.Done != Updated {
+		t.Errorf("a lasting installation after it: %v, %v", r.Done, err)
+	}
+	if r, err := c.Uninstall(t.Context(), p, byRunner, Options{}); err != nil || r.Done != Removed {
+		t.Errorf("removed: %v, %v", r.Done, err)
+	}
+	for _, foreign := range [][]string{{"other", "mcp"}, {"turnstone-repl-other", "mcp"}, {"turnstone-repl", "serve"}, {"turnstone-repl"}} {
+		if (Entry{Command: "uvx", Args: foreign}).ours("") {
+			t.Errorf("uvx %q is taken for ours", foreign)
+		}
+	}
+}
+
 func TestSteady_RefusesWhatDoesNotStay(t *testing.T) {
 	dir := t.TempDir()
 	for path, says := range map[string]string{

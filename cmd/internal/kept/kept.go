@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,20 +66,8 @@ type Workspace struct {
 // Read reads the file. One that is not there says nothing. An error names the line.
 func (f File) Read() (Settings, error) {
 	var s Settings
-	if f == "" {
-		return s, nil
-	}
-	text, err := os.ReadFile(string(f))
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil && len(text) > maxBytes {
-		err = fmt.Errorf("%s is larger than %d bytes", f, maxBytes)
-	}
-	if err == nil {
-		err = private.Check(string(f))
-	}
-	if err != nil {
+	text, err := ownFile(string(f))
+	if text == nil || err != nil {
 		return s, err
 	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -26,5 +27,16 @@ func TestFile_IsTheUsersAlone(t *testing.T) {
 	}
 	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), string(f)) {
 		t.Errorf("others may write it: got %v", err)
+	}
+}
+
+func TestPlaces_AreTheUsersAlone(t *testing.T) {
+	t.Parallel()
+	path := placesFile(t, "[places.a]\nvia = \"ssh a\"\n")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kept.Places(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("got %v", err)
 	}
 }

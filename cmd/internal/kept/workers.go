@@ -2,17 +2,11 @@ package kept
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
 // A Worker is a worker of the user's own: a program that speaks the worker protocol.
@@ -34,11 +28,7 @@ type Worker struct {
 // WorkersFile is the user's file of workers of their own, workers.toml beside sandbox.toml, by
 // its path; "" when there is no home directory.
 func WorkersFile(getenv func(string) string) string {
-	beside := Default(getenv)
-	if beside == "" {
-		return ""
-	}
-	return filepath.Join(filepath.Dir(string(beside)), "workers.toml")
+	return besideDefault(getenv, "workers.toml")
 }
 
 // workerName is a name that a file of a history may have, and that no option looks like.
@@ -49,20 +39,8 @@ func IsWorkerName(name string) bool { return workerName.MatchString(name) }
 
 // Workers reads the file. One that is not there has none. An error names the line.
 func Workers(path string) (map[string]Worker, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil && len(text) > maxBytes {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
-	}
-	if err == nil {
-		err = private.Check(path)
-	}
-	if err != nil {
+	text, err := ownFile(path)
+	if text == nil || err != nil {
 		return nil, err
 	}
 	var file struct {

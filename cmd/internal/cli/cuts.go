@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// maxCuts bounds the news of a link that wait to be shown. Further ones are not.
+const maxCuts = 8
+
+// cutsOf returns the news of a link that leads elsewhere: each time that it is down, or there again.
+func cutsOf(link *client.Link) <-chan client.Outage {
+	if !link.IsFar() {
+		return nil
+	}
+	cuts := make(chan client.Outage, maxCuts)
+	link.OnOutage(func(o client.Outage) {
+		select {
+		case cuts <- o:
+		default:
+		}
+	})
+	return cuts
+}
+
+// cutText says in words what became of the link.
+func cutText(place string, o client.Outage) string {
+	if o.To.IsZero() {
+		return fmt.Sprintf("the link to %s is down since %s: the session goes on there, and this terminal when it is back", place, o.From.Format(time.TimeOnly))
+	}
+	return fmt.Sprintf("the link to %s is there again after %s", place, o.To.Sub(o.From).Round(100*time.Millisecond))
+}
+
+// withCuts adds the news of a link to events, as notices.
+func withCuts(ctx context.Context, cuts <-chan client.Outage, place string, events func(context.Context) iter.Seq2[timeline.Event, error]) iter.Seq2[timeline.Event, error] {
+	if cuts == nil {
+		return events(ctx)
+	}
+	type pair struct {
+		e   timeline.Event
+		err error
+	}
+	return func(yield func(timeline.Event, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		come := make(chan pair)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for e, err := range events(ctx) {
+				select {
+				case come <- pair{e, err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		defer func() {
+			stop()
+			<-over
+		}()
+		for {
+			var p pair
+			select {
+			case p = <-come:
+			case <-over:
+				if ctx.Err() != nil {
+					yield(timeline.Event{}, ctx.Err())
+				}
+				return
+			case o := <-cuts:
+				p.e.Body = timeline.Notice{Message: cutText(place, o)}
+			}
+			if !yield(p.e, p.err) || p.err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/dial"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// The values of repl dial --start.
+const (
+	startAuto  = "auto"
+	startNever = "never"
+)
+
+// leastAlive is the least that --alive takes.
+const leastAlive = time.Second
+
+// dialDaemon is the far side of a place: what --via and --place run there.
+func dialDaemon(f *flag.FlagSet) action {
+	socket := f.String("socket", "", socketWords)
+	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdle)+" without use")
+	login := f.Bool("login", false, "start it with the environment of a login")
+	alive := f.Duration("alive", 0, "`DURATION` end when nothing comes for this long; 0 is never")
+	nonce := f.String("nonce", "", "`WORD` for the greeting")
+	return func(s streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
+		}
+		if err := nothingAfter(f); err != nil {
+			return statusUsage, err
+		}
+		switch {
+		case *start != startAuto && *start != startNever:
+			return statusUsage, misuse("--start %s: use auto or never", *start)
+		case *alive != 0 && *alive < leastAlive:
+			return statusUsage, misuse("--alive %s: use at least %s, or 0 for never", *alive, leastAlive)
+		case term.IsTerminal(int(s.in.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
+			return statusUsage, errors.New("dial is for the program at the other end, and has a terminal here: the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
+		}
+		o := dial.Options{To: client.Socket(*socket), Socket: func() string { return *socket }, Nonce: *nonce, Alive: *alive}
+		if *socket == "" {
+			o.To, o.Socket = client.Usual(os.Getenv), func() string { return client.DefaultSocket(os.Getenv) }
+		}
+		if *start == startAuto {
+			o.Start = func(ctx context.Context) error {
+				if err := mayStart(os.Getenv); err != nil {
+					return err
+				}
+				if *login {
+					return startByLogin(args)
+				}
+				return ensureDaemon(ctx, cmp.Or(*socket, lastingSocket(os.Getenv)), s.err)
+			}
+		}
+		ctx, stop := catchSignals(os.Interrupt)
+		defer stop()
+		err := dial.Run(ctx, o, s.in, s.out)
+		switch {
+		case err == nil:
+			return statusDone, nil
+		case session.KindOf(err) == client.KindUnreachable:
+			return statusUnreachable, err
+		}
+		return statusFailed, err
+	}
+}
+
+// mayStart refuses to start a daemon in a step of a Slurm job: it would end with the step, or outlive
+// the job outside of its limits. A job that is to have one runs repl serve itself.
+func mayStart(getenv func(string) string) error {
+	job, node := getenv("SLURM_JOB_ID"), getenv("SLURMD_NODENAME")
+	if job == "" || node == "" {
+		return nil
+	}
+	return fmt.Errorf("a step of a Slurm job starts none: it would end with the step, or outlive the job and its limits; have the job %s on %s itself run repl serve --socket PATH, and name that socket", job, node)
+}

@@ -1,0 +1,22 @@
+//go:build unix
+
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestDial_BeginsAnewByALoginOnce(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--nonce x --login --start=auto": "--nonce x --start=auto",
+		"-login --login=true -login=1":   "",
+		"--nonce login":                  "--nonce login",
+	} {
+		if got := withoutLogin(strings.Fields(args)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: got %q", args, got)
+		}
+	}
+}

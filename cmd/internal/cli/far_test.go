@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/ways"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A farHost has the sessions of a daemon elsewhere, as the command does.
+type farHost struct{ link *client.Link }
+
+func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
+	there, now, made, err := h.link.Open(ctx, client.CreateParams{Name: name, Language: "fake"})
+	if err != nil {
+		return nil, err
+	}
+	s, read, err := there.ReadAs(ctx, "agent")
+	if err != nil {
+		return nil, err
+	}
+	return &mcpserver.Opened{
+		Session: s, Now: now, Made: made, Seen: read, Link: h.link, Mark: s.Note,
+		OutputPath: func() string { return "" },
+		Leave:      func(ctx context.Context) error { return s.Flush(ctx) },
+	}, nil
+}
+
+func (h farHost) Places() []string { return []string{"gpu"} }
+
+func (h farHost) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
+	return h.link.List(ctx)
+}
+
+// An agent is a client of an MCP server whose sessions are elsewhere.
+type agent struct {
+	t     *testing.T
+	in    io.Writer
+	out   *bufio.Reader
+	calls int
+}
+
+func newAgent(t *testing.T, l *client.Link) *agent {
+	t.Helper()
+	l.Patience(linkPatience)
+	in, ours := io.Pipe()
+	theirs, out := io.Pipe()
+	served := make(chan error, 1)
+	spec := func(string) workers.Spec { return workers.Spec{} }
+	go func() {
+		served <- mcpserver.Run(context.Background(), &mcpserver.Options{
+			Host: farHost{l}, Author: "agent", In: in, Out: out, Default: "fake",
+			Specs: map[string]func(string) workers.Spec{"fake": spec},
+		})
+	}()
+	a := &agent{t: t, in: ours, out: bufio.NewReader(theirs)}
+	t.Cleanup(func() {
+		_ = ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		select {
+		case err := <-served:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(patience):
+			t.Error("the MCP server does not end")
+		}
+	})
+	a.send(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	a.receive("init")
+	a.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return a
+}
+
+func (a *agent) send(line string) {
+	a.t.Helper()
+	if _, err := fmt.Fprintln(a.in, line); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// receive returns the text of the answer to a call.
+func (a *agent) receive(id string) (text string, isError bool) {
+	a.t.Helper()
+	for {
+		line, err := a.out.ReadBytes('\n')
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		var m struct {
+			ID     string
+			Result struct {
+				Content []struct{ Text string }
+				IsError bool
+			}
+			Error json.RawMessage
+		}
+		if json.Unmarshal(line, &m) != nil || m.ID != id {
+			continue
+		}
+		if m.Error != nil {
+			a.t.Fatalf("%s", line)
+		}
+		for _, c := range m.Result.Content {
+			text += c.Text
+		}
+		return text, m.Result.IsError
+	}
+}
+
+// begin begins a call of repl, whose answer its result returns.
+func (a *agent) begin(input string, timeout time.Duration) func() (string, bool) {
+	a.t.Helper()
+	a.calls++
+	id := fmt.Sprint("call-", a.calls)
+	arguments, err := json.Marshal(map[string]any{"input": input, "timeout_ms": timeout.Milliseconds()})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":%s}}`, id, arguments))
+	return func() (string, bool) { return a.receive(id) }
+}
+
+func (a *agent) run(input string) string {
+	a.t.Helper()
+	text, failed := a.begin(input, patience)()
+	if failed {
+		a.t.Errorf("%s: %s", input, text)
+	}
+	return text
+}
+
+func TestFar_AUsualCallOfAnAgentIsOneTrip(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	w := ways.New(r.socket)
+	l := linkOver(t, w)
+	a := newAgent(t, l)
+	a.run("print warm")
+	before := len(w.Sent())
+	for range 3 {
+		if text := a.run("print hello"); text != "hello" {
+			t.Errorf("got %q", text)
+		}
+		all := w.Sent()[before:]
+		before += len(all)
+		sent, mark := withoutMark(all)
+		if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read":`) {
+			t.Errorf("the call sent %q", sent)
+		}
+	}
+	c, err := l.Client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := r.only(c).Name
+	for method, call := range map[string]func() error{
+		client.MethodList: func() error { _, err := c.List(t.Context()); return err },
+		client.MethodStart: func() error {
+			_, err := c.Start(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: patience.Milliseconds()})
+			return err
+		},
+	} {
+		before := len(w.Sent())
+		if err := call(); err != nil {
+			t.Error(err)
+		}
+		if sent, _ := withoutMark(w.Sent()[before:]); len(sent) != 1 || !strings.Contains(sent[0], method) {
+			t.Errorf("%s sent %q", method, sent)
+		}
+	}
+}
+
+func TestFar_AnAnswerOfAnAgentIsOneTrip(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	w := ways.New(r.socket)
+	a := newAgent(t, linkOver(t, w))
+	const asked = "wait a? \nwait b? \nprint over"
+	if text := a.run(asked); text != `[waiting for input: "a? "]` {
+		t.Errorf("got %q", text)
+	}
+	before := len(w.Sent())
+	if text := a.run("ada"); text != "ada\n"+`[waiting for input: "b? "]` {
+		t.Errorf("got %q", text)
+	}
+	if text := a.run("bob"); text != "bob\nover" {
+		t.Errorf("got %q", text)
+	}
+	sent, _ := withoutMark(w.Sent()[before:])
+	if len(sent) != 2 || !strings.Contains(sent[0], client.MethodInput) || !strings.Contains(sent[1], client.MethodInput) {
+		t.Errorf("two answers sent %q", sent)
+	}
+	if text, _ := a.begin(asked, patience)(); text != `[waiting for input: "a? "]` {
+		t.Errorf("got %q", text)
+	}
+	c, err := client.Dial(t.Context(), client.Socket(r.socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	now := r.only(c)
+	if _, err := c.Input(t.Context(), client.InputParams{Session: now.Name, Wait: now.Wait.ID, Input: "eve\n", WaitMS: patience.Milliseconds()}); err != nil {
+		t.Fatal(err)
+	}
+	if text, failed := a.begin("ada", patience)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
+		t.Errorf("an answer to a wait that somebody else has answered got %q", text)
+	}
+	if text := a.run("bob"); text != "bob\nover" {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestFar_AnAnswerOfAnAgentThatIsCutIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	w := ways.New(r.socket)
+	a := newAgent(t, linkOver(t, w))
+	const turns = 12
+	for i := range turns {
+		if text := a.run("wait a? \nprint one\nwait b? \nprint two"); !strings.Contains(text, `waiting for input: "a? "`) {
+			t.Fatalf("got %q", text)
+		}
+		if i%2 == 0 {
+			w.CutAfter(rand.IntN(200), -1) // the answer
+		} else {
+			w.CutAfter(-1, rand.IntN(800)) // what comes of it
+		}
+		if text := a.run("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
+			t.Fatalf("turn %d got %q", i, text)
+		}
+		w.CutAfter(-1, -1)
+		if text := a.run("bob"); !strings.HasPrefix(text, "bob\ntwo") {
+			t.Fatalf("turn %d got %q", i, text)
+		}
+	}
+	if w.Cuts() == 0 {
+		t.Error("nothing was cut")
+	}
+}
+
+// withoutMark leaves out a mark that went by itself: no call came within a second that took it along.
+func withoutMark(sent []string) (rest []string, mark bool) {
+	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodMark) })
+	return rest, len(rest) < len(sent)
+}
+
+func TestFar_ACallOfAnAgentStaysOpenOverACutAndSaysSo(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	w := ways.New(r.socket)
+	l := linkOver(t, w)
+	a := newAgent(t, l)
+	a.run("print warm")
+	flag := filepath.Join(t.TempDir(), "go")
+	answer := a.begin("print before\nuntil "+flag+"\nprint after", patience)
+	r.until("the agent's side knows its turn", func() bool { return w.Came(`"turn/begun"`) && w.Came(`"turn":2`) })
+	w.BreakDown(true)
+	r.until("the link is known to be down", func() bool { _, down := l.Down(); return down })
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.BreakDown(false)
+	text, failed := answer()
+	if failed || !regexp.MustCompile(`^before\nafter\n\[the link to gpu was down for \d+\.\d s\]$`).MatchString(text) {
+		t.Errorf("got %q", text)
+	}
+	if text := a.run("print next"); text != "next" {
+		t.Errorf("the next call got %q", text)
+	}
+}
+
+func TestFar_ACallOfAnAgentThatCannotWaitLongerSaysWhatGoesOn(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	w := ways.New(r.socket)
+	l := linkOver(t, w)
+	a := newAgent(t, l)
+	a.run("print warm")
+	flag := filepath.Join(t.TempDir(), "go")
+	answer := a.begin("print before\nuntil "+flag+"\nprint after", 10*time.Second)
+	r.until("the agent's side knows its turn", func() bool { return w.Came(`"turn/begun"`) && w.Came(`"turn":2`) })
+	w.BreakDown(true)
+	text, failed := answer()
+	if failed || !regexp.MustCompile(`^\[gpu cannot be reached since \d\d:\d\d:\d\d; turn 2 goes on there\]$`).MatchString(text) {
+		t.Errorf("got %q", text)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.BreakDown(false)
+	if text := a.run(""); !strings.HasPrefix(text, "before\nafter") {
+		t.Errorf("the next call got %q", text)
+	}
+}

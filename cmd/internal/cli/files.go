@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const filesCommand = "repl files"
+
+// filesOf lists the files that a session keeps, or writes one. Those of a session elsewhere come
+// over the daemon's own connection.
+func filesOf(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	path := r.flags.String("output", "", outputWords)
+	r.flags.StringVar(path, "o", "", "`FILE` the same as --output")
+	return func(s streams, args []string) (int, error) {
+		given, err := parseAnywhere(r.flags, args)
+		switch {
+		case err != nil:
+			return statusUsage, err
+		case len(given) == 0 || len(given) > 2:
+			return statusUsage, misuse("files needs the name of a session, and perhaps that of a file; repl list shows the sessions")
+		case len(given) == 1 && *path != "":
+			return statusUsage, misuse("--output is for one file: name it after the session; repl files %s lists them", given[0])
+		case len(given) == 2 && r.json:
+			return statusUsage, misuse("--json is for the list of files")
+		case len(given) == 2 && *path == "" && !strings.HasSuffix(given[1], timeline.OutputName) && isTerminal(s.out):
+			return statusUsage, misuse("%s may be no text: write it to a file with -o FILE", given[1])
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			there := c.Session(given[0])
+			if len(given) == 1 {
+				return r.listFiles(ctx, s, there)
+			}
+			write := func(w io.Writer) error {
+				return session.CopyFile(w, func(offset int64) (session.FilePiece, error) {
+					return there.File(ctx, given[1], offset, 0)
+				})
+			}
+			if *path == "" {
+				return statusDone, write(s.out)
+			}
+			return statusDone, writeNew(*path, write)
+		})
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (r *daemonCommand) listFiles(ctx context.Context, s streams, there session.Session) (int, error) {
+	files, err := there.Files(ctx)
+	if err != nil {
+		return statusFailed, err
+	}
+	if r.json {
+		return statusDone, printJSON(s.out, files)
+	}
+	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "FILE\tSIZE\tCHANGED")
+	for _, f := range files {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, timeline.ByteCount(f.Bytes), f.Modified.Local().Format(time.DateTime))
+	}
+	return statusDone, w.Flush()
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// magics are commands of IPython with the plain way to the same.
+var magics = map[string]string{
+	"timeit":     "import timeit; timeit.timeit(lambda: …, number=1000)",
+	"time":       "import time; t = time.perf_counter(); …; time.perf_counter() - t",
+	"run":        `exec(open("FILE").read())`,
+	"cd":         `import os; os.chdir("DIR")`,
+	"pwd":        "import os; os.getcwd()",
+	"ls":         "!ls",
+	"pip":        "repl --with PACKAGE, or !pip install PACKAGE",
+	"conda":      "!conda install PACKAGE",
+	"who":        "dir()",
+	"whos":       "dir()",
+	"matplotlib": "nothing: plots are shown by themselves",
+	"debug":      "import pdb; pdb.pm()",
+	"paste":      "paste: nothing runs before Enter",
+	"edit":       "Ctrl-X Ctrl-E",
+	"env":        "import os; os.environ",
+	"reset":      "repl reset SESSION, or a new repl",
+	"history":    "Ctrl-R",
+}
+
+var (
+	oneName = regexp.MustCompile(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
+	magic   = regexp.MustCompile(`^%{1,2}(\w+)`)
+)
+
+// pythonHabits turns what people type at other prompts of Python into Python. An error says the
+// plain way instead. All other code comes back as it is.
+func pythonHabits(code string) (string, error) {
+	switch line := strings.TrimSpace(code); {
+	case line == "exit" || line == "quit":
+		return line + "()", nil
+	case strings.HasPrefix(line, "!") && !strings.Contains(line, "\n") && strings.TrimLeft(line, "! \t") != "":
+		return fmt.Sprintf("__import__('subprocess').run(%s, shell=True) and None", pythonString(strings.TrimLeft(line, "! \t"))), nil
+	case oneName.MatchString(line):
+		found := oneName.FindStringSubmatch(line)
+		return "help(" + found[1] + found[2] + ")", nil
+	case magic.MatchString(line):
+		name := magic.FindStringSubmatch(line)[1]
+		if plain, ok := magics[name]; ok {
+			return "", fmt.Errorf("%%%s is a command of IPython; the plain way: %s", name, plain)
+		}
+		return "", fmt.Errorf("%%%s is a command of IPython, which this is not", name)
+	}
+	return code, nil
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
+	for typed, want := range map[string]string{
+		"exit":             "exit()",
+		" quit ":           "quit()",
+		"exit(3)":          "exit(3)",
+		"exit = 1":         "exit = 1",
+		"!ls 'a b'":        `__import__('subprocess').run("ls 'a b'", shell=True) and None`,
+		"!":                "!",
+		"os.path?":         "help(os.path)",
+		"os.path??":        "help(os.path)",
+		"?os":              "help(os)",
+		"x if y else z?":   "x if y else z?",
+		"x %y":             "x %y",
+		"'''\n!ls\n'''":    "'''\n!ls\n'''",
+		"a != b":           "a != b",
+		"print('?')":       "print('?')",
+		"def f():\n  pass": "def f():\n  pass",
+	} {
+		if got, err := pythonHabits(typed); got != want || err != nil {
+			t.Errorf("%q: got %q, %v, want %q", typed, got, err, want)
+		}
+	}
+	for typed, want := range map[string]string{"%timeit f()": "timeit.timeit", "%%time\nf()": "perf_counter", "%unknown": "IPython"} {
+		if got, err := pythonHabits(typed); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, %v, want an error with %q", typed, got, err, want)
+		}
+	}
+}
+
+func TestCutProgram_LeavesEverythingBehindTheCodeToIt(t *testing.T) {
+	for _, test := range []struct{ args, own, rest string }{
+		{"-c code", "-c code", ""},
+		{"--dir d -c code -x --lang r", "--dir d -c code", "-x --lang r"},
+		{"-i -m mod a -c b", "-i -m mod", "a -c b"},
+		{"file -c x", "file -c x", ""},
+		{"-e 1 -e 2", "-e 1 -e 2", ""},
+		{"--dir -c", "--dir -c", ""},
+		{"-c", "-c", ""},
+	} {
+		f, _ := commands()[0].flags()
+		own, rest := cutProgram(f, strings.Fields(test.args))
+		if strings.Join(own, " ") != test.own || strings.Join(rest, " ") != test.rest {
+			t.Errorf("%q: got %q and %q, want %q and %q", test.args, own, rest, test.own, test.rest)
+		}
+	}
+}

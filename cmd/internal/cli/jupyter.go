@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kballard/go-shellquote"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
+	jupyter "github.com/turnstone-repl/turnstone/cmd/internal/jupyter/worker"
+	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/conformance"
+)
+
+// jupyterPrefix stands before the name of a kernel where a language is named.
+const jupyterPrefix = "jupyter:"
+
+// kernelWorker is the hidden command that is the worker of a Jupyter kernel.
+const kernelWorker = "kernel-worker"
+
+// asKernel returns the name of the kernel that a language's name means, in lower case.
+func asKernel(name string) (kernel string, ok bool) {
+	return strings.CutPrefix(strings.ToLower(name), jupyterPrefix)
+}
+
+// kernels returns the kernels that are installed here.
+func kernels() []specs.Spec { return specs.List(os.Getenv) }
+
+// kernelNamed returns the language of an installed kernel.
+func kernelNamed(kernel string) (language, error) {
+	found, err := specs.Find(os.Getenv, kernel)
+	var missing *specs.NotFoundError
+	if errors.As(err, &missing) {
+		if n := nearest(kernel, missing.Installed); n != "" {
+			return language{}, misuse("there is no Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
+		}
+	}
+	if err != nil {
+		return language{}, misuse("--lang %s%s: %v", jupyterPrefix, kernel, err)
+	}
+	return kernelLanguage(found), nil
+}
+
+// kernelLanguage is the language of a kernel. found needs no more than its name for a session that
+// is there already.
+func kernelLanguage(found specs.Spec) language {
+	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
+	more := knownLanguages()[strings.ToLower(found.Language)]
+	return language{
+		name: name, display: display, continuation: "... ",
+		spec: func(_, dir string, more surroundings) workers.Spec {
+			s := kernelSpec(found.Name, dir, more)
+			if more.init != "" {
+				s.Err = misuse("--init: %s is a Jupyter kernel, which runs a file at its start in its own way", display)
+			}
+			return s
+		},
+		file:       ownFile,
+		candidates: func(string, string) []workers.Candidate { return nil },
+		export: export.Language{
+			Display: display, Extension: cmp.Or(more.extension, "txt"), Comment: cmp.Or(more.comment, "#"),
+			Kernel: found.Name, JupyterName: cmp.Or(found.Language, found.Name),
+		},
+		packages: packages.None(display),
+		dialect:  func() (conformance.Dialect, error) { return more.dialect, nil },
+	}
+}
+
+// kernelSpec says how to start a kernel in a session's own environment: its worker is this program.
+func kernelSpec(kernel, dir string, more surroundings) workers.Spec {
+	s := workers.Spec{Name: jupyterPrefix + kernel, Env: more.env, Dir: dir}
+	getenv := func(name string) string { value, _ := more.users(name); return value }
+	found, err := specs.Find(getenv, kernel)
+	if err != nil {
+		s.Err = err
+		return s
+	}
+	command := found.Command("")
+	if _, err := exec.LookPath(command[0]); err != nil {
+		s.Err = errors.New("the kernelspec " + found.Dir + " cannot be started: " + err.Error())
+		return s
+	}
+	s.Path, s.Err = os.Executable()
+	// A file makes the private directory, where the kernel's connection file and sockets are.
+	s.Args = []string{kernelWorker, found.Dir, workers.FilesDir}
+	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
+	s.Why = "the kernelspec " + found.Dir
+	return s
+}
+
+// runKernel is the worker of a Jupyter kernel.
+func runKernel(f *flag.FlagSet) action {
+	return func(_ streams, args []string) (int, error) {
+		if err := parse(f, args); err != nil {
+			return statusUsage, err
+		}
+		if f.NArg() < 1 || f.NArg() > 2 {
+			return statusUsage, misuse("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
+		}
+		var found specs.Spec
+		var err error
+		if name := f.Arg(0); strings.ContainsAny(name, `/\`) {
+			found, err = specs.Read(name)
+		} else {
+			found, err = specs.Find(os.Getenv, name)
+		}
+		if err != nil {
+			return statusUsage, misuse("%v", err)
+		}
+		return jupyter.Run(jupyter.Options{Spec: found, Dir: f.Arg(1), Version: programVersion()}), nil
+	}
+}
+
+// A knownLanguage has what no kernelspec tells about a language.
+type knownLanguage struct {
+	extension, comment string
+	dialect            conformance.Dialect
+}
+
+// knownLanguages returns them by the name that kernels use, in lower case. Others work too.
+func knownLanguages() map[string]knownLanguage {
+	python, r := conformance.Python(), conformance.R()
+	python.Exit = "import os; os._exit(3)"       // a kernel catches SystemExit
+	python.Shell = func(command string) string { // what a child writes itself may overtake
+		return "import subprocess; print(subprocess.run(" + strconv.QuoteToASCII(command) + ", shell=True, stdout=-1, text=True).stdout, end='')"
+	}
+	python.Call, r.Call = nil, nil
+	python.Define, r.Define = "", ""
+	r.Exit = "" // IRkernel ends without a status
+	script := javaScript()
+	return map[string]knownLanguage{
+		"python":     {"py", "#", python},
+		"r":          {"R", "#", r},
+		"bash":       {"sh", "#", bash()},
+		"typescript": {"ts", "//", script},
+		"javascript": {"js", "//", script},
+		"julia":      {"jl", "#", conformance.Dialect{}},
+		"rust":       {"rs", "//", conformance.Dialect{}},
+		"go":         {"go", "//", conformance.Dialect{}},
+		"ruby":       {"rb", "#", conformance.Dialect{}},
+		"octave":     {"m", "%", conformance.Dialect{}},
+		"scala":      {"scala", "//", conformance.Dialect{}},
+	}
+}
+
+func bash() conformance.Dialect {
+	return conformance.Dialect{
+		Print: func(text string) string { return "printf '%s\\n' " + shellquote.Join(text) },
+		Error: "false",
+		Sleep: "sleep 3600",
+		Loop:  "while :; do :; done",
+		Whole: "x=1",
+		Word:  "compge", Match: "compgen",
+	}
+}
+
+func javaScript() conformance.Dialect {
+	return conformance.Dialect{
+		Print: func(text string) string { return "console.log(" + strconv.Quote(text) + ")" },
+		Error: "throw new TypeError('no')",
+		Sleep: "await new Promise(done => setTimeout(done, 3600e3))",
+		Whole: "var x = 1", Partial: "function f() {",
+		Word: "Arra", Match: "Array",
+	}
+}
+
+// kernelOffers are the names of kernels for the completion of shells.
+func kernelOffers() []offer {
+	var found []offer
+	for _, k := range kernels() {
+		if k.Err == nil {
+			found = append(found, offer{jupyterPrefix + k.Name, k.Display})
+		}
+	}
+	return found
+}
+
+// A kernelReport is one installed kernel, for doctor.
+type kernelReport struct {
+	Name    string `json:"name"` // as --lang takes it
+	Display string `json:"display,omitempty"`
+	Dir     string `json:"dir"`
+	Problem string `json:"problem,omitempty"` // why it cannot be started
+}
+
+// examineKernels lists the kernels that are installed. It starts none: each is tried by --lang.
+func examineKernels(context.Context) []kernelReport {
+	var all []kernelReport
+	for _, k := range kernels() {
+		report := kernelReport{Name: jupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
+		if k.Err != nil {
+			report.Problem = oneLine(k.Err)
+		} else if s := kernelSpec(k.Name, "", surroundings{}); s.Err != nil {
+			report.Problem = oneLine(s.Err)
+		}
+		all = append(all, report)
+	}
+	return all
+}
+
+// printKernels writes the list for a person.
+func printKernels(p *page, all []kernelReport) {
+	if len(all) == 0 {
+		return
+	}
+	p.line("\nJupyter kernels, as languages")
+	width := len(slices.MaxFunc(all, func(a, b kernelReport) int { return cmp.Compare(len(a.Name), len(b.Name)) }).Name)
+	for _, k := range all {
+		tail := k.Display + ", " + k.Dir
+		if k.Problem != "" {
+			tail = "cannot be used: " + k.Problem
+		}
+		p.line("  %-*s  %s", width, k.Name, tail)
+	}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/ways"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+func TestMain(m *testing.M) {
+	supervisor.StageMain()
+	if fakeworker.Requested() {
+		fakeworker.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait for a process.
+const patience = 60 * time.Second
+
+// A rig is a daemon of fake workers.
+type rig struct {
+	t      *testing.T
+	socket string
+}
+
+func start(t *testing.T) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "d") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.New(&daemon.Options{
+		Supervisor: sup, Version: "test",
+		Languages:   func() []string { return []string{"fake"} },
+		HasLanguage: func(name string) bool { return name == "fake" },
+		Spec:        func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t, socketIn(dir)}
+	l, err := daemon.Listen(r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// only is the session of the daemon.
+func (r *rig) only(c *client.Client) session.Info {
+	r.t.Helper()
+	all, err := c.List(r.t.Context())
+	if err != nil || len(all) != 1 {
+		r.t.Fatalf("there are %d sessions, %v", len(all), err)
+	}
+	return all[0]
+}
+
+// until waits until a fact holds.
+func (r *rig) until(what string, holds func() bool) {
+	r.t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-again.C:
+		case <-late:
+			r.t.Fatalf("it never comes that %s", what)
+		}
+	}
+}
+
+func linkOver(t *testing.T, w *ways.Way) *client.Link {
+	l := client.NewLink(w, nil)
+	t.Cleanup(l.Close)
+	return l
+}

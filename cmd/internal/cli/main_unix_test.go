@@ -1,0 +1,8 @@
+//go:build unix
+
+package cli
+
+import "path/filepath"
+
+// socketIn is where a daemon of a test listens that has a directory.
+func socketIn(dir string) string { return filepath.Join(dir, "d", "s") }

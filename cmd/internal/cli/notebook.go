@@ -1,0 +1,389 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernel"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// notebookIdle is the time without use after which the daemon closes a session that a notebook
+// made and never ended.
+const notebookIdle = 24 * time.Hour
+
+const jupyterText = `install  make kernels that Jupyter offers: of each language that is here, or
+         of --lang, or of the session that --session names. A notebook has a
+         session of its own, which ends with it; that of --session stays.
+list     the kernels that install made
+remove   remove some of them
+kernel   run a kernel; Jupyter starts this`
+
+// jupyterFlags are those of repl jupyter.
+type jupyterFlags struct {
+	connection           string
+	session              string
+	name, display        string
+	prefix               string
+	where                where
+	user, keep, restarts bool
+	choice               choice
+	with                 wanted
+}
+
+// jupyterCommand makes sessions kernels of Jupyter.
+func jupyterCommand(f *flag.FlagSet) action {
+	var j jupyterFlags
+	f.StringVar(&j.connection, "f", "", "`FILE` kernel: the connection file")
+	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; without it each kernel has one of its own")
+	f.Var(langFlag{&j.choice.lang}, "lang", langWords())
+	f.StringVar(&j.choice.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
+	f.StringVar(&j.choice.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
+	f.Var(&j.with, "with", withWords)
+	f.BoolVar(&j.keep, "keep", false, "a shutdown leaves the session, as it does with --session")
+	f.BoolVar(&j.restarts, "restart-keeps", false, "a restart leaves the variables, and restarts the kernel's own process only")
+	f.BoolVar(&j.user, "user", false, "install: for this user; the default")
+	f.StringVar(&j.prefix, "prefix", "", "`DIR` install, list, remove: in DIR/share/jupyter/kernels, such as of an environment")
+	f.StringVar(&j.name, "name", "", "`KERNEL` install: the kernel's name; default turnstone- and the language or session")
+	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that people see")
+	j.where.define(f)
+	return func(s streams, args []string) (int, error) {
+		words, err := parseAnywhere(f, args)
+		if err != nil {
+			return statusUsage, err
+		}
+		if err := errors.Join(j.where.choose(), j.check(words)); err != nil {
+			return statusUsage, err
+		}
+		switch words[0] {
+		case "install":
+			return j.install(s)
+		case "list":
+			return j.list(s)
+		case "remove":
+			return j.remove(s, words[1:])
+		}
+		return j.kernel(s)
+	}
+}
+
+// check refuses what does not go together.
+func (j *jupyterFlags) check(words []string) error {
+	const use = "use repl jupyter install, list, remove KERNEL ..., or kernel -f FILE"
+	if len(words) == 0 || !slices.Contains([]string{"install", "list", "remove", "kernel"}, words[0]) {
+		return misuse(use)
+	}
+	switch {
+	case len(words) > 1 && words[0] != "remove":
+		return misuse("jupyter %s takes no argument %q", words[0], words[1])
+	case len(words) == 1 && words[0] == "remove":
+		return misuse("jupyter remove needs the names of kernels; repl jupyter list shows them")
+	case words[0] == "kernel" && j.connection == "":
+		return misuse("jupyter kernel needs -f FILE, the connection file; Jupyter gives it, see repl jupyter install")
+	case j.user && j.prefix != "":
+		return misuse("use either --user or --prefix, not both")
+	case j.session != "" && !session.IsName(j.session):
+		return misuse("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
+	case j.name != "" && !specs.IsKernelName(j.name):
+		return misuse("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)
+	}
+	return nil
+}
+
+// dir is the directory of kernelspecs that was chosen.
+func (j *jupyterFlags) dir() (string, error) {
+	if j.prefix != "" {
+		prefix, err := filepath.Abs(j.prefix)
+		return specs.PrefixDir(prefix), err
+	}
+	return specs.UserDir(os.Getenv)
+}
+
+// install writes a kernelspec for each language that was chosen, or for a session.
+func (j *jupyterFlags) install(s streams) (int, error) {
+	start, err := install.Self(os.Args[0])
+	if err != nil {
+		return statusFailed, err
+	}
+	dir, err := j.dir()
+	if err != nil {
+		return statusFailed, err
+	}
+	chosen, err := j.languages(s)
+	if err != nil {
+		return statusFailed, err
+	}
+	if j.name != "" && len(chosen) > 1 {
+		return statusUsage, misuse("--name %s is for one kernel: give --lang, too", j.name)
+	}
+	for _, l := range chosen {
+		name, file := j.file(l, start)
+		path, err := specs.Write(dir, name, file)
+		if err != nil {
+			return statusFailed, err
+		}
+		fmt.Fprintf(s.out, "%s: %s\n", file.Display, path)
+	}
+	return statusDone, nil
+}
+
+// languages returns those that were chosen, or all whose runtime is here; for a session the one
+// that it has, if it is known.
+func (j *jupyterFlags) languages(s streams) ([]language, error) {
+	if j.session != "" && j.choice.lang == "" {
+		return []language{j.languageOfSession()}, nil
+	}
+	if j.choice.lang != "" || j.choice.python != "" || j.choice.r != "" {
+		l, _, err := j.choice.spec()
+		return []language{l}, err
+	}
+	var found []language
+	for _, l := range languages() {
+		if spec := l.spec("", "", surroundings{}); spec.Err != nil {
+			fmt.Fprintf(s.err, "repl: no kernel for %s: %v\n", l.display, spec.Err)
+			continue
+		}
+		found = append(found, l)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no language of repl's is installed here; repl doctor says why")
+	}
+	return found, nil
+}
+
+func (j *jupyterFlags) languageOfSession() language {
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	way, err := j.where.dialer(ctx)
+	if err != nil {
+		return languages()[0] // the kernel says why
+	}
+	if c, err := client.Dial(ctx, way); err == nil {
+		defer c.Close()
+		if now, err := c.Get(ctx, j.session); err == nil {
+			return languageOf(now.Language)
+		}
+	}
+	return languages()[0] // Jupyter wants to know one; the kernel says the true one.
+}
+
+// file is the kernelspec for a language.
+func (j *jupyterFlags) file(l language, start []string) (name string, f specs.File) {
+	argv := append(slices.Clone(start), "jupyter", "kernel", "-f", "{connection_file}")
+	name, display := "turnstone-"+l.name, l.display+" (Turnstone)"
+	if j.session != "" {
+		name, display = "turnstone-"+strings.ToLower(j.session), j.session+" (Turnstone session)"
+		argv = append(argv, "--session", j.session)
+	}
+	if j.session == "" || j.choice.lang != "" {
+		argv = append(argv, "--lang", l.name)
+	}
+	if j.choice.python != "" {
+		argv = append(argv, "--python", j.choice.python)
+	}
+	if j.choice.r != "" {
+		argv = append(argv, "--r", j.choice.r)
+	}
+	for _, with := range j.with {
+		argv = append(argv, "--with", with)
+	}
+	if j.keep {
+		argv = append(argv, "--keep")
+	}
+	if j.restarts {
+		argv = append(argv, "--restart-keeps")
+	}
+	argv = append(argv, j.where.flags()...)
+	return cmp.Or(j.name, name), specs.File{
+		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.name).Name, Interrupt: "message",
+		Metadata: specs.Metadata{Turnstone: &specs.Mark{Session: j.session}},
+	}
+}
+
+// ours returns the kernelspecs that we wrote.
+func (j *jupyterFlags) ours() []specs.Spec {
+	var all []specs.Spec
+	if j.prefix == "" {
+		all = specs.List(os.Getenv)
+	} else if dir, err := j.dir(); err == nil {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if s, err := specs.Read(filepath.Join(dir, e.Name())); err == nil {
+				all = append(all, s)
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(s specs.Spec) bool {
+		_, ours := specs.Ours(s.Dir)
+		return !ours
+	})
+}
+
+func (j *jupyterFlags) list(s streams) (int, error) {
+	all := j.ours()
+	if len(all) == 0 {
+		fmt.Fprintln(s.err, "repl: no kernel of repl's is installed; repl jupyter install makes some")
+		return statusDone, nil
+	}
+	for _, k := range all {
+		fmt.Fprintf(s.out, "%-24s %-28s %s\n", k.Name, k.Display, k.Dir)
+	}
+	return statusDone, nil
+}
+
+func (j *jupyterFlags) remove(s streams, names []string) (int, error) {
+	all := j.ours()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(k specs.Spec) bool { return k.Name == strings.ToLower(name) })
+		if i < 0 {
+			return statusFailed, fmt.Errorf("no kernel of repl's has the name %s; repl jupyter list shows them", name)
+		}
+		if err := specs.Remove(all[i].Dir); err != nil {
+			return statusFailed, err
+		}
+		fmt.Fprintf(s.out, "removed %s\n", all[i].Dir)
+	}
+	return statusDone, nil
+}
+
+// kernel serves a connection file until the front end ends it.
+func (j *jupyterFlags) kernel(s streams) (int, error) {
+	connection, err := wire.ReadConnection(j.connection)
+	if err != nil {
+		return statusFailed, err
+	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	ctx, stop := catchSignals()
+	defer stop()
+	starter, there, err := j.links(ctx, s)
+	if err != nil {
+		return statusFailed, err
+	}
+	defer starter.Close()
+	defer there.Close()
+	params, err := j.params()
+	if err != nil {
+		return statusFailed, err
+	}
+	err = kernel.Run(ctx, kernel.Options{
+		Connection: connection,
+		Open: func(ctx context.Context) (session.Session, session.Info, error) {
+			ctx, cancel := context.WithTimeout(ctx, openTime)
+			defer cancel()
+			_, now, _, err := starter.Open(ctx, params)
+			if session.KindOf(err) == session.KindClosed && params.Language == "" {
+				err = fmt.Errorf("%w: repl exec %s makes it, or this kernel if it was installed with --lang", err, params.Name)
+			}
+			if err != nil {
+				return nil, now, err
+			}
+			return there.Session(now.Name).WithAuthor(commandAuthor("jupyter")), now, nil
+		},
+		Language:      jupyterLanguage,
+		Version:       programVersion(),
+		EndsSession:   j.session == "" && !j.keep,
+		ResetsSession: !j.restarts,
+		ByHand:        "Allow or refuse it with: repl allow " + params.Name,
+		Interrupts:    interrupts,
+		Notes:         s.err,
+	})
+	if err != nil {
+		return statusFailed, err
+	}
+	return statusDone, nil
+}
+
+// links are the two of a kernel: a daemon that somebody ended is started again only when a cell
+// needs it. At a place they are the same, since each is a command of its own.
+func (j *jupyterFlags) links(ctx context.Context, s streams) (starter, there *client.Link, err error) {
+	j.where.starts = true
+	way, err := j.where.dialer(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	there = client.NewLink(way, nil)
+	if j.where.isAway() {
+		return there, there, nil
+	}
+	return client.NewLink(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.where.here(), s.err) }), there, nil
+}
+
+// params describe the session of this kernel.
+func (j *jupyterFlags) params() (client.CreateParams, error) {
+	p := client.CreateParams{Name: j.session, Language: j.choice.lang, With: j.with}
+	if p.Name == "" {
+		p.Name = notebookSession(os.Getenv("JPY_SESSION_NAME"), j.connection)
+		if !j.keep {
+			p.CullMS = notebookIdle.Milliseconds()
+		}
+		p.Language = cmp.Or(p.Language, languages()[0].name)
+	}
+	var err error
+	if p.Dir = j.where.dir; !j.where.isAway() {
+		p.Dir, err = os.Getwd()
+	}
+	if err != nil || p.Language == "" {
+		return p, err
+	}
+	l, err := languageNamed(p.Language)
+	if err != nil {
+		return p, err
+	}
+	p.Runtime = j.choice.executable(l)
+	if j.where.isAway() { // what is switched on here means nothing there
+		return p, nil
+	}
+	if l.name == "python" && p.Runtime == "" {
+		// The daemon has an environment of its own; a notebook's user expects that of Jupyter.
+		p.Runtime = cmp.Or(os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"))
+	}
+	return p, nil
+}
+
+// notebookSession names the session of a kernel: after its notebook, if Jupyter says which, and
+// after the connection file, which a kernel keeps when it is restarted.
+func notebookSession(notebook, connection string) string {
+	name := strings.TrimSuffix(filepath.Base(filepath.FromSlash(notebook)), ".ipynb")
+	name = strings.Trim(noNameChar.ReplaceAllString(name, "-"), "-.")
+	if notebook == "" || name == "" {
+		name = "jupyter"
+	}
+	sum := sha256.Sum256([]byte(filepath.Base(connection)))
+	return fmt.Sprintf("%s-%x", name[:min(len(name), 40)], sum[:4])
+}
+
+// jupyterLanguage is what Jupyter wants to know of a language.
+func jupyterLanguage(name string) kernel.Language {
+	l := languageOf(name)
+	jupyter := cmp.Or(l.export.JupyterName, name, "text")
+	short := strings.ToLower(jupyter)
+	k := kernel.Language{Name: jupyter, MIME: "text/x-" + short, Lexer: short, Mode: short, NBConverter: "script", Extension: ".txt"}
+	if l.export.Extension != "" {
+		k.Extension = "." + l.export.Extension
+	}
+	switch l.name {
+	case "r":
+		k.MIME = "text/x-rsrc" // by which front ends know how to colour it
+		k.Show = "print({%s\n})"
+	case "python":
+		k.NBConverter = "python"
+		k.Show = "display((%s\n))"
+	}
+	return k
+}

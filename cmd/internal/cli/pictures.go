@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+)
+
+// Pictures of sessions elsewhere are kept here for a day, those of 32 sessions at most.
+const (
+	picturesAge = 24 * time.Hour
+	maxPictures = 32
+)
+
+// picturesOf returns the directory of this machine for the pictures of a session that is
+// elsewhere, and removes those that are over a bound. "" means that there is none. It is the same
+// for one session of one place, so a client that is started again has what it was told of.
+func picturesOf(place, session string) string {
+	state := stateDir()
+	if state == "" {
+		return ""
+	}
+	all := filepath.Join(state, "pictures")
+	if private.MakeDir(all) != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(place + "\x00" + session))
+	own := fmt.Sprintf("%s-%x", session, sum[:4])
+	type one struct {
+		path    string
+		changed time.Time
+	}
+	var others []one
+	entries, _ := os.ReadDir(all)
+	for _, e := range entries {
+		if i, err := e.Info(); err == nil && e.IsDir() && e.Name() != own {
+			others = append(others, one{filepath.Join(all, e.Name()), i.ModTime()})
+		}
+	}
+	slices.SortFunc(others, func(a, b one) int { return b.changed.Compare(a.changed) })
+	for i, o := range others {
+		if i >= maxPictures-1 || time.Since(o.changed) > picturesAge {
+			_ = os.RemoveAll(o.path)
+		}
+	}
+	return filepath.Join(all, own)
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/bootstrap"
+	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/internal/prefix"
+)
+
+// personTime is the least time in which the far side has to speak where a person at the terminal
+// may be asked something first.
+const personTime = 2 * time.Minute
+
+// viaKey is the name under which a place without one is remembered. No place's own name has a
+// plus sign.
+func viaKey(words []string) string {
+	return fmt.Sprintf("+%x", sha256.Sum256([]byte(prefix.Join(words))))[:17]
+}
+
+// programs are those that can be sent to a far side: this one, and what lies beside it or in the
+// cache for other systems.
+func programs() (bootstrap.Programs, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return bootstrap.Programs{}, fmt.Errorf("cannot tell where this program is: %w", err)
+	}
+	p := bootstrap.Programs{Self: self, Dirs: []string{filepath.Dir(self)}}
+	if cache, err := os.UserCacheDir(); err == nil {
+		p.Dirs = append(p.Dirs, filepath.Join(cache, "turnstone", "programs"))
+	}
+	return p, nil
+}
+
+// A delivery brings the program to a place.
+type delivery struct {
+	way *client.Command
+	key string // under which the place is remembered
+	dir string // there, before the usual ones; "" is the one of the last time
+
+	terminal *os.File  // the person's; nil is none
+	notes    io.Writer // for one line before the program is sent
+}
+
+// bring installs the program at the place, and remembers where.
+func (d delivery) bring(ctx context.Context) (bootstrap.Installed, error) {
+	from, err := programs()
+	if err != nil {
+		return bootstrap.Installed{}, err
+	}
+	known, err := kept.Recall(stateDir(), d.key)
+	if err != nil {
+		return bootstrap.Installed{}, err
+	}
+	if d.dir != "" {
+		known.Dir = d.dir
+	}
+	o := bootstrap.Options{
+		Prefix: d.way.Prefix, Env: d.way.Env, Asked: d.way.Asked, Terminal: d.terminal, Dir: known.Dir, Programs: from, Wait: d.way.Wait,
+		Sending: func(bytes int, dir string) {
+			fmt.Fprintf(d.notes, "repl: %s gets repl: %.1f MB go to %s there\n", d.way.Place(), float64(bytes)/1e6, dir)
+		},
+	}
+	if d.terminal != nil {
+		o.Wait = max(o.Wait, personTime)
+		o.Stderr = d.notes
+	}
+	there, err := bootstrap.Install(ctx, o)
+	if err != nil {
+		return there, err
+	}
+	known.Program = there.Path
+	if err := kept.Remember(stateDir(), d.key, known); err != nil {
+		return there, fmt.Errorf("repl is at %s there now, but that cannot be remembered: %w", there.Path, err)
+	}
+	return there, nil
+}
+
+// bringing has a way bring the program where it is not there: to a place that says so or had it
+// once, and for a person who watches. Nobody else finds programs of ours at a place.
+func (w *where) bringing(way *client.Command, p kept.Place, key string, known kept.Remembered) {
+	watched := way.Terminal != nil && way.Stderr != nil
+	d := delivery{way: way, key: key, terminal: way.Terminal, notes: os.Stderr}
+	install := "repl place install" + w.argument()
+	way.Bring = func(ctx context.Context) (string, error) {
+		switch {
+		case p.Repl != "":
+			return "", fmt.Errorf("correct repl = %q of the place in %s, or remove the line: then %s brings the program", p.Repl, placesFile(), install)
+		case !p.Install && known.Program == "" && !watched:
+			return "", fmt.Errorf("%s brings it there", install)
+		}
+		there, err := d.bring(ctx)
+		return there.Path, err
+	}
+}
+
+// installPlace brings the program to a place, and says where it is and which daemon is there.
+func installPlace(s streams, w *where, dir string) (int, error) {
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	to, err := w.dialer(ctx)
+	if err != nil {
+		return statusUsage, err
+	}
+	way, ok := to.(*client.Command)
+	if !ok {
+		return statusUsage, errors.New("repl is here already: this is the program")
+	}
+	if way.Program != "" && w.place != "" {
+		if p, err := placeNamed(w.place); err == nil && p.Repl != "" {
+			return statusUsage, misuse("the place names its program, repl = %q in %s: remove that line first", p.Repl, placesFile())
+		}
+	}
+	there, err := delivery{way: way, key: w.key(), dir: dir, terminal: way.Terminal, notes: s.err}.bring(ctx)
+	if signalled, ok := statusOf(ctx); ok {
+		return signalled, nil
+	}
+	if err != nil {
+		return statusFailed, err
+	}
+	fmt.Fprintf(s.out, "%s: %s\n", there.Path, there.Version)
+	if there.Sent == 0 {
+		fmt.Fprintln(s.err, "repl: it was there")
+	}
+	if there.Linked {
+		fmt.Fprintln(s.err, "repl: it was built with cgo and runs there, because the C library there is like the one here")
+	}
+	way.Program, way.Start, way.Bring = there.Path, false, nil
+	olderDaemon(ctx, s.err, way, w)
+	return statusDone, nil
+}
+
+// olderDaemon names a daemon of another version. It goes on: it has sessions of somebody.
+func olderDaemon(ctx context.Context, notes io.Writer, way *client.Command, w *where) {
+	conn, err := way.Dial(ctx)
+	if err != nil {
+		return // there is none yet
+	}
+	defer closeWhole(conn)
+	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
+	if g.Version == programVersion() {
+		return
+	}
+	use := "and is used as it is"
+	if g.Protocol != client.Protocol {
+		use = fmt.Sprintf("and speaks protocol %d, which this program does not", g.Protocol)
+	}
+	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl ctl drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.again())
+}
+
+// key is the name under which the place is remembered.
+func (w *where) key() string {
+	if w.place != "" {
+		return w.place
+	}
+	words, _ := prefix.Split(w.via) // dialer has split it before
+	return viaKey(words)
+}
+
+// argument is the place as an argument of repl place, with a space before it.
+func (w *where) argument() string {
+	if w.place != "" {
+		return " " + w.place
+	}
+	return " --via " + shellWord(w.via)
+}

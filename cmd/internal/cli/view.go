@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
+	webpage "github.com/turnstone-repl/turnstone/cmd/internal/page"
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"golang.org/x/term"
+)
+
+// browserTime bounds the program that opens a browser. Some stay as long as the browser does.
+const browserTime = 10 * time.Second
+
+// view serves the sessions of the daemon as a page, for a person's browser.
+func view(f *flag.FlagSet) action {
+	r := newDaemonCommand(f)
+	stay := r.flags.Bool("no-open", false, "only print the link; open no browser")
+	port := r.flags.Int("port", 0, "`N` the port, of this machine alone; default one that is free")
+	byAddress := r.flags.Bool("by-address", false, "call the page by 127.0.0.1, for a browser that knows no names under localhost")
+	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
+	r.log.define(f)
+	return func(s streams, args []string) (int, error) {
+		given, err := parseAnywhere(r.flags, args)
+		switch {
+		case err != nil:
+			return statusUsage, err
+		case len(given) > 1:
+			return statusUsage, misuse("view takes no argument %q", given[1])
+		case *port < 0 || *port > 65535:
+			return statusUsage, misuse("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
+		case *self == "" || !client.IsAuthor(*self):
+			return statusUsage, misuse("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+		}
+		name := ""
+		if len(given) == 1 {
+			name = given[0]
+		}
+		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+			if name != "" {
+				if _, err := c.Get(ctx, name); err != nil {
+					return statusFailed, err
+				}
+			}
+			served, err := webpage.Listen(ctx, &webpage.Options{
+				Link: r.link, Author: *self, Port: *port, ByAddress: *byAddress, Version: programVersion(), Logger: r.logger,
+				Export: func(ctx context.Context, w io.Writer, name, format string) error {
+					return exportTo(ctx, r.link, w, name, format)
+				},
+				Formats: func(name string) []string { return languageOf(name).export.Formats() },
+			})
+			if err != nil {
+				return statusFailed, fmt.Errorf("the page cannot be served: %w", err)
+			}
+			return statusDone, serveView(ctx, s, served, name, !*stay && askpage.BrowserHere())
+		})
+	}
+}
+
+// serveView serves until ctx ends, and prints links: one now, and one for each line of input.
+func serveView(ctx context.Context, s streams, served *webpage.Server, name string, open bool) error {
+	print := func() {
+		fmt.Fprintf(s.out, "%s\n", served.NewLink(name))
+		fmt.Fprintf(s.err, "repl: this link lets one browser in, once, within %d seconds\n", int(gate.LinkTime.Seconds()))
+	}
+	print()
+	hint := "Ctrl-C ends the page; the sessions go on"
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		hint = "Enter prints another link; " + hint
+		go func() { // it ends with the program: nothing interrupts a read of the terminal
+			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+				print()
+			}
+		}()
+	}
+	fmt.Fprintln(s.err, "repl: "+hint)
+	if open {
+		remove, err := openBrowser(ctx, served.NewLink(name))
+		if err != nil {
+			fmt.Fprintln(s.err, "repl: no browser could be opened: "+err.Error())
+		}
+		defer remove()
+	}
+	return served.Serve(ctx)
+}
+
+// openBrowser opens a link in the user's browser by way of a private file, because arguments
+// of programs can be read by all users of a machine. remove removes that file.
+func openBrowser(ctx context.Context, link string) (remove func(), err error) {
+	remove = func() {}
+	dir := stateDir()
+	if dir == "" {
+		return remove, errors.New("there is no home directory for the file that leads it to the page")
+	}
+	if err := private.MakeDir(dir); err != nil {
+		return remove, err
+	}
+	f, err := private.CreateTemp(dir, "view-")
+	if err != nil {
+		return remove, err
+	}
+	_, err = fmt.Fprintf(f, "<!doctype html><meta charset=utf-8><title>Turnstone</title><meta name=referrer content=no-referrer><script>location.replace(%q)</script>", link)
+	path := f.Name() + ".html"
+	if err = errors.Join(err, f.Close(), os.Rename(f.Name(), path)); err != nil {
+		_ = os.Remove(f.Name())
+		return remove, err
+	}
+	gone := time.AfterFunc(gate.LinkTime, func() { _ = os.Remove(path) })
+	remove = func() {
+		gone.Stop()
+		_ = os.Remove(path)
+	}
+	name, args := browserCommand(path)
+	opening := exec.CommandContext(ctx, name, args...)
+	if err := opening.Start(); err != nil {
+		return remove, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- opening.Wait() }()
+	timer := time.NewTimer(browserTime)
+	defer timer.Stop()
+	select {
+	case err = <-ended:
+	case <-timer.C:
+	}
+	return remove, err
+}
+
+// exportTo writes a session as a file, over a link that may be new.
+func exportTo(ctx context.Context, link *client.Link, w io.Writer, name, format string) error {
+	c, err := link.Client(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := c.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	return writeSession(ctx, c, w, now, format)
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A warmChoice says which sessions a daemon keeps ready.
+type warmChoice struct {
+	kinds     []daemon.Warm
+	code, dir string
+}
+
+func (w *warmChoice) define(f *flag.FlagSet) {
+	f.Func("warm", "`KIND` python=4 keeps four sessions ready for those who create one that starts alike; may be repeated", w.add)
+	f.StringVar(&w.code, "warm-with", "", "`CODE` runs in each of them before it is given away")
+	f.StringVar(&w.dir, "warm-dir", "", "`DIR` where the first of them work; default the daemon's directory")
+}
+
+func (w *warmChoice) add(text string) error {
+	name, number, ok := strings.Cut(text, "=")
+	n, err := strconv.Atoi(number)
+	switch {
+	case !ok || err != nil || n < 1:
+		return fmt.Errorf("%q: use LANGUAGE=N, such as python=4", text)
+	case !hasLanguage(name):
+		return fmt.Errorf("there is no language %q", name)
+	case slices.ContainsFunc(w.kinds, func(k daemon.Warm) bool { return k.Language == name }):
+		return fmt.Errorf("%s is there twice", name)
+	}
+	w.kinds = append(w.kinds, daemon.Warm{Language: name, Count: n})
+	return nil
+}
+
+// check refuses flags that contradict each other.
+func (w *warmChoice) check(maxSessions int) error {
+	all := 0
+	for _, k := range w.kinds {
+		all += k.Count
+	}
+	switch {
+	case len(w.kinds) == 0 && (w.code != "" || w.dir != ""):
+		return misuse("--warm-with and --warm-dir are for --warm")
+	case len(w.kinds) > 1 && w.code != "":
+		return misuse("--warm-with: the code is of one language, and --warm names %d", len(w.kinds))
+	case all >= maxSessions:
+		return misuse("--warm: %d sessions are kept ready, which leaves no room for others: --max-sessions is %d", all, maxSessions)
+	}
+	if w.dir == "" {
+		return nil
+	}
+	if i, err := os.Stat(w.dir); err != nil || !i.IsDir() {
+		return misuse("--warm-dir %s: there is no such directory", w.dir)
+	}
+	var err error
+	w.dir, err = filepath.Abs(w.dir)
+	return err
+}
+
+func (w *warmChoice) all() []daemon.Warm {
+	for i := range w.kinds {
+		w.kinds[i].Dir, w.kinds[i].Code = w.dir, w.code
+	}
+	return w.kinds
+}
+
+// stampOf describes the files that a start depends on: the interpreter, what makes it a virtual
+// environment, and what persons allowed always.
+func stampOf(spec *workers.Spec) string {
+	var stamp strings.Builder
+	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(keptFile())} {
+		if i, err := os.Stat(path); err == nil {
+			fmt.Fprintf(&stamp, "%d %d;", i.Size(), i.ModTime().UnixNano())
+		} else {
+			stamp.WriteString("-;")
+		}
+	}
+	return stamp.String()
+}

@@ -1,0 +1,134 @@
+package gate_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
+)
+
+func request(headers ...string) *http.Request {
+	r := httptest.NewRequest("GET", "http://page.localhost:80/", nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func TestRequest_IsJudgedByItsOriginAndSite(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		headers      []string
+		origin, site bool
+	}{
+		{nil, true, true},
+		{[]string{"Origin", "http://page.localhost:80"}, true, true},
+		{[]string{"Origin", "http://page.localhost:81"}, false, true},
+		{[]string{"Origin", "http://localhost:80"}, false, true},
+		{[]string{"Origin", "null"}, false, true},
+		{[]string{"Origin", ""}, false, true},
+		{[]string{"Origin", "http://page.localhost:80", "Origin", "http://page.localhost:80"}, false, true},
+		{[]string{"Sec-Fetch-Site", "same-origin"}, true, true},
+		{[]string{"Sec-Fetch-Site", "none"}, true, true},
+		{[]string{"Sec-Fetch-Site", "same-site"}, true, false},
+		{[]string{"Sec-Fetch-Site", "cross-site"}, true, false},
+		{[]string{"Sec-Fetch-Site", "Same-Origin"}, true, false},
+		{[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"}, true, false},
+	} {
+		r := request(c.headers...)
+		if got := gate.HasOwnOrigin(r); got != c.origin {
+			t.Errorf("%q: own origin is %v", c.headers, got)
+		}
+		if got := gate.HasOwnSite(r); got != c.site {
+			t.Errorf("%q: own site is %v", c.headers, got)
+		}
+	}
+}
+
+func TestDoor_OpensOnceForALink(t *testing.T) {
+	t.Parallel()
+	d := gate.NewDoor("c")
+	link := d.Link()
+	for _, wrong := range []string{"", link[:len(link)-1], link + "A", "x"} {
+		if _, ok := d.Enter(wrong); ok {
+			t.Errorf("the door opened for %q", wrong)
+		}
+	}
+	cookie, ok := d.Enter(link)
+	if !ok || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+		t.Fatalf("the link gave %v, %v", cookie, ok)
+	}
+	if _, ok := d.Enter(link); ok {
+		t.Error("a link was good twice")
+	}
+	r := request()
+	r.AddCookie(cookie)
+	if token, ok := d.Token(r); !ok || token == "" {
+		t.Error("the cookie is not known")
+	}
+	r.AddCookie(cookie)
+	if _, ok := d.Token(r); ok {
+		t.Error("a request with two cookies was taken")
+	}
+	if _, ok := d.Token(request("Cookie", "c=x")); ok {
+		t.Error("a bad cookie was taken")
+	}
+	if _, ok := gate.NewDoor("c").Token(r); ok {
+		t.Error("the cookie of another door was taken")
+	}
+}
+
+func TestDoor_LinksAndVisitsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := gate.NewDoor("c")
+		old, good := d.Link(), ""
+		time.Sleep(gate.LinkTime + time.Second)
+		if _, ok := d.Enter(old); ok {
+			t.Error("a link was good after its time")
+		}
+		good = d.Link()
+		cookie, ok := d.Enter(good)
+		if !ok {
+			t.Fatal("a new link is not good")
+		}
+		r := request()
+		r.AddCookie(cookie)
+		time.Sleep(gate.VisitTime - time.Second)
+		if _, ok := d.Token(r); !ok {
+			t.Error("the visit ended early")
+		}
+		time.Sleep(gate.VisitTime - time.Second)
+		if _, ok := d.Token(r); !ok {
+			t.Error("use does not prolong a visit")
+		}
+		time.Sleep(gate.VisitTime + time.Second)
+		if _, ok := d.Token(r); ok {
+			t.Error("the visit did not end")
+		}
+	})
+}
+
+func TestDoor_BoundsLinksAndVisits(t *testing.T) {
+	t.Parallel()
+	d := gate.NewDoor("c")
+	first := d.Link()
+	for range 16 {
+		d.Link()
+	}
+	if _, ok := d.Enter(first); ok {
+		t.Error("the oldest of 17 links is good")
+	}
+	cookie, _ := d.Enter(d.Link())
+	for range 32 {
+		d.Enter(d.Link())
+	}
+	r := request()
+	r.AddCookie(cookie)
+	if _, ok := d.Token(r); ok {
+		t.Error("the oldest of 33 visits goes on")
+	}
+}

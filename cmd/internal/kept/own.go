@@ -1,0 +1,39 @@
+package kept
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+)
+
+// besideDefault is a file beside sandbox.toml; "" when there is no home directory.
+func besideDefault(getenv func(string) string, name string) string {
+	beside := Default(getenv)
+	if beside == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(string(beside)), name)
+}
+
+// ownFile reads a file that must be the user's alone, since it has commands and permissions; nil
+// when it is not there.
+func ownFile(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
+	}
+	return text, private.Check(path)
+}
