@@ -1,0 +1,108 @@
+// Command release builds everything that a version of repl is published as, from one commit:
+//
+//	go run -C release . --version v1.2.3 --out dist
+//
+// It publishes nothing. The same commit and the same Go make the same bytes, in any
+// directory: every time is that of the commit, and every list is in order.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("release", flag.ContinueOnError)
+	version := f.String("version", "", "`VERSION` the tag: v1.2.3 or v1.2.3-rc.1")
+	commit := f.String("commit", "HEAD", "`COMMIT` that is built; what is not committed is left out")
+	out := f.String("out", "dist", "`DIR` that is made, and must not be there yet")
+	only := f.String("only", "", "`SYSTEM/ARCH,…` a part of the targets, for a try")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("there is no argument %q", f.Arg(0))
+	}
+	if !versionForm.MatchString(*version) {
+		return fmt.Errorf("--version %q: use v1.2.3 or v1.2.3-rc.1, the two forms that every package index can express", *version)
+	}
+	chosen, err := choose(*only)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(*out, 0o755); err != nil {
+		return fmt.Errorf("--out: %w; name a directory that can be made", err)
+	}
+	return build(ctx, *version, *commit, *out, chosen)
+}
+
+var versionForm = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-rc\.[1-9]\d*)?$`)
+
+// choose returns the targets that a list names, or all.
+func choose(list string) ([]target, error) {
+	if list == "" {
+		return targets, nil
+	}
+	var chosen []target
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(targets, func(t target) bool { return t.String() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--only %q: there are %v", name, targets)
+		}
+		chosen = append(chosen, targets[i])
+	}
+	return chosen, nil
+}
+
+// build makes all files of a version in the directory out.
+func build(ctx context.Context, version, commit, out string, chosen []target) error {
+	source, err := checkOut(ctx, version, commit)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(source.dir)
+	r := &release{version: strings.TrimPrefix(version, "v"), source: source, out: out}
+	if err := r.compile(ctx, chosen); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		name string
+		make func() error
+	}{
+		{"archives", r.archives},
+		{"Debian and RPM packages", r.systemPackages},
+		{"Python wheels", r.wheels},
+		{"npm packages", r.npm},
+		{"bill of materials", r.billOfMaterials},
+		{"manifests of package managers", r.manifests},
+		{"provenance", r.provenance},
+		{"checksums", r.checksums},
+	} {
+		if err := step.make(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	for _, f := range r.files {
+		fmt.Println(f.name)
+	}
+	return nil
+}

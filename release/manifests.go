@@ -1,0 +1,74 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"text/template"
+)
+
+// The manifests of Homebrew, Scoop and winget, and a recipe for a container image.
+//
+//go:embed manifests
+var manifestTexts embed.FS
+
+// manifests writes what other managers of packages want to read about the archives. One whose
+// archives were not built is left out.
+func (r *release) manifests() error {
+	for _, m := range []struct {
+		text, name string
+		needs      []string // targets
+	}{
+		{"homebrew.rb", "homebrew/" + packageName + ".rb", []string{"darwin/arm64", "darwin/amd64", "linux/arm64", "linux/amd64"}},
+		{"scoop.json", "scoop/" + packageName + ".json", []string{"windows/amd64", "windows/arm64"}},
+		{"winget.version.yaml", "winget/" + wingetID + ".yaml", []string{"windows/amd64", "windows/arm64"}},
+		{"winget.installer.yaml", "winget/" + wingetID + ".installer.yaml", []string{"windows/amd64", "windows/arm64"}},
+		{"winget.locale.yaml", "winget/" + wingetID + ".locale.en-US.yaml", []string{"windows/amd64", "windows/arm64"}},
+		{"Containerfile", "container/Containerfile", []string{"linux/amd64", "linux/arm64"}},
+	} {
+		archives, complete := r.archivesOf(m.needs)
+		if !complete {
+			continue
+		}
+		data, err := r.filled(m.text, archives)
+		if err != nil {
+			return err
+		}
+		if err := r.write(m.name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An archive is what a manifest says about one.
+type archive struct{ URL, SHA256, Dir string }
+
+// archivesOf returns the archives by "OS_ARCH".
+func (r *release) archivesOf(targets []string) (found map[string]archive, complete bool) {
+	found = make(map[string]archive)
+	for _, name := range targets {
+		name = strings.ReplaceAll(name, "/", "_")
+		dir := fmt.Sprintf("%s_%s_%s", packageName, r.version, name)
+		for _, end := range []string{".tar.gz", ".zip"} {
+			if f, ok := r.find(dir + end); ok {
+				found[name] = archive{r.download(f.name), f.sha256, dir}
+			}
+		}
+	}
+	return found, len(found) == len(targets)
+}
+
+func (r *release) filled(name string, archives map[string]archive) ([]byte, error) {
+	t, err := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{"upper": strings.ToUpper}).ParseFS(manifestTexts, "manifests/"+name)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	err = t.ExecuteTemplate(&b, name, map[string]any{
+		"Version": r.version, "Date": r.source.time.Format("2006-01-02"), "Archives": archives,
+		"Name": packageName, "Homepage": homepage, "Summary": summary, "License": license,
+		"ID": wingetID, "Schema": wingetSchema,
+	})
+	return []byte(b.String()), err
+}

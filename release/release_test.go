@@ -1,0 +1,257 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	testVersion = "v0.9.1-rc.2"
+	dotted      = "0.9.1-rc.2"
+)
+
+// dist is a release of the commit that is checked out, for two systems of Linux. It is made once.
+var dist = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "turnstone-dist-*")
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(dir, "dist")
+	return out, run(context.Background(), []string{"--version", testVersion, "--out", out, "--only", here() + ",linux/arm64"})
+})
+
+func here() string { return "linux/" + runtime.GOARCH }
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if out, err := dist(); err == nil {
+		os.RemoveAll(filepath.Dir(out))
+	}
+	os.Exit(status)
+}
+
+// made returns the directory of the release.
+func made(t *testing.T) string {
+	t.Helper()
+	if runtime.GOARCH != "amd64" || !exists("/proc") {
+		t.Skip("releases are made and tested on linux/amd64")
+	}
+	out, err := dist()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// one returns the only file that matches.
+func one(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(made(t), pattern))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+func TestRun_RefusesAVersionThatSomeIndexCannotExpress(t *testing.T) {
+	for _, version := range []string{"", "1.2.3", "v1.2", "v01.2.3", "v1.2.3-beta", "v1.2.3+x", "v1.2.3-rc.0", "v1.2.3\n"} {
+		if err := run(t.Context(), []string{"--version", version, "--out", filepath.Join(t.TempDir(), "d")}); err == nil || !strings.Contains(err.Error(), "--version") {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
+func TestRun_RefusesADirectoryThatIsThere(t *testing.T) {
+	if err := run(t.Context(), []string{"--version", testVersion, "--out", t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--out") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRun_RefusesATargetThatIsNotReleased(t *testing.T) {
+	if err := run(t.Context(), []string{"--version", testVersion, "--only", "plan9/386"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestChecksums_AreTrueAndOfEveryFile(t *testing.T) {
+	out := made(t)
+	said, err := exec.Command("sh", "-c", "cd '"+out+"' && sha256sum --check --strict SHA256SUMS").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	err = filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(out, path)
+		if err == nil && !d.IsDir() && name != "SHA256SUMS" && !strings.Contains(string(said), name+": OK") {
+			t.Errorf("%s has no checksum", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBuild_TheSameCommitMakesTheSameBytes builds again in another directory.
+func TestBuild_TheSameCommitMakesTheSameBytes(t *testing.T) {
+	first := made(t)
+	second := filepath.Join(t.TempDir(), "again")
+	if err := run(t.Context(), []string{"--version", testVersion, "--out", second, "--only", here() + ",linux/arm64"}); err != nil {
+		t.Fatal(err)
+	}
+	sums := func(dir string) string {
+		b, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if a, b := sums(first), sums(second); a != b {
+		t.Errorf("first:\n%ssecond:\n%s", a, b)
+	}
+}
+
+func TestArchive_HasWhatAPersonNeedsAndRootOwnsIt(t *testing.T) {
+	b, err := os.ReadFile(one(t, "turnstone-repl_*_linux_amd64.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name[strings.Index(h.Name, "/")+1:])
+		if h.Uid != 0 || h.Gid != 0 || h.Size == 0 || (h.Mode == 0o755) != strings.HasSuffix(h.Name, "/repl") {
+			t.Errorf("%s: owner %d:%d, mode %o, %d bytes", h.Name, h.Uid, h.Gid, h.Mode, h.Size)
+		}
+	}
+	want := []string{"repl", "LICENSE", "README.md", "CHANGELOG.md", "repl.1", "completion/repl.bash", "completion/_repl", "completion/repl.fish", "completion/repl.ps1"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q", names)
+	}
+}
+
+func TestBillOfMaterials_ListsTheModulesOfTheProgram(t *testing.T) {
+	b, err := os.ReadFile(one(t, "*.cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range []string{"pkg:golang/std@v1.", "pkg:golang/github.com/creack/pty@", "pkg:golang/golang.org/x/sys@", "pkg:golang/github.com/turnstone-repl/turnstone@" + testVersion} {
+		if !bytes.Contains(b, []byte(module)) {
+			t.Errorf("%s is missing", module)
+		}
+	}
+}
+
+func TestProvenance_NamesTheCommitAndEveryFile(t *testing.T) {
+	b, err := os.ReadFile(one(t, "*.intoto.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := git(t.Context(), ".", "rev-parse", "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var statement struct {
+		Subject []struct{ Name string }
+	}
+	if err := json.Unmarshal(b, &statement); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(b, []byte(head)) || len(statement.Subject) < 10 {
+		t.Errorf("%s", b)
+	}
+}
+
+// TestManifests_NameArchivesThatAreMade fills each with made-up archives of all targets.
+func TestManifests_NameArchivesThatAreMade(t *testing.T) {
+	r := &release{version: dotted, source: &source{tag: testVersion}, out: t.TempDir()}
+	for _, target := range targets {
+		r.programs = append(r.programs, program{target: target, bytes: []byte(target.String())})
+	}
+	if err := r.archives(); err != nil {
+		t.Fatal(err)
+	}
+	archives := len(r.files)
+	if err := r.manifests(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.files) != archives+6 {
+		t.Errorf("%+v", r.files[archives:])
+	}
+	address := regexp.MustCompile(`https://\S+/releases/download/\S+?/([^/"\s]+)`)
+	for _, f := range r.files[archives:] {
+		text, err := os.ReadFile(filepath.Join(r.out, f.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range address.FindAllSubmatch(text, -1) {
+			named, ok := r.find(string(found[1]))
+			if !ok || !strings.Contains(strings.ToLower(string(text)), named.sha256) {
+				t.Errorf("%s names %s, which is not made or has another checksum", f.name, found[1])
+			}
+		}
+		if strings.HasSuffix(f.name, ".json") && !json.Valid(text) {
+			t.Errorf("%s is not JSON:\n%s", f.name, text)
+		}
+		if !bytes.Contains(text, []byte(dotted)) || bytes.Contains(text, []byte("<no value>")) {
+			t.Errorf("%s:\n%s", f.name, text)
+		}
+	}
+}
+
+func TestManifests_OneWhoseArchivesAreMissingIsLeftOut(t *testing.T) {
+	if found, err := filepath.Glob(filepath.Join(made(t), "winget", "*")); err != nil || len(found) > 0 {
+		t.Errorf("%q, %v", found, err)
+	}
+	one(t, "container/Containerfile") // its two are there
+}
+
+func TestWheel_HasEveryFileInItsRecord(t *testing.T) {
+	z, err := zip.OpenReader(one(t, "*x86_64*.whl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	var record []byte
+	for _, f := range z.File {
+		if strings.HasSuffix(f.Name, "/RECORD") {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if record, err = io.ReadAll(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, f := range z.File {
+		if !bytes.Contains(record, []byte(f.Name+",")) {
+			t.Errorf("%s is not in RECORD", f.Name)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// The Python package: it starts the program, which pip has put beside the interpreter. It is
+// there for uvx, which wants a command of the distribution's own name.
+//
+//go:embed python/__init__.py
+var pythonPackage []byte
+
+//go:embed python/__main__.py
+var pythonMain []byte
+
+// wheels makes one wheel for each target, after
+// https://packaging.python.org/en/latest/specifications/binary-distribution-format/.
+func (r *release) wheels() error {
+	for _, p := range r.programs {
+		base := moduleName + "-" + r.pythonVersion()
+		info := base + ".dist-info/"
+		list := []entry{
+			{moduleName + "/__init__.py", pythonPackage, false},
+			{moduleName + "/__main__.py", pythonMain, false},
+			{base + ".data/scripts/" + p.exe(), p.bytes, true},
+			{info + "METADATA", []byte(r.wheelMetadata()), false},
+			{info + "WHEEL", []byte(wheelTags(p.wheel)), false},
+			{info + "entry_points.txt", []byte("[console_scripts]\n" + packageName + " = " + moduleName + ".__main__:main\n"), false},
+		}
+		for _, e := range r.extras {
+			if e.name == "LICENSE" {
+				list = append(list, entry{info + "licenses/LICENSE", e.data, false})
+			}
+		}
+		list = append(list, entry{info + "RECORD", []byte(record(list, info+"RECORD")), false})
+		data, err := zipped(list, r.source.time)
+		if err != nil {
+			return err
+		}
+		if err := r.write(base+"-py3-none-"+p.wheel+".whl", data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) wheelMetadata() string {
+	var readme []byte
+	for _, e := range r.extras {
+		if e.name == "README.md" {
+			readme = e.data
+		}
+	}
+	return strings.Join([]string{
+		"Metadata-Version: 2.4",
+		"Name: " + packageName,
+		"Version: " + r.pythonVersion(),
+		"Summary: " + summary,
+		"License-Expression: " + license,
+		"License-File: LICENSE",
+		"Project-URL: Homepage, " + homepage,
+		"Requires-Python: >=3.8",
+		"Description-Content-Type: text/markdown",
+		"",
+		string(readme),
+	}, "\n")
+}
+
+// wheelTags has a line for each platform.
+func wheelTags(platforms string) string {
+	var b strings.Builder
+	b.WriteString("Wheel-Version: 1.0\nGenerator: turnstone-release\nRoot-Is-Purelib: false\n")
+	for platform := range strings.SplitSeq(platforms, ".") {
+		fmt.Fprintf(&b, "Tag: py3-none-%s\n", platform)
+	}
+	return b.String()
+}
+
+// record lists the files of a wheel with their digests, and itself without.
+func record(list []entry, self string) string {
+	var b strings.Builder
+	for _, e := range list {
+		sum := sha256.Sum256(e.data)
+		fmt.Fprintf(&b, "%s,sha256=%s,%d\n", e.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(e.data))
+	}
+	b.WriteString(self + ",,\n")
+	return b.String()
+}
