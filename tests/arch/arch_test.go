@@ -58,29 +58,38 @@ var loaded = sync.OnceValues(func() (*tree, error) {
 		return nil, err
 	}
 	tr := &tree{root: strings.TrimSpace(root), fset: token.NewFileSet()}
-	listed, err := output(tr.root, "go", "list", "-e", "-json=ImportPath,Dir", "./...")
+	for _, dir := range []string{".", "release"} { // the two modules
+		if err := tr.add(filepath.Join(tr.root, dir)); err != nil {
+			return nil, err
+		}
+	}
+	return tr, nil
+})
+
+// add reads the packages of the module in a directory.
+func (tr *tree) add(dir string) error {
+	listed, err := output(dir, "go", "list", "-e", "-json=ImportPath,Dir", "./...")
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if listed == "" {
+		return errors.New("go list found no packages in " + dir)
 	}
 	list := json.NewDecoder(strings.NewReader(listed))
 	for {
 		var found struct{ ImportPath, Dir string }
 		if err := list.Decode(&found); errors.Is(err, io.EOF) {
-			break
+			return nil
 		} else if err != nil {
-			return nil, err
+			return err
 		}
 		p := &pkg{name: strings.TrimPrefix(strings.TrimPrefix(found.ImportPath, module), "/"), dir: found.Dir}
 		if err := p.parse(tr.fset); err != nil {
-			return nil, err
+			return err
 		}
 		tr.pkgs = append(tr.pkgs, p)
 	}
-	if len(tr.pkgs) == 0 {
-		return nil, errors.New("go list found no packages")
-	}
-	return tr, nil
-})
+}
 
 // parse reads the files of a package.
 func (p *pkg) parse(fset *token.FileSet) error {

@@ -24,7 +24,7 @@ plt.show()`
 		{"x = 6 * 7", "[sandbox workspace: it writes ", false},
 		{"x", "42", false},
 		{"name = input('name? ')", `[waiting for input: "name? "]`, false},
-		{"Ada", "[done, no output]", false},
+		{"Ada", ", no output]", false},
 		{"name", "'Ada'", false},
 		{"1 / 0", "ZeroDivisionError: division by zero", false},
 		{draw, "[image", true},

@@ -27,6 +27,8 @@ type terminal struct {
 	tty  *os.File
 	done chan struct{} // closed when the agent has ended
 
+	heard func(shown []byte) // may be nil
+
 	mu    sync.Mutex
 	shown string // since the last key
 }
@@ -67,6 +69,9 @@ func (s *terminal) read() {
 		s.mu.Lock()
 		s.shown += string(buf[:n])
 		s.mu.Unlock()
+		if s.heard != nil {
+			s.heard(buf[:n])
+		}
 		s.reply(string(buf[:n]))
 	}
 }

@@ -47,9 +47,15 @@ func (res Result) Script() string {
 			turnTo(x.Stream)
 			b.Write(x.Data)
 			continue
-		case timeline.Image:
-			turnTo(timeline.Stdout)
-			b.WriteString("[image]")
+		case timeline.Display:
+			if _, _, ok := x.Picture(); ok {
+				turnTo(timeline.Stdout)
+				b.WriteString("[image]")
+			} else if text := x.Text(); text != "" {
+				turnTo(timeline.Stdout)
+				b.WriteString(text + "\n")
+			}
+			continue
 		case timeline.Wait:
 			turnTo(timeline.Stdout)
 			b.WriteString("[")

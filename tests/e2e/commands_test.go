@@ -11,89 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
-
-// The examples of the help page are promises.
-func TestHelp_ExamplesWork(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	text := h.run(t, "", "help").stdout
-	if !strings.Contains(text, "\n  repl -e 'print(6 * 7)' ") || !strings.Contains(text, "| repl -e 'for line in open(0): print(len(line))'\n") {
-		t.Fatalf("the page has other examples than this test:\n%s", text)
-	}
-	want(t, h.run(t, "", "-e", "print(6 * 7)"), result{"42\n", "", 0})
-	want(t, h.run(t, "a\nbcd\n", "-e", "for line in open(0): print(len(line))"), result{"2\n4\n", "", 0})
-}
-
-func TestWorkerCheck_TellsAWorkerFromAProgramThatIsNone(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	none := h.run(t, "", "worker", "check", "--timeout", "1s", "true")
-	if none.status != 1 || !strings.Contains(none.stdout, "broken   ") || !strings.Contains(none.stdout, "\n0 kept, ") {
-		t.Errorf("no worker: got %v", none)
-	}
-	spec := fakeworker.Spec(self, nil)
-	h.env = append(append(h.env, spec.Env...), "GORACE=atexit_sleep_ms=0")
-	one := h.run(t, "", append([]string{"worker", "check", spec.Path}, spec.Args...)...)
-	if one.status != 0 || strings.Contains(one.stdout, "broken   ") || strings.Contains(one.stdout, "\n0 kept, ") {
-		t.Errorf("a worker: got %v", one)
-	}
-}
-
-// A worker of one's own is a language in every command.
-func TestWorker_OfOnesOwnIsALanguageEverywhere(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	dir := filepath.Join(t.TempDir(), "sql")
-	if made := h.run(t, "", "worker", "new", "sqlite", dir); made.status != 0 || !strings.Contains(made.stdout, "repl --worker 'mine=python3 "+dir) {
-		t.Fatalf("got %v", made)
-	}
-	flag := "--worker=sql=python3 '" + filepath.Join(dir, "worker.py") + "'"
-	checked := h.run(t, "", "worker", "check", "--dialect", filepath.Join(dir, "dialect.json"), "python3", filepath.Join(dir, "worker.py"))
-	if checked.status != 0 || !strings.Contains(checked.stdout, " 0 broken, ") {
-		t.Errorf("got %v", checked)
-	}
-	want(t, h.run(t, "", flag, "-e", "SELECT 6 * 7 AS n;"), result{"n\n42\n", "", 0})
-	want(t, h.run(t, "SELECT 1 AS a;\n.exit 3\n", flag), result{"a\n1\n", "", 3})
-
-	kept := filepath.Join(t.TempDir(), "turnstone")
-	h.env = append(h.env, "XDG_CONFIG_HOME="+filepath.Dir(kept))
-	if err := os.Mkdir(kept, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	table := "[workers.sqlite]\ncommand = [\"python3\", \"" + filepath.Join(dir, "worker.py") + "\"]\ncomment = \"--\"\nextension = \"sql\"\naliases = [\"sql\"]\ndialect = \"" + filepath.Join(dir, "dialect.json") + "\"\n"
-	if err := os.WriteFile(filepath.Join(kept, "workers.toml"), []byte(table), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want(t, h.run(t, "", "--lang", "sql", "-e", ".print 'it''s'"), result{"it's\n", "", 0})
-	if seen := h.run(t, "", "doctor", "--lang", "sqlite"); !strings.Contains(seen.stdout, "ok      an interrupt reaches a loop") {
-		t.Errorf("got %v", seen)
-	}
-
-	h.serve(t)
-	h.run(t, "", "exec", "db", "--lang", "sqlite", "-e", "CREATE TABLE t (a);\nINSERT INTO t VALUES (5);")
-	if got := h.run(t, "", "exec", "db", "-e", "SELECT a FROM t;"); got.stdout != "a\n5\n" {
-		t.Errorf("got %v", got)
-	}
-	if got := h.run(t, "", "exec", "other", flag, "-e", "SELECT 1 AS b;"); got.stdout != "b\n1\n" {
-		t.Errorf("got %v", got)
-	}
-	if got := h.run(t, "", "export", "db"); !strings.HasPrefix(got.stdout, "-- db: ") || !strings.Contains(got.stdout, "\nSELECT a FROM t;") {
-		t.Errorf("got %v", got)
-	}
-	if got := h.run(t, "", "list").stdout; !strings.Contains(got, "sqlite") || !strings.Contains(got, "sql ") {
-		t.Errorf("got %s", got)
-	}
-}
 
 // call is one message to the MCP server, and the answer to it.
 func call(t *testing.T, in io.Writer, out *bufio.Scanner, message string) (answer struct {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,8 +81,8 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 	p.sees(">>> ")
 	want(t, h.run(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
 		result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
-	p.sees("who? ")                 // as output
-	p.draws("\x1b[6G\x1b[J\x1b[0K") // the prompt behind it is removed, and a new one waits for an answer
+	p.sees("who? ")          // as output
+	p.draws("\x1b[6G\x1b[J") // the prompt behind it is removed, and a new one waits for an answer
 	p.types("ada\r")
 	eventually(t, "the answer has come", func() bool { return h.sessions(t)["main"].State == session.StateIdle })
 	want(t, h.run(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})
@@ -124,6 +125,19 @@ func TestAttach_IsToldWhenTheSessionOrTheDaemonEnds(t *testing.T) {
 	}
 }
 
+// freeze stops a child of ours until the end of the test, and returns when all its threads stand.
+func freeze(t *testing.T, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Signal(syscall.SIGCONT) })
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("it did not stop: %v", err)
+	}
+}
+
 // A daemon that is stopped is as one that hangs.
 func TestMCP_AStuckDaemonDelaysNothingElse(t *testing.T) {
 	t.Parallel()
@@ -131,14 +145,7 @@ func TestMCP_AStuckDaemonDelaysNothingElse(t *testing.T) {
 	cmd := h.serve(t)
 	a := h.caller(t, "--daemon", "--name", "bot")
 	a.repl("1")
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGCONT) })
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("it did not stop: %v", err)
-	}
+	freeze(t, cmd.Process)
 	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "the daemon does not answer") {
 		t.Errorf("its sessions: %q", got)
 	}

@@ -76,7 +76,7 @@ func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
 	}
 	for _, text := range []string{
 		"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends",
-		"ok      protocol 2025-06-18: 5 tools listed", "ok      protocol 2026-07-28: 5 tools listed", "1+1 first in",
+		"ok      protocol 2025-06-18: 5 tools listed", "ok      protocol 2026-07-28: 5 tools listed", `print("2") first in`,
 		"\nClients\n", "What this system offers to confine sessions",
 	} {
 		if !strings.Contains(got.stdout, text) {

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
@@ -26,8 +25,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if fakeworker.Requested() {
-		fakeworker.Main()
+	if os.Getenv(birdsEnv) != "" {
+		serveBirds()
+		return
 	}
 	waits.SideBySide()
 	os.Exit(build(m))
@@ -63,6 +63,7 @@ func newHome(t *testing.T) home {
 	lookAtSources(t)
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
 	h.env = append(os.Environ(),
+		"REPL_SOCKET=", "REPL_VIA=", "REPL_PLACE=", "XDG_RUNTIME_DIR="+t.TempDir(), "SLURM_JOB_ID=", // no daemon of the one who tests
 		"TMPDIR="+h.tmp, "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+os.Getenv(cacheEnv),
 		"TERM=xterm", "TMUX=", "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
 	return h
@@ -78,7 +79,7 @@ func lookAtSources(t *testing.T) {
 }
 
 var look = sync.OnceValue(func() error {
-	for _, dir := range []string{"cmd", "ipc", "supervisor", "timeline", "workers", "go.mod"} {
+	for _, dir := range []string{"client", "cmd", "internal", "ipc", "session", "supervisor", "timeline", "workers", "go.mod"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

@@ -20,16 +20,10 @@ func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 		name, code string
 		want       result
 	}{
-		{"a value", `6 * 7`, result{"42\n", "", 0}},
-		{"no value", `x = 1`, result{"", "", 0}},
 		{"both streams", "import sys\nprint('out')\nprint('err', file=sys.stderr)", result{"out\n", "err\n", 0}},
 		{"raw bytes", `import sys; _ = sys.stdout.buffer.write(b"\x00\xff\r\n\x1b[1m")`, result{"\x00\xff\r\n\x1b[1m", "", 0}},
 		{"no newline at the end", `print("x", end="")`, result{"x", "", 0}},
 		{"a child's output, in order", "import os\nprint(1)\n_ = os.system('echo 2')\nprint(3)", result{"1\n2\n3\n", "", 0}},
-		{"exit", `raise SystemExit(7)`, result{"", "", 7}},
-		{"exit with a message", `import sys; sys.exit("because")`, result{"", "because\n", 1}},
-		{"immediate exit", `import os; os._exit(5)`, result{"", "", 5}},
-		{"killed", `import os; os.kill(os.getpid(), 9)`, result{"", "repl: killed by SIGKILL\n", 137}},
 		{"exit handlers", "import atexit\natexit.register(print, 'bye')\nprint('hi')", result{"hi\nbye\n", "", 0}},
 		{"threads are joined", "import threading, time\nthreading.Thread(target=lambda: (time.sleep(1.2), print('late'))).start()", result{"late\n", "", 0}},
 	}
@@ -66,23 +60,13 @@ func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
 	}
 }
 
-func TestProgram_RunsAFileWhenTheSessionStarts(t *testing.T) {
+func TestMCP_RunsAFileWhenASessionStarts(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	for name, text := range map[string]string{
-		"first.py": "y = 1\nprint('users')\n",
-		"init.py":  "import os\nx = y + 1\nmine = os.environ['PYTHONSTARTUP'].endswith('first.py')\n",
-		"bad.py":   "x = 3\n1/0\n",
-		".env":     "A='1 2'\nPYTHONSTARTUP=" + filepath.Join(h.dir, "first.py") + "\n",
-	} {
+	for name, text := range map[string]string{"init.py": "import os\nx = int(os.environ['N']) + 1\n", ".env": "N=1\n"} {
 		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	want(t, h.run(t, "", "--init", "init.py", "--env-file", ".env", "-e", "import os; x, mine, os.environ['A'], '_turnstone_init' in globals()"),
-		result{"users\n(2, True, '1 2', False)\n", "", 0})
-	if got := h.run(t, "", "--init", "bad.py", "-e", "x"); got.status != 0 || !strings.Contains(got.stdout+got.stderr, "ZeroDivisionError") || !strings.HasSuffix(got.stdout, "3\n") {
-		t.Errorf("a file that fails: got %v", got)
 	}
 	a := h.caller(t, "--init", "init.py", "--env-file", ".env")
 	if got := a.repl("x"); !strings.HasSuffix(got, "2") {
@@ -91,45 +75,6 @@ func TestProgram_RunsAFileWhenTheSessionStarts(t *testing.T) {
 	a.tool("repl_reset", map[string]any{})
 	if got := a.repl("x"); !strings.HasSuffix(got, "2") {
 		t.Errorf("after a reset an agent gets %q", got)
-	}
-}
-
-func TestProgram_AFileKnowsItselfAsPythonSaysIt(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	if err := os.WriteFile(filepath.Join(h.dir, "s.py"), []byte("import os, sys\nprint(sys.argv, os.path.isabs(__file__))\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want(t, h.run(t, "", "s.py", "a"), result{"['s.py', 'a'] True\n", "", 0})
-}
-
-func TestProgram_ErrorIsOnStandardErrorAndStatus1(t *testing.T) {
-	t.Parallel()
-	got := newHome(t).run(t, "", "-e", "print('before')\n1/0")
-	if got.status != 1 || got.stdout != "before\n" || !strings.HasSuffix(got.stderr, "ZeroDivisionError: division by zero\n") {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestProgram_FromAPipeIsOneProgram(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	want(t, h.run(t, "def f():\n    return 1\n\n    # not the end\n\nf() + 1\n"), result{"2\n", "", 0})
-	want(t, h.run(t, ""), result{"", "", 0})
-	if got := h.run(t, "print(1)\nif"); got.status != 1 || got.stdout != "" || !strings.Contains(got.stderr, "SyntaxError") {
-		t.Errorf("a program that does not compile: got %v, want nothing of it to run", got)
-	}
-	if got := h.run(t, "input()"); got.status != 1 || !strings.Contains(got.stderr, "EOFError") {
-		t.Errorf("a program that was the whole input: got %v, want EOFError", got)
-	}
-}
-
-func TestProgram_SeveralPartsAreOneInTheirOrder(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	want(t, h.run(t, "", "-e", "def f(x):", "-e", "    return x + 1", "-e", "", "-e", "print(f(1))", "-e", "f(2)"), result{"2\n3\n", "", 0})
-	if got := h.run(t, "", "-e", "print('before')", "-e", "1/0", "-e", "print('after')"); got.status != 1 || got.stdout != "before\n" {
-		t.Errorf("got %v, want nothing behind the error to run", got)
 	}
 }
 
@@ -176,16 +121,6 @@ func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestProgram_DirIsWhereItRuns(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	elsewhere, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, h.run(t, "", "--dir", elsewhere, "-e", "import os; print(os.getcwd())"), result{elsewhere + "\n", "", 0})
-}
-
 // badPython is a program that can be named as an interpreter and is none.
 func (h home) badPython(t *testing.T) string {
 	t.Helper()
@@ -194,14 +129,6 @@ func (h home) badPython(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func TestProgram_RuntimeThatDoesNotStartIsAFailureOfOurs(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	python := h.badPython(t)
-	want(t, h.run(t, "", "--python", python, "-e", "1"),
-		result{"no\n", "repl: " + python + " ended before it was ready: exit status 3\n", 1})
 }
 
 func TestProgram_CtrlCInterruptsIt(t *testing.T) {

@@ -212,7 +212,7 @@ func TestTerminal_BlockGoesOnUntilAnEmptyLine(t *testing.T) {
 	p.enters("def f(x):")
 	p.sees("... ")
 	p.types(tab + "return x * 2\r") // Tab at the start of a line indents
-	p.sees("    return x * 2")
+	p.sees("return x * 2")          // drawn again from its beginning, if the word came in pieces: in the color of a keyword
 	p.sees("... ")
 	p.types("\r")
 	p.sees(">>> ")
@@ -375,9 +375,8 @@ func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
 	p.raw = ""
 	p.types("half\x7f")
 	p.sees("hal")
-	p.sees("hal") // drawn again, behind the prompt
-	if !strings.Contains(p.raw, "\x1b[8G\x1b[J") || strings.Contains(p.raw, "\x1b[1G") {
-		t.Errorf("the line is not drawn again in column 8: %q", p.raw)
+	if strings.Contains(p.raw, "\x1b[1G") || strings.Contains(p.raw, "again") {
+		t.Errorf("the question is drawn over: %q", p.raw)
 	}
 	p.types(ctrlC)
 	p.sees("KeyboardInterrupt")
@@ -602,4 +601,168 @@ func TestTerminal_StartUpMayAsk(t *testing.T) {
 	p.sees(">>> ")
 	p.enters("'I am ' + who")
 	p.sees("I am Ann")
+}
+
+func TestTerminal_BlockIsRecalledWholeAlsoByTheNextProgram(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	p := h.sitDown(t)
+	p.enters("def f(x):")
+	p.sees("... ")
+	p.types("return x * 2\r\r")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	p = h.sitDown(t)
+	p.types(up)
+	p.sees("def f(x):")
+	p.sees("...     return x * 2")
+	p.types(up + "\x1b[F # again\r") // into its first line, and from there it runs
+	p.sees("# again")
+	p.sees("...     return x * 2")
+	p.sees(">>> ")
+	p.enters("f(21)")
+	p.sees("\r\n42\r\n")
+}
+
+func TestTerminal_PasteThatEndsInALineEndWaitsForEnter(t *testing.T) {
+	t.Parallel()
+	p := newHome(t).sitDown(t)
+	p.types("\x1b[200~print('ru' + 'n')\n\x1b[201~")
+	p.sees("print('ru' + 'n')")
+	p.types(ctrlC)
+	p.sees("^C")
+	p.sees(">>> ")
+	p.enters("'o' + 'k'")
+	if before := p.sees("'ok'"); strings.Contains(before, "run") {
+		t.Errorf("the paste has run: %q", before)
+	}
+}
+
+// The editor's program has the keys, and we do not read them while it runs.
+func TestTerminal_AnotherEditorChangesTheText(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	program := filepath.Join(h.dir, "editor")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "VISUAL="+program)
+	p := h.sitDown(t)
+	p.types("x = 1\x18\x05")
+	p.sees("which")
+	p.types("typed\r")
+	p.sees(">>> x = 1")
+	p.sees("... typed = 'input.py'")
+	p.types("\r")
+	p.sees(">>> ")
+	p.enters("x, typed")
+	p.sees("(1, 'input.py')")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	h.leavesNothing(t)
+}
+
+func TestTerminal_HistoryCanBeThatOfTheProject(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	sub := filepath.Join(h.dir, "project", "sub")
+	if err := os.MkdirAll(filepath.Join(h.dir, "project", ".git"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := h.sitDown(t)
+	p.enters("everywhere = 1")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	p = h.sitDown(t, "--history", "project", "--dir", filepath.Dir(sub))
+	p.enters("here = 1")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+	p = h.sitDown(t, "--history", "project", "--dir", sub)
+	p.types(up + up)
+	p.sees("here = 1")
+	p.types("0\r")
+	p.sees(">>> ")
+	p.enters("here")
+	p.sees("\r\n10\r\n")
+}
+
+func TestTerminal_ViKeysComeFromInputrc(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	inputrc := filepath.Join(h.dir, "inputrc")
+	if err := os.WriteFile(inputrc, []byte("$if Other\nset editing-mode emacs\n$endif\nset editing-mode vi\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "INPUTRC="+inputrc)
+	p := h.sitDown(t)
+	p.types("x = 122")
+	p.sees("x = 122")
+	p.types("\x1b")
+	p.draws("\x1b[11G") // on the last character, when the key is known to be alone
+	p.types("0wwr4")    // "x = 422"
+	p.types("$x\r")     // "x = 42"
+	p.sees(">>> ")
+	p.enters("i" + "x") // Enter began with the insert mode again, so this is a name
+	p.sees("NameError")
+}
+
+func TestTerminal_AKilledProgramDoesNotKeepTheScreen(t *testing.T) {
+	t.Parallel()
+	p := newHome(t).sitDown(t)
+	p.enters("import os, time; print('\\x1b[?1049h\\x1b[?25l\\x1b[31mo' + 'n', flush=True); time.sleep(1000)")
+	p.sees("on\r\n")
+	p.raw = ""
+	p.types("\x1c")
+	p.draws("\x1b[?1049l\x1b[?25h\x1b[0m")
+	p.leaves(128 + int(syscall.SIGQUIT))
+}
+
+func TestTerminal_TabCompletesKeysParametersAndImports(t *testing.T) {
+	t.Parallel()
+	p := newHome(t).sitDown(t)
+	p.types("\x1b[200~def function(one, distinctive=2):\n    'Adds both.'\n    return one + distinctive\n\ntable = {'distinctive key': 40}\x1b[201~\r")
+	p.sees("... table")
+	p.sees(">>> ")
+	p.types("function(table['dis")
+	p.completes("distinctive key")
+	p.types("'], disti")
+	p.completes("distinctive=")
+	p.types("2)\r")
+	p.sees("\r\n42\r\n")
+	p.sees(">>> ")
+	p.types("function(")
+	p.completes("function(one, distinctive=2)")
+	p.sees("Adds both.")
+	p.types(ctrlC)
+	p.sees(">>> ")
+	p.types("from collections import OrderedD")
+	p.completes("OrderedDict")
+}
+
+func TestTerminal_HabitsOfOtherPromptsWork(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.env = append(h.env, "PAGER=cat")
+	p := h.sitDown(t, "-i", "-c", "x = 41")
+	p.enters("x + 1")
+	p.sees("\r\n42\r\n")
+	p.sees(">>> ")
+	p.enters("!echo o''n")
+	p.sees("\r\non\r\n")
+	p.sees(">>> ")
+	p.enters("len?")
+	p.sees("Return the number of items in a container")
+	p.sees(">>> ")
+	p.enters("%timeit x")
+	p.sees("the plain way: import timeit")
+	p.sees(">>> ")
+	p.enters("exit")
+	p.leaves(0)
 }

@@ -293,7 +293,7 @@ func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
 		if got != "late" {
 			t.Errorf("got %q", got)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(drive.Patience):
 		t.Error("the server did not hear the other half")
 	}
 	n.prints(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
@@ -345,6 +345,51 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 		}
 	}
 	n.prints(t, asking, [2]string{"get('asked.org', 80)", "hello"}, [2]string{"tries(get, 'never.org', 80)", "EACCES"})
+}
+
+// The kernel makes a connect again that a signal has ended. That is no second question.
+func TestNetwork_AConnectThatSignalsInterruptIsAskedOnce(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("asked.org", hostAddress)
+	n.listen(t, hostAddress+":80", greets("hello"))
+	r := n.asking(t)
+	turn := r.Begin(t, `
+import signal, threading, time
+signal.signal(signal.SIGUSR1, lambda *_: None)
+signal.siginterrupt(signal.SIGUSR1, False)
+got = []
+thread = threading.Thread(target=lambda: got.append(tries(get, 'asked.org', 80)))
+thread.start()
+time.sleep(0.1)
+for _ in range(20):
+    if thread.is_alive(): signal.pthread_kill(thread.ident, signal.SIGUSR1)
+    time.sleep(0.02)
+print('signalled')
+thread.join()
+print(*got)
+`)
+	question, signalled := uint64(0), false
+	r.Until(t, "question and signals", func(e timeline.Event) bool {
+		switch body := e.Body.(type) {
+		case timeline.Wait:
+			question = body.Permission
+		case timeline.Text:
+			signalled = signalled || strings.Contains(string(body.Data), "signalled")
+		}
+		return signalled && question > 0
+	})
+	if err := r.Permit(t.Context(), question, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != "hello" {
+		t.Errorf("got %q after a yes", got)
+	}
+	if got, err := r.Reached(t.Context()); err != nil || len(got) != 1 || got[0].Refused != 1 || got[0].Connections != 1 {
+		t.Errorf("got %+v, %v, want one question and one connection", got, err)
+	}
 }
 
 // Programs that know nothing of a sandbox, at the speed of the kernel.

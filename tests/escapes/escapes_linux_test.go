@@ -3,8 +3,10 @@ package escapes
 import (
 	_ "embed"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -85,12 +87,13 @@ func TestSandbox_HoldsEachEscape(t *testing.T) {
 			if strings.Contains(said, secret) {
 				t.Errorf("it saw a secret: %q", said)
 			}
-			m.unchanged(t, before)
+			before = m.unchanged(t, before)
 		})
 	}
 }
 
-func (m *machine) unchanged(t *testing.T, before map[string]string) {
+// unchanged compares the machine with how it was, and returns how it is.
+func (m *machine) unchanged(t *testing.T, before map[string]string) map[string]string {
 	t.Helper()
 	now := m.state(t)
 	for path, was := range before {
@@ -103,6 +106,8 @@ func (m *machine) unchanged(t *testing.T, before map[string]string) {
 			t.Errorf("outside, %s is new: %.200q", path, is)
 		}
 	}
+	delete(now, "reached")
+	return now
 }
 
 func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
@@ -139,11 +144,52 @@ func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
 		"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
 		"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "datagram_socket", "datagram_by_a_pair", "datagram_by_a_raw_socket", "datagram_by_a_raw_pair", "socket_seqpacket",
 		"socket_race", "loopback_tcp", "sysv_memory", "posix_memory", "user_namespace_by_unshare",
+		"keys_of_the_user", "sysv_queues", "sysv_semaphores", "posix_queue", "socket_in_tmp", "bus_of_the_user", "own_daemon", "cookie_in_the_runtime_directory",
+		"every_protocol_to_the_loopback_of_the_machine", "write_hooks_of_husky", "write_settings_of_hooks", "write_program_of_a_filter", "make_settings_of_other_agents",
+		"profile_of_r", "read_by_the_root_of_any_process", "namespaces_by_unshare", "filter_that_answers_calls", "socket_after_a_rename",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
 				t.Errorf("got %q, want it to get through", said)
 			}
+		})
+	}
+}
+
+// Sessions without a sandbox run what the caches of this program have.
+func TestSandbox_OwnCachesStayAsTheyAreWhereTheyCanBeWritten(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	box := workspace(m)
+	box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
+	own := filepath.Join(m.work, ".caches") // as a variable of the user's has it
+	m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
+	write(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
+	for _, c := range []struct{ name, cache string }{{"named to be written", filepath.Join(m.home, ".cache")}, {"in the workspace", own}, {"not there yet", filepath.Join(m.work, ".later")}} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.cache == own {
+				write(t, filepath.Join(own, "turnstone/python/worker"), "kept")
+			}
+			if c.cache != filepath.Join(m.home, ".cache") {
+				m.env = append(m.env, "XDG_CACHE_HOME="+c.cache)
+			}
+			if err := os.MkdirAll(c.cache, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			r := open(t, m, box)
+			says(t, r, `
+import os
+def tries(do):
+    try: do()
+    except OSError as e: return 'refused'
+    return 'got out'
+C = `+strconv.Quote(c.cache)+`
+print(tries(lambda: open(C + '/mine', 'w')),
+      tries(lambda: os.makedirs(C + '/turnstone/python/new')),
+      tries(lambda: os.rename(C + '/turnstone', C + '/away')),
+      tries(lambda: open(C + '/turnstone/python/worker', 'a')),
+      tries(lambda: open('.state/turnstone/history-python')))
+`, "got out refused refused refused refused")
 		})
 	}
 }

@@ -2,14 +2,17 @@ package escapes
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 // says runs code and fails the test unless it prints this.
@@ -126,10 +129,30 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 	}
 }
 
+// The interrupt is felt, and not the refusal that follows it.
+func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	box := workspace(m)
+	box.Ask = true
+	r := open(t, m, box)
+	r.Run(t, writer)
+	for range 20 {
+		turn := r.Begin(t, "puts('"+filepath.Join(m.outside, "asked")+"')")
+		asked(t, r, turn)
+		if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Ended(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) || strings.Contains(got.Script(), "Read-only") {
+			t.Fatalf("got %s: %s", got.Outcome, got.Script())
+		}
+	}
+}
+
 // asked waits until a turn asks for a permission.
 func asked(t *testing.T, r *drive.REPL, turn uint64) session.Permission {
 	t.Helper()
-	reply, err := r.Session.Wait(t.Context(), turn, session.Until(20*time.Second))
+	reply, err := r.Session.Wait(t.Context(), turn, session.Until(drive.Patience))
 	if err != nil || reply.Wait == nil || reply.Wait.Permission == nil {
 		t.Fatalf("got %+v, %v; want a question", reply, err)
 	}
@@ -144,6 +167,59 @@ func ends(t *testing.T, r *drive.REPL, turn uint64, want string) {
 	}
 }
 
+// A file that its user left in /tmp is not found. It is said once, and not where it cannot be meant.
+func TestPrivate_AFileOfTheMachinesTmpIsExplainedOnce(t *testing.T) {
+	t.Parallel()
+	hint := `[notice "this session has a /tmp of its own: a file that is in yours is not there, and can be put into the workspace"]`
+	m := newMachine(t)
+	r := open(t, m, workspace(m))
+	for _, code := range []string{ // these say nothing
+		"open('/tmp/data.csv', 'w').close(); print(open('/tmp/data.csv').read())", "print('/tmp/other.csv')", "open('missing.csv')",
+		"open('/srv/tmp/data.csv')", "raise ValueError('/tmp/data.csv is odd')",
+	} {
+		if got := r.Run(t, code).Script(); strings.Contains(got, hint) {
+			t.Errorf("%s: got %s", code, got)
+		}
+	}
+	for _, code := range []string{"open('/tmp/mine.csv')", "import os; os.system('cat /tmp/mine.csv')"} {
+		r := open(t, m, workspace(m))
+		for i, want := range []int{1, 0} {
+			if got := strings.Count(r.Run(t, code).Script(), hint); got != want {
+				t.Errorf("%s: it is said %d times in run %d, want %d", code, got, i+1, want)
+			}
+		}
+	}
+}
+
+// R tells the file in a warning, in the words of its user's language.
+func TestHidden_AWarningOfRIsExplained(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("Rscript"); err != nil {
+		t.Skip("Rscript is not installed")
+	}
+	m := newMachine(t)
+	spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
+	spec.Dir, spec.Sandbox = m.work, workspace(m)
+	repl := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), Remedy: remedy}, spec)
+	hides := `[notice "the sandbox hides ` + m.home + `/.ssh"]`
+	file := m.home + "/.ssh/id_ed25519"
+	for code, want := range map[string]int{
+		"readLines('" + file + "')":                     1,
+		"read.csv('" + file + "')":                      1,
+		"source('" + file + "')":                        1,
+		"readRDS('" + file + "')":                       1,
+		"file('" + file + "', 'r')":                     1,
+		"try(readLines('" + file + "'))":                1, // its warning is told
+		"invisible(system('cat " + file + "'))":         1,
+		"cat('keys are in " + m.home + "/.ssh\n')":      0,
+		"suppressWarnings(file.exists('" + file + "'))": 0,
+	} {
+		if got := strings.Count(repl.Run(t, code).Script(), hides); got != want {
+			t.Errorf("%s: it is said %d times", code, got)
+		}
+	}
+}
+
 // Opening a hidden file is an ordinary error of the language. The reply says what is behind it.
 func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 	t.Parallel()
@@ -151,11 +227,16 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 	r := open(t, m, workspace(m))
 	hides := `[notice "the sandbox hides ` + m.home + `/.ssh"]`
 	for code, want := range map[string]bool{
-		"open('" + m.home + "/.ssh/id_ed25519')":                         true,
-		"import os; os.listdir('" + m.home + "/.ssh')":                   true,
-		"raise ValueError('no place is named')":                          false,
-		"open('" + m.home + "/.sshd')":                                   false,
-		"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0": false, // it did not matter
+		"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
+		"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
+		"raise ValueError('no place is named')":                                            false,
+		"open('" + m.home + "/.sshd')":                                                     false,
+		"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // it did not matter
+		"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a child's words
+		"import os; os.system('cat " + m.home + "/.ssh/a " + m.home + "/.ssh/b')":          true,
+		"import sys; print('warning: cannot read " + m.home + "/.ssh/x', file=sys.stderr)": true,
+		"print('keys are in " + m.home + "/.ssh')":                                         false,
+		"'" + m.home + "/.ssh'":                                                            false,
 	} {
 		if got := strings.Count(r.Run(t, code).Script(), hides); got != map[bool]int{true: 1}[want] {
 			t.Errorf("%s: it is said %d times", code, got)

@@ -84,10 +84,15 @@ var openByLandlock = []string{
 	"write_git_hook", "change_git_hook", "write_git_config", "write_git_config_by_git", "write_git_attributes", "write_submodule_hook", "write_submodule_config",
 	"write_deep_submodule_hook", "change_submodule_pointer", "write_hooks_path", "rename_git", "write_nested_hook", "rename_parent_of_nested_repository",
 	"rename_grandparent_of_nested_repository", "write_editor_settings", "write_mcp_settings",
-	// Facts about files, and numbers of processes.
-	"chmod", "utime", "setxattr", "see_a_process_outside", "signal_everything", "pidfd_outside",
+	"write_through_a_hard_link_of_a_setting", "write_through_a_hard_link_of_a_hook", "write_a_hook_by_its_descriptor", "write_hooks_of_husky", "write_settings_of_hooks",
+	"write_program_of_a_filter", "replace_program_of_a_filter", "rename_directory_of_a_filter", "make_editor_settings", "make_direnv_settings", "make_settings_of_other_agents",
+	"write_nested_editor_settings", "exchange_editor_settings",
+	// Facts about files, names of keys, and numbers of processes.
+	"chmod", "utime", "setxattr", "chattr", "keys_of_the_user", "see_a_process_outside", "signal_everything", "pidfd_outside",
 	// Only a right could empty the set that bounds rights; new rights cannot be had.
 	"capabilities",
+	// There is no listener for a second one to stand before. Refusals weigh more than its answers.
+	"filter_that_answers_calls",
 }
 
 // worksByLandlock are the ordinary things that such a session can do. The others need sockets,

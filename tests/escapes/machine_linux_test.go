@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -53,14 +54,18 @@ func (m *machine) files(t testing.TB) {
 	for name, text := range map[string]string{
 		"home/.ssh/id_ed25519": secret, "home/.aws/credentials": secret, "home/.netrc": secret, "home/.config/gh/hosts.yml": secret,
 		"home/mine/private.txt": secret, "home/note.txt": "a note", "home/.bashrc": "", "home/.local/bin/tool": "", "home/.cache/existing": "cached ",
+		"home/.cache/turnstone/python/worker-cpython-311-kept": "kept", "home/.cache/turnstone/r/kept.so": "kept", "home/.config/turnstone/sandbox.toml": "",
+		"home/.config/git/config": "", "home/.config/systemd/user/kept.service": "", "home/.cargo/bin/cargo": "", "home/go/bin/gopls": "", "home/.R/Makevars": "",
+		"home/.profile": "", "home/.Rprofile": "", "home/.gitconfig": "", "home/.ssh/authorized_keys": "", "run/xauth_cookie": secret,
+		"home/project/.pre-commit-config.yaml": "", "home/project/tools/clean.sh": "#!/bin/sh\ncat\n",
 		"outside/file": "outside", "named/file": "named", "sessions/other-session/transcript": secret,
-		"home/project/.vscode/settings.json": "{}", "home/project/.mcp.json": "{}", "home/project/.husky/pre-commit": "", "home/project/README": "read me",
+		"home/project/.vscode/settings.json": "{}", "home/project/.mcp.json": "{}", "home/project/.husky/pre-commit": "", "home/project/.husky/_/pre-commit": "", "home/project/README": "read me",
 		"home/project/probes.py": probes,
 	} {
 		write(t, filepath.Join(m.base, name), text)
 	}
-	for _, private := range []string{m.sessions} {
-		if err := os.Chmod(private, 0o700); err != nil {
+	for path, mode := range map[string]os.FileMode{m.sessions: 0o700, filepath.Join(m.home, ".config/turnstone/sandbox.toml"): 0o600} {
+		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +99,8 @@ func (m *machine) repositories(t testing.TB) {
 		write(t, filepath.Join(dir, ".git/info/attributes"), "")
 		write(t, filepath.Join(dir, ".git/hooks/post-commit"), "#!/bin/sh\n")
 	}
-	git(m.work, "config", "core.hooksPath", ".husky")
+	git(m.work, "config", "core.hooksPath", ".husky/_")
+	git(m.work, "config", "filter.clean.clean", "tools/clean.sh --quiet")
 	write(t, filepath.Join(m.work, ".gitignore"), "probes.py\n*.sock\nvendor\n")
 	git(m.work, "add", "README", ".gitignore")
 	git(m.work, "commit", "-q", "-m", "first")
@@ -145,7 +151,14 @@ func (m *machine) servers(t testing.TB) {
 		}()
 		return c.LocalAddr()
 	}
-	for _, path := range []string{m.home + "/host.sock", m.work + "/host.sock", m.outside + "/host.sock"} {
+	paths := []string{m.home + "/host.sock", m.work + "/host.sock", m.outside + "/host.sock", "/tmp/" + abstract + ".sock", "/var/tmp/" + abstract + ".sock"}
+	for _, name := range []string{"bus", "systemd/private", "gnupg/S.gpg-agent", "openssh_agent", "wayland-0", "pulse/native", "podman/podman.sock", "turnstone/daemon.sock"} {
+		paths = append(paths, filepath.Join(m.runtime(), name))
+	}
+	for _, path := range paths {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		listen("unix", path)
 	}
 	listen("unixpacket", m.work+"/seqpacket.sock")
@@ -158,6 +171,7 @@ func (m *machine) servers(t testing.TB) {
 	write(t, "/dev/shm/"+posix, secret)
 	t.Cleanup(func() { _ = os.Remove("/dev/shm/" + posix) })
 	key := int(crc32.ChecksumIEEE([]byte(abstract)) >> 1)
+	m.queues(t, key, posix)
 	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +183,41 @@ func (m *machine) servers(t testing.TB) {
 	}
 	copy(shared, secret)
 	_ = unix.SysvShmDetach(shared)
-	m.facts = map[string]any{"abstract": abstract, "tcp": tcp, "udp": udp, "posix": posix, "shm": key}
+	m.facts = map[string]any{"tmp_socket": paths[3], "var_tmp_socket": paths[4], "runtime": m.runtime(), "abstract": abstract, "tcp": tcp, "udp": udp, "posix": posix, "shm": key}
+}
+
+// runtime is the directory of the user's own services.
+func (m *machine) runtime() string { return filepath.Join(m.base, "run") }
+
+// queues makes a message queue and a semaphore by that key, a queue of POSIX and a key of the user
+// by that name.
+func (m *machine) queues(t testing.TB, key int, name string) {
+	made := func(what string, remove func(id uintptr), id uintptr, e unix.Errno) {
+		if e != 0 {
+			t.Fatalf("%s: %v", what, e)
+		}
+		t.Cleanup(func() { remove(id) })
+	}
+	flags := uintptr(unix.IPC_CREAT | unix.IPC_EXCL | 0o600)
+	id, _, e := unix.Syscall(unix.SYS_MSGGET, uintptr(key), flags, 0)
+	made("a message queue", func(id uintptr) { _, _, _ = unix.Syscall(unix.SYS_MSGCTL, id, unix.IPC_RMID, 0) }, id, e)
+	id, _, e = unix.Syscall(unix.SYS_SEMGET, uintptr(key), 1, flags)
+	made("a semaphore", func(id uintptr) { _, _, _ = unix.Syscall(unix.SYS_SEMCTL, id, 0, unix.IPC_RMID) }, id, e)
+	number, err := unix.AddKey("user", name, []byte(secret), unix.KEY_SPEC_USER_KEYRING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, number, unix.KEY_SPEC_USER_KEYRING, 0, 0) })
+	path, err := unix.BytePtrFromString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := [8]int64{1: 1, 2: 64} // flags, messages, bytes of each: a user may have ten of the usual size
+	id, _, e = unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)), unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o600, uintptr(unsafe.Pointer(&small)), 0, 0)
+	made("a queue of POSIX", func(id uintptr) {
+		_ = unix.Close(int(id))
+		_, _, _ = unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(path)), 0, 0)
+	}, id, e)
 }
 
 // process starts one with a secret in its environment.
@@ -201,7 +249,7 @@ func (m *machine) process(t testing.TB) {
 		}
 	}
 	m.env = append(m.env, "HOME="+m.home, "PATH=/usr/local/bin:/usr/bin:/bin", "ESCAPES_WORLD="+string(facts),
-		"ESCAPES_API_KEY="+secret, "SSH_AUTH_SOCK="+m.home+"/host.sock", "PYTHONDONTWRITEBYTECODE=1")
+		"ESCAPES_API_KEY="+secret, "SSH_AUTH_SOCK="+m.home+"/host.sock", "XDG_RUNTIME_DIR="+m.runtime(), "PYTHONDONTWRITEBYTECODE=1")
 }
 
 // state is everything about the machine that a session must not change, by path.
@@ -225,7 +273,7 @@ func (m *machine) state(t testing.TB) map[string]string {
 		}
 		state[path] = fmt.Sprint(info.Mode(), modified, string(text), names[:max(n, 0)])
 	}
-	for _, top := range []string{m.home, m.outside} {
+	for _, top := range []string{m.home, m.outside, m.runtime(), filepath.Join(m.sessions, "other-session")} {
 		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !m.mayChange(path) {
 				note(path, d)
@@ -259,7 +307,7 @@ func (m *machine) mayChange(path string) bool {
 	if !ok {
 		return false
 	}
-	for _, keep := range []string{".git", ".git/config", ".git/info", ".vscode", ".mcp.json", ".husky", "vendor", "vendor/lib", "vendor/lib/.git", "vendor/lib/.git/config", "sub/.git", "probes.py"} {
+	for _, keep := range []string{".git", ".git/config", ".git/info", ".vscode", ".mcp.json", ".husky", ".pre-commit-config.yaml", "tools", "tools/clean.sh", "vendor", "vendor/lib", "vendor/lib/.git", "vendor/lib/.git/config", "sub/.git", "probes.py"} {
 		if rest == keep {
 			return false
 		}

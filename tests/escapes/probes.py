@@ -15,12 +15,18 @@ NUMBERS = {
                    setns=308, unshare=272, clone=56, clone3=435, bpf=321, perf_event_open=298, userfaultfd=323, keyctl=250, add_key=248,
                    io_uring_setup=425, open_by_handle_at=304, process_vm_readv=310, pidfd_open=434, pidfd_getfd=438, mknodat=259,
                    syslog=103, pivot_root=155, init_module=175, reboot=169, name_to_handle_at=303, pidfd_send_signal=424, shmget=29, shmat=30,
-                   setxattr=188, quotactl=179, swapon=167, personality=135),
+                   setxattr=188, quotactl=179, swapon=167, personality=135, kcmp=312, acct=163, kexec_load=246, delete_module=176, settimeofday=164,
+                   clock_settime=227, sethostname=170, iopl=172, vhangup=153, fanotify_init=300, request_key=249, io_uring_enter=426, io_uring_register=427,
+                   fspick=433, fsconfig=431, open_tree_attr=467, quotactl_fd=443, process_madvise=440, process_vm_writev=311, tgkill=234,
+                   rt_sigqueueinfo=129, mq_open=240, msgget=68, semget=64, ioctl=16, execveat=322, memfd_create=319),
     "aarch64": dict(ptrace=117, mount=40, umount2=39, chroot=51, open_tree=428, move_mount=429, fsopen=430, mount_setattr=442,
                     setns=268, unshare=97, clone=220, clone3=435, bpf=280, perf_event_open=241, userfaultfd=282, keyctl=219, add_key=217,
                     io_uring_setup=425, open_by_handle_at=265, process_vm_readv=270, pidfd_open=434, pidfd_getfd=438, mknodat=33,
                     syslog=116, pivot_root=41, init_module=105, reboot=142, name_to_handle_at=264, pidfd_send_signal=424, shmget=194, shmat=196,
-                    setxattr=5, quotactl=60, swapon=224, personality=92),
+                    setxattr=5, quotactl=60, swapon=224, personality=92, kcmp=272, acct=89, kexec_load=104, delete_module=106, settimeofday=170,
+                    clock_settime=112, sethostname=161, vhangup=58, fanotify_init=262, request_key=218, io_uring_enter=426, io_uring_register=427,
+                    fspick=433, fsconfig=431, open_tree_attr=467, quotactl_fd=443, process_madvise=440, process_vm_writev=271, tgkill=131,
+                    rt_sigqueueinfo=138, mq_open=180, msgget=186, semget=190, ioctl=29, execveat=281, memfd_create=279),
 }[platform.machine()]
 
 
@@ -52,7 +58,7 @@ def read(path):
 
 def write(path, mode="a"):
     with open(path, mode) as f:
-        f.write("escaped\n")
+        f.write("# escaped\n")
     return "wrote " + path
 
 
@@ -182,7 +188,236 @@ def secret_in_the_environment(): return os.environ["ESCAPES_API_KEY"]
 @escape
 def agent_in_the_environment(): return os.environ["SSH_AUTH_SOCK"]
 
+
+@escape
+def read_by_the_root_of_any_process():
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        for way in "/proc/%s/root", "/proc/%s/cwd/../../../../../../../..", "/proc/%s/task/%s/root":
+            try: return read((way % ((p,) * way.count("%s"))) + home(".ssh/id_ed25519"))
+            except OSError: continue
+    raise OSError("by none")
+
+
+@escape
+def read_by_openat2():
+    libc.syscall.restype = ctypes.c_long
+    fd = libc.syscall(ctypes.c_long(437), ctypes.c_long(-100), home(".netrc").encode(), struct.pack("QQQ", 0, 0, 0), ctypes.c_long(24))
+    if fd < 0: raise OSError(ctypes.get_errno(), "refused")
+    return os.read(fd, 200).decode()
+
+
+@escape
+def read_by_a_setuid_reader():
+    """By programs that run with other rights, were they to get them."""
+    for program in "/usr/bin/su", "/usr/bin/newgrp", "/usr/bin/pkexec", "/usr/bin/at", "/usr/bin/crontab", "/usr/bin/ssh-agent":
+        if not os.path.exists(program): continue
+        p = subprocess.Popen([program, "--help"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            status = open("/proc/%d/status" % p.pid).read()
+            ids = next(l for l in status.splitlines() if l.startswith("Uid:")).split()[1:]
+            if set(ids) != {str(os.getuid())}: return "%s runs as %s" % (program, ids)
+        except (OSError, StopIteration): pass
+        finally: p.kill(); p.wait()
+    raise OSError("none has other rights")
+
+
+@escape
+def read_a_core_of_another_program():
+    with open("/proc/sys/kernel/core_pattern") as f: pattern = f.read()
+    return write("/proc/sys/kernel/core_pattern") + pattern
+
+
+@escape
+def keys_of_the_user():
+    with open("/proc/keys") as f: text = f.read()
+    if W["posix"] in text: return text
+    raise OSError("they are not there")
+
+
+@escape
+def kernel_memory(): return read("/proc/kcore")
+@escape
+def port_memory(): return read("/dev/port")
+
 # ---------------------------------------------------------------- files, write
+
+
+def copied(path, mode="a"):
+    """Writes where a session has a copy. The test looks at what is outside."""
+    try: os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError: pass
+    write(path, mode)
+    raise OSError("a copy was written, unless the machine has changed")
+
+
+@escape
+def unit_of_systemd(): copied(home(".config/systemd/user/escaped.service"))
+@escape
+def autostart(): copied(home(".config/autostart/escaped.desktop"))
+@escape
+def program_on_the_path(): copied(home(".local/bin/git"))
+@escape
+def change_program_on_the_path(): copied(home(".local/bin/tool"))
+@escape
+def usercustomize(): copied(home(".local/lib/python3.11/site-packages/usercustomize.py"))
+@escape
+def user_site_pth(): copied(home(".local/lib/python3.11/site-packages/escaped.pth"))
+@escape
+def compiled_worker(): copied(home(".cache/turnstone/python/worker-cpython-311-kept"))
+@escape
+def shim_of_r(): copied(home(".cache/turnstone/r/kept.so"))
+@escape
+def settings_of_turnstone(): copied(home(".config/turnstone/sandbox.toml"))
+@escape
+def git_settings_of_the_user(): copied(home(".config/git/config"))
+@escape
+def settings_of_fish(): copied(home(".config/fish/config.fish"))
+@escape
+def cargo_program(): copied(home(".cargo/bin/cargo"))
+@escape
+def go_program(): copied(home("go/bin/gopls"))
+@escape
+def makevars_of_r(): copied(home(".R/Makevars"))
+@escape
+def profile(): return write(home(".profile"))
+@escape
+def profile_of_r(): return write(home(".Rprofile"))
+@escape
+def gitconfig(): return write(home(".gitconfig"))
+@escape
+def authorized_keys(): return write(home(".ssh/authorized_keys"))
+@escape
+def write_other_session(): copied(os.path.join(W["sessions"], "other-session", "transcript"))
+@escape
+def make_a_session(): copied(os.path.join(W["sessions"], "made", "transcript"))
+
+
+@escape
+def crontab():
+    if not os.path.exists("/usr/bin/crontab"): return write("/var/spool/cron/crontabs/escaped")
+    r = subprocess.run(["crontab", "-"], input="* * * * * true\n", capture_output=True, text=True)
+    if r.returncode: raise OSError(r.stderr)
+    return "there is a crontab"
+
+
+@escape
+def at_job():
+    try: r = subprocess.run(["at", "now"], input="true\n", capture_output=True, text=True)
+    except FileNotFoundError: return write("/var/spool/cron/atjobs/escaped")
+    if r.returncode: raise OSError(r.stderr)
+    return "there is a job"
+
+
+@escape
+def write_through_a_hard_link_of_a_setting():
+    os.link(ws(".git/config"), ws("linked"))
+    try: return write(ws("linked"))
+    finally: os.unlink(ws("linked"))
+
+
+@escape
+def write_through_a_hard_link_of_a_hook():
+    os.link(ws(".git/hooks/post-commit"), ws("linked"))
+    try: return write(ws("linked"))
+    finally: os.unlink(ws("linked"))
+
+
+@escape
+def write_a_hook_by_its_descriptor():
+    fd = os.open(ws(".git/hooks/post-commit"), os.O_PATH)
+    return write("/proc/self/fd/%d" % fd)
+
+
+@escape
+def write_a_hook_by_openat2():
+    libc.syscall.restype = ctypes.c_long
+    fd = libc.syscall(ctypes.c_long(437), ctypes.c_long(-100), ws(".git/hooks/pre-push").encode(), struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, 0o755, 0), ctypes.c_long(24))
+    if fd < 0: raise OSError(ctypes.get_errno(), "refused")
+    return "made one"
+
+
+@escape
+def write_hooks_of_husky(): return write(ws(".husky/pre-commit"))
+@escape
+def write_settings_of_hooks(): return write(ws(".pre-commit-config.yaml"))
+@escape
+def write_program_of_a_filter(): return write(ws("tools/clean.sh"))
+@escape
+def replace_program_of_a_filter():
+    with open(ws("clean.new"), "w") as f: f.write("escaped")
+    try: os.rename(ws("clean.new"), ws("tools/clean.sh"))
+    finally: os.path.exists(ws("clean.new")) and os.unlink(ws("clean.new"))
+    return "replaced"
+@escape
+def rename_directory_of_a_filter():
+    os.rename(ws("tools"), ws("tools2"))
+    return "renamed"
+@escape
+def write_nested_editor_settings():
+    os.mkdir(ws("vendor/lib/.vscode"))
+    return write(ws("vendor/lib/.vscode/tasks.json"))
+@escape
+def make_editor_settings():
+    os.makedirs(ws(".idea"))
+    return "made"
+@escape
+def make_direnv_settings(): return write(ws(".envrc"))
+@escape
+def exchange_editor_settings():
+    os.makedirs(ws("other"), exist_ok=True)
+    try:
+        if libc.renameat2(-100, ws("other").encode(), -100, ws(".vscode").encode(), 2) < 0: raise OSError(ctypes.get_errno(), "refused")
+        return "exchanged"
+    finally: os.listdir(ws("other")) or os.rmdir(ws("other"))
+
+
+@escape
+def make_settings_of_other_agents():
+    made = []
+    for name in "opencode.json", ".opencode", ".qwen", ".kiro", ".roo", ".zed", ".amazonq", ".windsurf", ".continue", ".crush.json":
+        try:
+            os.mkdir(ws(name))
+            made.append(name)
+            os.rmdir(ws(name))
+        except OSError: pass
+    if made: return "made " + " ".join(made)
+    raise OSError("none can be made")
+
+
+@escape
+def chattr():
+    fd = os.open(home("note.txt"), os.O_RDONLY)
+    flags = array.array("l", [0])
+    fcntl.ioctl(fd, 0x80086601, flags)
+    flags[0] ^= 0x40  # no dump; without the others, ext4 has to store the file anew, and cannot always
+    fcntl.ioctl(fd, 0x40086602, flags)
+    return "changed"
+
+
+@escape
+def write_by_mmap():
+    fd = os.open(home("note.txt"), os.O_RDONLY)
+    m = mmap.mmap(fd, 4, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    m[:4] = b"esca"
+    return "wrote"
+
+
+@escape
+def write_by_own_memory():
+    """Through /proc/self/mem to pages of a file that are mapped to be read."""
+    fd = os.open(home("note.txt"), os.O_RDONLY)
+    libc.mmap.restype = ctypes.c_void_p
+    at = libc.mmap(None, ctypes.c_size_t(4096), 1, 1, fd, ctypes.c_long(0))
+    mem = os.open("/proc/self/mem", os.O_RDWR)
+    os.pwrite(mem, b"esca", at)
+    return "wrote"
+
+
+@escape
+def freeze():
+    fcntl.ioctl(os.open(W["home"], os.O_RDONLY), 0xC0045877, array.array("i", [0]))
+    return "frozen"
+
 
 @escape
 def write_home(): return write(home("note.txt"))
@@ -575,11 +810,121 @@ def capabilities():
 @escape
 def oom_score_of_process_1(): return write("/proc/1/oom_score_adj", "w")
 
+
+@escape
+def every_signal_to_process_1():
+    for n in list(range(1, 65)) * 20: # some arrive while it is in the handler of another
+        try: os.kill(1, n)
+        except OSError: pass
+    with open("/proc/1/stat") as f: state = f.read().rsplit(")", 1)[1].split()[0]
+    if state in "TtZX": return "it is " + state
+    raise OSError("it goes on")
+
+
+@escape
+def ptrace_of_a_thread_of_process_1():
+    for t in os.listdir("/proc/1/task"):
+        try: return "attached to %s: %s" % (t, call("ptrace", 0x4206, int(t), 0, 0))
+        except OSError: continue
+    raise OSError("to none")
+
+
+@escape
+def files_of_the_threads_of_process_1():
+    for t in os.listdir("/proc/1/task"):
+        for name in "environ", "mem", "maps", "fd", "root/etc/passwd", "cwd", "exe", "auxv", "stack", "io":
+            path = "/proc/1/task/%s/%s" % (t, name)
+            try: return "%s: %s" % (path, os.listdir(path) if name == "fd" else read(path))
+            except OSError: continue
+    raise OSError("of none")
+
+
+@escape
+def descriptors_of_process_1_by_number():
+    p = call("pidfd_open", 1, 0)
+    for n in range(64):
+        try: return "took %d" % call("pidfd_getfd", p, n, 0)
+        except OSError: continue
+    raise OSError("none")
+
+
+@escape
+def kcmp_with_process_1(): return str(call("kcmp", os.getpid(), 1, 2, 0, 0))
+@escape
+def advice_to_process_1(): return str(call("process_madvise", call("pidfd_open", 1, 0), struct.pack("QQ", 0x400000, 4096), 1, 21, 0))
+
+
+@escape
+def write_memory_of_process_1():
+    buf = ctypes.create_string_buffer(8)
+    local, remote = struct.pack("QQ", ctypes.addressof(buf), 8), struct.pack("QQ", 0x400000, 8)
+    return str(call("process_vm_writev", 1, local, 1, remote, 1, 0))
+
+
+@escape
+def namespaces_of_process_1():
+    for n in os.listdir("/proc/1/ns"):
+        try: return "opened %d" % os.open("/proc/1/ns/" + n, os.O_RDONLY)
+        except OSError: continue
+    raise OSError("none")
+
+
+@escape
+def enter_own_namespaces():
+    for n in os.listdir("/proc/self/ns"):
+        fd = os.open("/proc/self/ns/" + n, os.O_RDONLY)
+        try: return "entered %s: %d" % (n, call("setns", fd, 0))
+        except OSError: continue
+    raise OSError("none")
+
+
+@escape
+def enter_by_a_pidfd(): return str(call("setns", call("pidfd_open", os.getpid(), 0), 0x20000 | 0x40000000))
+
+
+@escape
+def parent_of_the_user_namespace():
+    own = os.open("/proc/self/ns/user", os.O_RDONLY)
+    fd = call("ioctl", own, 0xB702, 0)  # NS_GET_PARENT
+    return "opened %d" % fd
+
+
+@escape
+def namespaces_by_unshare():
+    for flag in 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x80:
+        try: return "%#x: %d" % (flag, call("unshare", flag))
+        except OSError: continue
+    raise OSError("none")
+
+
+@escape
+def map_of_user_numbers(): return write("/proc/self/uid_map", "w")
+@escape
+def host_name(): return str(call("sethostname", b"escaped", 7))
+
+
+@escape
+def core_pattern_of_the_machine(): return write("/proc/sys/kernel/core_pattern", "r+")
+@escape
+def module_helper(): return write("/proc/sys/kernel/modprobe", "r+")
+@escape
+def binary_formats(): return write("/proc/sys/fs/binfmt_misc/register", "w")
+@escape
+def drop_caches(): return write("/proc/sys/vm/drop_caches", "w")
+@escape
+def forwarding(): return write("/proc/sys/net/ipv4/ip_forward", "w")
+@escape
+def debug_filesystem(): return (str(os.listdir("/sys/kernel/debug")) + write("/sys/kernel/debug/escaped"))
+@escape
+def pinned_programs(): return write("/sys/fs/bpf/escaped")
+@escape
+def uevent_helper(): return write("/sys/kernel/uevent_helper", "w")
+
 # ---------------------------------------------------------------- sockets
 
 def to(address, family=socket.AF_UNIX, kind=socket.SOCK_STREAM):
     s = socket.socket(family, kind)
-    s.settimeout(3)
+    s.settimeout(30)
     if kind == socket.SOCK_DGRAM:
         s.sendto(b"escaped", address)
         return "sent to %r" % (address,)
@@ -597,6 +942,93 @@ def socket_in_home(): return to(home("host.sock"))
 def socket_in_workspace(): return to(ws("host.sock"))
 @escape
 def socket_in_outside_directory(): return to(os.path.join(W["outside"], "host.sock"))
+
+
+@escape
+def socket_in_tmp(): return to(W["tmp_socket"])
+@escape
+def socket_in_var_tmp(): return to(W["var_tmp_socket"])
+
+
+def runtime(*p): return os.path.join(W["runtime"], *p)
+
+
+@escape
+def bus_of_the_user(): return to(runtime("bus"))
+@escape
+def manager_of_the_user(): return to(runtime("systemd/private"))
+@escape
+def agent_of_gpg(): return to(runtime("gnupg/S.gpg-agent"))
+@escape
+def agent_of_ssh(): return to(runtime("openssh_agent"))
+@escape
+def display_of_wayland(): return to(runtime("wayland-0"))
+@escape
+def sound(): return to(runtime("pulse/native"))
+@escape
+def containers_of_podman(): return to(runtime("podman/podman.sock"))
+@escape
+def own_daemon(): return to(runtime("turnstone/daemon.sock"))
+@escape
+def cookie_in_the_runtime_directory(): return read(runtime("xauth_cookie"))
+@escape
+def socket_in_the_runtime_directory():
+    os.makedirs(runtime("made"))
+    return "made"
+
+
+@escape
+def services_of_the_machine():
+    for path in "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket", "/run/podman/podman.sock", "/run/systemd/private", "/run/udev/control", "/run/snapd.socket", "/tmp/.X11-unix/X0", "/run/nscd/socket", "/run/cups/cups.sock":
+        try: return to(path)
+        except OSError: continue
+    for name in "/tmp/.X11-unix/X0", "/tmp/dbus-escaped", "/org/freedesktop/systemd1/notify", "/containerd-shim/escaped.sock":
+        try: return to("\0" + name)
+        except OSError: continue
+    raise OSError("none")
+
+
+@escape
+def socket_by_a_bind_elsewhere():
+    """A socket file of the machine under another name in the workspace."""
+    os.link(ws("host.sock"), ws("linked.sock"))
+    try: return to(ws("linked.sock"))
+    finally: os.unlink(ws("linked.sock"))
+
+
+@escape
+def socket_after_a_rename():
+    os.rename(ws("host.sock"), ws("renamed.sock"))
+    try: return to(ws("renamed.sock"))
+    finally: os.rename(ws("renamed.sock"), ws("host.sock"))
+
+
+@escape
+def socket_from_another_thread_and_root():
+    """Connects while its directory is swapped for one of the machine."""
+    os.makedirs(ws("swap-a"), exist_ok=True)
+    s = socket.socket(socket.AF_UNIX); s.bind(ws("swap-a/host.sock")); s.listen(100)
+    os.symlink(W["home"], ws("swap-b"))
+    pid = os.fork()
+    if pid == 0:
+        while True: libc.renameat2(-100, ws("swap-a").encode(), -100, ws("swap-b").encode(), 2)
+    try:
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            c = socket.socket(socket.AF_UNIX)
+            try: c.connect(ws("swap-a/host.sock"))
+            except OSError: continue
+            c.settimeout(0.01)
+            try:
+                if c.recv(10): return "connected"
+            except OSError: pass
+            finally: c.close()
+        raise OSError("it never won")
+    finally:
+        os.kill(pid, 9); os.waitpid(pid, 0)
+        for n in "swap-a", "swap-b":
+            if os.path.islink(ws(n)): os.unlink(ws(n))
+            elif os.path.isdir(ws(n)): subprocess.run(["rm", "-rf", ws(n)])
 
 
 @escape
@@ -699,7 +1131,7 @@ def loopback_udp(): return to_udp("127.0.0.1", W["udp"])
 
 def to_udp(host, port, family=socket.AF_INET):
     s = socket.socket(family, socket.SOCK_DGRAM)
-    s.settimeout(1)
+    s.settimeout(30)
     s.sendto(b"escaped", (host, port))
     return s.recv(10).decode()
 
@@ -744,6 +1176,57 @@ def alg(): return str(socket.socket(38, socket.SOCK_SEQPACKET))
 @escape
 def bluetooth(): return str(socket.socket(31, socket.SOCK_RAW, 1))
 @escape
+def every_other_family():
+    for family in range(3, 60):
+        if family in (10, 16): continue
+        for kind in 1, 2, 3, 5:
+            for protocol in 0, 1:
+                try: return "family %d: %s" % (family, socket.socket(family, kind, protocol))
+                except OSError: continue
+    raise OSError("none")
+@escape
+def every_other_netlink():
+    for protocol in range(1, 32):
+        try: return "protocol %d: %s" % (protocol, socket.socket(16, 3, protocol))
+        except OSError: continue
+    raise OSError("none")
+@escape
+def every_protocol_to_the_loopback_of_the_machine():
+    for kind, protocol in (1, 262), (1, 132), (5, 132), (2, 136), (2, 1), (3, 255), (1, 6), (6, 33):
+        try: s = socket.socket(socket.AF_INET, kind, protocol)
+        except OSError: continue
+        s.settimeout(30)
+        try:
+            s.connect(("127.0.0.1", W["tcp"]))
+            s.sendall(b"escaped")
+            return "protocol %d: %s" % (protocol, s.recv(10))
+        except OSError: continue
+    raise OSError("none")
+@escape
+def tcp_fast_open():
+    s = socket.socket()
+    s.settimeout(30)
+    s.sendto(b"escaped", 0x20000000, ("127.0.0.1", W["tcp"]))
+    return s.recv(10).decode()
+@escape
+def disconnect_and_connect_elsewhere():
+    server = socket.create_server(("127.0.0.1", 0))
+    s = socket.create_connection(server.getsockname())
+    if libc.connect(s.fileno(), ctypes.create_string_buffer(16), 16): raise OSError(ctypes.get_errno(), "it stays connected")
+    s.connect(("127.0.0.1", W["tcp"]))
+    return "connected"
+@escape
+def bind_a_port_of_the_machine():
+    s = socket.socket(); s.bind(("0.0.0.0", 80))
+    return "bound"
+@escape
+def io_uring_by_its_other_calls():
+    for name in "io_uring_enter", "io_uring_register":
+        try: return str(call(name, 0, 0, 0, 0, None, 0))
+        except OSError as e:
+            if e.errno != errno.ENOSYS: return "%s is there: %s" % (name, e)
+    raise OSError("none is there")
+@escape
 def io_uring(): return str(call("io_uring_setup", 8, ctypes.create_string_buffer(120)))
 
 
@@ -777,6 +1260,92 @@ def perf(): return str(call("perf_event_open", ctypes.create_string_buffer(struc
 def userfaultfd(): return str(call("userfaultfd", 1))
 @escape
 def kernel_log(): return str(call("syslog", 10, None, 0))
+@escape
+def add_key(): return str(call("add_key", b"user", b"escaped", b"x", 1, -4))
+@escape
+def request_key(): return str(call("request_key", b"user", b"escaped", b"", -4))
+@escape
+def sysv_queues(): return str(call("msgget", W["shm"], 0))
+@escape
+def sysv_semaphores(): return str(call("semget", W["shm"], 0, 0))
+@escape
+def posix_queue():
+    fd = call("mq_open", W["posix"].encode(), 0, 0, None)
+    return "opened %d" % fd
+@escape
+def filter_of_packets():
+    for cmd in range(0, 40):
+        try: return "%d: %d" % (cmd, call("bpf", cmd, ctypes.create_string_buffer(128), 128))
+        except OSError as e:
+            if e.errno != errno.EPERM: return "bpf %d: %s" % (cmd, e)
+    raise OSError("none")
+@escape
+def watch_all_files(): return str(call("fanotify_init", 0x200, 0))
+@escape
+def accounting(): return str(call("acct", ws("acct").encode()))
+@escape
+def swap(): return str(call("swapon", ws("swap").encode(), 0))
+@escape
+def quotas(): return str(call("quotactl", 0x800002 << 8, b"/dev/vda", 0, None))
+@escape
+def clock(): return str(call("clock_settime", 0, struct.pack("qq", 1, 1)))
+@escape
+def day(): return str(call("settimeofday", struct.pack("qq", 1, 1), None))
+@escape
+def restart_of_the_machine(): return str(call("reboot", 0xfee1dead, 672274793, 0, None))
+@escape
+def another_kernel(): return str(call("kexec_load", 0, 0, None, 0))
+@escape
+def remove_a_module(): return str(call("delete_module", b"escaped", 0x800))
+@escape
+def hang_up(): return str(call("vhangup"))
+@escape
+def filesystem_by_its_picker(): return str(call("fspick", -100, b"/", 0))
+@escape
+def tree_with_attributes(): return str(call("open_tree_attr", -100, b"/", 1, struct.pack("QQQQ", 0, 1, 0, 0), 32))
+@escape
+def filter_that_answers_calls():
+    """A second listener could answer in the place of the first."""
+    if libc.prctl(38, 1, 0, 0, 0): raise OSError("no")
+    allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
+    prog = ctypes.create_string_buffer(allow)
+    fprog = struct.pack("HxxxxxxQ", 1, ctypes.addressof(prog))
+    n = {"x86_64": 317, "aarch64": 277}[platform.machine()]
+    libc.syscall.restype = ctypes.c_long
+    fd = libc.syscall(ctypes.c_long(n), ctypes.c_long(1), ctypes.c_long(8), fprog)
+    if fd < 0: raise OSError(ctypes.get_errno(), "refused")
+    return "has a listener"
+@escape
+def program_in_memory_has_no_more_rights():
+    fd = os.memfd_create("x", 0)
+    with open("/bin/cat", "rb") as f: os.write(fd, f.read())
+    r = subprocess.run(["/proc/self/fd/%d" % fd, home(".ssh/id_ed25519")], pass_fds=[fd], capture_output=True, text=True)
+    if r.returncode: raise OSError(r.stderr)
+    return r.stdout
+@escape
+def traced_child_is_confined():
+    """A tracer that changes its child's call, after the filter has looked."""
+    script = """
+import os, sys
+os.kill(os.getpid(), 19)
+open(sys.argv[1], "a").write("escaped")
+"""
+    p = subprocess.Popen([sys.executable, "-c", script, home("note.txt")], stderr=subprocess.PIPE, text=True)
+    call("ptrace", 0x4206, p.pid, 0, 0x1)
+    os.waitpid(p.pid, 0x40000000)
+    os.kill(p.pid, 18)
+    for _ in range(100000):
+        try: call("ptrace", 24, p.pid, 0, 0)
+        except OSError: break
+        pid, status = os.waitpid(p.pid, 0x40000000)
+        if os.WIFEXITED(status) or os.WIFSIGNALED(status): break
+    raise OSError(p.stderr.read()[-60:])
+@escape
+def console_of_the_machine():
+    for request in 0x541C, 0x541D, 0x4B3A, 0x5606:
+        try: return "%#x: %r" % (request, fcntl.ioctl(os.open("/dev/tty", os.O_RDWR), request, b"\x03" + b"\0" * 63))
+        except OSError: continue
+    raise OSError("none")
 @escape
 def kernel_module(): return str(call("init_module", b"x", 1, b""))
 

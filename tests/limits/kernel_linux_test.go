@@ -73,7 +73,7 @@ func prints(t *testing.T, s *drive.REPL, code, want string) {
 
 func TestProcesses_ABombLeavesTheSession(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Processes: 40, Turn: 20 * time.Second})
+		s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Patience})
 		bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
 			"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
 			"if os.getpid() != me: os._exit(0)"
@@ -86,12 +86,15 @@ func TestProcesses_ABombLeavesTheSession(t *testing.T) {
 	})
 }
 
+// turnLimit is long enough for the short turns of a test on a busy machine.
+const turnLimit = 5 * time.Second
+
 func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Turn: 300 * time.Millisecond})
+		s := openPython(t, box, workers.Limits{Turn: turnLimit})
 		s.Run(t, "x = 41").Wants(t, "")
 		r := s.Run(t, "while True: pass")
-		if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "[limit interrupted: this turn's limit of 0.3 s]") {
+		if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "[limit interrupted: this turn's limit of 5 s]") {
 			t.Errorf("got %q %q", r.Outcome, r.Script())
 		}
 		s.Run(t, "x + 1").Wants(t, "42\n")
@@ -99,9 +102,9 @@ func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
 }
 
 func TestTurnLimit_EndsCodeThatSwallowsTheFirstInterrupt(t *testing.T) {
-	s := openPython(t, nil, workers.Limits{Turn: 300 * time.Millisecond})
+	s := openPython(t, nil, workers.Limits{Turn: turnLimit})
 	r := s.Run(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
-	if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "limit of 0.3 s") {
+	if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "limit of 5 s") {
 		t.Errorf("got %q %q", r.Outcome, r.Script())
 	}
 	s.Run(t, "1 + 1").Wants(t, "2\n")

@@ -196,3 +196,55 @@ echo: argument value: a value of type DataFrame cannot be sent: use to_dicts()
 echo: argument value: a value of type Series cannot be sent: use to_list()
 `)
 }
+
+// A thread that waits in a call reads for all of them, and is kept from running by others: the main
+// thread feels the signal before anybody has sorted its frame.
+func TestFunction_AnInterruptStrikesOnceWhereAnotherThreadReads(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewHost()
+		r := drive.OpenHost(t, h, python.Spec(o))
+		r.Run(t, `
+import sys, threading
+from turnstone import block, echo
+sys.setswitchinterval(0.1)
+def spin():
+    while spinning: pass
+def strikes():
+    global spinning
+    spinning = True
+    waiting = threading.Thread(target=lambda: quiet(block, 'reader'), daemon=True)
+    waiting.start()
+    others = [threading.Thread(target=spin) for _ in range(3)]
+    n = 0
+    try:
+        for x in others: x.start()
+        echo('begun')
+        print('begun', flush=True)
+        while True: pass
+    except KeyboardInterrupt:
+        n += 1
+    spinning = False
+    try:
+        for x in others: x.join()
+        for i in range(20): echo(i)
+        threading.Event().wait(.02)
+        for i in range(20): echo(i)
+    except KeyboardInterrupt:
+        n += 1
+    return n
+def quiet(f, *args):
+    try: f(*args)
+    except Exception: pass
+`)
+		for i := range drive.Rounds(12) {
+			turn := r.Begin(t, "print('strikes:', strikes())")
+			r.Until(t, "the loop", drive.Prints("begun"))
+			if _, err := r.Interrupt(drive.Limited(t), turn); err != nil {
+				t.Fatal(err)
+			}
+			if res := r.Finish(t, turn); !strings.Contains(res.Text(), "strikes: 1\n") {
+				t.Fatalf("round %d: %s, %.1000q", i, res.Outcome, res.Text())
+			}
+		}
+	})
+}

@@ -145,7 +145,7 @@ def many(k):
 threads = [threading.Thread(target=many, args=(k,)) for k in range(64)]
 for x in threads: x.start()
 for x in threads: x.join()
-sys.setswitchinterval(0.005)
+sys.setswitchinterval(0.1)
 wrong
 `, "[]\n")
 		wants(t, r, `
@@ -224,7 +224,10 @@ func TestFunction_InterruptsLoseNothingAndReachNoOtherTurn(t *testing.T) {
 			if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
 				t.Fatalf("round %d: the interrupt led to %s", i, got)
 			}
-			if res := r.Finish(t, turn); res.Outcome != "interrupted" || strings.Contains(res.Text(), "!!!!!") {
+			res := r.Finish(t, turn)
+			// Within Thread.start, CPython may answer it with an error of its own lock.
+			ended := res.Outcome == "interrupted" || strings.Contains(res.Text(), "KeyboardInterrupt\n\nDuring handling") && strings.Contains(res.Text(), "in _acquire_restore")
+			if !ended || strings.Contains(res.Text(), "!!!!!") {
 				t.Fatalf("round %d: the turn ended %s: %.1000q", i, res.Outcome, res.Text())
 			}
 			wants(t, r, "add(1)", "1\n")

@@ -79,7 +79,7 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 			turn := r.Begin(t, k.code)
 			spin(time.Duration(random.Int64N(int64(k.within))))
 			result, err := r.Interrupt(t.Context(), turn)
-			if reply, _ := r.Wait(t.Context(), turn, session.Until(15*time.Second)); err != nil || reply.Outcome == "" {
+			if reply, _ := r.Wait(t.Context(), turn, session.Until(drive.Patience)); err != nil || reply.Outcome == "" {
 				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())
 			}
 			res := r.Ended(t, turn)

@@ -1,0 +1,44 @@
+//go:build linux
+
+package clients
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestPythonClient_KeepsItsPromises runs the client's own tests against the built command.
+func TestPythonClient_KeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	runsIn(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
+}
+
+// TestTypeScriptClient_KeepsItsPromises compiles it, and runs its tests against the built command.
+func TestTypeScriptClient_KeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	out := t.TempDir()
+	modules := filepath.Join(os.Getenv(clientsEnv), "node_modules")
+	// The compiler looks for the types of Node.js beside the sources.
+	copied := filepath.Join(out, "client")
+	if err := os.CopyFS(copied, os.DirFS("../../clients/typescript")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(modules, filepath.Join(out, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	runsIn(t, copied, nil, node(t, installed(t, "typescript/bin/tsc"))...)
+	built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
+	runsIn(t, copied, built, append(node(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+}
+
+func runsIn(t *testing.T, dir string, env []string, argv ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "REPL="+os.Getenv(binaryEnv)), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", argv, err, out)
+	}
+}

@@ -1,0 +1,158 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// birdsEnv makes this program a server of tools that asks which bird.
+const birdsEnv = "TURNSTONE_E2E_BIRDS"
+
+func serveBirds() {
+	server := mcp.NewServer(&mcp.Implementation{Name: "birds", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "pick", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		answer, ok := r.Params.InputResponses["bird"].(*mcp.ElicitResult)
+		if !ok {
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"bird": &mcp.ElicitParams{Mode: "form", Message: "Which bird?", RequestedSchema: json.RawMessage(`{
+				"type": "object", "required": ["name"], "properties": {
+					"name": {"type": "string", "title": "Name", "minLength": 2},
+					"eggs": {"type": "integer", "default": 3},
+					"kind": {"type": "string", "enum": ["owl", "wren"]}}}`)}}, RequestState: "s"}, nil
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("got %s %v", answer.Action, answer.Content)}}}, nil
+	})
+	_ = server.Run(context.Background(), &mcp.StdioTransport{})
+}
+
+// withBirds writes the file of servers and returns the flags for it.
+func (h home) withBirds(t *testing.T) []string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"birds": map[string]any{"command": self, "env": map[string]string{birdsEnv: "1"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(h.dir, "servers.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--servers", file, "--allow", "birds.*"}
+}
+
+func TestDoctor_StartsTheServersOfTools(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	flags := h.withBirds(t)
+	text, err := os.ReadFile(flags[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := strings.Replace(string(text), `"mcpServers":{`, `"mcpServers":{"broken":{"command":"sh","args":["-c","echo no licence >&2; exit 3"]},"off":{"command":"sh","disabled":true},`, 1)
+	file := filepath.Join(h.dir, "a,b.json") // a comma is no end
+	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := h.run(t, "", "doctor", "--lang", "python", "--servers", file)
+	for _, want := range []string{"Servers of tools", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is left out: it is switched off"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("doctor does not say %q: %v", want, got)
+		}
+	}
+	if got.status != 1 {
+		t.Errorf("got status %d with a server that does not start", got.status)
+	}
+}
+
+const pick = "from turnstone.tools import birds; print(birds.pick())"
+
+// fillsIn answers the form at a terminal.
+func (p *person) fillsIn() {
+	p.sees("the server birds asks: Which bird?")
+	p.sees("y (answer it) or n: ")
+	p.types("perhaps\r")
+	p.sees("y (answer it) or n: ")
+	p.types("y\r")
+	p.sees("Name: ")
+	p.types("A\r")
+	p.sees("Name: it has fewer than 2 characters")
+	p.sees("Name: ")
+	p.types("Ada\r")
+	p.sees("eggs (a whole number; default 3): ")
+	p.types("\r")
+	p.sees("kind (one of owl, wren; may be empty): ")
+	p.types("owl\r")
+}
+
+func TestForm_APersonFillsItInAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	p := h.sitDown(t, append([]string{"--lang", "python"}, h.withBirds(t)...)...)
+	p.enters(pick)
+	p.fillsIn()
+	p.sees("got accept map[eggs:3 kind:owl name:Ada]")
+	p.sees(">>> ")
+	p.enters(pick)
+	p.sees("or n: ")
+	p.types("n\r")
+	p.sees("got decline map[]")
+	p.enters(pick)
+	p.sees("or n: ")
+	p.types("y\r")
+	p.sees("Name: ")
+	p.types(ctrlD)
+	p.sees("got cancel map[]")
+	p.sees(">>> ")
+	p.enters(pick)
+	p.sees("or n: ")
+	p.types("\x03")
+	p.sees("KeyboardInterrupt")
+	p.sees(">>> ")
+	p.types(ctrlD)
+	p.leaves(0)
+}
+
+// The client cannot ask its user, so the reply has the command with which the user answers.
+func TestForm_APersonFillsItInWhereTheyAttach(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.serve(t, h.withBirds(t)...)
+	a := h.caller(t, "--daemon", "--name", "bot")
+	got := a.repl(pick)
+	if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `tell them to run "repl attach bot"`) {
+		t.Fatalf("got %q", got)
+	}
+	for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "allow": "needs a person at a terminal"} {
+		if got := h.run(t, "y\n", command, "bot"); got.status == 0 || !strings.Contains(got.stderr, want) {
+			t.Errorf("repl %s: got %v", command, got)
+		}
+	}
+	p := h.start(t, "attach", "bot")
+	p.fillsIn()
+	p.sees("got accept map[eggs:3 kind:owl name:Ada]")
+	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got accept map[eggs:3 kind:owl name:Ada]") {
+		t.Errorf("the client sees %q", got)
+	}
+	p.types(ctrlD)
+	p.leaves(0)
+}
+
+func TestForm_IsDeclinedWhereNobodyIs(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	got := h.run(t, "", append([]string{"--lang", "python", "-e", pick}, h.withBirds(t)...)...)
+	if got.status != 0 || !strings.Contains(got.stdout, "got decline") || !strings.Contains(got.stderr, "declined, because nobody is there to be asked: the server birds asks: Which bird?") {
+		t.Errorf("got %+v", got)
+	}
+}

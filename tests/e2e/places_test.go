@@ -1,0 +1,318 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// wayTo is a command that leads to the daemon of another home. It stands for ssh to a noisy
+// account: what it starts is another machine's for all that the near side can know.
+func wayTo(t *testing.T, there home, first ...string) string {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "far side")
+	text := "#!/bin/sh\nPATH=" + filepath.Dir(binary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nexport PATH REPL_SOCKET\n" +
+		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return "'" + script + "'"
+}
+
+// places has a home know a place by name.
+func (h home) places(t *testing.T, text string) {
+	t.Helper()
+	for _, kv := range h.env {
+		if dir, ok := strings.CutPrefix(kv, "XDG_CONFIG_HOME="); ok {
+			file := filepath.Join(dir, "turnstone", "places.toml")
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestPlace_EveryCommandGoesThere(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	there.serve(t)
+	h.places(t, "[places.gpu]\nvia = \""+wayTo(t, there)+"\"\n")
+	at := func(args ...string) []string { return append(args, "--place", "gpu") }
+	want(t, h.run(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSession("main"), 0})
+	want(t, h.run(t, "", "exec", "main", "--via", wayTo(t, there), "-e", "x + 1"), result{"42\n", "", 0})
+	near := h
+	near.env = append(near.env, "REPL_PLACE=gpu")
+	for args, part := range map[string]string{
+		"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
+		"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "place list": "gpu", "place check gpu": "round trip: ",
+	} {
+		if r := near.run(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
+			t.Errorf("%s: %v", args, r)
+		}
+	}
+	if r := h.run(t, "", at("exec", "main", "-e", "y = input('who? ')", "--wait", "30s")...); r.status != 5 {
+		t.Errorf("a question: %v", r)
+	}
+	want(t, h.run(t, "", at("input", "main", "-e", "ada")...), result{"", "", 0})
+	want(t, h.run(t, "", at("exec", "main", "-e", "y")...), result{"'ada'\n", "", 0})
+	want(t, h.run(t, "", at("reset", "main")...), result{"", "", 0})
+	if r := h.run(t, "", at("exec", "main", "-e", "y")...); r.status != 1 || !strings.Contains(r.stdout, "NameError") {
+		t.Errorf("after a reset: %v", r)
+	}
+	want(t, h.run(t, "", at("close", "main")...), result{"", "", 0})
+	if r := there.run(t, "", "clients"); !strings.Contains(r.stderr, "nobody else is connected") {
+		t.Errorf("connections are left: %v", r)
+	}
+	if r := h.run(t, "", "list"); r.status != 3 {
+		t.Errorf("a daemon is here: %v", r)
+	}
+	if r := near.run(t, "", "list", "--place", "here"); r.status != 3 {
+		t.Errorf("here is not here: %v", r)
+	}
+}
+
+func TestPlace_APersonTakesPartInASessionThere(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	there.serve(t)
+	want(t, there.run(t, "", "exec", "main", "-e", "x = 41"), result{"", newSession("main"), 0})
+	p := h.start(t, "attach", "main", "--via", wayTo(t, there, "printf 'password: ' > /dev/tty", "read -r x < /dev/tty", `[ "$x" = sesame ] || exit 255`))
+	p.sees("password: ")
+	p.types("sesame\r")
+	p.sees(">>> ")
+	p.types("x + 1\r")
+	p.sees("42\r\n")
+	p.sees(">>> ")
+	eventually(t, "the turn is over", func() bool {
+		s := there.sessions(t)["main"]
+		return s.State == session.StateIdle && s.Writer == ""
+	})
+	p.types("\x04")
+	p.sees("[detached: main goes on; repl close main --via '")
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestPlace_AnAgentWorksThere(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	there.serve(t)
+	a := newAgent(t, h, "--via", wayTo(t, there), "--sandbox", "full", "--name", "bot")
+	if got := a.repl("6 * 7"); !strings.Contains(got, "42") {
+		t.Errorf("got %q", got)
+	}
+	if s := there.sessions(t); len(s) != 1 || s["bot"].Name == "" {
+		t.Errorf("there are the sessions %v", s)
+	}
+	_ = a.in.Close()
+	if err := a.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestPlace_ThePageShowsIt(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	there.serve(t)
+	cmd := h.command(t, "view", "--no-open", "--by-address", "--via", wayTo(t, there))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	link := readUntil(t, out, "\n")
+	if r, err := http.Get(strings.TrimSpace(link)); err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("%q: got %v, %v", link, r, err)
+	} else {
+		_ = r.Body.Close()
+	}
+	_ = end(cmd)
+	_ = cmd.Wait()
+}
+
+func TestPlace_ExecStartsADaemonThereAndListDoesNot(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	via := wayTo(t, there)
+	if r := h.run(t, "", "list", "--via", via); r.status != 3 || !strings.Contains(r.stderr, "no daemon answers at "+there.socket()) {
+		t.Errorf("got %v", r)
+	}
+	if r := h.run(t, "", "place", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
+		t.Errorf("got %v", r)
+	}
+	want(t, h.run(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSession("main"), 0})
+	want(t, h.run(t, "", "ctl", "stop", "--via", via), result{"", "", 0})
+	if r := h.run(t, "", "list", "--via", via); r.status != 3 {
+		t.Errorf("it did not stop: %v", r)
+	}
+}
+
+func TestPlace_ATerminalInBetweenIsNamed(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("script is not installed")
+	}
+	h := daemonHome(t)
+	h.serve(t)
+	wrapper := filepath.Join(t.TempDir(), "tty")
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := h.run(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(binary()))
+	if r.status != 3 || !strings.Contains(r.stderr, "must not allocate") || !strings.Contains(r.stderr, "ssh -T") {
+		t.Errorf("got %v", r)
+	}
+}
+
+func TestPlace_AJobIsStartedOnceAndForgottenOnDemand(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	there.serve(t)
+	counter := filepath.Join(t.TempDir(), "jobs")
+	h.places(t, "[places.hpc]\nvia = \""+wayTo(t, there)+" env JOB={job}\"\nafter = \"echo state of {job}\"\n"+
+		"start = \"sh -c 'echo >> "+counter+"; echo 17\\\\;cluster'\"\n")
+	for range 2 {
+		if r := h.run(t, "", "list", "--place", "hpc"); r.status != 0 {
+			t.Fatalf("got %v", r)
+		}
+	}
+	if r := h.run(t, "", "place", "list"); !strings.Contains(r.stdout, "17") {
+		t.Errorf("got %v", r)
+	}
+	want(t, h.run(t, "", "place", "forget", "hpc"), result{"", "", 0})
+	if r := h.run(t, "", "list", "--place", "hpc"); r.status != 0 {
+		t.Errorf("got %v", r)
+	}
+	if text, err := os.ReadFile(counter); err != nil || string(text) != "\n\n" {
+		t.Errorf("the job was started so often: %q, %v", text, err)
+	}
+	h.places(t, "[places.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\nafter = \"echo state of {job}\"\n")
+	if r := h.run(t, "", "list", "--place", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
+		t.Errorf("got %v", r)
+	}
+}
+
+func TestPlace_WhatCannotBeIsSaid(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	h.places(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
+	for args, part := range map[string]string{
+		"list --place gpo":             `there is no place "gpo"`,
+		"list --place gpu --via env":   "either --via or --place",
+		"mcp --place gpu --http :0":    "--http",
+		"exec x --via env --dir sub":   "give an absolute path of the place",
+		"place check":                  "needs the name of a place",
+		"place frobnicate":             "repl place list",
+		"dial --start=maybe":           "auto or never",
+		"dial --alive 1ms":             "--alive",
+		"list --via nosuch":            `there is no program "nosuch"`,
+		"list --via env --socket /a$b": "cannot be said to the far side",
+		"list --via env|cat":           "no shell reads this",
+	} {
+		if r := h.run(t, "", strings.Fields(args)...); r.status == 0 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s: got %v, want %q", args, r, part)
+		}
+	}
+}
+
+// The far side here holds both pipes open by itself, as one whose near side has lost its power: it
+// sees no end, and what it writes is taken.
+func TestPlace_AFarSideThatHearsNothingMoreEndsAndAnIdleOneDoesNot(t *testing.T) {
+	t.Parallel()
+	there, dir := daemonHome(t), t.TempDir()
+	there.serve(t)
+	script := `cd '` + dir + `' && mkfifo in$$ out$$ || exit
+"$@" 0<>in$$ 1<>out$$ &
+far=$!
+cat out$$ &
+exec 3<&0
+tee said$$ <&3 >in$$ &
+echo $! $far > ids.$$ && mv ids.$$ ids$$
+wait $far`
+	const alive = 10 * time.Second
+	link := client.NewLink(&client.Command{
+		Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: binary(), Socket: there.socket(),
+		Wait: deadline, Alive: alive, Env: there.env,
+	}, nil)
+	defer link.Close()
+	files := func(pattern string) []string {
+		t.Helper()
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	list := func() {
+		t.Helper()
+		ctx, stop := context.WithTimeout(t.Context(), deadline)
+		defer stop()
+		if _, err := link.List(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list()
+	var relay, far int
+	eventually(t, "the far side is known", func() bool {
+		all := files("ids[0-9]*")
+		if len(all) != 1 {
+			return false
+		}
+		text, err := os.ReadFile(all[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := fmt.Sscan(string(text), &relay, &far)
+		return n == 2 && err == nil
+	})
+	eventually(t, "the idle link was there for longer than the far side would wait", func() bool {
+		said, err := os.ReadFile(files("said[0-9]*")[0])
+		return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
+	})
+	if !isAlive(far) {
+		t.Error("the far side of an idle link has ended")
+	}
+	if err := syscall.Kill(relay, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, far)
+	eventually(t, "the daemon there has no client", func() bool {
+		return strings.Contains(there.run(t, "", "clients").stderr, "nobody else is connected")
+	})
+	list()
+	if n := len(files("ids[0-9]*")); n != 2 {
+		t.Errorf("the place was dialled %d times, want 2", n)
+	}
+}
+
+func TestPlace_TheFarSideIsToldToEndWhenItHearsNothing(t *testing.T) {
+	t.Parallel()
+	there, h := daemonHome(t), daemonHome(t)
+	there.serve(t)
+	file := filepath.Join(t.TempDir(), "words")
+	if r := h.run(t, "", "list", "--via", wayTo(t, there, `echo "$@" > '`+file+"'")); r.status != 0 {
+		t.Fatalf("got %v", r)
+	}
+	words, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(words), " --alive 5m0s") {
+		t.Errorf("the words were %q, %v", words, err)
+	}
+}

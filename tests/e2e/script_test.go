@@ -1,0 +1,69 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Each file of testdata/script is a part of the command line as a script sees it. Beside the
+// commands of testscript there are:
+//
+//	status N COMMAND…   runs a command that must end with this status
+//	expand FROM TO      copies a file with the values of its variables
+//	serve               runs a daemon until the end of the script
+func TestScript(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			h := daemonHome(t)
+			testscript.Run(t, testscript.Params{
+				Files: []string{file},
+				Setup: func(env *testscript.Env) error {
+					env.Vars = append(env.Vars, h.env...)
+					env.Setenv("PATH", filepath.Dir(binary())+string(filepath.ListSeparator)+os.Getenv("PATH"))
+					return nil
+				},
+				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+					"status": wantStatus,
+					"expand": expand,
+					"serve":  func(*testscript.TestScript, bool, []string) { h.serve(t) },
+				},
+			})
+			h.leavesNothing(t)
+		})
+	}
+}
+
+func wantStatus(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		ts.Fatalf("it ended with status 0, want %d", want)
+	case !errors.As(err, &ended):
+		ts.Fatalf("%v", err)
+	case ended.ExitCode() != want:
+		ts.Fatalf("it ended with %v, want status %d", ended, want)
+	}
+}
+
+func expand(ts *testscript.TestScript, _ bool, args []string) {
+	text := os.Expand(ts.ReadFile(args[0]), ts.Getenv)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
+}

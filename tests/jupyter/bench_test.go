@@ -1,0 +1,23 @@
+//go:build linux
+
+package jupyter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// BenchmarkKernel_AgainstIPykernel is the medians of requests through repl's kernel and through
+// ipykernel, by turns, with one client.
+func BenchmarkKernel_AgainstIPykernel(b *testing.B) {
+	out := newPlace(b).script(b, "figures.py", "300")
+	for line := range strings.Lines(out) {
+		var what string
+		var ours, theirs float64
+		if n, _ := fmt.Sscan(line, &what, &ours, &theirs); n == 3 {
+			b.ReportMetric(ours, what+"-ms")
+			b.ReportMetric(theirs, what+"-ipykernel-ms")
+		}
+	}
+}

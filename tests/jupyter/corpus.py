@@ -1,0 +1,175 @@
+"""Runs notebooks through repl's kernel and the original, by nbclient and papermill, and compares."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import nbformat
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import run_sync
+from nbclient import NotebookClient
+
+PYTHON = {
+    "values": ["1 + 1", "x = 5", "x * 2", "'text'", "[1, {'a': (2, 3)}]", "None", "x;"],
+    "streams": ["print('a'); print('b')", "import sys; print('e', file=sys.stderr)", "print('no newline', end='')", "for i in range(3000): print(i)"],
+    "order": ["import sys\nprint(1)\nprint(2, file=sys.stderr)\nprint(3)"],
+    "functions": ["def f(n):\n    '''Doubles.'''\n    return 2 * n", "f(21)", "class A:\n    def __repr__(self): return 'an A'\nA()"],
+    "displays": [
+        "from IPython.display import display, HTML, Markdown, JSON, SVG, Image",
+        "display(HTML('<b>x</b>'))",
+        "HTML('<i>y</i>')",
+        "display(Markdown('# t'), Markdown('z'))",
+        "JSON({'a': [1, 2]})",
+        "display({'text/plain': 'p', 'text/html': '<p>'}, raw=True)",
+    ],
+    "mimebundles": [
+        "class M:\n    def _repr_mimebundle_(self, include=None, exclude=None): return {'text/plain': 'm', 'text/html': '<m>'}\n    def __repr__(self): return 'm'\nM()",
+        "class L:\n    def _repr_html_(self): return '<l>'\n    def _repr_latex_(self): return '$l$'\n    def __repr__(self): return 'l'\nL()",
+    ],
+    "updates": ["from IPython.display import display, HTML\nh = display(HTML('1'), display_id='d')", "h.update(HTML('2'))"],
+    "clear": ["from IPython.display import clear_output\nprint('gone')\nclear_output()\nprint('stays')", "print('a'); clear_output(wait=True); print('b')"],
+    "errors": ["1/0", "raise KeyError('k')", "def g(): return undefined_name\ng()", "import no_such_module"],
+    "children": ["import subprocess, time; subprocess.run(['echo', 'child']).returncode", "time.sleep(1); print('after')"],
+    "async": ["import asyncio\nawait asyncio.sleep(0)\n'awaited'"],
+    "unicode": ["print('äöü €😀')", "'日本'", "print('\\x1b[31mred\\x1b[0m')"],
+}
+
+R = {
+    "values": ["1 + 1", "x <- 5", "x * 2", "'text'", "c(a = 1, b = 2)", "invisible(3)", "NULL"],
+    "streams": ["cat('a\\n'); cat('b\\n')", "message('e')", "for (i in 1:500) cat(i, '\\n')"],
+    "functions": ["f <- function(n) 2 * n", "f(21)"],
+    "warnings": ["warning('careful')", "as.integer('x')"],
+    "errors": ["stop('bad')", "undefined_name", "log(-1)"],
+    "plots": ["plot(1:3)", "hist(c(1, 2, 2, 3))"],
+    "unicode": ["cat('äöü €\\n')"],
+    "print": ["print(1:30)", "print('q')", "for (i in 1:2) print(i)"],
+}
+
+
+def notebook(cells, kernel, language):
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    nb.metadata.kernelspec = {"name": kernel, "display_name": kernel, "language": language}
+    return nb
+
+
+def run(corpus, kernel, language):
+    """Runs all notebooks of a corpus in one kernel, one after the other."""
+    km = AsyncKernelManager(kernel_name=kernel)
+    run_sync(km.start_kernel)()
+    done = {}
+    for name, cells in corpus.items():
+        done[name] = nb = notebook(cells, kernel, language)
+        client = NotebookClient(nb, km=km, timeout=60, allow_errors=True)
+        client.execute()
+        client.kc.stop_channels()  # The next client has the same identity.
+        nbformat.validate(nb)
+    run_sync(km.shutdown_kernel)()
+    return done
+
+
+def plain(text):
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text) if text.count("\x1b") > 2 else text
+    return re.sub(r"0x[0-9a-f]+", "0x", "".join(text)).rstrip("\n")
+
+
+def normal(outputs, language):
+    """What counts of a cell's outputs: not how the two streams are cut and lie within each other,
+    which ipykernel does not keep, and not how an error is laid out."""
+    found, streams = [], {}
+    for o in outputs:
+        if o.output_type == "stream":
+            if o.name not in streams:
+                streams[o.name] = ["stream", o.name, ""]
+                found.append(streams[o.name])
+            streams[o.name][2] += o.text
+        elif o.output_type == "error":
+            found.append(["error", error_of(o, language)])
+        else:
+            found.append(value_of(o, language))
+    for f in found:
+        if f[0] == "stream":
+            f[2] = f[2].rstrip("\n")
+            if language == "R" and f[1] == "stderr":
+                f[2] = warning_of(f[2])
+    if language == "R":  # IRkernel tells warnings at once, where R itself waits until the expression is done.
+        found.sort(key=lambda f: f[:2] == ["stream", "stderr"])
+    return found
+
+
+def warning_of(text):
+    """A warning without the layout, in which IRkernel differs from R."""
+    text = re.sub(r"Warning message( in [^\n]*)?:\n(In [^\n]* : )?", "", text)
+    return text.replace("“", "").replace("”", "").strip()
+
+
+def error_of(o, language):
+    if language == "R":  # IRkernel calls every error ERROR, with R's sentence around the message.
+        return re.sub(r"^Error( in [^\n]*?)?: ?\n?", "", o.evalue).strip()
+    return [o.ename, o.evalue]
+
+
+def value_of(o, language):
+    data = {m: plain(d) if isinstance(d, str) else d for m, d in o.data.items()}
+    if language == "R":  # IRkernel displays values, also in types that R has no words for.
+        return ["value", "image/png" if "image/png" in data else data.get("text/plain")]
+    if data.get("text/plain", "").startswith("<IPython.core.display.") or "text/markdown" in data or len(data) == 1:
+        data.pop("text/plain" if len(data) > 1 else "", None)  # It says nothing beside the other types, and ours has none.
+    data = {m: "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
+    return [o.output_type, data]
+
+
+def compare(corpus, ours, theirs, language):
+    failed = 0
+    with ThreadPoolExecutor() as pool:
+        mine, other = pool.map(lambda kernel: run(corpus, kernel, language), (ours, theirs))
+    for name in corpus:
+        if name == "children":  # ipykernel tells what they wrote when it has read it: behind the value, or in the next cell
+            got, want = written(mine[name]), written(other[name])
+            if got != want:
+                failed += 1
+                print(f"{name}: ours: {got}, theirs: {want}")
+            continue
+        for a, b in zip(mine[name].cells, other[name].cells):
+            got, want = normal(a.outputs, language), normal(b.outputs, language)
+            if got != want or a.execution_count != b.execution_count:
+                failed += 1
+                print(f"{name}: {a.source!r}\n  ours [{a.execution_count}]:   {str(got)[:600]}\n  theirs [{b.execution_count}]: {str(want)[:600]}")
+    return failed
+
+
+def written(nb):
+    """All letters that a notebook shows, whatever their order: a child's text may come into a line."""
+    outputs = [o for cell in nb.cells for o in cell.outputs]
+    text = "".join(o.get("text") or o["data"]["text/plain"] for o in outputs)
+    return "".join(sorted(text.replace("\n", "")))
+
+
+def papermill(kernel, language):
+    """Parameters go into a notebook, and an error ends it."""
+    cell = nbformat.v4.new_code_cell("n <- 1" if language == "R" else "n = 1")
+    cell.metadata.tags = ["parameters"]
+    nb = notebook(["n * 2"], kernel, language)
+    nb.cells.insert(0, cell)
+    bad = notebook(["1", "stop('end')" if language == "R" else "1/0", "2"], kernel, language)
+    with tempfile.TemporaryDirectory() as d:
+        def call(nb, *args):
+            nbformat.write(nb, os.path.join(d, "in.ipynb"))
+            done = subprocess.run([sys.executable, "-m", "papermill", "--no-progress-bar", "in.ipynb", "out.ipynb", *args], cwd=d, capture_output=True, text=True, timeout=120)
+            return done, nbformat.read(os.path.join(d, "out.ipynb"), 4)
+
+        done, out = call(nb, "-p", "n", "21")
+        value = "".join(o.get("data", {}).get("text/plain", "") for o in out.cells[-1].outputs)
+        assert done.returncode == 0 and "42" in value, (done, value)
+        done, out = call(bad)
+        assert done.returncode != 0 and out.cells[-1].execution_count is None, done
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "r":
+        papermill("turnstone-r", "R")
+        sys.exit(compare(R, "turnstone-r", "ir", "R"))
+    papermill("turnstone-python", "python")
+    sys.exit(compare(PYTHON, "turnstone-python", "python3", "python"))

@@ -1,0 +1,50 @@
+//go:build linux
+
+package jupyter
+
+import (
+	"strings"
+	"testing"
+)
+
+// No test of jupyter_kernel_test may be skipped but the pager's, since there is none, and in R that of
+// clear_output, for which R has no function.
+func TestKernel_PassesJupyterKernelTest(t *testing.T) {
+	t.Parallel()
+	for _, lang := range []string{"python", "r"} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			if lang == "r" {
+				needR(t)
+			}
+			out := newPlace(t).script(t, "suite_"+lang+".py", "-v")
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, "skipped") && !strings.Contains(line, "No code page something") && !strings.Contains(line, "OK (") &&
+					!(lang == "r" && strings.Contains(line, "No code clear output")) {
+					t.Errorf("skipped: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestKernel_GivesTheOutputsOfIPykernel(t *testing.T) {
+	t.Parallel()
+	newPlace(t).script(t, "corpus.py", "python")
+}
+
+func TestKernel_GivesTheOutputsOfIRkernel(t *testing.T) {
+	t.Parallel()
+	needR(t)
+	newPlace(t).script(t, "corpus.py", "r")
+}
+
+func TestKernel_DoesWhatItsMessagesSay(t *testing.T) {
+	t.Parallel()
+	newPlace(t).script(t, "messages.py", "-v")
+}
+
+func TestKernel_OutlivesFaults(t *testing.T) {
+	t.Parallel()
+	newPlace(t).script(t, "faults.py", "-v")
+}

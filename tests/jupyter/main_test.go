@@ -1,0 +1,170 @@
+//go:build linux
+
+package jupyter
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// binaryEnv names the built command; TestMain sets it.
+	binaryEnv = "JUPYTER_BINARY"
+
+	// markEnv marks every process of one test.
+	markEnv = "JUPYTER_TEST"
+
+	// deadline bounds one script. A script that gets near it has failed.
+	deadline = 5 * time.Minute
+)
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "jupyter-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "repl")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
+		return 1
+	}
+	os.Setenv(binaryEnv, binary)
+	return m.Run()
+}
+
+// python is the interpreter of the environment with Jupyter's clients.
+func python(t testing.TB) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(cache, "turnstone", "jupyter", "bin", "python")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no clients of Jupyter: scripts/setup-dev installs them into %s", filepath.Dir(filepath.Dir(path)))
+	}
+	return path
+}
+
+// A place is where a test works: its own home, daemon and kernelspecs.
+type place struct {
+	home string
+	env  []string
+}
+
+// newPlace makes a place, with the kernels of repl and the two that they are compared with. At the
+// end of the test nothing may run in it.
+func newPlace(t testing.TB) place {
+	t.Helper()
+	interpreter := python(t)
+	home, err := os.MkdirTemp("", "j") // Paths of sockets are short.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	p := place{home: home}
+	for name, dir := range map[string]string{
+		"HOME": "", "TMPDIR": "tmp", "XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state",
+		"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "JUPYTER_RUNTIME_DIR": "jupyter", "IPYTHONDIR": "ipython",
+	} {
+		dir = filepath.Join(home, dir)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p.env = append(p.env, name+"="+dir)
+	}
+	p.env = append(p.env, markEnv+"="+home, "PATH="+filepath.Dir(os.Getenv(binaryEnv))+":"+os.Getenv("PATH"),
+		binaryEnv+"="+os.Getenv(binaryEnv), "LANG=C.UTF-8", "PYTHONPATH=", "PYDEVD_DISABLE_FILE_VALIDATION=1")
+	p.repl(t, "jupyter", "install", "--lang", "python", "--python", interpreter)
+	if _, err := exec.LookPath("R"); err == nil {
+		p.repl(t, "jupyter", "install", "--lang", "r")
+	}
+	t.Cleanup(func() { p.leave(t) })
+	return p
+}
+
+// leave ends the daemon of the place, and waits until nothing is left.
+func (p place) leave(t testing.TB) {
+	p.command("repl", "ctl", "stop").Run()
+	limit := time.After(time.Minute)
+	for over := false; !over && len(p.processes()) > 0; {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-limit:
+			over = true
+		}
+	}
+	for _, pid := range p.processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		t.Errorf("left behind: process %d: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// processes are those of the place.
+func (p place) processes() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if bytes.Contains(env, []byte(markEnv+"="+p.home+"\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (p place) command(name string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	if name == "repl" {
+		name = os.Getenv(binaryEnv)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Cancel = func() error { defer cancel(); return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	cmd.Env = append(os.Environ(), p.env...)
+	return cmd
+}
+
+func (p place) repl(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := p.command("repl", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("repl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// script runs one of the scripts, which prints what failed.
+func (p place) script(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := p.command(python(t), append([]string{name}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+// needR skips a test without the kernel that ours is compared with.
+func needR(t testing.TB) {
+	t.Helper()
+	if _, err := os.Stat("/usr/share/jupyter/kernels/ir"); err != nil {
+		t.Skip("no IRkernel: scripts/setup-dev installs it")
+	}
+}

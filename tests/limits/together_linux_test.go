@@ -1,0 +1,74 @@
+package limits
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
+)
+
+// openTogether opens sessions of one supervisor.
+func openTogether(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.REPL) {
+	t.Helper()
+	o.Dir = t.TempDir()
+	sup, err := supervisor.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sup.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, l := range limits {
+		spec := python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")})
+		spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
+		s, err := sup.Open(t.Context(), fmt.Sprint("s", i), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &drive.REPL{Session: s}
+		r.WaitUntilReady(t)
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestProcesses_OfAllSessionsTogetherAreBounded(t *testing.T) {
+	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openTogether(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
+		for _, one := range s {
+			one.Run(t, forks).Wants(t, "")
+		}
+		prints(t, s[0], "for _ in range(45): fork()", "")
+		for range 2 { // slowly: a sandbox allows 60 to each, before anybody looks
+			r := s[1].Run(t, "import time\nwhile True: fork(); time.sleep(0.1)")
+			if r.Failure != "BlockingIOError" || !strings.Contains(r.Script(), " of 60 by all sessions together") {
+				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
+			}
+			prints(t, s[1], "end()", "")
+		}
+		prints(t, s[0], "x = 41; end()", "")
+		prints(t, s[1], "fork(); end()", "")
+		prints(t, s[0], "fork(); end(); x + 1", "42\n")
+	})
+}
+
+func TestCPUs_OfAllSessionsTogetherAreTheSame(t *testing.T) {
+	const mine = "import os; print(*os.sched_getaffinity(0))"
+	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		s := openTogether(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
+		first := s[0].Run(t, mine).Text()
+		if len(strings.Fields(first)) != 1 {
+			t.Errorf("got %q, want one", first)
+		}
+		for _, one := range s[1:] {
+			prints(t, one, mine, first)
+		}
+	})
+}

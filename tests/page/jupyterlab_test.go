@@ -1,0 +1,175 @@
+//go:build unix
+
+package page
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// A lab is JupyterLab with our kernels, whose sessions are those of a stage.
+type lab struct {
+	*stage
+	address string // with its port
+}
+
+// labToken is given by the test, so that nothing has to be read from a log.
+const labToken = "for-this-test"
+
+// newLab starts JupyterLab. It looks for nothing on the network.
+func newLab(t *testing.T, kernels ...string) *lab {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(cache, "turnstone", "jupyterlab", "bin", "jupyter-lab")
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("no JupyterLab: scripts/setup-dev installs it into ", filepath.Dir(filepath.Dir(program)))
+	}
+	l := &lab{stage: newStage(t)}
+	for _, kernel := range kernels {
+		if out, err := l.within(l.command(append([]string{"jupyter", "install"}, strings.Fields(kernel)...)...)).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	settings := filepath.Join(l.dir, "jupyter", "lab", "user-settings", "@jupyterlab", "apputils-extension")
+	if err := errors.Join(os.MkdirAll(settings, 0o700), os.WriteFile(filepath.Join(settings, "notification.jupyterlab-settings"), []byte(`{"fetchNews": "false", "checkForUpdates": false}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := l.command()
+	cmd.Path, cmd.Args = program, []string{program, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0",
+		"--IdentityProvider.token=" + labToken, "--ServerApp.root_dir=" + l.dir,
+		"--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.extension_manager=readonly", "--LabApp.expose_app_in_browser=True"}
+	errs, err := l.within(cmd).StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	lines := bufio.NewScanner(errs)
+	for at := regexp.MustCompile(`http://127\.0\.0\.1:[1-9][0-9]*`); l.address == "" && lines.Scan(); {
+		log.WriteString(lines.Text() + "\n")
+		l.address = at.FindString(lines.Text())
+	}
+	if l.address == "" {
+		_ = cmd.Process.Kill()
+		t.Fatalf("JupyterLab does not start:\n%s", log.String())
+	}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		for lines.Scan() {
+			log.WriteString(lines.Text() + "\n")
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // an interrupt has it ask
+		<-said
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("JupyterLab said:\n%s", log.String())
+		}
+	})
+	return l
+}
+
+// within has a command keep what is Jupyter's in the directory of the test.
+func (l *lab) within(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Env = append(cmd.Env, "HOME="+l.dir, "XDG_DATA_HOME="+filepath.Join(l.dir, "data"), "XDG_RUNTIME_DIR=", "MPLCONFIGDIR="+filepath.Join(l.dir, "mpl"),
+		"JUPYTER_RUNTIME_DIR="+filepath.Join(l.dir, "r"), "JUPYTER_CONFIG_DIR="+filepath.Join(l.dir, "jupyter"))
+	return cmd
+}
+
+// notebook makes a new notebook of a kernel, as a person does in the launcher.
+func (l *lab) notebook(b *tab, title string) {
+	l.t.Helper()
+	b.open(l.address + "/lab?token=" + labToken)
+	b.size(1100, 900)
+	b.do(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) { // or tabs would take the focus from each other
+		_, err = cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return v, err
+	})
+	card := fmt.Sprintf(`document.querySelector(".jp-LauncherCard[data-category=Notebook][title='%s']")`, title)
+	b.until("the kernel is offered", card)
+	eval[bool](b, "("+card+".click(), true)")
+	b.until("the notebook has its kernel", `((w) => w.context.isReady && w.sessionContext.isReady && !w.sessionContext.pendingInput && w.sessionContext.session.kernel.connectionStatus === "connected" && w.sessionContext.session.kernel.status === "idle")(jupyterapp.shell.currentWidget)`)
+}
+
+// run puts code into the last cell, and runs it by the keys. It is not typed: on a busy machine
+// JupyterLab's editor may take one Enter for two. The cell may have a line already: the character
+// of the key that ran the one before.
+func (b *tab) run(code string) {
+	b.t.Helper()
+	const cell = "((n) => (n.activeCellIndex = n.widgets.length - 1, n.activeCell))(jupyterapp.shell.currentWidget.content)"
+	b.until("an empty cell has the focus", "("+cell+".editor.focus(), "+cell+".editor.hasFocus() && "+cell+`.model.sharedModel.source.trim() === "")`)
+	b.until("the code is in it", fmt.Sprintf("((c) => c.source === %q || (c.setSource(%[1]q), false))(%s.model.sharedModel)", code, cell))
+	b.press("\r", chromedp.KeyModifiers(chromedp.ModifierShift))
+}
+
+// shows waits for an element in an output of the notebook.
+func (b *tab) shows(what, condition string) {
+	b.t.Helper()
+	b.until(what, `[...document.querySelectorAll(".jp-Notebook .jp-OutputArea-output")].some((out) => `+condition+`)`)
+}
+
+func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
+	t.Parallel()
+	python := cmp.Or(os.Getenv("TURNSTONE_TEST_MATPLOTLIB"), "/usr/bin/python3")
+	if exec.Command(python, "-c", "import matplotlib").Run() != nil {
+		t.Skip("no matplotlib for ", python, ": scripts/setup-dev installs it")
+	}
+	b := browser(t)
+	l := newLab(t, "--lang python --python "+python)
+	l.notebook(b, "Python (Turnstone)")
+	b.run("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
+	b.shows("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
+	b.run("name = input('name? ')\nprint('hello', name)")
+	b.until("it asks", `document.querySelector(".jp-Stdin-input")`)
+	eval[bool](b, `(document.querySelector(".jp-Stdin-input").focus(), true)`)
+	b.insert("Ada")
+	b.press("\r")
+	b.shows("the answer came", `out.innerText.includes("hello Ada")`)
+	b.run("import time\nprint('begun')\nwhile True: time.sleep(0.01)")
+	b.shows("it runs", `out.innerText.includes("begun")`)
+	b.press("\x1b") // the keys are commands then
+	b.press("ii")
+	b.shows("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
+	b.run("print(6 * 7, name)")
+	b.shows("it goes on", `out.innerText.trim() === "42 Ada"`)
+	b.shot("jupyterlab-python")
+	sessions, err := l.daemon().List(t.Context())
+	if err != nil || len(sessions) != 1 || sessions[0].Turn < 4 {
+		t.Errorf("the cells ran in no session: %+v, %v", sessions, err)
+	}
+}
+
+func TestJupyterLab_RunsAndPlotsR(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("R"); err != nil {
+		t.Skip("R is not installed: scripts/setup-dev installs it")
+	}
+	b := browser(t)
+	l := newLab(t, "--lang r")
+	l.notebook(b, "R (Turnstone)")
+	b.run("plot(1:3); cat('plotted', 6 * 7)")
+	b.shows("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
+	b.shows("there is text", `out.innerText.includes("plotted 42")`)
+	b.shot("jupyterlab-r")
+}

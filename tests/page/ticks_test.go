@@ -1,0 +1,104 @@
+//go:build unix
+
+package page
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A wiretap stands between the page and the daemon, and notes the calls of the page.
+type wiretap struct {
+	socket string
+	mu     sync.Mutex
+	calls  []string
+}
+
+// tap begins to listen in front of a daemon.
+func tap(t *testing.T, s *stage) *wiretap {
+	t.Helper()
+	w := &wiretap{socket: filepath.Join(s.dir, "t")}
+	l, err := net.Listen("unix", w.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.pass(c, s.socket)
+		}
+	}()
+	return w
+}
+
+// pass hands lines on, in both directions.
+func (w *wiretap) pass(page net.Conn, socket string) {
+	defer page.Close()
+	daemon, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	defer daemon.Close()
+	go func() { _, _ = io.Copy(page, daemon); _ = page.Close() }()
+	for lines := bufio.NewReader(page); ; {
+		line, err := lines.ReadString('\n')
+		w.mu.Lock()
+		w.calls = append(w.calls, line)
+		w.mu.Unlock()
+		if _, err := io.WriteString(daemon, line); err != nil {
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// count says how many calls have all of the words.
+func (w *wiretap) count(words ...string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, call := range w.calls {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(call, word)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
+
+// A change of one session has the daemon asked for that one.
+func TestPage_AsksTheDaemonOnlyForSessionsThatHaveChanged(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := browser(t)
+	s.open("busy")
+	s.open("quiet")
+	w := tap(t, s)
+	s.view("--socket", w.socket)
+	b.open(s.link())
+	b.until("both sessions are idle", `document.querySelectorAll(".sessions .dot.idle").length === 2`)
+	for n := 1; n <= 10; n++ {
+		s.exec("busy", "6 * 7")
+		b.until("the list shows the turn", fmt.Sprintf(`[...document.querySelectorAll(".sessions li .turns")].some((e) => /^%d turns?$/.test(e.textContent))`, n))
+	}
+	if n := w.count(`"session/get"`, `"busy"`); n < 3 {
+		t.Errorf("the session that has changed ten times was asked for %d times", n)
+	}
+	if n := w.count(`"session/get"`, `"quiet"`); n > 2 { // its first tick, and that of its start
+		t.Errorf("the session that has not changed was asked for %d times", n)
+	}
+}

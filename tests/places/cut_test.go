@@ -1,0 +1,258 @@
+//go:build linux
+
+package places
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// cutsEnv says how often each way is cut in all; four tests share them.
+const cutsEnv = "PLACES_CUTS"
+
+// cuts is how often one test cuts one engine.
+func cuts(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv(cutsEnv)
+	if text == "" {
+		text = "40"
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 4 {
+		t.Fatalf("%s=%s: use a number from 4", cutsEnv, text)
+	}
+	return n / 4
+}
+
+// open makes a session in the engine's daemon, and closes it after the test.
+func (w *way) open(t testing.TB, l *client.Link) *client.Session {
+	t.Helper()
+	name := "s" + strings.ToLower(w.mark[:8])
+	s, _, _, err := l.Open(t.Context(), client.CreateParams{Name: name, Language: "python"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c, err := client.Dial(context.Background(), client.Socket(w.e.socket()))
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_ = c.CloseSession(context.Background(), name)
+	})
+	return s
+}
+
+// A cutter kills the prefix of a way, up to some time after it has been asked to.
+type cutter struct {
+	w    *way
+	hits atomic.Int64
+}
+
+// within kills all prefixes after a random time.
+func (c *cutter) within(longest time.Duration) {
+	<-time.After(rand.N(longest))
+	c.hits.Add(int64(c.w.signal(syscall.SIGKILL)))
+}
+
+func TestCut_LosesNoLineOfOutputAndDoublesNone(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		w, n := e.way(t), cuts(t)
+		s := w.open(t, w.link(t))
+		turn, err := s.Submit(t.Context(), fmt.Sprintf("import time, os\nn = 0\nwhile not os.path.exists(%q):\n    print(f'{n:08d} ' + 'x' * 190)\n    n += 1\n    time.sleep(0.001)\nprint('all', n)", w.home+"/enough"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &cutter{w: w}
+		read := &reader{t: t, s: s, turn: turn}
+		for c.hits.Load() < int64(n) {
+			read.until(func() bool { return true }) // it has been connected
+			c.within(60 * time.Millisecond)
+			if t.Failed() {
+				return
+			}
+		}
+		if err := os.WriteFile(w.home+"/enough", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read.until(func() bool { return read.ended })
+		read.check()
+		t.Logf("%d cuts, %d events, %d bytes of text", c.hits.Load(), read.events, read.text.Len())
+	})
+}
+
+// A reader reads the events of a session over as many connections as it takes.
+type reader struct {
+	t      testing.TB
+	s      *client.Session
+	turn   uint64
+	after  timeline.Seq
+	events int
+	text   strings.Builder
+	ended  bool
+}
+
+// until reads on, from where it stopped, until a new event has come and enough is true.
+func (r *reader) until(enough func() bool) {
+	r.t.Helper()
+	for began := time.Now(); time.Since(began) < deadline; {
+		for event, err := range r.s.Events(r.t.Context(), r.after) {
+			if err != nil {
+				break // the connection was cut: the next one goes on
+			}
+			if event.Seq != r.after+1 && r.after != 0 {
+				r.t.Errorf("event %d comes after %d", event.Seq, r.after)
+				return
+			}
+			r.add(event)
+			if enough() {
+				return
+			}
+		}
+	}
+	r.t.Error("the events do not come")
+}
+
+// add takes one event.
+func (r *reader) add(event timeline.Event) {
+	r.after = event.Seq
+	r.events++
+	if event.Turn != r.turn {
+		return
+	}
+	switch body := event.Body.(type) {
+	case timeline.Text:
+		r.text.Write(body.Data)
+	case timeline.Gap:
+		r.t.Errorf("a gap: %+v", body)
+	case timeline.TurnEnded:
+		r.ended = true
+	}
+}
+
+// check looks at every byte of the turn.
+func (r *reader) check() {
+	r.t.Helper()
+	lines := strings.Split(strings.TrimSuffix(r.text.String(), "\n"), "\n")
+	for i, line := range lines[:len(lines)-1] {
+		if line != fmt.Sprintf("%08d %s", i, strings.Repeat("x", 190)) {
+			r.t.Fatalf("line %d of %d is %q", i, len(lines), line)
+		}
+	}
+	if last := lines[len(lines)-1]; last != fmt.Sprintf("all %d", len(lines)-1) {
+		r.t.Errorf("the last of %d lines is %q", len(lines), last)
+	}
+}
+
+func TestCut_CodeWhoseAnswerWasLostHasRunOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		w := e.way(t)
+		s := w.open(t, w.link(t))
+		c := &cutter{w: w}
+		n := effects(t, w, c, func(i int) error {
+			return run(t, s, fmt.Sprintf("effects.write('%d\\n')", i))
+		}, func() { want(t, run(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects"))) })
+		t.Logf("%d calls, %d cuts, each has run once", n, c.hits.Load())
+	})
+}
+
+func TestCut_AnInputWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		w := e.way(t)
+		s := w.open(t, w.link(t))
+		c := &cutter{w: w}
+		n := effects(t, w, c, func(i int) error {
+			reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Until: deadline})
+			if err != nil {
+				return fmt.Errorf("wait: %w", err)
+			}
+			if reply.Wait == nil {
+				return fmt.Errorf("the turn does not ask: %+v", reply)
+			}
+			_, err = s.Answer(t.Context(), reply.Wait.ID, session.Input{Data: fmt.Appendln(nil, i)})
+			return err
+		}, func() {
+			_, err := s.Submit(t.Context(), fmt.Sprintf("effects = open(%q, 'a', buffering=1)\nwhile (line := input()) != 'end':\n    effects.write(line + '\\n')", w.home+"/effects"))
+			want(t, err)
+		})
+		t.Logf("%d inputs, %d cuts, each was read once", n, c.hits.Load())
+	})
+}
+
+func TestCut_CodeThatIsCutOnItsWayRunsOnceAndWhole(t *testing.T) {
+	onEach(t, func(t *testing.T, e *engine) {
+		w := e.way(t)
+		s := w.open(t, w.link(t))
+		c := &cutter{w: w}
+		large := strings.Repeat("0123456789abcdef", 40_000) // 640 KB
+		n := effects(t, w, c, func(i int) error {
+			return run(t, s, fmt.Sprintf("text = '%s'\neffects.write(f'{%d if len(text) == %d else text[-20:]}\\n')", large, i, len(large)))
+		}, func() { want(t, run(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects"))) })
+		t.Logf("%d uploads, %d cuts, each has run once and whole", n, c.hits.Load())
+	})
+}
+
+// effects has calls made, and the prefix killed around each, until there were enough cuts. Each call
+// writes its number to the file of effects, where it must stand once.
+func effects(t *testing.T, w *way, c *cutter, call func(i int) error, prepare func()) int {
+	t.Helper()
+	prepare()
+	n := 0
+	for enough := int64(cuts(t)); c.hits.Load() < enough; n++ {
+		cut := make(chan struct{})
+		go func() { defer close(cut); c.within(8 * time.Millisecond) }()
+		if err := call(n); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		<-cut
+	}
+	var wanted strings.Builder
+	for i := range n {
+		fmt.Fprintln(&wanted, i)
+	}
+	var got []byte
+	eventually(t, "the last effect is there", func() bool {
+		got, _ = os.ReadFile(w.home + "/effects")
+		return strings.HasSuffix(string(got), fmt.Sprintf("%d\n", n-1))
+	})
+	if string(got) != wanted.String() {
+		t.Errorf("of %d calls, these had an effect: %q", n, got)
+	}
+	return n
+}
+
+// run runs code to its end.
+func run(t *testing.T, s *client.Session, code string) error {
+	t.Helper()
+	turn, err := s.Submit(t.Context(), code)
+	if err != nil {
+		return fmt.Errorf("submit: %w", err)
+	}
+	reply, err := s.Wait(t.Context(), turn, &session.WaitOptions{Until: deadline})
+	if err != nil {
+		return fmt.Errorf("wait: %w", err)
+	}
+	if reply.Outcome != timeline.OutcomeOK {
+		return fmt.Errorf("the turn ended with %+v", reply)
+	}
+	return nil
+}
+
+func want(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
