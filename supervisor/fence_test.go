@@ -31,8 +31,10 @@ func (p *placed) write(f *fence, s string, stop chan struct{}) {
 }
 
 func (p *placed) fence() *fence {
+	var last timeline.TextKind
 	return newFence("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
-		if kind != "" {
+		if kind != last { // a text may come in parts, and is one text for its reader
+			last = kind
 			fmt.Fprintf(&p.b, "<%s>", kind)
 		}
 		if s == timeline.Stderr {
@@ -220,6 +222,8 @@ func TestFence_TooMuchUnplacedTextBlocksItsReader(t *testing.T) {
 func FuzzFence(f *testing.F) {
 	f.Add("a\x1b_n0;#1\x1b\\b", 3)
 	f.Add("\x1b_n0;E\x1b\\\x1b_n0;#", 1)
+	f.Add("\x1b_n0;R\x1b\\one result in two reads", 14)
+	f.Add("a\x1b_n0;T\x1b\\Error\x1b_n0;O\x1b\\b", 11)
 	f.Fuzz(func(t *testing.T, terminal string, cut int) {
 		cut = max(0, min(cut, len(terminal)))
 		views := [2]string{}
