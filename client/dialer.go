@@ -40,6 +40,9 @@ func (s Socket) Dial(ctx context.Context) (net.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, dialTime)
 	defer stop()
 	conn, err := connect(ctx, string(s))
+	if session.KindOf(err) == KindUnreachable { // it says why in its own words
+		return nil, err
+	}
 	if err != nil {
 		if reason := errors.Unwrap(err); reason != nil {
 			err = reason // our message names the socket already

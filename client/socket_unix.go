@@ -22,6 +22,9 @@ const (
 func defaultSocket(getenv func(string) string) string { return registry.Find(getenv) }
 
 func connect(ctx context.Context, socket string) (net.Conn, error) {
+	if err := registry.CheckPath(socket); err != nil {
+		return nil, &session.Error{Kind: KindUnreachable, Message: err.Error()}
+	}
 	var d net.Dialer
 	return d.DialContext(ctx, "unix", socket)
 }

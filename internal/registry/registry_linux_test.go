@@ -37,6 +37,21 @@ func TestSockets_TheDirectoryOfAnotherUsersLoginIsNotTaken(t *testing.T) {
 	}
 }
 
+func TestSockets_ThoseWithTooLongAPathAreLeftOut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v := variables{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir, "XDG_STATE_HOME": dir}
+	got := registry.Sockets(v.get)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "/tmp/turnstone-") {
+		t.Errorf("got %q, want one in /tmp", got)
+	}
+	if registry.CheckPath(got[0]) != nil || registry.CheckPath(dir) == nil {
+		t.Errorf("%q is refused, or %q is not", got[0], dir)
+	}
+}
+
 func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
 	usual := registry.StateDir(variables{}.get)
 	for name, v := range map[string]variables{

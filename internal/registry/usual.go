@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/user"
@@ -24,29 +25,40 @@ const askTime = time.Second
 func Sockets(getenv func(string) string) []string {
 	var sockets []string
 	if dir := loginDir(getenv); dir != "" {
-		sockets = append(sockets, filepath.Join(dir, "turnstone", socketName))
+		if path := filepath.Join(dir, "turnstone", socketName); CheckPath(path) == nil {
+			sockets = append(sockets, path)
+		}
 	}
 	return append(sockets, OwnSockets(getenv)...)
 }
 
 // OwnSockets returns those of [Sockets] that no login owns: they stay when the user logs out.
 func OwnSockets(getenv func(string) string) []string {
-	tmp := getenv("TMPDIR")
-	if !filepath.IsAbs(tmp) {
-		tmp = "/tmp"
+	inTmp := filepath.Join("turnstone-"+strconv.Itoa(os.Getuid()), socketName)
+	path := filepath.Join(getenv("TMPDIR"), inTmp)
+	if !filepath.IsAbs(path) || CheckPath(path) != nil {
+		path = filepath.Join("/tmp", inTmp)
 	}
-	sockets := []string{filepath.Join(tmp, "turnstone-"+strconv.Itoa(os.Getuid()), socketName)}
+	sockets := []string{path}
 	// Another user may have taken that name. The entry says where the daemon is then.
 	if dir, host := StateDir(getenv), hostName(); dir != "" && host != "" {
-		if path := filepath.Join(dir, "run-"+host, socketName); len(path) < maxPath {
+		if path := filepath.Join(dir, "run-"+host, socketName); CheckPath(path) == nil {
 			sockets = append(sockets, path)
 		}
 	}
 	return sockets
 }
 
-// maxPath is how long the path of a socket may be, in bytes.
-const maxPath = len(syscall.RawSockaddrUnix{}.Path)
+// maxPath is how long the path of a socket may be, in bytes: sun_path without its final NUL.
+const maxPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+// CheckPath refuses the path of a socket that is too long for the system.
+func CheckPath(path string) error {
+	if len(path) > maxPath {
+		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one with --socket)", len(path), maxPath, path)
+	}
+	return nil
+}
 
 // loginDir returns the directory that the system makes for the time in which a user is logged
 // in; "" if there is none. XDG_RUNTIME_DIR may be another user's, after su, or another

@@ -132,6 +132,23 @@ func TestServe_DetachedSaysWhereAndOnlyOnce(t *testing.T) {
 	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
+// In a container the home directory often cannot be written.
+func TestServe_DetachedServesWhereNoLogCanBeKept(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	file := filepath.Join(h.tmp, "a file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(file, "state"))
+	r := h.run(t, "", "serve", "--detach")
+	if r.status != 0 || !strings.Contains(r.stderr, "the daemon keeps no log: ") || !strings.Contains(r.stderr, "its log is "+os.DevNull) {
+		t.Fatalf("got %v", r)
+	}
+	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
+	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+}
+
 // The directory of the socket goes at the last logout, and with it everything by which
 // the daemon is found.
 func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {

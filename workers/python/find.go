@@ -236,7 +236,7 @@ func (f *finder) onPath() []Candidate {
 		}
 	}
 	if len(found) == 0 {
-		return []Candidate{{Source: "PATH", Note: "has no " + strings.Join(commandNames, " and no ")}}
+		return []Candidate{{Source: "PATH", Note: f.NotOnPath(commandNames...)}}
 	}
 	return found
 }

@@ -217,7 +217,7 @@ func (f *finder) onPath() []Candidate {
 		}
 	}
 	if len(found) == 0 {
-		found = []Candidate{{Source: "PATH", Note: "has no R"}}
+		found = []Candidate{{Source: "PATH", Note: f.NotOnPath("R")}}
 	}
 	return found
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
+// standardInput stands for a file: the program is what is piped in.
+const standardInput = "-"
+
 // given is the program on a command line, by -e, -c, -m or as a file.
 type given struct {
 	code         code
@@ -64,7 +67,9 @@ func (g *given) parse(f *flag.FlagSet, args []string) error {
 		return misuse("use either -e, or -c or -m, not both")
 	case g.stay && !terminal.Usable():
 		return misuse("-i needs a terminal")
-	case !g.byE && len(g.files) > 0:
+	case g.stay && len(g.files) > 0 && g.files[0] == standardInput:
+		return misuse("-i and %s both read standard input", standardInput)
+	case !g.byE && len(g.files) > 0 && g.files[0] != standardInput:
 		return isFile(g.files[0])
 	}
 	return nil
@@ -78,13 +83,16 @@ func (g *given) input(lang language, spec *workers.Spec) (string, error) {
 	case g.byC && lang.called == nil:
 		return "", misuse("-c and -m are options of Python; code of %s is given with -e", lang.display)
 	case g.byC && g.module != "":
-		return lang.called(g.module, true, g.more), nil
+		return lang.called("-m", g.module, g.more), nil
 	case g.byC:
-		return lang.called(g.own, false, g.more), nil
+		return lang.called("-c", g.own, g.more), nil
 	}
-	path, err := filepath.Abs(g.files[0])
-	if err != nil {
-		return "", err
+	path := g.files[0]
+	if path != standardInput {
+		var err error
+		if path, err = filepath.Abs(path); err != nil {
+			return "", err
+		}
 	}
 	code, err := lang.file(spec, path, g.files[0], g.files[1:])
 	if err != nil {

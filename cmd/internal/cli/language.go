@@ -34,13 +34,13 @@ type language struct {
 	// spec finds the runtime. executable and dir are the user's choices, or "".
 	spec func(executable, dir string, more surroundings) workers.Spec
 
-	// file is an input that runs a file, absolute, as a program of its own. It may
-	// change how the runtime starts. name is the path as it was given.
+	// file is an input that runs a file, absolute or standardInput, as a program of its own.
+	// It may change how the runtime starts. name is the path as it was given.
 	file func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
-	// called is an input that does what the language's own command does with -c CODE, if module is
-	// false, or with -m MODULE. nil means that it has no such options.
-	called func(text string, module bool, args []string) string
+	// called is an input that does what the language's own command does with an option, -c and
+	// code or -m and a module. nil means that it has no such options.
+	called func(option, text string, args []string) string
 
 	// habits turns what people type at other prompts into code of the language; an error says
 	// what to type. nil changes nothing. It is for a person's input only.
@@ -199,6 +199,10 @@ func rInit(m surroundings) (env []string, file string) {
 // pythonFile runs a file in __main__ under its own name, which tracebacks, inspect and
 // multiprocessing use.
 func pythonFile(_ *workers.Spec, path, name string, args []string) (string, error) {
+	if path == standardInput {
+		code, err := readProgram(path)
+		return pythonCalled(path, code, args), err
+	}
 	argv := []string{pythonString(name)}
 	for _, a := range args {
 		argv = append(argv, pythonString(a))
@@ -210,17 +214,23 @@ exec(compile(__import__("io").open_code(__file__).read(), __file__, "exec", dont
 `, pythonString(path), strings.Join(argv, ", "), pythonString(filepath.Dir(path))), nil
 }
 
-// pythonCalled runs code or a module as python -c and -m do: values are not shown.
-func pythonCalled(text string, module bool, args []string) string {
-	argv := []string{`"-c"`}
+// pythonCalled runs code or a module as python does with -c, - or -m: values are not shown.
+func pythonCalled(option, text string, args []string) string {
+	argv := []string{pythonString(option)}
 	for _, a := range args {
 		argv = append(argv, pythonString(a))
 	}
-	run := fmt.Sprintf(`exec(compile(%s, "<string>", "exec", dont_inherit=True))`, pythonString(text))
-	if module { // which puts its own name into argv
-		run = fmt.Sprintf(`__import__("runpy").run_module(%s, run_name="__main__", alter_sys=True) and None`, pythonString(text))
+	lines := []string{fmt.Sprintf(`__import__("sys").argv[:] = [%s]`, strings.Join(argv, ", "))}
+	switch option {
+	case "-m": // which puts the module's own name into argv
+		lines = append(lines, fmt.Sprintf(`__import__("runpy").run_module(%s, run_name="__main__", alter_sys=True) and None`, pythonString(text)))
+	default: // tracebacks show the lines of code that is there
+		name := map[string]string{"-c": `"<string>"`, standardInput: `"<stdin>"`}[option]
+		lines = append(lines,
+			fmt.Sprintf(`__import__("linecache").cache[%s] = (0, None, list(__import__("io").StringIO(%s)), %[1]s)`, name, pythonString(text)),
+			fmt.Sprintf(`exec(compile("".join(__import__("linecache").cache[%s][2]), %[1]s, "exec", dont_inherit=True))`, name))
 	}
-	return fmt.Sprintf("__import__(\"sys\").argv[:] = [%s]\n%s\n", strings.Join(argv, ", "), run)
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // rFile runs a file as Rscript does: R reads the file instead of a console, so every value
@@ -234,11 +244,14 @@ func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 
 // readProgram reads a file that is one input.
 func readProgram(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
+	file := os.Stdin
+	if path != standardInput {
+		var err error
+		if file, err = os.Open(path); err != nil {
+			return "", err
+		}
+		defer file.Close()
 	}
-	defer file.Close()
 	code, err := io.ReadAll(io.LimitReader(file, supervisor.MaxInputBytes+1))
 	return string(code), err
 }

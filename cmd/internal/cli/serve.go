@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -123,12 +122,14 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	}
 	if err == nil && log != "" {
 		log, err = filepath.Abs(log)
-		more = append(more, "--log="+log)
 	}
 	if err != nil {
 		return statusFailed, err
 	}
-	i, err := startDaemon(ctx, socket, more, s.err)
+	if log == "" {
+		log = detachedLog(s.err)
+	}
+	i, err := startDaemon(ctx, socket, log, more, s.err)
 	if status, ok := statusOf(ctx); ok {
 		return status, nil
 	}
@@ -138,7 +139,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	if err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socketOf(i.PID, socket), cmp.Or(log, defaultLog(), "nowhere"))
+	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socketOf(i.PID, socket), log)
 	return statusDone, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ const startLimit = 30 * time.Second
 // ensureDaemon starts a daemon that ends by itself when nobody uses it, unless another caller was
 // faster.
 func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
-	_, err := startDaemon(ctx, socket, []string{"--idle-exit", daemonIdle.String()}, notes)
+	_, err := startDaemon(ctx, socket, detachedLog(notes), []string{"--idle-exit", daemonIdle.String()}, notes)
 	if errors.Is(err, daemon.ErrServed) {
 		return nil
 	}
@@ -34,8 +35,8 @@ func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 }
 
 // startDaemon starts a daemon that outlives this process and the login. If it does not answer
-// soon, its output is the error. more are further arguments of repl serve.
-func startDaemon(ctx context.Context, socket string, more []string, notes io.Writer) (client.Info, error) {
+// soon, its output is the error. log is a file, more are further arguments of repl serve.
+func startDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.Info, error) {
 	var none client.Info
 	self, err := os.Executable()
 	if err != nil {
@@ -46,11 +47,7 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 		return none, err
 	}
 	defer words.Close()
-	args := []string{"serve", "--socket", socket}
-	if log := defaultLog(); log != "" {
-		args = append(args, "--log", log) // a --log in more comes later and wins
-	}
-	args = append(args, more...)
+	args := append([]string{"serve", "--socket", socket, "--log", log}, more...)
 	cmd, confined, err := startDetached(self, args, words)
 	if err != nil {
 		return none, err
@@ -86,6 +83,26 @@ func startDaemon(ctx context.Context, socket string, more []string, notes io.Wri
 		}
 	}
 	return none, fmt.Errorf("repl serve did not answer within %s", startLimit)
+}
+
+// detachedLog returns the log of a daemon that outlives this process, unless the user gave
+// another: no person sees its standard error. Where no file can be kept, it notes that and
+// returns [os.DevNull], since sessions matter more.
+func detachedLog(notes io.Writer) string {
+	path := defaultLog()
+	if path == "" {
+		return os.DevNull
+	}
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		var file *os.File
+		if file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err == nil {
+			_ = file.Close()
+			return path
+		}
+	}
+	fmt.Fprintf(notes, "repl: the daemon keeps no log: %v\n", err)
+	return os.DevNull
 }
 
 // socketOf is where a daemon listens that was to have a socket: another user may have that name.

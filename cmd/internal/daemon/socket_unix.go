@@ -23,10 +23,6 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// maxSocketPath is the longest path that the kernel accepts, in bytes: sun_path without the
-// final NUL.
-const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
-
 // probeTime bounds the check whether a daemon serves a socket.
 const probeTime = 2 * time.Second
 
@@ -57,8 +53,8 @@ func Listen(path string) (*Listener, error) {
 		return nil, err
 	}
 	if l == nil {
-		if len(path) > maxSocketPath {
-			return nil, fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one with --socket)", len(path), maxSocketPath, path)
+		if err := registry.CheckPath(path); err != nil {
+			return nil, err
 		}
 		l = &Listener{path: path}
 	} else {

@@ -72,6 +72,14 @@ func (s Surroundings) Commands(name string) []string {
 	return found
 }
 
+// NotOnPath says that PATH has none of the commands.
+func (s Surroundings) NotOnPath(names ...string) string {
+	if s.Env["PATH"] == "" {
+		return "not set"
+	}
+	return "has no " + strings.Join(names, " and no ")
+}
+
 // Environ returns this process's environment with changes applied in order, as in
 // workers.Spec. Without changes it returns nil, which has the same meaning.
 func Environ(changes []string) []string {
