@@ -69,7 +69,7 @@ type rights struct {
 // denied takes in what the sandbox of a worker refused or holds.
 func (s *Session) denied(generation uint64, d host.Denial) {
 	grant := grantFor(timeline.Denied{Op: d.Op, Path: d.Path, Host: d.Host})
-	offered := grant.Host != "" || grant.Write != "" && s.mayGive(grant.Write) == nil
+	offered := !d.Kept && (grant.Host != "" || grant.Write != "" && s.mayGive(grant.Write) == nil)
 	s.mu.Lock()
 	defer s.unlock()
 	switch {

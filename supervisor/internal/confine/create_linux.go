@@ -454,12 +454,17 @@ func (b *Box) handOver(n *notification, fd int, closeOnExec bool) error {
 	return control(b.calls, addDescriptor, unsafe.Pointer(&a))
 }
 
-// keep lists names that must not be made.
-func (b *Box) keep(absent []Path) {
+// keep lists names that must not be made, and mounts that stay where they are.
+func (b *Box) keep(absent []Path, places []Place) {
 	b.keeping.Lock()
 	defer b.keeping.Unlock()
 	if b.kept == nil {
 		b.kept, b.keptNames, b.keptAbove = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		b.places, b.placed = map[string]Kind{}, map[string]bool{}
+	}
+	for _, p := range places {
+		b.places[string(p.Path)] = p.Kind
+		b.placed[path.Base(string(p.Path))] = true
 	}
 	for _, p := range absent {
 		full := strings.ToLower(string(p))

@@ -15,6 +15,9 @@ type Denial struct {
 	Path string // the real path of the file, or ""
 	Host string // "name:port", or ""
 	By   string // the program's name if it is not the worker itself
+
+	// Kept means that Path is kept from the session whatever a person allows it.
+	Kept bool
 }
 
 const (

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"bytes"
+	"path"
 	"runtime"
 	"strconv"
 	"strings"
@@ -63,6 +64,14 @@ type name struct {
 }
 
 func (n *name) String() string { return string(n.buf[:n.len]) }
+
+// trim takes the slashes at the end away.
+func (n *name) trim() {
+	for n.len > 1 && n.buf[n.len-1] == '/' {
+		n.len--
+	}
+	n.buf[n.len] = 0
+}
 
 // read makes the name absolute, as the program sees it.
 func (b *Box) read(to *name, pid, dir int, at uint64) error {
@@ -128,10 +137,80 @@ func (b *Box) refusal(n *notification, f *fileCall, names *[2]name) (Denial, boo
 		}
 		path, op, refused := b.refused(to, op)
 		if refused {
-			return Denial{Op: op, Path: path, By: b.program(int(n.PID))}, true
+			return Denial{Op: op, Path: path, By: b.program(int(n.PID)), Kept: b.isKept(path)}, true
 		}
 	}
 	return Denial{}, false
+}
+
+// isKept reports whether a path is below a place that no grant makes writable.
+func (b *Box) isKept(file string) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	for ; file != "/" && file != "."; file = path.Dir(file) {
+		if kind, ok := b.places[file]; ok {
+			return kind == protected || kind == hidden || kind == replaced
+		}
+	}
+	return false
+}
+
+// pinned reports whether a call moves, replaces or removes a place, which the kernel refuses with
+// EBUSY because it is a mount point.
+func (b *Box) pinned(n *notification, f *fileCall, names *[2]name) (Denial, bool) {
+	for i, p := range f.paths {
+		dir := unix.AT_FDCWD
+		if p.dir >= 0 {
+			dir = int(int32(n.Data.Args[p.dir]))
+		}
+		to := &names[i]
+		if b.read(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isOwn(to.buf[:to.len]) {
+			continue
+		}
+		if path, ok := b.placeAt(to, f, n); ok {
+			return Denial{Op: f.op, Path: path, By: b.program(int(n.PID)), Kept: true}, true
+		}
+	}
+	return Denial{}, false
+}
+
+// placeAt returns the real path of a name if it is a place that the call could otherwise change.
+func (b *Box) placeAt(to *name, f *fileCall, n *notification) (string, bool) {
+	to.trim()
+	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
+	if slash < 0 || !b.isPlaced(to.buf[slash+1:to.len]) { // most are not, and cost nothing more
+		return "", false
+	}
+	last := string(to.buf[slash+1 : to.len])
+	to.buf[slash+1] = 0
+	fd, err := b.look(to.buf[:slash+2])
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstatat(fd, last, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return "", false
+	}
+	if isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; f.op == "remove" && isDir != f.removesDir(n) {
+		return "", false // the call fails for another reason
+	}
+	found := strings.TrimSuffix(pathOf(fd), "/") + "/" + last
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	_, ok := b.places[found]
+	return found, ok
+}
+
+func (b *Box) isPlaced(last []byte) bool {
+	b.keeping.RLock()
+	defer b.keeping.RUnlock()
+	return b.placed[string(last)]
+}
+
+// removesDir reports whether a call removes a directory, and not another file.
+func (f *fileCall) removesDir(n *notification) bool {
+	return f.name == "rmdir" || f.name == "unlinkat" && n.Data.Args[2]&unix.AT_REMOVEDIR != 0
 }
 
 // isOwn reports whether a path is in a filesystem that each session has of its own. Names there
@@ -156,10 +235,7 @@ func (b *Box) refused(to *name, op string) (path, did string, refused bool) {
 		}
 		op = "create"
 	}
-	for to.len > 1 && to.buf[to.len-1] == '/' {
-		to.len--
-	}
-	to.buf[to.len] = 0
+	to.trim()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
 	if slash < 0 {
 		return "", "", false

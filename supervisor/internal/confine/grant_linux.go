@@ -35,7 +35,7 @@ func (b *Box) give(g *Grant) error {
 	defer unix.Close(whole)
 	t.enter(b.mounts)
 	if t.failed == nil {
-		b.keep(g.Absent)
+		b.keep(g.Absent, g.Places)
 		t.step("place", t.dir, moveToPlace(whole, t.dir))
 	}
 	if t.failed != nil {

@@ -66,7 +66,7 @@ func FuzzNotification(f *testing.F) {
 			t.Fatal(err)
 		}
 		b := asRoot(t, root)
-		b.keep([]Path{Path(root + "/.envrc"), Path(root + "/sub/.vscode")})
+		b.keep([]Path{Path(root + "/.envrc"), Path(root + "/sub/.vscode")}, nil)
 		n := &notification{ID: 1}
 		n.Data.Number = numbers[int(call)%len(numbers)]
 		file := calls[n.Data.Number]

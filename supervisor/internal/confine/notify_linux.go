@@ -62,6 +62,8 @@ type service struct {
 	kept      map[string]bool // paths that must not be made, in lower case
 	keptNames map[string]bool // their last names
 	keptAbove map[string]bool // all directories above them
+	places    map[string]Kind // the mounts by path
+	placed    map[string]bool // their last names
 
 	unsent map[making]bool // guarded by mu
 
@@ -84,7 +86,7 @@ func (b *Box) Serve(tell func(Denial)) {
 	b.slots, b.connecting = make(chan struct{}, maxWaiting), make(chan struct{}, maxConnecting)
 	b.open = map[Denial]*question{}
 	b.buffers.New = func() any { return new(name) }
-	b.keep(b.plan.Absent)
+	b.keep(b.plan.Absent, b.plan.Places)
 	b.Forget()
 	go b.receive()
 }
@@ -133,7 +135,10 @@ const collectAfter = 4096
 func (b *Box) answerChanging(n *notification, f *fileCall, names *[2]name) {
 	r := reply{ID: n.ID, Flags: goOn}
 	d, refused := b.refusal(n, f, names)
-	if refused && b.plan.Ask && b.serve(*n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} }) {
+	if !refused && f.op == "remove" {
+		d, refused = b.pinned(n, f, names)
+	}
+	if refused && !d.Kept && b.plan.Ask && b.serve(*n, func(n *notification) reply { b.hold(n, d); return reply{ID: n.ID, Flags: goOn} }) {
 		return
 	}
 	if refused {
@@ -161,11 +166,15 @@ func (b *Box) answerMaking(n *notification, f *fileCall, names *[2]name) {
 	fd, err := b.make(n, f)
 	switch kept, isKept := err.(keptError); {
 	case isKept:
-		b.denied(Denial{Op: "create", Path: string(kept), By: b.program(int(n.PID))})
+		b.denied(Denial{Op: "create", Path: string(kept), By: b.program(int(n.PID)), Kept: true})
 		err = unix.EROFS
+	case err == unix.EBUSY:
+		if d, refused := b.pinned(n, f, names); refused {
+			b.denied(d)
+		}
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
 		d, refused := b.refusal(n, f, names)
-		if refused && b.plan.Ask && b.later(*n, f, func(n *notification) { b.hold(n, d) }) {
+		if refused && !d.Kept && b.plan.Ask && b.later(*n, f, func(n *notification) { b.hold(n, d) }) {
 			return
 		}
 		if refused {
