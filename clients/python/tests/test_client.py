@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from turnstone_client import TurnstoneError, connect, text  # noqa: E402
+from turnstone_client import TurnstoneError, connect, default_socket, text  # noqa: E402
 
 REPL = os.environ["REPL"]
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "daemon.schema.json")
@@ -233,6 +235,40 @@ class Promises(unittest.TestCase):
         elif "type" in form:
             types = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict}
             self.assertIsInstance(value, types[form["type"]], at)
+
+    def test_the_daemon_is_found_from_another_login(self):
+        with tempfile.TemporaryDirectory() as directory:
+            run, state, tmp, other = (os.path.join(directory, name) for name in ("run", "state", "tmp", "other"))
+            for made in (run, state, tmp, other):
+                os.mkdir(made, 0o700)
+            login = {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "REPL_SOCKET": ""}
+            socket = os.path.join(run, "turnstone", "daemon.sock")
+            with unittest.mock.patch.dict(os.environ, login):
+                self.assertEqual(default_socket(), socket)  # where one would be
+                daemon = subprocess.Popen([REPL, "serve", "--quiet"], stderr=subprocess.PIPE)
+            with unittest.mock.patch.dict(os.environ, {**login, "XDG_RUNTIME_DIR": "", "TMPDIR": other}):
+                self.eventually(lambda: default_socket() == socket)
+                asyncio.run(self.answers())
+                daemon.kill()
+                daemon.communicate(timeout=DEADLINE)
+                self.assertNotEqual(default_socket(), socket)  # the note of a dead one is not believed
+
+    async def answers(self):
+        async with await connect() as client:
+            self.assertEqual(await client.list(), [])
+
+    def test_a_path_that_is_too_long_for_a_socket_is_left_out(self):
+        with tempfile.TemporaryDirectory() as directory:
+            long = os.path.join(directory, "d" * 120)
+            os.mkdir(long, 0o700)
+            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": long, "XDG_STATE_HOME": long, "TMPDIR": directory, "REPL_SOCKET": ""}):
+                self.assertEqual(default_socket(), os.path.join(directory, "turnstone-%d" % os.getuid(), "daemon.sock"))
+
+    def eventually(self, holds):
+        deadline = time.monotonic() + DEADLINE
+        while not holds():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
 
 
 if __name__ == "__main__":

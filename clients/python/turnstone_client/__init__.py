@@ -15,7 +15,8 @@ It needs nothing but Python 3.8 on Linux or macOS, and a daemon: ``repl serve``.
 and what they return are those of docs/daemon.md; their types are in turnstone_client.wire.
 """
 
-from .client import Client, Session, TurnstoneError, connect, default_socket, text
+from .client import Client, Session, TurnstoneError, connect, text
+from .usual import default_socket
 
 __all__ = ["Client", "Session", "TurnstoneError", "connect", "default_socket", "text"]
 __version__ = "0.1.0"

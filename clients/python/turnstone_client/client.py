@@ -7,10 +7,10 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Union
 
 from . import wire
+from .usual import default_socket
 
 # Bounds, in bytes, seconds and notifications.
 MAX_LINE = 20 << 20  # the daemon keeps to 16 MiB
@@ -34,17 +34,6 @@ class TurnstoneError(Exception):
         super().__init__(message)
         self.kind = kind
         self.data = data or {}
-
-
-def default_socket() -> str:
-    """Return where the daemon of this user listens."""
-    named = os.environ.get("REPL_SOCKET")
-    if named:
-        return named
-    run = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(run):
-        return os.path.join(run, "turnstone", "daemon.sock")
-    return os.path.join(tempfile.gettempdir(), "turnstone-%d" % os.getuid(), "daemon.sock")
 
 
 def text(events: Iterable[wire.Event]) -> str:

@@ -2,13 +2,15 @@
 // It needs nothing but Node.js, and a daemon: repl serve.
 import { existsSync, statSync } from "node:fs";
 import { connect as dial, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { isAbsolute, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
+import { TurnstoneError } from "./error.ts";
+import { defaultSocket } from "./usual.ts";
 import { protocol, type Completion, type Event, type Methods, type Output, type OutputParams, type Page, type ReadParams, type Reply, type Session as Description, type Variables, type Wait } from "./wire.ts";
 
 export type * from "./wire.ts";
+export { TurnstoneError } from "./error.ts";
+export { defaultSocket } from "./usual.ts";
 
 // Bounds, in characters, milliseconds and notifications.
 const maxLine = 20 << 20; // the daemon keeps to 16 MiB
@@ -17,31 +19,6 @@ const maxHeld = 10_000; // of a subscription, for a reader that is slow
 const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
 const reconnectTime = 30_000; // how long events() tries to reach the daemon again
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
-
-/** The daemon refused a call, or cannot be reached. */
-export class TurnstoneError extends Error {
-  /** One of the kinds in docs/daemon.md, such as "busy" or "unreachable". */
-  readonly kind: string;
-  /** What belongs to the kind: the wait of "waiting", for instance. */
-  readonly data: { wait?: Wait; turn?: number; writer?: string; [name: string]: unknown };
-
-  constructor(kind: string, message: string, data: Record<string, unknown> = {}) {
-    super(message);
-    this.name = "TurnstoneError";
-    this.kind = kind;
-    this.data = data;
-  }
-}
-
-/** Where the daemon of this user listens. On Windows REPL_SOCKET must name its pipe. */
-export function defaultSocket(): string {
-  const named = process.env["REPL_SOCKET"];
-  if (named) return named;
-  if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, REPL_SOCKET must name the pipe of the daemon, which repl ctl status prints");
-  const run = process.env["XDG_RUNTIME_DIR"] ?? "";
-  if (isAbsolute(run)) return join(run, "turnstone", "daemon.sock");
-  return join(tmpdir(), `turnstone-${process.getuid!()}`, "daemon.sock");
-}
 
 /** The text that events have written, of both streams in their order. */
 export function text(events: Iterable<Event>): string {

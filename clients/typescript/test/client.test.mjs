@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { test } from "node:test";
 
-const { connect, text, TurnstoneError } = await import(process.env.TURNSTONE_CLIENT ?? "../src/index.ts");
+const { connect, defaultSocket, text, TurnstoneError } = await import(process.env.TURNSTONE_CLIENT ?? "../src/index.ts");
 
 function serve(directory) {
   const socket = join(directory, "daemon.sock");
@@ -135,4 +135,45 @@ promise("text beyond the basic plane is counted in UTF-16 units", async (client)
   const code = "'😀'; größe.uppe";
   const result = await session.complete(code);
   assert.ok(result.matches.some((match) => (code.slice(0, result.start) + match).startsWith("'😀'; größe.upper")), JSON.stringify(result));
+});
+
+// withLogin runs body with the variables of a login.
+function withLogin(variables, body) {
+  const former = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]));
+  const set = (values) => {
+    for (const [name, value] of Object.entries(values)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+  set(variables);
+  try {
+    return body();
+  } finally {
+    set(former);
+  }
+}
+
+test("the daemon is found from another login", { timeout: 60_000, concurrency: false }, async () => {
+  const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
+  const [run, state, tmp, other, long] = ["run", "state", "tmp", "other", "d".repeat(120)].map((name) => join(directory, name));
+  for (const made of [run, state, tmp, other, long]) mkdirSync(made, { mode: 0o700 });
+  const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, REPL_SOCKET: undefined };
+  const elsewhere = { ...login, XDG_RUNTIME_DIR: undefined, TMPDIR: other };
+  const socket = join(run, "turnstone", "daemon.sock");
+  assert.equal(withLogin(login, defaultSocket), socket);
+  const daemon = withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
+  try {
+    while (withLogin(elsewhere, defaultSocket) !== socket) await pause(20);
+    const client = await connect({ socket: withLogin(elsewhere, defaultSocket) });
+    assert.deepEqual(await client.list(), []);
+    await client.close();
+  } finally {
+    daemon.kill("SIGKILL");
+    await once(daemon, "exit");
+  }
+  assert.notEqual(withLogin(elsewhere, defaultSocket), socket); // the note of a dead one is not believed
+  const own = join(other, `turnstone-${process.getuid()}`, "daemon.sock");
+  assert.equal(withLogin({ ...elsewhere, XDG_RUNTIME_DIR: long, XDG_STATE_HOME: long }, defaultSocket), own);
+  rmSync(directory, { recursive: true, force: true });
 });

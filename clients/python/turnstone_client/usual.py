@@ -1,0 +1,125 @@
+"""Where the daemon of this user listens, however the user has logged in.
+
+docs/daemon.md has the order. The command and the other clients keep to the same one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import stat
+from typing import List, Optional
+
+MAX_PATH = 107  # of a Unix socket, in bytes; the system's own bound may be lower
+MAX_NOTE = 4 << 10  # of the daemon's note, in bytes
+BOOT_LENGTH = 8  # how much of the boot's name is in that of the note
+
+
+def default_socket() -> str:
+    """Return where the daemon of this user listens, or where one would."""
+    named = os.environ.get("REPL_SOCKET")
+    if named or not hasattr(os, "getuid"):  # on Windows, connect() says that it cannot
+        return named or ""
+    noted = _noted()
+    if noted:
+        return noted
+    usual = _login_sockets() + _own_sockets()
+    return next((path for path in usual if _is_own_socket(path)), usual[0])
+
+
+def _login_sockets() -> List[str]:
+    for run in (os.environ.get("XDG_RUNTIME_DIR", ""), "/run/user/%d" % os.geteuid()):
+        if os.path.isabs(run) and _is_own(run, stat.S_ISDIR):
+            path = os.path.join(run, "turnstone", "daemon.sock")
+            return [path] if _fits(path) else []
+    return []
+
+
+def _own_sockets() -> List[str]:
+    name = os.path.join("turnstone-%d" % os.getuid(), "daemon.sock")
+    path = os.path.join(os.environ.get("TMPDIR", ""), name)
+    if not os.path.isabs(path) or not _fits(path):
+        path = os.path.join("/tmp", name)
+    host, state = _host_name(), _state_directory()
+    if not host or not state:
+        return [path]
+    more = os.path.join(state, "run-" + host, "daemon.sock")
+    return [path, more] if _fits(more) else [path]
+
+
+def _fits(path: str) -> bool:
+    return len(os.fsencode(path)) <= MAX_PATH
+
+
+def _state_directory() -> Optional[str]:
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(state):
+        return os.path.join(state, "turnstone")
+    home = os.environ.get("HOME", "")
+    if not _is_own(home, stat.S_ISDIR):  # another user's, after su or sudo
+        import pwd
+
+        try:
+            home = pwd.getpwuid(os.geteuid()).pw_dir
+        except KeyError:
+            pass
+    return os.path.join(home, ".local", "state", "turnstone") if os.path.isabs(home) else None
+
+
+def _host_name() -> Optional[str]:
+    """Return this host, this boot of it and its namespace of processes; only Linux has them."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read(BOOT_LENGTH)
+        space = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        return None
+    return "%s-%s-%s" % (re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()[:64]), boot, space)
+
+
+def _noted() -> Optional[str]:
+    """Return the socket that the daemon of this user has noted, if it lives."""
+    host, state = _host_name(), _state_directory()
+    if not host:
+        return None
+    directories = [state] if state else []
+    directories.append(os.path.dirname(_own_sockets()[0]))
+    for directory in directories:
+        try:
+            if not _is_own(directory, stat.S_ISDIR, private=True):
+                continue
+            # A pipe in its place would be waited for.
+            fd = os.open(os.path.join(directory, "daemon-%s.json" % host), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(fd, "rb") as file:
+                if not _is_own(fd, stat.S_ISREG, private=True):
+                    continue
+                note = json.loads(file.read(MAX_NOTE))
+            if _begun(note["pid"]) == note["begun"] and os.path.isabs(note["socket"]):
+                return str(note["socket"])
+        except (OSError, ValueError, TypeError, KeyError, IndexError):
+            continue
+    return None
+
+
+def _begun(pid: int) -> int:
+    """Return when a process of this user began, in clock ticks."""
+    directory = "/proc/%d" % pid
+    with open(directory + "/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()  # the state is field 3, and this field 22
+    if not _is_own(directory, stat.S_ISDIR) or fields[0] == b"Z":
+        raise ValueError("no live process of this user")
+    return int(fields[19])
+
+
+def _is_own_socket(path: str) -> bool:
+    return _is_own(os.path.dirname(path), stat.S_ISDIR) and _is_own(path, stat.S_ISSOCK)
+
+
+def _is_own(path, kind, private: bool = False) -> bool:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return kind(found.st_mode) and found.st_uid == os.geteuid() and not (private and found.st_mode & 0o022)

@@ -1,0 +1,16 @@
+import type { Wait } from "./wire.ts";
+
+/** The daemon refused a call, or cannot be reached. */
+export class TurnstoneError extends Error {
+  /** One of the kinds in docs/daemon.md, such as "busy" or "unreachable". */
+  readonly kind: string;
+  /** What belongs to the kind: the wait of "waiting", for instance. */
+  readonly data: { wait?: Wait; turn?: number; writer?: string; [name: string]: unknown };
+
+  constructor(kind: string, message: string, data: Record<string, unknown> = {}) {
+    super(message);
+    this.name = "TurnstoneError";
+    this.kind = kind;
+    this.data = data;
+  }
+}
