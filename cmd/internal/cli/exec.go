@@ -27,6 +27,8 @@ func execIn(f *flag.FlagSet) action {
 	r.flags.Var(langFlag{&lang}, "lang", langWords())
 	var worker workerFlag
 	r.flags.Var(&worker, "worker", workerWords)
+	var c choice
+	c.defineExecutables(r.flags)
 	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes")
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
 	var confined confinement
@@ -47,15 +49,25 @@ func execIn(f *flag.FlagSet) action {
 		if *cull < 0 || *cull > 0 && *cull < time.Second {
 			return statusUsage, misuse("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
 		}
-		own, _, err := worker.one(lang)
+		own, isOwn, err := worker.one(lang)
 		if err != nil {
+			return statusUsage, err
+		}
+		if lang == "" && c.python == "" && c.r != "" {
+			lang = "r"
+		}
+		var l language // its zero value for one that only the daemon knows
+		if !isOwn {
+			l, _ = languageNamed(lang)
+		}
+		if err := c.checkExecutable(l); err != nil {
 			return statusUsage, err
 		}
 		if err := r.choose(); err != nil {
 			return statusUsage, err
 		}
 		r.starts = true
-		c := choice{dir: *dir, limits: limits, away: r.isAway()}
+		c.dir, c.limits, c.away = *dir, limits, r.isAway()
 		confined.away = c.away
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
@@ -86,7 +98,7 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.Start(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Dir: cmp.Or(c.dir, r.dir), With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
+				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.dir), With: with, CullMS: cull.Milliseconds(), Limits: limits.wire()}
 				asked(sandbox, &params)
 				err = create(ctx, s, r.where, conn, params)
 				if err == nil {

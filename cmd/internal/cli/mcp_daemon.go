@@ -209,7 +209,9 @@ func (h *daemonHost) Open(ctx context.Context, name, lang, dir string, narrow fu
 	if own, ok := h.choice.worker.named(lang); ok {
 		p.Command = own.command
 	} else if l, err := languageNamed(lang); err == nil {
-		p.Runtime = h.choice.executable(l)
+		c := h.choice
+		c.away, c.dir = h.away, p.Dir
+		p.Runtime = c.runtimeInDaemon(l)
 	}
 	if lang != "" {
 		p.With = h.with

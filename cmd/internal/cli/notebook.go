@@ -345,14 +345,9 @@ func (j *jupyterFlags) params() (client.CreateParams, error) {
 	if err != nil {
 		return p, err
 	}
-	p.Runtime = j.choice.executable(l)
-	if j.where.isAway() { // what is switched on here means nothing there
-		return p, nil
-	}
-	if l.name == "python" && p.Runtime == "" {
-		// The daemon has an environment of its own; a notebook's user expects that of Jupyter.
-		p.Runtime = cmp.Or(os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"))
-	}
+	c := j.choice
+	c.away = j.where.isAway()
+	p.Runtime = c.runtimeInDaemon(l)
 	return p, nil
 }
 

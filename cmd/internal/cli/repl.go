@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // choice has the flags that all commands which start a runtime share.
@@ -70,6 +71,33 @@ func (c choice) named(name string) (language, error) {
 // executable returns the runtime that was named for a language, or "".
 func (c choice) executable(l language) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
+}
+
+// runtimeInDaemon returns the runtime for a session that a daemon makes: the one that was named,
+// or for Python the environment that is active here, because the daemon has surroundings of its
+// own; "" leaves it to the daemon. An environment of this machine means nothing at another place.
+func (c choice) runtimeInDaemon(l language) string {
+	named := c.executable(l)
+	switch here, err := filepath.Abs(named); {
+	case c.away || named == "" && l.name != "python":
+		return named
+	case named == "":
+	case err == nil && c.dir == "" && isThere(here): // the daemon works in another directory
+		return here
+	default:
+		return named
+	}
+	found, seen, err := python.Find(python.FindOptions{Dir: c.dir})
+	if err != nil || !strings.HasPrefix(seen[len(seen)-1].Source, "active ") {
+		return ""
+	}
+	return found.Path
+}
+
+// isThere reports whether there is anything at a path.
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // checkExecutable refuses --python or --R for a language that the command line excludes.
@@ -139,13 +167,17 @@ func (c choice) surroundings() surroundings { return surroundings{env: c.env, in
 func (c *choice) define(f *flag.FlagSet) {
 	f.Var(langFlag{&c.lang}, "lang", langWords())
 	f.Var(&c.worker, "worker", workerWords)
-	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
+	c.defineExecutables(f)
 	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")
 	f.StringVar(&c.init, "init", "", "`FILE` run this file whenever the session starts")
 	c.confinement.define(f)
 	c.limits.define(f)
 	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
+}
+
+func (c *choice) defineExecutables(f *flag.FlagSet) {
+	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
+	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
 }
 
 // code is the value of -e, which may be given several times. All values together are one

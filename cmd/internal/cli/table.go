@@ -140,8 +140,8 @@ Names of sessions come from the daemon, if one runs.`
 )
 
 func execText() string {
-	return filled(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --dir, --with and "+
-		"--cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
+	return filled(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --python, --r, "+
+		"--dir, --with and --cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input.", statusRunning, statusWaiting), 80)
 }
 
