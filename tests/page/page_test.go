@@ -56,6 +56,20 @@ func TestPage_ShowsASessionAsItGoesOn(t *testing.T) {
 	b.until("the turn is shown as ada's", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
 }
 
+// The link of repl view NAME leads to a session before anything is known of it.
+func TestPage_EachTurnHasColoursWhereTheLinkLeadsToTheSession(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	b := browser(t)
+	s.open("main")
+	for range 3 {
+		s.exec("main", "import sys")
+	}
+	s.view("main")
+	b.open(s.link())
+	b.until("each turn has colours", `document.querySelectorAll(".turn .k-keyword").length === 3`)
+}
+
 func TestPage_AnswersWaitsAndKeepsSecretsOutOfSight(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

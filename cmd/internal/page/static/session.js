@@ -169,6 +169,7 @@ export class SessionView {
     const items = this.menu.lastChild;
     if (items.dataset.language === i.language) return;
     items.dataset.language = i.language;
+    for (const view of this.mounted.values()) view.recolour();
     const entry = (text, act, keys) => h("button", { type: "button", onclick: () => { this.menu.open = false; act(); } }, text, keys ? h("kbd", {}, keys) : null);
     const script = { python: "py", r: "R" }[i.language];
     const files = [["ipynb", "as a notebook (.ipynb)"], ...(script ? [[script, "as a script (." + script + ")"]] : []), ["txt", "as text (.txt)"]];

@@ -94,6 +94,7 @@ export class TurnView {
 
   showCode(text, short) {
     this.source = text;
+    this.short = short;
     const lines = text.split("\n"), more = lines.length - maxCodeLines;
     const shown = more > 5 && !this.whole ? lines.slice(0, maxCodeLines).join("\n") : text;
     clear(this.code).append(h("pre", { class: "code", tabIndex: 0, "aria-label": "code of turn " + this.row.turn }, highlighted(shown, this.owner.language)));
@@ -102,6 +103,9 @@ export class TurnView {
     }
     if (short) this.code.append(h("span", { class: "more" }, "…"));
   }
+
+  // recolour shows the code anew, once its language is known.
+  recolour() { if (this.source !== undefined) this.showCode(this.source, this.short); }
 
   // add shows one more event.
   add({ e, parts }) {
