@@ -37,10 +37,13 @@ const (
 	// it is asked whether it is there; after as long again it is given up.
 	aliveTime = 5 * time.Second
 
-	// maxHeld bounds the notifications that wait for the reader of a subscription. One
-	// more ends the subscription with an error; its reader can subscribe again after the
-	// last event that it has seen.
-	maxHeld = 10_000
+	// heldBytes is how much may wait for the reader of a subscription before its stream is
+	// paused, which costs the daemon nothing. The stream goes on once half of that is read. Meanwhile
+	// there still comes the megabyte that the daemon has queued, and one notification.
+	heldBytes = 4 << 20
+
+	// messageBytes is what a notification takes beside its text, about.
+	messageBytes = 512
 )
 
 // A Client is a connection to a daemon, or the connections of a [Link]. It is safe for concurrent
@@ -59,10 +62,10 @@ type Client struct {
 	onBegun func(Begun) // of a Link: set before use
 
 	mu       sync.Mutex
-	watches  map[string]receiver            // guarded by mu
-	early    map[string][]*jsonline.Message // guarded by mu: for subscriptions whose answer is not read yet
-	progress func(HostProgress)             // guarded by mu
-	err      error                          // guarded by mu: why the connection ended
+	watches  map[string]receiver // guarded by mu
+	early    map[string]*backlog // guarded by mu: for subscriptions whose answer is not read yet
+	progress func(HostProgress)  // guarded by mu
+	err      error               // guarded by mu: why the connection ended
 }
 
 // Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
@@ -120,7 +123,7 @@ func connected(conn net.Conn, far bool) *Client {
 		done:       make(chan struct{}),
 		introduced: make(chan struct{}),
 		watches:    make(map[string]receiver),
-		early:      make(map[string][]*jsonline.Message),
+		early:      make(map[string]*backlog),
 	}
 	o := jsonline.Options{
 		MaxLine: maxLine, StallLimit: stallTime, LastWord: cancelTime,
@@ -253,8 +256,8 @@ func (c *Client) notified(m *jsonline.Message) {
 		defer c.mu.Unlock()
 		if w := c.watches[p.Subscription]; w != nil {
 			w.put(m)
-		} else if len(c.early) < 64 && len(c.early[p.Subscription]) < maxHeld {
-			c.early[p.Subscription] = append(c.early[p.Subscription], m)
+		} else {
+			c.arriveEarlyLocked(p.Subscription, m)
 		}
 	case MethodBegun:
 		var b Begun
@@ -272,6 +275,25 @@ func (c *Client) notified(m *jsonline.Message) {
 		if f != nil {
 			f(p)
 		}
+	}
+}
+
+// maxEarly bounds the subscriptions for which something has come before their answer was read.
+const maxEarly = 64
+
+// arriveEarlyLocked holds a notification of a subscription whose answer is not read yet.
+func (c *Client) arriveEarlyLocked(id string, m *jsonline.Message) {
+	b := c.early[id]
+	switch {
+	case b == nil && len(c.early) >= maxEarly:
+	case b == nil:
+		b = &backlog{}
+		c.early[id] = b
+		b.add(m)
+	case b.bytes > heldBytes:
+		b.missed = true
+	default:
+		b.add(m)
 	}
 }
 
@@ -468,8 +490,33 @@ type receiver interface {
 	fail(err error)
 }
 
-// A Subscription reads a session's timeline. One of a [Link] survives the end of its connection:
-// nothing is missing then, and nothing comes twice. Next is for one goroutine, the rest for any.
+// A backlog is notifications that wait, in order.
+type backlog struct {
+	messages []*jsonline.Message
+	bytes    int
+	missed   bool // some that came after these were dropped
+}
+
+func (b *backlog) add(m *jsonline.Message) {
+	b.messages = append(b.messages, m)
+	b.bytes += len(m.Params) + messageBytes
+}
+
+// take removes the oldest; nil if there is none.
+func (b *backlog) take() *jsonline.Message {
+	if len(b.messages) == 0 {
+		return nil
+	}
+	m := b.messages[0]
+	b.messages[0] = nil
+	b.messages = b.messages[1:]
+	b.bytes -= len(m.Params) + messageBytes
+	return m
+}
+
+// A Subscription reads a session's timeline. The daemon sends no more than a few megabytes ahead
+// of its reader. One of a [Link] survives the end of its connection: nothing is missing then, and
+// nothing comes twice. Next is for one goroutine, the rest for any.
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it
 
@@ -479,12 +526,25 @@ type Subscription struct {
 	ahead  []timeline.Event // of the goroutine that calls Next
 	last   timeline.Seq     // of the goroutine that calls Next; all up to it has come
 
+	flowing chan struct{} // holds one element while the daemon is told whether to send
+
 	mu     sync.Mutex
-	at     place               // guarded by mu
-	held   []*jsonline.Message // guarded by mu
-	err    error               // guarded by mu; why no more will come
-	paused bool                // guarded by mu
+	at     place   // guarded by mu
+	held   backlog // guarded by mu
+	err    error   // guarded by mu; why no more will come
+	paused bool    // guarded by mu; by Pause
+	full   bool    // guarded by mu; much is held
+	told   telling // guarded by mu; what the daemon knows of it
 }
+
+// A telling is what a daemon was told about a stream.
+type telling int
+
+const (
+	toldToSend telling = iota
+	toldToPause
+	toldSomething // a call about it failed
+)
 
 // A place is where a subscription is.
 type place struct {
@@ -501,7 +561,7 @@ type cut struct {
 
 // Subscribe watches a session from a cursor; 0 is its beginning.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
-	w := &Subscription{link: c.link, params: p, last: p.After, wake: make(chan struct{}, 1)}
+	w := &Subscription{link: c.link, params: p, last: p.After, wake: make(chan struct{}, 1), flowing: make(chan struct{}, 1)}
 	seq, err := c.subscribe(ctx, cut{}, p, w, w.move)
 	w.Seq = seq
 	return w, err
@@ -539,7 +599,7 @@ func (w *Subscription) ID() string {
 func (w *Subscription) move(to place) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.at = to
+	w.at, w.told = to, toldToSend
 	if isCut(w.err) { // it may be cancelled meanwhile
 		w.err = nil
 	}
@@ -548,7 +608,7 @@ func (w *Subscription) move(to place) {
 // resume goes on over another connection.
 func (w *Subscription) resume(ctx context.Context, why error) error {
 	w.mu.Lock()
-	before, paused := w.at, w.paused
+	before := w.at
 	w.mu.Unlock()
 	before.let()
 	p := w.params
@@ -556,10 +616,7 @@ func (w *Subscription) resume(ctx context.Context, why error) error {
 	if _, err := w.link.all.subscribe(ctx, cut{before.client, why}, p, w, w.move); err != nil {
 		return err
 	}
-	if paused {
-		return w.Pause(ctx)
-	}
-	return nil
+	return w.tell(ctx)
 }
 
 // receive hands the notifications of a subscription to w, also those that came before its
@@ -568,10 +625,15 @@ func (c *Client) receive(id string, w receiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watches[id] = w
-	for _, m := range c.early[id] {
-		w.put(m)
+	if b := c.early[id]; b != nil {
+		for _, m := range b.messages {
+			w.put(m)
+		}
+		if b.missed {
+			w.fail(errors.New("client: more came than could be held: subscribe again behind the last event that you have seen"))
+		}
+		delete(c.early, id)
 	}
-	delete(c.early, id)
 	if c.err != nil {
 		w.fail(c.err)
 	}
@@ -645,9 +707,11 @@ func endedBy(m *jsonline.Message) error {
 func (w *Subscription) next(ctx context.Context) (*jsonline.Message, error) {
 	for {
 		w.mu.Lock()
-		if len(w.held) > 0 {
-			m := w.held[0]
-			w.held = w.held[1:]
+		if m := w.held.take(); m != nil {
+			if w.full && w.held.bytes <= heldBytes/2 {
+				w.full = false
+				go w.adjust()
+			}
 			w.mu.Unlock()
 			return m, nil
 		}
@@ -671,12 +735,58 @@ func (w *Subscription) put(m *jsonline.Message) {
 	if w.err != nil {
 		return
 	}
-	if len(w.held) >= maxHeld {
-		w.err = fmt.Errorf("client: %d notifications wait: subscribe again behind the last event that you have seen", maxHeld)
-	} else {
-		w.held = append(w.held, m)
+	w.held.add(m)
+	if !w.full && w.held.bytes > heldBytes {
+		w.full = true
+		go w.adjust()
 	}
 	w.nudge()
+}
+
+// adjust calls tell for those who must not wait.
+func (w *Subscription) adjust() {
+	err := w.tell(context.Background())
+	switch {
+	case err == nil || isCut(err): // the connection tells of its end
+	case session.KindOf(err) == KindSubscribed: // the session was closed meanwhile
+		w.fail(session.ErrClosed)
+	default:
+		w.fail(err)
+	}
+}
+
+// tell lets the daemon know whether to send, until it knows what is wanted.
+func (w *Subscription) tell(ctx context.Context) error {
+	select {
+	case w.flowing <- struct{}{}:
+		defer func() { <-w.flowing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		method, wanted := MethodResume, toldToSend
+		w.mu.Lock()
+		if w.paused || w.full {
+			method, wanted = MethodPause, toldToPause
+		}
+		at, told := w.at, w.told
+		w.mu.Unlock()
+		if told == wanted {
+			return nil
+		}
+		err := at.client.Call(ctx, method, SubscriptionParams{at.id}, nil)
+		w.mu.Lock()
+		if w.at.id == at.id && w.at.client == at.client {
+			w.told = wanted
+			if err != nil {
+				w.told = toldSomething
+			}
+		}
+		w.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func (w *Subscription) fail(err error) {
@@ -696,23 +806,21 @@ func (w *Subscription) nudge() {
 }
 
 // Pause stops the stream. Events go on to be recorded.
-func (w *Subscription) Pause(ctx context.Context) error { return w.flow(ctx, MethodPause, true) }
+func (w *Subscription) Pause(ctx context.Context) error { return w.flow(ctx, true) }
 
-// Resume goes on where the stream was paused.
-func (w *Subscription) Resume(ctx context.Context) error { return w.flow(ctx, MethodResume, false) }
+// Resume goes on where the stream was paused, once its reader has read most of what has come.
+func (w *Subscription) Resume(ctx context.Context) error { return w.flow(ctx, false) }
 
 // flow pauses the stream or resumes it. Over a connection that has ended nothing flows; the next
 // one knows it.
-func (w *Subscription) flow(ctx context.Context, method string, paused bool) error {
+func (w *Subscription) flow(ctx context.Context, paused bool) error {
 	w.mu.Lock()
-	at := w.at
 	w.paused = paused
 	w.mu.Unlock()
-	err := at.client.Call(ctx, method, SubscriptionParams{at.id}, nil)
-	if w.link != nil && isCut(err) {
-		return nil
+	if err := w.tell(ctx); w.link == nil || !isCut(err) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Cancel ends the subscription.

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -46,6 +48,22 @@ type Piece struct {
 
 // MaxPieceBytes bounds a Piece.
 const MaxPieceBytes = 1 << 20
+
+// Whole reads all of some data that was left out of an event, in pieces.
+func Whole(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
+	whole := make([]byte, 0, b.Bytes)
+	for int64(len(whole)) < b.Bytes {
+		p, err := s.Blob(ctx, b.Digest, int64(len(whole)), 0)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Data) == 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		whole = append(whole, p.Data...)
+	}
+	return whole, nil
+}
 
 // An OutlineQuery asks for summaries of turns: of those that have events behind the cursor After
 // and before the event Before, and whose number is From or more; a zero field leaves it open. Of

@@ -48,32 +48,45 @@ func writeSession(ctx context.Context, c *client.Client, w io.Writer, now sessio
 		format = l.export.Formats()[0]
 	}
 	w, flush := buffered(w)
+	on := c.Session(now.Name)
+	from := export.Session{
+		Name: now.Name, Runtime: now.Runtime, Language: l.export,
+		Whole: func(b timeline.Blob) ([]byte, error) {
+			data, err := session.Whole(ctx, on, b)
+			if session.KindOf(err) == session.KindNoBlob {
+				return nil, nil
+			}
+			return data, err
+		},
+	}
 	var lost error
-	err := export.Write(w, format, export.Session{Name: now.Name, Runtime: now.Runtime, Language: l.export}, past(ctx, c, now.Name, &lost))
+	err := export.Write(w, format, from, past(ctx, on, &lost))
 	return errors.Join(err, lost, flush())
 }
 
-// past yields the events of a session so far. lost is set if it ends early.
-func past(ctx context.Context, c *client.Client, session string, lost *error) iter.Seq[timeline.Event] {
+// past yields the events of a session so far, window by window, with the large data of results
+// named only. lost is set if it ends early.
+func past(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline.Event] {
 	return func(yield func(timeline.Event) bool) {
-		w, err := c.Subscribe(ctx, client.SubscribeParams{Session: session})
-		if err != nil {
-			*lost = err
-			return
-		}
-		for last := timeline.Seq(0); last < w.Seq; {
-			e, err := w.Next(ctx)
+		q := session.ReadQuery{Limit: session.MaxReadEvents}
+		for {
+			p, err := s.Read(ctx, q)
 			if err != nil {
 				*lost = err
 				return
 			}
-			last = e.Seq
-			if g, ok := e.Body.(timeline.Gap); ok {
-				last = g.To
+			for _, e := range p.Events {
+				if !yield(e) {
+					return
+				}
 			}
-			if !yield(e) {
+			if len(p.Events) == 0 || !p.Later {
 				return
 			}
+			if q.Before == 0 {
+				q.Before = p.End + 1
+			}
+			q.After = p.Last
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,33 @@ type Session struct {
 	Name     string
 	Runtime  string // the version of its language; may be ""
 	Language Language
+
+	// Whole reads data that its events name only, when the file comes to it. It returns nil for
+	// data that is not kept any more. A nil Whole is for events that have all data.
+	Whole func(timeline.Blob) ([]byte, error)
+}
+
+// complete returns a display with the data that was left out of it, as far as that is kept.
+func (s Session) complete(d timeline.Display) (timeline.Display, error) {
+	data, left := make(map[string][]byte, len(d.Data)), make(map[string]timeline.Blob)
+	maps.Copy(data, d.Data)
+	for mime, b := range d.LeftOut {
+		if b.Digest == "" || s.Whole == nil {
+			left[mime] = b
+			continue
+		}
+		whole, err := s.Whole(b)
+		switch {
+		case err != nil:
+			return d, err
+		case whole == nil:
+			left[mime] = timeline.Blob{Bytes: b.Bytes}
+		default:
+			data[mime] = whole
+		}
+	}
+	d.Data, d.LeftOut = data, left
+	return d, nil
 }
 
 // A Language has the facts that files of one language need.
@@ -55,7 +83,7 @@ func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event
 	case Notebook:
 		p = &notebook{out: out, session: s}
 	case Transcript:
-		p = &transcript{out: out}
+		p = &transcript{out: out, session: s}
 	default:
 		p = &script{out: out, session: s}
 	}
@@ -89,6 +117,12 @@ type errWriter struct {
 func (w *errWriter) print(s string) {
 	if w.err == nil {
 		_, w.err = io.WriteString(w.w, s)
+	}
+}
+
+func (w *errWriter) fail(err error) {
+	if w.err == nil {
+		w.err = err
 	}
 }
 
@@ -180,7 +214,13 @@ func (c *collector) take(e timeline.Event) {
 	case timeline.Text:
 		c.show(e, int64(len(b.Data)))
 	case timeline.Display:
-		c.show(e, b.Bytes())
+		size := b.Bytes()
+		for _, left := range b.LeftOut {
+			if left.Digest != "" {
+				size += left.Bytes
+			}
+		}
+		c.show(e, size)
 	case timeline.Gap:
 		c.note(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
 	case timeline.GenerationEnded:

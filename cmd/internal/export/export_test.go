@@ -204,7 +204,7 @@ func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
 	got := fmt.Sprint(f.Cells[0].Outputs)
 	for _, want := range []string{
 		"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
-		"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "too large to be sent",
+		"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "a display, of which not all was kept",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %s", want, got)
@@ -284,5 +284,52 @@ func TestWrite_ErrorsAreTold(t *testing.T) {
 	}
 	if err := export.Write(full{}, "R", session, slices.Values(story())); err == nil || !strings.Contains(err.Error(), "py, ipynb, txt") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrite_DataThatIsOnlyNamedIsReadWhereTheFileHasIt(t *testing.T) {
+	kept := strings.Repeat("<p>", 2000)
+	shown := timeline.Display{
+		Data:    map[string][]byte{"text/plain": []byte("a table")},
+		LeftOut: map[string]timeline.Blob{"text/html": {Bytes: 6000, Digest: "kept"}, "image/png": {Bytes: 9 << 20, Digest: "gone"}, "application/json": {Bytes: 5}},
+	}
+	var read []string
+	from := session
+	from.Whole = func(b timeline.Blob) ([]byte, error) {
+		read = append(read, b.Digest)
+		switch b.Digest {
+		case "kept":
+			return []byte(kept), nil
+		case "gone":
+			return nil, nil
+		}
+		return nil, errors.New("the daemon is gone")
+	}
+	to := func(format string, b timeline.Body) (string, error) {
+		var out strings.Builder
+		err := export.Write(&out, format, from, slices.Values(turn(1, "table", "ok", b)))
+		return out.String(), err
+	}
+	got, err := to("ipynb", shown)
+	if err != nil || !strings.Contains(got, `"text/html":["\u003cp\u003e`) || !strings.Contains(got, `"text/plain":["a table"]`) || strings.Contains(got, "image/png") {
+		t.Errorf("%v: %.300s", err, got)
+	}
+	if slices.Sort(read); !slices.Equal(read, []string{"gone", "kept"}) {
+		t.Errorf("read were %q", read)
+	}
+	read = nil
+	if got, err := to("py", shown); err != nil || len(read) > 0 || !strings.Contains(got, "\ntable\n") {
+		t.Errorf("a script: %v, %q were read: %s", err, read, got)
+	}
+	shown.LeftOut["text/html"] = timeline.Blob{Bytes: 1, Digest: "unreachable"}
+	for _, format := range []string{"ipynb", "txt"} {
+		if _, err := to(format, shown); err == nil || err.Error() != "the daemon is gone" {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+	huge := timeline.Display{LeftOut: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
+	read = nil
+	if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 bytes of output more are left out") {
+		t.Errorf("more than a turn may have: %v, %q were read: %.300s", err, read, got)
 	}
 }

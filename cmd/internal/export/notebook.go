@@ -25,9 +25,8 @@ type cell struct {
 	Metadata map[string]any `json:"metadata"`
 	Source   []string       `json:"source"`
 
-	// Only in cells of code.
-	Count   *int      `json:"execution_count,omitempty"`
-	Outputs *[]output `json:"outputs,omitempty"`
+	// Only in cells of code, which have a list of outputs as well.
+	Count *int `json:"execution_count,omitempty"`
 }
 
 // An output is text, or a display.
@@ -41,8 +40,9 @@ type output struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Count    *int            `json:"execution_count,omitempty"` // of a result
 
-	id     string  // of a display, which an update replaces
-	stream *[]byte // of text, until it is complete: characters may be split
+	shown  *timeline.Display // whose data is read when it is written
+	id     string            // of a display, which an update replaces
+	stream *[]byte           // of text, until it is complete: characters may be split
 }
 
 func (n *notebook) begin() {
@@ -58,19 +58,35 @@ func (n *notebook) end() { n.out.print("\n]\n}\n") }
 
 func (n *notebook) encode(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil && n.out.err == nil {
-		n.out.err = err
-	}
+	n.out.fail(err)
 	return string(b)
 }
 
-func (n *notebook) add(c cell) {
+// add writes a cell, and of one with code its outputs, one after the other: each may be large.
+func (n *notebook) add(c cell, outputs ...output) {
 	if n.cells > 0 {
 		n.out.print(",")
 	}
 	n.cells++
 	c.ID, c.Metadata = fmt.Sprintf("cell-%d", n.cells), map[string]any{}
-	n.out.print("\n" + n.encode(c))
+	text := n.encode(c)
+	if c.Count == nil {
+		n.out.print("\n" + text)
+		return
+	}
+	n.out.print("\n" + strings.TrimSuffix(text, "}") + `,"outputs":[`)
+	for i, o := range outputs {
+		if i > 0 {
+			n.out.print(",")
+		}
+		if o.shown != nil {
+			d, err := n.session.complete(*o.shown)
+			n.out.fail(err)
+			o.fill(d)
+		}
+		n.out.print(n.encode(o))
+	}
+	n.out.print("]}")
 }
 
 func (n *notebook) note(text string) {
@@ -91,8 +107,8 @@ func (n *notebook) turn(t *turn) {
 		n.add(cell{Type: "markdown", Source: lines(title + " " + why + ":\n\n" + fence + "\n" + input + "\n" + fence)})
 		return
 	}
-	count, shown := int(t.number), outputs(t)
-	n.add(cell{Type: "code", Source: lines(input), Count: &count, Outputs: &shown})
+	count := int(t.number)
+	n.add(cell{Type: "code", Source: lines(input), Count: &count}, outputs(t)...)
 	if asked := t.asked(); len(asked) > 0 {
 		n.note("above, " + strings.Join(asked, "; then "))
 	}
@@ -167,21 +183,23 @@ func addDisplay(all []output, d timeline.Display) []output {
 	if !d.Result || last < 0 || all[last].Type != "execute_result" || all[last].stream == nil {
 		return append(all, o)
 	}
-	echo := strings.TrimSuffix(all[last].text(), "\n")
-	if _, ok := d.Data["text/plain"]; !ok {
-		o.Data["text/plain"] = lines(echo)
-	}
+	o.Text = lines(strings.TrimSuffix(all[last].text(), "\n"))
 	all[last] = o
 	return all
 }
 
-// display is a bundle as notebooks have it: texts as lists of lines, JSON as it is, the rest in
-// base64.
 func display(d timeline.Display) output {
-	o := output{Type: "display_data", Data: make(map[string]any, len(d.Data)+1), Metadata: orEmpty(d.Meta), id: d.ID}
+	o := output{Type: "display_data", Metadata: orEmpty(d.Meta), id: d.ID, shown: &d}
 	if d.Result {
 		o.Type = "execute_result"
 	}
+	return o
+}
+
+// fill gives an output its bundle as notebooks have it: texts as lists of lines, JSON as it is,
+// the rest in base64. Its text so far is for a bundle without one.
+func (o *output) fill(d timeline.Display) {
+	o.Data = make(map[string]any, len(d.Data)+1)
 	for mime, data := range d.Data {
 		switch _, kind, _ := strings.Cut(mime, "/"); {
 		case (kind == "json" || strings.HasSuffix(kind, "+json")) && json.Valid(data):
@@ -192,10 +210,12 @@ func display(d timeline.Display) output {
 			o.Data[mime] = base64.StdEncoding.EncodeToString(data)
 		}
 	}
-	if _, ok := o.Data["text/plain"]; !ok && !d.Result {
+	if _, ok := o.Data["text/plain"]; !ok && o.Text != nil {
+		o.Data["text/plain"] = o.Text
+	} else if !ok && !d.Result {
 		o.Data["text/plain"] = lines(name(d))
 	}
-	return o
+	o.Text = nil
 }
 
 // name is the text of a display that has none.
@@ -208,7 +228,7 @@ func name(d timeline.Display) string {
 		title = "a display"
 	}
 	if len(d.LeftOut) > 0 {
-		title += ", which was too large to be sent"
+		title += ", of which not all was kept"
 	}
 	return title
 }

@@ -8,7 +8,8 @@ import (
 
 // A transcript has everything that was typed and shown, as text.
 type transcript struct {
-	out *errWriter
+	out     *errWriter
+	session Session
 }
 
 func (p *transcript) begin() {}
@@ -41,6 +42,11 @@ func (p *transcript) turn(t *turn) {
 			}
 			write(typed + "\n")
 		case timeline.TurnEnded:
+		case timeline.Display:
+			whole, err := p.session.complete(b)
+			p.out.fail(err)
+			e.Body = whole
+			part = append(part, e)
 		default:
 			part = append(part, e)
 		}

@@ -36,7 +36,7 @@ func (s *Server) resultOf(r *http.Request) (kind string, data []byte, err error)
 	if data, ok := d.Data[kind]; ok {
 		return kind, data, nil
 	}
-	data, err = s.whole(r.Context(), r.PathValue("session"), d.LeftOut[kind])
+	data, err = session.Whole(r.Context(), s.o.Link.Session(r.PathValue("session")), d.LeftOut[kind])
 	return kind, data, err
 }
 
@@ -47,21 +47,6 @@ func (s *Server) display(ctx context.Context, name string, seq timeline.Seq) (d 
 		d, _ = e.Body.(timeline.Display)
 	}
 	return d, err
-}
-
-// whole reads large data of a result, in pieces.
-func (s *Server) whole(ctx context.Context, name string, b timeline.Blob) (data []byte, err error) {
-	for int64(len(data)) < b.Bytes {
-		piece, err := s.o.Link.Session(name).Blob(ctx, b.Digest, int64(len(data)), 0)
-		if err != nil {
-			return nil, err
-		}
-		if len(piece.Data) == 0 {
-			break
-		}
-		data = append(data, piece.Data...)
-	}
-	return data, nil
 }
 
 // blob serves a part of a result: a picture as such, all else as a file to keep.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -94,16 +93,5 @@ func (l *life) fetch(ctx context.Context, b timeline.Blob, room int64) ([]byte, 
 	if b.Digest == "" || b.Bytes > room {
 		return nil, session.Errorf(session.KindTooLarge, "%d bytes are too many for a message", b.Bytes)
 	}
-	whole := make([]byte, 0, b.Bytes)
-	for int64(len(whole)) < b.Bytes {
-		piece, err := l.s.Blob(ctx, b.Digest, int64(len(whole)), 0)
-		if err != nil {
-			return nil, err
-		}
-		if len(piece.Data) == 0 {
-			return nil, io.ErrUnexpectedEOF
-		}
-		whole = append(whole, piece.Data...)
-	}
-	return whole, nil
+	return session.Whole(ctx, l.s, b)
 }

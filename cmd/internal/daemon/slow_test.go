@@ -1,0 +1,137 @@
+package daemon_test
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// maxAhead is the most that may come of a stream that nobody reads: what the client holds, what
+// the daemon has queued by the time it is told, and what both ends have buffered.
+const maxAhead = 12 << 20
+
+// A meter counts what is read from a connection.
+type meter struct {
+	net.Conn
+	read atomic.Int64
+}
+
+func (m *meter) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	m.read.Add(int64(n))
+	return n, err
+}
+
+// metered is another client of the daemon, and what has come to it.
+func (r *rig) metered() (*client.Client, *meter) {
+	r.t.Helper()
+	conn, err := client.Socket(r.socket).Dial(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m := &meter{Conn: conn}
+	c := client.New(m)
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c, m
+}
+
+// untilStill makes calls until nothing comes any more but their answers.
+func (m *meter) untilStill(t *testing.T, c *client.Client) {
+	t.Helper()
+	for still, before := 0, int64(-1); still < 50; still++ {
+		if err := c.Call(t.Context(), client.MethodPing, struct{}{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		now := m.read.Load()
+		if now-before > 1<<10 {
+			still = 0
+		}
+		before = now
+	}
+}
+
+// bulky makes a session "main", and has it write much more than maxAhead. It returns the last turn.
+func (r *rig) bulky() uint64 {
+	r.t.Helper()
+	c := r.dial()
+	r.session(c)
+	return r.bulk(c)
+}
+
+func (r *rig) bulk(c *client.Client) (last uint64) {
+	r.t.Helper()
+	for range 2 * maxAhead >> 20 {
+		reply, err := c.Start(r.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: patience.Milliseconds()})
+		if err != nil || reply.Outcome != timeline.OutcomeOK {
+			r.t.Fatalf("got %+v, %v", reply.State, err)
+		}
+		last = reply.Turn
+	}
+	return last
+}
+
+func TestStream_ThatNobodyReadsIsPausedAndGoesOnWhenItIsRead(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"live": false, "snapshot": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, nil)
+			c, m := r.metered()
+			var w *client.Subscription
+			var last uint64
+			subscribe := func() {
+				var err error
+				if w, err = c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if before {
+				last = r.bulky()
+				subscribe()
+			} else {
+				r.session(r.dial())
+				subscribe()
+				last = r.bulk(r.dial())
+			}
+			m.untilStill(t, c)
+			if got := m.read.Load(); got > maxAhead {
+				t.Errorf("%d bytes came to a reader that reads nothing, more than %d", got, maxAhead)
+			}
+			unbroken(t, collect(t, w, endOfTurn(last)), 1)
+		})
+	}
+}
+
+func TestStream_OfASessionThatIsClosedWhileItIsPausedEnds(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.bulky()
+	c, m := r.metered()
+	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.untilStill(t, c)
+	if err := c.CloseSession(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	for last := timeline.Seq(0); ; {
+		e, err := w.Next(t.Context())
+		if errors.Is(err, session.ErrClosed) {
+			return
+		}
+		from := e.Seq
+		if g, lost := e.Body.(timeline.Gap); lost {
+			from = g.From
+		}
+		if err != nil || from != last+1 {
+			t.Fatalf("behind %d came %d, %v", last, e.Seq, err)
+		}
+		last = e.Seq
+	}
+}

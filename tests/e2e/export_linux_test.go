@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// picturesShown is how many pictures of a megabyte a session shows, in turns of 15. Of these
+	// 20 are different, so that its files hold them all.
+	picturesShown = 150
+
+	// exportMemory bounds the memory of a program that writes such a session, in MiB: the code
+	// and the runtime of Go take 30, a turn with its text 16, and a display on its way into the
+	// file several times its size.
+	exportMemory = 110
+)
+
+// showPictures makes a session with large pictures.
+func (h home) showPictures(t *testing.T, name string) {
+	t.Helper()
+	h.run(t, "", "exec", name, "-e", "import random\nr = random.Random(1)\npictures = [b'\\x89PNG\\r\\n\\x1a\\n' + r.randbytes(1 << 20) for _ in range(20)]")
+	for i := range picturesShown / 15 {
+		code := "# " + strings.Repeat("a long line ", 100) + fmt.Sprintf("\nfor i in range(15): display({'image/png': pictures[(%d + i) %% 20], 'text/plain': 'a picture of ' + str(i)}, raw=True)", i)
+		if r := h.run(t, "", "exec", name, "-e", code); r.status != 0 {
+			t.Fatal(r)
+		}
+	}
+}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// memoryOf runs a command, and returns how much it has written, how often a text was in that, and
+// the most memory that it had, in MiB.
+func memoryOf(t *testing.T, cmd *exec.Cmd, text string) (written int64, found, peak int) {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	const room = 4 << 10
+	if _, err := unix.FcntlInt(out.Fd(), unix.F_SETPIPE_SZ, room); err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	cmd.Stdout, cmd.Stderr = in, &told
+	err = cmd.Start()
+	_ = in.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "status")
+	rest, part := "", make([]byte, 1<<20)
+	for err == nil {
+		var n int
+		n, err = io.ReadAtLeast(out, part, min(1+int(written), len(part)))
+		written += int64(n)
+		rest += string(part[:n])
+		found += strings.Count(rest, text)
+		rest = rest[max(0, len(rest)-len(text)+1):]
+		now, _ := os.ReadFile(status) // it has not ended as long as more waits than there is room for
+		if m := peakLine.FindSubmatch(now); m != nil {
+			kb, _ := strconv.Atoi(string(m[1]))
+			peak = max(peak, kb>>10)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %v, %s", cmd.Args, err, told.String())
+	}
+	return written, found, peak
+}
+
+func TestExport_OfASessionWithLargePicturesTakesLittleMemory(t *testing.T) {
+	t.Parallel()
+	h := daemonHome(t)
+	daemon := h.serve(t)
+	h.showPictures(t, "main")
+	check := func(text string, least int64, pictures int, args ...string) {
+		t.Helper()
+		written, found, peak := memoryOf(t, h.command(t, args...), text)
+		t.Logf("%q: %d bytes, %d MiB of memory", args, written, peak)
+		if peak == 0 || peak > exportMemory {
+			t.Errorf("%q took %d MiB of memory, more than %d", args, peak, exportMemory)
+		}
+		if written < least || found != pictures {
+			t.Errorf("%q: %d bytes with %d times %q, want %d and %d", args, written, found, text, least, pictures)
+		}
+	}
+	check(`"image/png":"iVBORw0KGg`, picturesShown<<20*4/3, picturesShown, "export", "main", "--format", "ipynb")
+	check("[image: ", 0, picturesShown, "export", "main", "--format", "txt")
+	check("for i in range(15)", 0, picturesShown/15, "export", "main")
+	h.run(t, "", "exec", "main", "-e", "1 # the last input")
+	h.isKept(t, "the last input")
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Wait()
+	check(`"image/png":"iVBORw0KGg`, picturesShown<<20*4/3, picturesShown, "recover", "main", "--to", "notebook")
+}
