@@ -9,6 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -85,6 +86,17 @@ func (s *Session) Reached(context.Context) ([]session.Reached, error) {
 		list = append(list, session.Reached(r))
 	}
 	return list, nil
+}
+
+// proxyVariables lead programs to the proxy of a session whose names cannot lead out by themselves.
+// It serves SOCKS5 as well; but some programs that find such a proxy here refuse to start.
+func proxyVariables() []string {
+	var list []string
+	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy"} {
+		value := "=http://" + outlet.Proxy.String()
+		list = append(list, name+value, strings.ToUpper(name)+value)
+	}
+	return append(list, "no_proxy", "NO_PROXY") // what the user excepts leads nowhere here
 }
 
 // namesFiles makes the files by which programs find the session's names: its resolver, and a

@@ -511,13 +511,14 @@ func (s *Session) giveLive(g session.Grant) error {
 	if g.Call != "" {
 		return nil // whoever asks looks at what was given
 	}
-	if g.Host != "" {
-		return s.network.Allow(g.Host)
-	}
 	s.mu.Lock()
 	w := s.worker
 	s.mu.Unlock()
 	switch {
+	case g.Host != "" && w != nil && w.proc.outlet == nil:
+		return session.Errorf(session.KindUnsupported, "the sandbox of this session lets no connection out: its first reply says how it is held")
+	case g.Host != "":
+		return s.network.Allow(g.Host)
 	case w == nil:
 		return nil
 	case w.proc.gate == nil:

@@ -120,7 +120,17 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 			return c, err
 		}
 	}
-	c.sandbox = &host.Sandbox{By: by, Outlet: policy.Network == workers.NetworkList && by == "", Plan: func() (*confine.Plan, error) {
+	hasOutlet := policy.Network == workers.NetworkList && by == ""
+	if policy.Network == workers.NetworkList && by == workers.Landlock { // it has no namespace in which names lead to us
+		switch err := confine.MayConnect(); {
+		case err == nil:
+			hasOutlet = true
+			c.env = append(c.env, proxyVariables()...)
+		case len(policy.Hosts) > 0:
+			return c, err
+		}
+	}
+	c.sandbox = &host.Sandbox{By: by, Outlet: hasOutlet, Plan: func() (*confine.Plan, error) {
 		plan, notices, err := confine.NewPlan(&policy, confine.Origin{
 			Home: home, Dir: dir, Program: spec.Path,
 			State: state, Sessions: o.Dir, Files: []string{files, homes},
@@ -129,7 +139,7 @@ func confinementOf(spec *workers.Spec, o *Options, by workers.Mechanism, own, fi
 		if err != nil {
 			return nil, err
 		}
-		plan.Ask = sandbox.Ask
+		plan.Ask, plan.Outlet = sandbox.Ask, hasOutlet
 		plan.Disk, plan.Shared = spec.Limits.Disk, sharedLimit(spec.Limits)
 		lacks, err := plan.HeldBy(by, sandbox)
 		if err != nil {

@@ -350,7 +350,9 @@ func (w *worker) perform(e effect) {
 			s.m.cleared(e.turn, true)
 		}
 	case doForget:
-		_ = w.proc.Forget() // fails only when the worker has ended
+		if w.proc.gate != nil { // otherwise nothing is told twice by anybody but us
+			_ = w.proc.Forget() // fails only when the worker has ended
+		}
 	case doKill:
 		w.proc.Kill()
 	case doPermit:

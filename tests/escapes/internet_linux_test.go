@@ -30,8 +30,9 @@ const internetEnv = "ESCAPES_INTERNET"
 // stands for the user's, and another one behind a wire, in which all servers are.
 type internet struct {
 	*machine
-	there *os.File        // the namespace of the servers
-	kept  []session.Grant // what is allowed always
+	there  *os.File          // the namespace of the servers
+	accept workers.Mechanism // what its sessions accept
+	kept   []session.Grant   // what is allowed always
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr // what the name server says, in turn; the last one stays
@@ -61,7 +62,7 @@ func inInternet(t *testing.T) *internet {
 			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-			AmbientCaps: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE},
+			AmbientCaps: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE},
 			Pdeathsig:   syscall.SIGKILL,
 		}
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -254,12 +255,17 @@ func (n *internet) Keep(_ string, g session.Grant) error {
 func (n *internet) open(t *testing.T, ask bool, hosts []string) *drive.REPL {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = n.work, workspace(n.machine)
-	spec.Sandbox.Network, spec.Sandbox.Hosts, spec.Sandbox.Ask = workers.NetworkList, hosts, ask
+	spec.Dir, spec.Sandbox = n.work, n.sandbox(ask, hosts)
 	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
 	r.WaitUntilReady(t)
 	r.Run(t, clientCode)
 	return r
+}
+
+func (n *internet) sandbox(ask bool, hosts []string) *workers.Sandbox {
+	box := workspace(n.machine)
+	box.Network, box.Hosts, box.Ask, box.Accept = workers.NetworkList, hosts, ask, n.accept
+	return box
 }
 
 // count is how often the name server was asked for a name.

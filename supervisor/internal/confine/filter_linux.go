@@ -41,6 +41,9 @@ var ofOthers = map[string]uint32{
 	"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
 }
 
+// sends are the calls that send, with the argument that has their flags.
+var sends = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
+
 // reported are the calls that the kernel reports to the stage, beside opening to write.
 var reported = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
@@ -140,9 +143,12 @@ func filterFor(a architecture) program {
 
 // lonelyFilterFor returns the filter for a session that shares the machine's namespaces, and
 // so must not reach what is in them: by sockets, shared memory or queues.
-func lonelyFilterFor(a architecture, network bool) program {
+func lonelyFilterFor(a architecture, plan *Plan) program {
 	p := common(a)
-	p.call(a, "socket", func(p *program) { lonelySockets(p, network) })
+	p.call(a, "socket", func(p *program) { lonelySockets(p, plan) })
+	if plan.Outlet {
+		p.outletOnly(a)
+	}
 	for _, name := range shared {
 		p.when(equal, a.calls[name], errno(unix.ENOSYS))
 	}
@@ -215,27 +221,88 @@ func sockets(p *program) {
 }
 
 // lonelySockets allows no sockets of this machine, whose names a filter cannot read, and those of
-// the network only to a session that has all of it.
-func lonelySockets(p *program, network bool) {
+// the network only to a session that has all of it. One with an outlet has those of TCP, which the
+// stage connects. IPv6 would bring headers that lead a packet elsewhere, and is not needed for that.
+func lonelySockets(p *program, plan *Plan) {
 	p.add(load, argument(0), 0, 0)
 	families := []uint32{unix.AF_NETLINK}
-	if network {
+	switch {
+	case plan.Network:
 		families = append(families, unix.AF_INET, unix.AF_INET6)
+	case plan.Outlet:
+		families = append(families, unix.AF_INET)
 	}
 	p.unless(errno(unix.EACCES), families...)
+	if plan.Outlet {
+		p.only(unix.AF_INET, func(p *program) {
+			p.add(load, argument(1), 0, 0)
+			p.add(and, 0xf, 0, 0)
+			p.unless(errno(unix.EACCES), unix.SOCK_STREAM)
+			p.add(load, argument(2), 0, 0)
+			p.unless(errno(unix.EACCES), 0, unix.IPPROTO_TCP)
+			p.add(load, argument(0), 0, 0)
+		})
+	}
 	p.only(unix.AF_NETLINK, func(p *program) {
 		p.add(load, argument(2), 0, 0)
 		p.unless(errno(unix.EPROTONOSUPPORT), unix.NETLINK_ROUTE)
 	})
 }
 
-// installLonely puts that filter on the calling thread.
-func installLonely(network bool) error {
-	if err := supportedFilter(); err != nil {
-		return err
+// outletOnly has the stage make each connect, and forbids the other ways in which a TCP socket
+// gets a peer: by listening, and by sending with "fast open". No option may lead what the stage has
+// connected elsewhere: a device, or a route that the sender chooses.
+func (p *program) outletOnly(a architecture) {
+	p.when(equal, a.calls["connect"], unix.SECCOMP_RET_USER_NOTIF)
+	p.when(equal, a.calls["listen"], errno(unix.EACCES))
+	for name, flags := range sends {
+		p.call(a, name, func(p *program) {
+			p.add(load, argument(flags), 0, 0)
+			p.when(anyBit, unix.MSG_FASTOPEN, errno(unix.EOPNOTSUPP))
+		})
 	}
-	_, err := install(lonelyFilterFor(architectures[runtime.GOARCH], network), 0)
-	return err
+	p.call(a, "setsockopt", func(p *program) {
+		none := errno(unix.ENOPROTOOPT)
+		p.add(load, argument(1), 0, 0)
+		p.unless(none, unix.SOL_SOCKET, unix.IPPROTO_TCP, unix.IPPROTO_IP, unix.SOL_NETLINK)
+		p.option(unix.SOL_SOCKET, func(p *program) {
+			p.when(equal, unix.SO_BINDTODEVICE, none)
+			p.when(equal, unix.SO_BINDTOIFINDEX, none)
+		})
+		p.option(unix.IPPROTO_TCP, func(p *program) {
+			p.when(equal, unix.TCP_FASTOPEN_CONNECT, none)
+			p.when(equal, unix.TCP_FASTOPEN_NO_COOKIE, none)
+		})
+		p.option(unix.IPPROTO_IP, func(p *program) {
+			p.unless(none, unix.IP_TOS, unix.IP_TTL, unix.IP_MTU_DISCOVER, unix.IP_RECVERR, unix.IP_BIND_ADDRESS_NO_PORT)
+		})
+	})
+}
+
+// option adds the instructions of body for the options of one level, which is loaded.
+func (p *program) option(level uint32, body func(*program)) {
+	p.only(level, func(p *program) {
+		p.add(load, argument(2), 0, 0)
+		body(p)
+		p.add(load, argument(1), 0, 0)
+	})
+}
+
+// installLonely puts that filter on the calling thread. It returns the descriptor on which the
+// kernel reports connects; -1 if the plan has no outlet.
+func installLonely(plan *Plan) (int, error) {
+	if err := supportedFilter(); err != nil {
+		return -1, err
+	}
+	p, flags := lonelyFilterFor(architectures[runtime.GOARCH], plan), uintptr(0)
+	if plan.Outlet {
+		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	}
+	fd, err := install(p, flags)
+	if err != nil || !plan.Outlet {
+		return -1, err
+	}
+	return fd, nil
 }
 
 // installFilter puts the filter on the calling thread. It returns the descriptor on which the

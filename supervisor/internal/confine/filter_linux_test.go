@@ -81,7 +81,7 @@ func TestFilter_NumbersAreTheKernels(t *testing.T) {
 	t.Parallel()
 	for name, a := range architectures {
 		numbers := numbersOf(t, name)
-		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbidden, shared, reported, absent, slices.Collect(maps.Keys(ofOthers)))
+		calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbidden, shared, reported, absent, slices.Collect(maps.Keys(ofOthers)), []string{"listen", "setsockopt"}, slices.Collect(maps.Keys(sends)))
 		for _, call := range calls {
 			is, there := numbers[call]
 			has, listed := a.calls[call]
@@ -168,7 +168,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 	t.Parallel()
 	eachArchitecture(t, func(t *testing.T, a architecture) {
-		without, with := lonelyFilterFor(a, false), lonelyFilterFor(a, true)
+		without, with := lonelyFilterFor(a, &Plan{}), lonelyFilterFor(a, &Plan{Network: true})
 		const allow = unix.SECCOMP_RET_ALLOW
 		eperm, enosys, eacces := errno(unix.EPERM), errno(unix.ENOSYS), errno(unix.EACCES)
 		for _, row := range []struct {
@@ -213,6 +213,62 @@ func TestFilter_OfASessionWithoutNamespacesReachesNothingShared(t *testing.T) {
 		}
 		if got := without.run(t, architecture{audit: unix.AUDIT_ARCH_I386}, 1); got != enosys {
 			t.Errorf("a 32-bit call got %#x, want %#x", got, enosys)
+		}
+	})
+}
+
+// A session whose connections leave through the supervisor has sockets of TCP that nothing but the
+// stage connects, and on which no option leads elsewhere what the stage has connected.
+func TestFilter_OfASessionWithAnOutletLeavesConnectsToTheStage(t *testing.T) {
+	t.Parallel()
+	eachArchitecture(t, func(t *testing.T, a architecture) {
+		p, without := lonelyFilterFor(a, &Plan{Outlet: true}), lonelyFilterFor(a, &Plan{})
+		const allow = unix.SECCOMP_RET_ALLOW
+		eacces, none, fast := errno(unix.EACCES), errno(unix.ENOPROTOOPT), errno(unix.EOPNOTSUPP)
+		for _, row := range []struct {
+			call string
+			args []uint64
+			want uint32
+		}{
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_NONBLOCK}, allow},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, allow},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, eacces},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, eacces},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_DGRAM}, eacces},
+			{"socket", []uint64{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}, eacces},
+			{"socket", []uint64{unix.AF_INET6, unix.SOCK_STREAM}, eacces},
+			{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eacces},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow},
+			{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, errno(unix.EPROTONOSUPPORT)},
+			{"connect", nil, unix.SECCOMP_RET_USER_NOTIF},
+			{"listen", nil, eacces},
+			{"sendto", []uint64{0, 0, 0, unix.MSG_NOSIGNAL}, allow},
+			{"sendto", []uint64{0, 0, 0, unix.MSG_FASTOPEN | unix.MSG_NOSIGNAL}, fast},
+			{"sendmsg", []uint64{0, 0, unix.MSG_FASTOPEN}, fast},
+			{"sendmmsg", []uint64{0, 0, 1, unix.MSG_FASTOPEN}, fast},
+			{"setsockopt", []uint64{0, unix.SOL_SOCKET, unix.SO_KEEPALIVE}, allow},
+			{"setsockopt", []uint64{0, unix.SOL_SOCKET, unix.SO_BINDTODEVICE}, none},
+			{"setsockopt", []uint64{0, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX}, none},
+			{"setsockopt", []uint64{0, unix.IPPROTO_TCP, unix.TCP_NODELAY}, allow},
+			{"setsockopt", []uint64{0, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT}, none},
+			{"setsockopt", []uint64{0, unix.IPPROTO_TCP, unix.TCP_FASTOPEN_NO_COOKIE}, none},
+			{"setsockopt", []uint64{0, unix.IPPROTO_IP, unix.IP_TOS}, allow},
+			{"setsockopt", []uint64{0, unix.IPPROTO_IP, unix.IP_OPTIONS}, none},
+			{"setsockopt", []uint64{0, unix.IPPROTO_IP, unix.IP_UNICAST_IF}, none},
+			{"setsockopt", []uint64{0, 1<<32 | unix.IPPROTO_IP, unix.IP_OPTIONS}, none},
+			{"setsockopt", []uint64{0, unix.SOL_NETLINK, unix.NETLINK_EXT_ACK}, allow},
+			{"setsockopt", []uint64{0, unix.IPPROTO_IPV6, unix.IPV6_RTHDR}, none},
+			{"mount", nil, errno(unix.EPERM)},
+			{"msgrcv", nil, errno(unix.ENOSYS)},
+		} {
+			if got := p.run(t, a, a.calls[row.call], row.args...); got != row.want {
+				t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
+			}
+		}
+		for _, call := range []string{"connect", "listen", "setsockopt", "sendto"} { // it has no socket for them, and nobody would answer
+			if got := without.run(t, a, a.calls[call]); got != allow {
+				t.Errorf("without an outlet, %s: got %#x", call, got)
+			}
 		}
 	})
 }

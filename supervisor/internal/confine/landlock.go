@@ -27,9 +27,6 @@ var machineShares = []string{"/dev/shm", "/dev/pts", "/dev/mqueue"}
 // path is hidden by naming everything beside it, and nothing can be held in a directory that
 // is written.
 func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
-	if len(s.Hosts) > 0 {
-		return nil, fmt.Errorf("hosts by name need namespaces: with --sandbox-accept landlock choose --network none or full, without --allow-host")
-	}
 	if len(s.Protected) > 0 {
 		return nil, fmt.Errorf("a sandbox by Landlock cannot keep %s as it is in a directory that the session writes", s.Protected[0])
 	}
@@ -66,12 +63,17 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 	if len(r.list) > maxRules {
 		return nil, fmt.Errorf("a sandbox by Landlock would need %d rules, and %d are allowed: hide fewer files", len(r.list), maxRules)
 	}
-	p.By, p.Rules, p.Outlet, p.Ask, p.Absent = workers.Landlock, r.list, false, false, nil
-	return []string{landlockLacks}, nil
+	p.By, p.Rules, p.Ask, p.Absent = workers.Landlock, r.list, false, nil
+	sockets, given := "no sockets but pairs", "cannot be given more while it runs"
+	if p.Outlet {
+		sockets = "no servers, and hosts only through the proxy that its variables name (HTTPS_PROXY and others)"
+		given = "cannot be given directories while it runs"
+	}
+	return []string{fmt.Sprintf(landlockLacks, sockets, given)}, nil
 }
 
 // landlockLacks says what a session by Landlock does not hold, and does not have.
-const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes, and change modes and times of your files; it has no sockets but pairs, no terminals or shared memory, cannot list directories that hold something hidden, and cannot be given more while it runs"
+const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes, and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that hold something hidden, and %s"
 
 // rules are collected for Landlock.
 type rules struct {

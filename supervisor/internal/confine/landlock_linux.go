@@ -3,6 +3,7 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -34,9 +35,12 @@ func landlockABI() (int, error) {
 }
 
 // Restrict confines the calling thread, and all processes that it starts, by the rules of a
-// plan and a filter. The thread must stay locked to its goroutine.
-func Restrict(p *Plan) error {
-	failed := func(step, path string, err error) error { return &StepError{Step: step, Path: path, Err: err} }
+// plan and a filter. The thread must stay locked to its goroutine. The box serves the connects of
+// a session with an outlet; it is nil for others.
+func Restrict(p *Plan) (*Box, error) {
+	failed := func(step, path string, err error) (*Box, error) {
+		return nil, &StepError{Step: step, Path: path, Err: err}
+	}
 	abi, err := landlockABI()
 	if err == nil && abi < leastLandlock {
 		err = fmt.Errorf("this kernel has version %d of it, which lets a session signal your other programs; version %d is that of Linux 6.12: %w", abi, leastLandlock, errors.ErrUnsupported)
@@ -48,7 +52,11 @@ func Restrict(p *Plan) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return failed("dumpable", "", err)
 	}
-	set, err := newRuleset()
+	box, err := newConnector(p)
+	if err != nil {
+		return failed("outlet", "", err)
+	}
+	set, err := newRuleset(p)
 	if err != nil {
 		return failed("landlock", "", err)
 	}
@@ -67,16 +75,58 @@ func Restrict(p *Plan) error {
 	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); no != 0 {
 		return failed("landlock", "", no)
 	}
-	if err := installLonely(p.Network); err != nil {
+	calls, err := installLonely(p)
+	if err != nil {
 		return failed("filter", "", err)
+	}
+	if box != nil {
+		box.calls = calls
+	}
+	return box, nil
+}
+
+// newConnector returns a box that only connects, for a plan with an outlet. The session shares the
+// network of the machine, so the box has none to enter.
+func newConnector(p *Plan) (*Box, error) {
+	if !p.Outlet {
+		return nil, nil
+	}
+	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{plan: p, root: -1, proc: proc, sockets: -1, mounts: -1, names: -1, out: newWayOut(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
+}
+
+// MayConnect tries whether a stage without namespaces may connect in its worker's place, for which it
+// needs copies of the sockets of its children. Containers and administrators can forbid that.
+func MayConnect() error {
+	remedy := "choose --network none, or full"
+	if scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); len(scope) > 0 && scope[0] > '1' {
+		return fmt.Errorf("hosts by name need kernel.yama.ptrace_scope 0 or 1, and it is %c here: %s", scope[0], remedy)
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err == nil {
+		defer unix.Close(self)
+		var copied int
+		if copied, err = unix.PidfdGetfd(self, self, 0); err == nil {
+			unix.Close(copied)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("hosts by name need the call pidfd_getfd, which this container or system forbids (%w): %s", err, remedy)
 	}
 	return nil
 }
 
-// newRuleset makes a set that handles all of files, signals and abstract sockets.
-func newRuleset() (int, error) {
+// newRuleset makes a set that handles all of files, signals and abstract sockets. Of the network it
+// allows nothing to a session that does not have all of it: the stage connects.
+func newRuleset(p *Plan) (int, error) {
 	attributes := struct{ files, network, scoped uint64 }{
 		files: allRights, scoped: unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET,
+	}
+	if !p.Network {
+		attributes.network = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 	}
 	set, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
 	if no != 0 {

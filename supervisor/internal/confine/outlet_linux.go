@@ -21,9 +21,10 @@ const ownPrefix = 15
 // A wayOut asks the supervisor for each connection that leaves the session.
 type wayOut struct {
 	socket  *outlet.Conn
-	network int       // the session's network namespace
-	begin   sync.Once // of the thread that makes sockets there
-	wanted  chan want // for that thread
+	network int        // the session's network namespace; -1 if it has none of its own
+	own     netip.Addr // where listeners are that have no better address
+	begin   sync.Once  // of the thread that makes sockets there
+	wanted  chan want  // for that thread
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]*asked // by their numbers
@@ -59,7 +60,11 @@ func (b *Box) openNames() {
 	b.step("network", "127.0.0.1:53", unix.Bind(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}))
 	network, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	b.step("network", "", err)
-	b.names, b.out = fd, &wayOut{network: network, wanted: make(chan want), waiting: make(map[uint64]*asked), threads: make(map[uint32]*asked)}
+	b.names, b.out = fd, newWayOut(network, ownAddress)
+}
+
+func newWayOut(network int, own netip.Addr) *wayOut {
+	return &wayOut{network: network, own: own, wanted: make(chan want), waiting: make(map[uint64]*asked), threads: make(map[uint32]*asked)}
 }
 
 // OpenOutlet begins to speak with the supervisor, if the plan has an outlet. end leads there.
@@ -72,8 +77,10 @@ func (b *Box) OpenOutlet(end *os.File) error {
 		return err
 	}
 	b.out.socket = socket
-	err = socket.Send(outlet.Message{Do: outlet.Names}, b.names)
-	unix.Close(b.names)
+	if b.names >= 0 {
+		err = socket.Send(outlet.Message{Do: outlet.Names}, b.names)
+		unix.Close(b.names)
+	}
 	go b.out.receive()
 	return err
 }
@@ -149,7 +156,10 @@ func (b *Box) expect(n *notification, to netip.AddrPort, wait bool) (id uint64, 
 // leaves returns where a connect of a TCP socket goes, if that is not the session itself.
 func (b *Box) leaves(socket int, address []byte) (netip.AddrPort, bool) {
 	to, ok := addressIn(address)
-	if !ok || b.out == nil || to.Addr().IsLoopback() || to.Addr().IsUnspecified() || to.Addr() == ownAddress {
+	if !ok || b.out == nil {
+		return to, false
+	}
+	if b.out.network >= 0 && (to.Addr().IsLoopback() || to.Addr().IsUnspecified() || to.Addr() == ownAddress) {
 		return to, false
 	}
 	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
@@ -175,6 +185,9 @@ func addressIn(b []byte) (netip.AddrPort, bool) {
 // socket that waits for its connections learns how the dial went. Another one learns it by a
 // reset: an event loop must not wait in this call.
 func (b *Box) connectOut(n *notification, socket int, to netip.AddrPort) error {
+	if to == outlet.Proxy && b.out.network < 0 {
+		return b.meetFor(socket, to, outlet.Message{Do: outlet.Proxied})
+	}
 	flags, err := unix.FcntlInt(uintptr(socket), unix.F_GETFL, 0)
 	if err != nil {
 		return err
@@ -188,13 +201,20 @@ func (b *Box) connectOut(n *notification, socket int, to netip.AddrPort) error {
 		_ = b.out.socket.Send(outlet.Message{Do: outlet.Gone, ID: id}, -1)
 		return err
 	}
+	return b.meetFor(socket, to, outlet.Message{Do: outlet.Connected, ID: id})
+}
+
+// meetFor connects a socket, and sends its other end with a message.
+func (b *Box) meetFor(socket int, to netip.AddrPort, m outlet.Message) error {
 	peer, err := b.out.meet(socket, to)
 	if peer < 0 {
-		_ = b.out.socket.Send(outlet.Message{Do: outlet.Gone, ID: id}, -1)
+		if m.ID != 0 {
+			_ = b.out.socket.Send(outlet.Message{Do: outlet.Gone, ID: m.ID}, -1)
+		}
 		return err
 	}
 	defer unix.Close(peer)
-	if sent := b.out.socket.Send(outlet.Message{Do: outlet.Connected, ID: id}, peer); sent != nil {
+	if sent := b.out.socket.Send(m, peer); sent != nil {
 		return unix.ECONNABORTED
 	}
 	return err
@@ -224,7 +244,7 @@ func (w *wayOut) meet(socket int, to netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	for range backlog + 1 { // the session may connect here by other calls; those are closed
+	for range backlog + 1 { // the session may connect here by other calls, in the machine's network others may; those are closed
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}, 1000)
 		if err == unix.EINTR {
 			continue
@@ -246,9 +266,10 @@ const backlog = 16
 
 // listen makes a listener in the session's network, at an address or beside it.
 func (w *wayOut) listen(to netip.AddrPort) (int, error) {
-	places := []unix.Sockaddr{&unix.SockaddrInet4{Addr: ownAddress.As4()}}
+	places := []unix.Sockaddr{&unix.SockaddrInet4{Addr: w.own.As4()}}
 	family := unix.AF_INET
 	switch a := to.Addr(); {
+	case w.network < 0: // no address is ours to take
 	case a.Is6():
 		family, places = unix.AF_INET6, []unix.Sockaddr{&unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}}
 	case netip.PrefixFrom(ownAddress, ownPrefix).Masked().Contains(a):
@@ -277,6 +298,9 @@ func (w *wayOut) listen(to netip.AddrPort) (int, error) {
 // makeSocket makes a TCP socket in the session's network. A thread enters that for good when
 // the first one is wanted.
 func (w *wayOut) makeSocket(family int) (int, error) {
+	if w.network < 0 {
+		return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	}
 	w.begin.Do(func() {
 		go func() {
 			runtime.LockOSThread() // and never unlocked

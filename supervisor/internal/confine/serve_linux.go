@@ -53,6 +53,13 @@ func (b *Box) connect(n *notification) error {
 	if err != nil {
 		return err
 	}
+	if b.plan.By != "" { // it shares the machine's network, so there is none that is its own
+		to, ok := b.leaves(socket, address)
+		if !ok || domain != unix.AF_INET {
+			return unix.EACCES
+		}
+		return b.connectOut(n, socket, to)
+	}
 	if domain != unix.AF_UNIX || len(address) < 2 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
 		if to, ok := b.leaves(socket, address); ok {
 			return b.connectOut(n, socket, to)

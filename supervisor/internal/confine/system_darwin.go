@@ -24,3 +24,6 @@ func Supported(by workers.Mechanism) error {
 	_, err := os.Stat(seatbeltProgram)
 	return err
 }
+
+// MayConnect says why no stage may connect in its worker's place here.
+func MayConnect() error { return errors.ErrUnsupported }

@@ -21,3 +21,6 @@ func Ways(workers.Mechanism) []workers.Mechanism { return []workers.Mechanism{""
 func Supported(workers.Mechanism) error {
 	return fmt.Errorf("a sandbox: %w on this system: --sandbox full does without one", errors.ErrUnsupported)
 }
+
+// MayConnect says why no stage may connect in its worker's place here.
+func MayConnect() error { return errors.ErrUnsupported }

@@ -33,8 +33,11 @@ type server struct {
 	ctx    context.Context // ends with the stage
 	wg     sync.WaitGroup
 
-	mu   sync.Mutex
-	open map[uint64]*connection
+	proxy proxy
+
+	mu       sync.Mutex
+	open     map[uint64]*connection
+	visitors int // of the proxy
 }
 
 // A connection is one connect of the session that was allowed, until it is over.
@@ -51,6 +54,7 @@ type connection struct {
 func (p *Policy) Serve(o *outlet.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &server{p: p, outlet: o, ctx: ctx, open: make(map[uint64]*connection)}
+	s.proxy = newProxy(s, headLimit)
 	for {
 		m, file, err := o.Receive()
 		if err != nil {
@@ -93,7 +97,49 @@ func (s *server) take(m outlet.Message, file *os.File) {
 		}
 	case outlet.Gone:
 		s.drop(m.ID)
+	case outlet.Proxied:
+		inside, err := net.FileConn(file)
+		socket, ok := inside.(*net.TCPConn)
+		if err != nil || !ok {
+			return
+		}
+		if !s.mayOpen(func() { s.visitors++ }) {
+			_, _ = socket.SetLinger(0), socket.Close()
+			return
+		}
+		s.wg.Go(func() {
+			s.proxy.serve(newVisitor(socket))
+			s.mu.Lock()
+			s.visitors--
+			s.mu.Unlock()
+		})
 	}
+}
+
+// mayOpen takes a connection in, unless there are too many.
+func (s *server) mayOpen(take func()) bool {
+	s.mu.Lock()
+	full := len(s.open)+s.visitors >= maxConnections
+	if !full {
+		take()
+	}
+	s.mu.Unlock()
+	if full {
+		s.p.tellOnce("connections", "this session has "+strconv.Itoa(maxConnections)+" connections into the network; it gets no more until one ends")
+	}
+	return !full
+}
+
+// reach connects to a place for a session that waits for it, if it may go there.
+func (s *server) reach(ctx context.Context, l place) (*net.TCPConn, error) {
+	if !s.p.mayAsk(l) && !s.refused(ctx, l, "") {
+		return nil, syscall.EACCES
+	}
+	ctx, stop := context.WithTimeout(ctx, dialLimit)
+	defer stop()
+	c, err := s.p.dial(ctx, l)
+	s.dialled(l, err)
+	return c, err
 }
 
 func (s *server) find(id uint64) *connection {
@@ -110,26 +156,19 @@ func (s *server) ask(m outlet.Message) {
 
 func (s *server) begin(m outlet.Message) syscall.Errno {
 	l := s.p.placeAt(netip.AddrPortFrom(m.To.Addr(), m.To.Port()))
-	if !s.p.mayAsk(l) && !s.refused(l, "") {
+	if !s.p.mayAsk(l) && !s.refused(s.ctx, l, "") {
 		return syscall.EACCES
 	}
 	ctx, stop := context.WithTimeout(s.ctx, dialLimit)
 	c := &connection{place: l, stop: stop, dialled: make(chan struct{})}
-	s.mu.Lock()
-	full := len(s.open) >= maxConnections
-	if !full {
-		s.open[m.ID] = c
-	}
-	s.mu.Unlock()
-	if full {
+	if !s.mayOpen(func() { s.open[m.ID] = c }) {
 		stop()
-		s.p.tellOnce("connections", "this session has "+strconv.Itoa(maxConnections)+" connections into the network; it gets no more until one ends")
 		return syscall.ENOBUFS
 	}
 	s.wg.Go(func() {
 		defer stop()
 		c.outside, c.err = s.p.dial(ctx, l)
-		s.dialled(c)
+		s.dialled(l, c.err)
 		close(c.dialled)
 	})
 	if !m.Wait {
@@ -143,20 +182,20 @@ func (s *server) begin(m outlet.Message) syscall.Errno {
 }
 
 // dialled notes the outcome of a dial.
-func (s *server) dialled(c *connection) {
+func (s *server) dialled(l place, err error) {
 	var refused *refusal
 	switch {
-	case c.err == nil:
-		s.p.note(c.place, func(r *Reached) { r.Connections++ })
-	case errors.As(c.err, &refused):
-		s.refused(c.place, refused.Error())
+	case err == nil:
+		s.p.note(l, func(r *Reached) { r.Connections++ })
+	case errors.As(err, &refused):
+		s.refused(s.ctx, l, refused.Error())
 	}
 }
 
 // refused notes that a place was refused, and reports whether it has been allowed meanwhile.
-func (s *server) refused(l place, why string) bool {
+func (s *server) refused(ctx context.Context, l place, why string) bool {
 	s.p.note(l, func(r *Reached) { r.Refused++ })
-	return s.p.o.Refused != nil && s.p.o.Refused(s.ctx, l.String(), why) && why == ""
+	return s.p.o.Refused != nil && s.p.o.Refused(ctx, l.String(), why) && why == ""
 }
 
 // drop gives up a connection that nobody inside wants.
@@ -176,7 +215,7 @@ func (s *server) drop(id uint64) {
 	})
 }
 
-// carry copies bytes in both directions until both have ended.
+// carry carries the bytes of a connection that is dialled meanwhile.
 func (s *server) carry(id uint64, c *connection, inside *net.TCPConn) {
 	defer s.drop(id)
 	defer inside.Close()
@@ -185,24 +224,29 @@ func (s *server) carry(id uint64, c *connection, inside *net.TCPConn) {
 		_ = inside.SetLinger(0) // the session sees a reset, as of a server that went away
 		return
 	}
-	defer context.AfterFunc(s.ctx, func() { _, _ = inside.Close(), c.outside.Close() })()
+	s.join(c.place, inside, c.outside)
+}
+
+// join copies bytes in both directions until both have ended. It may close either end.
+func (s *server) join(l place, inside, outside *net.TCPConn) {
+	defer context.AfterFunc(s.ctx, func() { _, _ = inside.Close(), outside.Close() })()
 	var half sync.Once
 	both := sync.WaitGroup{}
 	direction := func(to, from *net.TCPConn, count func(*Reached, int64)) {
-		err := s.copy(to, from, func(n int64) { s.p.note(c.place, func(r *Reached) { count(r, n) }) })
+		err := s.copy(to, from, func(n int64) { s.p.note(l, func(r *Reached) { count(r, n) }) })
 		if err != nil { // either end broke: so does the other
-			_, _ = inside.SetLinger(0), c.outside.SetLinger(0)
-			_, _ = inside.Close(), c.outside.Close()
+			_, _ = inside.SetLinger(0), outside.SetLinger(0)
+			_, _ = inside.Close(), outside.Close()
 			return
 		}
 		_ = to.CloseWrite()
 		half.Do(func() {
 			limit := time.Now().Add(halfLimit)
-			_, _ = inside.SetDeadline(limit), c.outside.SetDeadline(limit)
+			_, _ = inside.SetDeadline(limit), outside.SetDeadline(limit)
 		})
 	}
-	both.Go(func() { direction(c.outside, inside, func(r *Reached, n int64) { r.Sent += n }) })
-	both.Go(func() { direction(inside, c.outside, func(r *Reached, n int64) { r.Received += n }) })
+	both.Go(func() { direction(outside, inside, func(r *Reached, n int64) { r.Sent += n }) })
+	both.Go(func() { direction(inside, outside, func(r *Reached, n int64) { r.Received += n }) })
 	both.Wait()
 }
 

@@ -21,7 +21,12 @@ func (s *stage) confine(plan *plan) {
 		return
 	}
 	if plan.Sandbox.Rules != nil {
-		s.mustConfine(confine.Restrict(plan.Sandbox))
+		box, err := confine.Restrict(plan.Sandbox)
+		s.mustConfine(err)
+		if box != nil {
+			s.must("sandbox: outlet", "", box.OpenOutlet(os.NewFile(fdOutlet, "outlet")))
+			box.Serve(func(confine.Denial) {}) // it reports connects only, which the supervisor refuses
+		}
 		return
 	}
 	dir, err := os.Getwd()

@@ -10,6 +10,7 @@
 //	                             ◀──    answer {1, errno}
 //	connected {1, socket}        ──▶    copies bytes between that socket and outside
 //	gone {2}                     ──▶    the caller of 2 was interrupted or ended
+//	proxied {socket}             ──▶    is the proxy at the other end of that socket
 //
 // A message is one packet of a Unix socket, as JSON. At most one descriptor goes with it.
 package outlet
@@ -37,7 +38,12 @@ const (
 	Answer    Kind = "answer"    // to ask
 	Connected Kind = "connected" // its descriptor is the other end of the session's connection
 	Gone      Kind = "gone"      // nobody wants the connection any more
+	Proxied   Kind = "proxied"   // its descriptor is the other end of a connection to Proxy
 )
+
+// Proxy is where a session without namespaces finds its proxy. Nobody listens there: the stage
+// connects whoever connects there to the supervisor.
+var Proxy = netip.MustParseAddrPort("198.18.0.1:1080")
 
 // maxMessage bounds one message in bytes. None of ours has more than 200.
 const maxMessage = 1024

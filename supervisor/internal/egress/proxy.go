@@ -1,0 +1,367 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// headLimit bounds how long a connection to the proxy may take to say where it wants to go.
+	headLimit = 10 * time.Second
+
+	// idleLimit bounds how long one that has had an answer may be silent.
+	idleLimit = time.Minute
+
+	// maxHead bounds the bytes of a request's head; net/http reads up to 4096 more.
+	maxHead = 16 << 10
+)
+
+// A proxy serves the connections of a session that has no namespaces, in which names could lead
+// here by themselves. One address serves HTTP, of which net/http reads every byte, and SOCKS5.
+type proxy struct {
+	s         *server
+	headLimit time.Duration
+	begin     sync.Once // of the HTTP server
+	arrived   chan *visitor
+}
+
+func newProxy(s *server, headLimit time.Duration) proxy {
+	return proxy{s: s, headLimit: headLimit, arrived: make(chan *visitor)}
+}
+
+// A visitor is one connection of the session to the proxy.
+type visitor struct {
+	net.Conn // its methods, without those of TCP that read past first
+	socket   *net.TCPConn
+	first    *bufio.Reader
+	closing  sync.Once
+	closed   chan struct{}
+}
+
+func newVisitor(socket *net.TCPConn) *visitor {
+	return &visitor{Conn: socket, socket: socket, first: bufio.NewReader(socket), closed: make(chan struct{})}
+}
+
+func (v *visitor) Read(b []byte) (int, error) { return v.first.Read(b) }
+
+func (v *visitor) Close() error {
+	v.closing.Do(func() { close(v.closed) })
+	return v.socket.Close()
+}
+
+// serve serves a visitor until its connection is closed.
+func (p *proxy) serve(v *visitor) {
+	defer context.AfterFunc(p.s.ctx, func() { _ = v.Close() })()
+	_ = v.SetReadDeadline(time.Now().Add(p.headLimit))
+	switch first, err := v.first.Peek(1); {
+	case err != nil:
+		_ = v.Close()
+	case first[0] == socksVersion:
+		p.serveSOCKS(v)
+		_ = v.Close()
+	default:
+		p.begin.Do(func() { p.s.wg.Go(p.serveHTTP) })
+		select {
+		case p.arrived <- v:
+		case <-p.s.ctx.Done():
+			_ = v.Close()
+		}
+	}
+	<-v.closed
+}
+
+// serveHTTP serves those who speak HTTP, until the stage is gone.
+func (p *proxy) serveHTTP() {
+	silent := log.New(io.Discard, "", 0) // what goes wrong is told to the session
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.RawQuery = r.In.URL.RawQuery },
+		Transport: &http.Transport{
+			DialContext:        p.dial,
+			DisableKeepAlives:  true, // each visitor has one connection outside
+			DisableCompression: true,
+		},
+		FlushInterval: -1,
+		ErrorLog:      silent,
+		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, err error) { refuseHTTP(w, r.URL.Host, err) },
+	}
+	server := http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodConnect:
+				p.tunnel(w, r)
+			case r.URL.Scheme == "http" && r.URL.Host != "":
+				forward.ServeHTTP(w, r)
+			default:
+				http.Error(w, "this is the proxy of a sandbox, for CONNECT, http:// and SOCKS5", http.StatusBadRequest)
+			}
+		}),
+		BaseContext:       func(net.Listener) context.Context { return p.s.ctx },
+		ReadHeaderTimeout: p.headLimit,
+		IdleTimeout:       idleLimit,
+		MaxHeaderBytes:    maxHead,
+		ErrorLog:          silent,
+	}
+	_ = server.Serve(p) // returns when Accept does
+}
+
+// Accept, Close and Addr make a proxy the listener of its HTTP server.
+func (p *proxy) Accept() (net.Conn, error) {
+	select {
+	case v := <-p.arrived:
+		return v, nil
+	case <-p.s.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *proxy) Close() error   { return nil }
+func (p *proxy) Addr() net.Addr { return &net.TCPAddr{} }
+
+// tunnel serves CONNECT.
+func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request) {
+	l, err := placeIn(r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	outside, err := p.s.reach(r.Context(), l)
+	if err != nil {
+		refuseHTTP(w, r.Host, err)
+		return
+	}
+	defer outside.Close()
+	c, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return // the session has closed it
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	p.carry(l, c.(*visitor), outside, buffered.Reader)
+}
+
+// carry sends on what was read too early, and then carries bytes until the connection is over.
+func (p *proxy) carry(l place, v *visitor, outside *net.TCPConn, read ...*bufio.Reader) {
+	_ = v.SetDeadline(time.Time{})
+	for _, r := range append(read, v.first) {
+		n, err := io.CopyN(outside, r, int64(r.Buffered()))
+		p.s.p.note(l, func(r *Reached) { r.Sent += n })
+		if err != nil {
+			return
+		}
+	}
+	p.s.join(l, v.socket, outside)
+}
+
+// dial connects for a request that names its place itself.
+func (p *proxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	l, err := placeIn(address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.s.reach(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{c, p.s.p, l}, nil
+}
+
+// A counted connection notes its bytes.
+type counted struct {
+	net.Conn
+	p *Policy
+	l place
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.p.note(c.l, func(r *Reached) { r.Received += int64(n) })
+	return n, err
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.p.note(c.l, func(r *Reached) { r.Sent += int64(n) })
+	return n, err
+}
+
+// refuseHTTP says why a place was not reached.
+func refuseHTTP(w http.ResponseWriter, place string, err error) {
+	status := http.StatusBadGateway
+	switch errnoOf(err) {
+	case syscall.EACCES:
+		status, err = http.StatusForbidden, fmt.Errorf("the sandbox refused it")
+	case syscall.ETIMEDOUT:
+		status = http.StatusGatewayTimeout
+	}
+	http.Error(w, place+": "+err.Error(), status)
+}
+
+// placeIn reads a host with its port, as requests have it.
+func placeIn(text string) (place, error) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		return place{}, err
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil || port == 0 {
+		return place{}, fmt.Errorf("%q is no port", digits)
+	}
+	return placeOf(host, uint16(port))
+}
+
+// placeOf makes a place of a name or address that the session sends.
+func placeOf(host string, port uint16) (place, error) {
+	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
+		return place{addr: a.Unmap(), port: port}, nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if !isName(name) || port == 0 {
+		return place{}, fmt.Errorf("%q is no host", host)
+	}
+	return place{name: name, port: port}, nil
+}
+
+// The numbers of SOCKS5: https://www.rfc-editor.org/rfc/rfc1928
+const (
+	socksVersion = 5
+	withoutLogin = 0
+	noMethod     = 0xff
+	socksConnect = 1
+	socksIPv4    = 1
+	socksName    = 3
+	socksIPv6    = 4
+)
+
+// An answer of SOCKS5 to a request.
+type socksAnswer byte
+
+const (
+	socksDone        socksAnswer = 0
+	socksFailed      socksAnswer = 1
+	socksRefused     socksAnswer = 2
+	socksNoHost      socksAnswer = 4
+	socksNoListener  socksAnswer = 5
+	socksTimeout     socksAnswer = 6
+	socksNoCommand   socksAnswer = 7
+	socksNoAddresses socksAnswer = 8
+)
+
+func (a socksAnswer) Error() string { return "SOCKS: answer " + strconv.Itoa(int(a)) }
+
+var errSOCKS = errors.New("this is no SOCKS5 without a login")
+
+// serveSOCKS serves one who speaks SOCKS5. Of that only CONNECT leads out by TCP.
+func (p *proxy) serveSOCKS(v *visitor) {
+	l, err := readSOCKS(v.first, v)
+	var answer socksAnswer
+	if err != nil {
+		if errors.As(err, &answer) {
+			_ = answer.write(v)
+		}
+		return
+	}
+	_ = v.SetDeadline(time.Time{}) // a person may be asked
+	outside, err := p.s.reach(p.s.ctx, l)
+	if err != nil {
+		_ = socksAnswerTo(err).write(v)
+		return
+	}
+	defer outside.Close()
+	if socksDone.write(v) == nil {
+		p.carry(l, v, outside)
+	}
+}
+
+// readSOCKS reads a greeting, which it answers, and a request. Each has at most some 260 bytes.
+func readSOCKS(r io.Reader, w io.Writer) (place, error) {
+	buf := make([]byte, 256)
+	read := func(n byte) ([]byte, error) {
+		_, err := io.ReadFull(r, buf[:n])
+		return buf[:n], err
+	}
+	b, err := read(2) // version, number of methods
+	if err != nil {
+		return place{}, err
+	}
+	version := b[0]
+	methods, err := read(b[1])
+	if err != nil {
+		return place{}, err
+	}
+	if version != socksVersion || !strings.Contains(string(methods), string([]byte{withoutLogin})) {
+		_, _ = w.Write([]byte{socksVersion, noMethod})
+		return place{}, errSOCKS
+	}
+	if _, err := w.Write([]byte{socksVersion, withoutLogin}); err != nil {
+		return place{}, err
+	}
+	if b, err = read(4); err != nil { // version, command, 0, kind of address
+		return place{}, err
+	}
+	version, command, kind := b[0], b[1], b[3]
+	size := map[byte]byte{socksIPv4: net.IPv4len, socksIPv6: net.IPv6len}[kind]
+	switch {
+	case version != socksVersion:
+		return place{}, errSOCKS
+	case command != socksConnect:
+		return place{}, socksNoCommand
+	case kind == socksName:
+		if b, err = read(1); err != nil {
+			return place{}, err
+		}
+		size = b[0]
+	case size == 0:
+		return place{}, socksNoAddresses
+	}
+	if b, err = read(size); err != nil {
+		return place{}, err
+	}
+	host := string(b)
+	if kind != socksName {
+		a, _ := netip.AddrFromSlice(b)
+		host = a.String()
+	}
+	if b, err = read(2); err != nil {
+		return place{}, err
+	}
+	l, err := placeOf(host, uint16(b[0])<<8|uint16(b[1]))
+	if err != nil {
+		return place{}, socksNoHost
+	}
+	return l, nil
+}
+
+// write sends an answer. It names no address of ours, which would tell nobody anything.
+func (a socksAnswer) write(w io.Writer) error {
+	_, err := w.Write([]byte{socksVersion, byte(a), 0, socksIPv4, 0, 0, 0, 0, 0, 0})
+	return err
+}
+
+func socksAnswerTo(err error) socksAnswer {
+	switch errnoOf(err) {
+	case syscall.EACCES:
+		return socksRefused
+	case syscall.EHOSTUNREACH:
+		return socksNoHost
+	case syscall.ECONNREFUSED:
+		return socksNoListener
+	case syscall.ETIMEDOUT:
+		return socksTimeout
+	}
+	return socksFailed
+}

@@ -1,0 +1,171 @@
+//go:build !windows
+
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// connected returns both ends of a connection.
+func connected(t testing.TB) (client, end *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = c.Close(), e.Close() })
+	return c.(*net.TCPConn), e.(*net.TCPConn)
+}
+
+// proxyOf serves the sessions of a policy until the test ends.
+func proxyOf(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	s := &server{p: p, ctx: ctx, open: make(map[uint64]*connection)}
+	s.proxy = newProxy(s, headLimit)
+	t.Cleanup(func() { stop(); s.wg.Wait() })
+	return &s.proxy
+}
+
+// A connection that says nothing, or never ends what it says, is closed.
+func TestProxy_WaitsForNobody(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"nothing": "", "half a request": "CONNECT example.org:443 HTT", "half a head": "GET http://example.org/ HTTP/1.1\r\nA: b\r\n",
+		"half a greeting": "\x05\x02\x00", "no request": "\x05\x01\x00", "half a request of SOCKS": "\x05\x01\x00\x05\x01\x00\x03\x09examp",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxyOf(t, policy(t, "example.org"), 50*time.Millisecond)
+			client, end := connected(t)
+			if _, err := io.WriteString(client, text); err != nil {
+				t.Fatal(err)
+			}
+			p.serve(newVisitor(end)) // returns when it is closed
+			if got := p.s.p.Reached(); len(got) > 0 {
+				t.Errorf("it reached %+v", got)
+			}
+		})
+	}
+}
+
+// The end of the stage ends everybody.
+func TestProxy_EndsWithItsStage(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	s := &server{p: policy(t), ctx: ctx, open: make(map[uint64]*connection)}
+	s.proxy = newProxy(s, time.Hour)
+	asked := make(chan bool)
+	s.p.o.Refused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); return false }
+	var serving sync.WaitGroup
+	for _, text := range []string{"", "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50"} {
+		client, end := connected(t)
+		_, _ = io.WriteString(client, text)
+		serving.Go(func() { s.proxy.serve(newVisitor(end)) })
+	}
+	<-asked
+	<-asked
+	stop()
+	serving.Wait()
+	s.wg.Wait()
+}
+
+func TestReadSOCKS_ReadsPlacesAndAnswersTheRest(t *testing.T) {
+	t.Parallel()
+	hello := "\x05\x02\x01\x00"
+	for _, row := range []struct{ text, place, written string }{
+		{hello + "\x05\x01\x00\x03\x0bExample.org\x01\xbb", "example.org:443", "\x05\x00"},
+		{hello + "\x05\x01\x00\x01\xcb\x00\x71\x07\x00\x50", "203.0.113.7:80", "\x05\x00"},
+		{hello + "\x05\x01\x00\x04" + strings.Repeat("\x00", 10) + "\xff\xff\x7f\x00\x00\x01\x00\x50", "127.0.0.1:80", "\x05\x00"},
+		{hello + "\x05\x01\x00\x03\x09127.0.0.1\x00\x50", "127.0.0.1:80", "\x05\x00"},
+		{hello + "\x05\x01\x00\x03\x0bexample.org\x00\x00", "SOCKS: answer 4", "\x05\x00"}, // port 0
+		{hello + "\x05\x01\x00\x03\x03a b\x00\x50", "SOCKS: answer 4", "\x05\x00"},
+		{hello + "\x05\x01\x00\x03\x00\x00\x50", "SOCKS: answer 4", "\x05\x00"},
+		{hello + "\x05\x02\x00\x01\xcb\x00\x71\x07\x00\x50", "SOCKS: answer 7", "\x05\x00"}, // BIND
+		{hello + "\x05\x03\x00\x01\xcb\x00\x71\x07\x00\x50", "SOCKS: answer 7", "\x05\x00"}, // UDP
+		{hello + "\x05\x01\x00\x02\xcb\x00\x71\x07\x00\x50", "SOCKS: answer 8", "\x05\x00"},
+		{hello + "\x04\x01\x00\x01\xcb\x00\x71\x07\x00\x50", errSOCKS.Error(), "\x05\x00"},
+		{"\x05\x01\x02", errSOCKS.Error(), "\x05\xff"}, // a login only
+		{"\x05\x00", errSOCKS.Error(), "\x05\xff"},
+		{"\x05\x01", "EOF", ""},
+	} {
+		var written bytes.Buffer
+		l, err := readSOCKS(strings.NewReader(row.text), &written)
+		got := l.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != row.place || written.String() != row.written {
+			t.Errorf("%q: got %q and answered %q, want %q and %q", row.text, got, written.String(), row.place, row.written)
+		}
+	}
+}
+
+// What SOCKS5 asks for is a place that a policy can judge, or nothing.
+func FuzzReadSOCKS(f *testing.F) {
+	f.Add([]byte("\x05\x02\x01\x00\x05\x01\x00\x03\x0bexample.org\x01\xbb"))
+	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x01\xcb\x00\x71\x07\x00\x50"))
+	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x04" + strings.Repeat("\x20", 16) + "\x00\x50"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, err := readSOCKS(bytes.NewReader(text), io.Discard)
+		if err == nil && (l.port == 0 && !l.addr.IsValid() || (l.name == "") == !l.addr.IsValid() || l.name != "" && !isName(l.name) || l.addr.Zone() != "") {
+			t.Errorf("%q: got the place %+v", text, l)
+		}
+	})
+}
+
+// The proxy answers every text in one of its two languages or not at all, and reaches nothing that is
+// not on the list.
+func FuzzProxy(f *testing.F) {
+	f.Add([]byte("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n"))
+	f.Add([]byte("GET http://example.org/a;b?c HTTP/1.1\r\nConnection: close\r\n\r\n"))
+	f.Add([]byte("POST http://u:p@[::1]:1/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
+	f.Add([]byte("GET / HTTP/1.1\r\nUpgrade: x\r\n\r\n"))
+	f.Add([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x03\x0bexample.org\x01\xbb"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p := proxyOf(t, policy(t), time.Minute)
+		client, end := connected(t)
+		served := make(chan struct{})
+		go func() { defer close(served); p.serve(newVisitor(end)) }()
+		go func() { _, _ = client.Write(text); _ = client.CloseWrite() }()
+		first := bufio.NewReader(client)
+		switch version, err := first.Peek(1); {
+		case err != nil:
+		case version[0] == socksVersion:
+			if got, _ := io.ReadAll(first); len(got) != 2 && (len(got) != 12 || got[3] == byte(socksDone)) {
+				t.Errorf("%q: got %q", text, got)
+			}
+		default:
+			r, err := http.ReadResponse(first, nil)
+			if err != nil || r.StatusCode < 400 && r.StatusCode != http.StatusContinue {
+				t.Errorf("%q: got %v, %v", text, r, err)
+			}
+		}
+		_ = client.Close()
+		<-served
+		for _, reached := range p.s.p.Reached() {
+			if reached.Connections > 0 {
+				t.Errorf("%q reached %+v", text, reached)
+			}
+		}
+	})
+}

@@ -1,0 +1,461 @@
+package escapes
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/workers/r"
+)
+
+// inLonelyInternet is inInternet where no user namespaces can be made, so that Landlock is taken.
+func inLonelyInternet(t *testing.T) *internet {
+	t.Helper()
+	n := inInternet(t)
+	if n == nil {
+		return nil
+	}
+	namespaces, err := os.OpenFile("/proc/sys/user/max_user_namespaces", os.O_WRONLY, 0)
+	if err == nil {
+		_, err = namespaces.WriteString("0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = namespaces.Close()
+	n.accept = workers.Landlock
+	return n
+}
+
+// serve makes a server of HTTP in the other network, at port 80 and with TLS at port 443. It returns
+// the certificate's file, in the workspace.
+func (n *internet) serve(t *testing.T, handler http.Handler, names ...string) (certificate string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: names, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate = filepath.Join(n.work, "ca.pem")
+	write(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	for _, port := range []string{"80", "443"} {
+		var l net.Listener
+		n.inThere(t, func() (err error) { l, err = net.Listen("tcp", hostAddress+":"+port); return err })
+		if port == "443" {
+			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+		}
+		server := &http.Server{Handler: handler}
+		t.Cleanup(func() { _ = server.Close() })
+		go func() { _ = server.Serve(l) }()
+	}
+	return certificate
+}
+
+// wheel is a package of Python with one module.
+func wheel(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for name, text := range map[string]string{
+		"greeting.py":                     "text = 'hello from the index'\n",
+		"greeting-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n",
+		"greeting-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"greeting-1.0.dist-info/RECORD":   "",
+	} {
+		f, err := w.Create(name)
+		if err == nil {
+			_, err = io.WriteString(f, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// proxyCode defines what these tests run in a session.
+const proxyCode = `
+import os, ssl, sys, urllib.request
+def curl(*args):
+    p = subprocess.run(["curl", "-sS", "--max-time", "60", *args], capture_output=True, text=True)
+    return p.stdout if p.returncode == 0 else p.stderr
+def said(text): # to the proxy, as bytes
+    with socket.create_connection(("198.18.0.1", 1080)) as s:
+        s.sendall(text)
+        return s.makefile("rb").readline()
+`
+
+// Curl, pip and Python's own client heed the variables; curl speaks SOCKS5 as well.
+func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
+	n := inLonelyInternet(t)
+	if n == nil {
+		return
+	}
+	for _, name := range []string{"example.org", "other.org"} {
+		n.name(name, hostAddress)
+	}
+	pack := wheel(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/hello", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "hello %s %s", r.URL.RawQuery, r.Header.Get("X-Forwarded-For"))
+	})
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		all, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(all)
+	})
+	mux.HandleFunc("/simple/greeting/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<a href="/greeting-1.0-py3-none-any.whl">greeting-1.0-py3-none-any.whl</a>`)
+	})
+	mux.HandleFunc("/greeting-1.0-py3-none-any.whl", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pack) })
+	ca := n.serve(t, mux, "example.org")
+	n.listen(t, hostAddress+":1080", greets("not the proxy"))
+	reachable(t, hostAddress+":1080")
+	r := n.session(t, "example.org")
+	if got := drive.Info(r).HeldBy; got != "landlock" {
+		t.Fatalf("held by %q", got)
+	}
+	r.Run(t, proxyCode)
+	n.prints(t, r,
+		[2]string{"curl('http://example.org/hello?a;b')", "hello a;b"},
+		[2]string{"curl('http://EXAMPLE.org./hello')", "hello"},
+		[2]string{"curl('--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
+		[2]string{"curl('--cacert', 'ca.pem', '--data', 'x' * 100000, 'https://example.org/echo') == 'x' * 100000", "True"},
+		[2]string{"curl('--data', 'x' * 100000, 'http://example.org/echo') == 'x' * 100000", "True"},
+		[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', '--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
+		[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://example.org/hello', 'http://example.org/hello')", "hello  hello"},
+		[2]string{"urllib.request.urlopen('http://example.org/hello').read().decode()", "hello"},
+		[2]string{"urllib.request.urlopen('https://example.org/hello', context=ssl.create_default_context(cafile='ca.pem')).read().decode()", "hello"},
+		[2]string{"subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', '--target', 'packages', '--disable-pip-version-check', '--no-cache-dir', '--index-url', 'https://example.org/simple', 'greeting'], env=dict(os.environ, REQUESTS_CA_BUNDLE='ca.pem'), capture_output=True, text=True).stderr", ""},
+		[2]string{"open('packages/greeting.py').read()", "text = 'hello from the index'"},
+		// The list refuses these.
+		[2]string{"curl('--cacert', 'ca.pem', 'https://other.org/hello')", "curl: (56) CONNECT tunnel failed, response 403"},
+		[2]string{"curl('-o', '/dev/null', '-w', '%{http_code}', 'http://other.org/hello')", "403"},
+		[2]string{"curl('http://other.org/hello')", "other.org: the sandbox refused it"},
+		[2]string{"'(2)' in curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://other.org/hello')", "True"},
+		[2]string{"curl('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
+		[2]string{"tries(get, '" + hostAddress + "', 80)", "EACCES"},
+		[2]string{"tries(get, '" + hostAddress + "', 1080)", "EACCES"},
+		[2]string{"tries(get, '198.18.0.1', 1081)", "EACCES"},
+		[2]string{"tries(get, '" + hostAddress + "', 1080, 5)", "EACCES"},
+		[2]string{"tries(get, '127.0.0.1', " + strconv.Itoa(n.facts["tcp"].(int)) + ")", "EACCES"},
+		[2]string{"tries(datagram, '" + nameServer + "', 53)", "EACCES"},
+		[2]string{"tries(socket.socket, socket.AF_INET6)", "EACCES"},
+		[2]string{"tries(socket.socket().listen)", "EACCES"},
+		[2]string{"tries(socket.socket().bind, ('127.0.0.1', 0))", "EACCES"},
+		[2]string{"tries(socket.socket().setsockopt, 0, 4, bytes([1, 131, 7, 4, 203, 0, 113, 7]))", "ENOPROTOOPT"}, // a route
+		[2]string{"tries(socket.socket().setsockopt, 1, 25, b'here')", "ENOPROTOOPT"},                              // a device
+		[2]string{"tries(socket.socket().setsockopt, 6, 30, 1)", "ENOPROTOOPT"},                                    // to connect when it sends
+		[2]string{"tries(socket.socket().sendto, b'x', 0x20000000, ('" + hostAddress + "', 80))", "ENOTSUP"},
+		[2]string{"tries((s := socket.create_connection(('198.18.0.1', 1080))).connect, ('" + hostAddress + "', 80))", "EACCES"},
+		[2]string{"said(b'GET / HTTP/1.1\\r\\nHost: example.org\\r\\n\\r\\n')", "b'HTTP/1.1 400 Bad Request\\r\\n'"},
+		[2]string{"said(b'CONNECT example.org:99999 HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 400 Bad Request\\r\\n'"},
+		[2]string{"said(b'GET http://example.org/ HTTP/1.1\\r\\nX: ' + b'x' * 30000)", "b'HTTP/1.1 431 Request Header Fields Too Large\\r\\n'"},
+	)
+	if ca == "" {
+		t.Error("no certificate")
+	}
+	res := r.Run(t, "curl('https://other.org:444/')")
+	if got := refusedHosts(res.Events); !slices.Equal(got, []string{"other.org:444"}) {
+		t.Errorf("the timeline has the denials %q", got)
+	}
+	reached := map[string]session.Reached{}
+	places, err := r.Reached(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range places {
+		reached[place.Place] = place
+	}
+	if p := reached["example.org:443"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 || p.Refused != 0 {
+		t.Errorf("got %+v", p)
+	}
+	if p := reached["example.org:80"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 {
+		t.Errorf("got %+v", p)
+	}
+	if p := reached["other.org:80"]; p.Connections != 0 || p.Refused != 3 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// R's own downloads and install.packages() heed the variables.
+func TestProxy_SessionsOfRReachTheirHosts(t *testing.T) {
+	n := inLonelyInternet(t)
+	if n == nil {
+		return
+	}
+	if _, err := exec.LookPath("Rscript"); err != nil {
+		t.Skip("Rscript is not installed")
+	}
+	n.name("example.org", hostAddress)
+	n.name("other.org", hostAddress)
+	ca := n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }), "example.org")
+	spec := r.Spec(r.Options{Env: append(n.env, "CURL_CA_BUNDLE="+ca)})
+	spec.Dir, spec.Sandbox = n.work, n.sandbox(false, []string{"example.org"})
+	repl := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: append(n.env, "CURL_CA_BUNDLE="+ca)}, spec)
+	for code, want := range map[string]string{
+		"cat(readLines('http://example.org/'))":                                             "hello",
+		"download.file('https://example.org/', 'got', quiet = TRUE); cat(readLines('got'))": "hello",
+		"cat(class(try(suppressWarnings(readLines('http://other.org/')), silent = TRUE)))":  "try-error",
+	} {
+		if got := strings.TrimSpace(repl.Run(t, code).Text(timeline.Stdout, timeline.Stderr)); got != want {
+			t.Errorf("%s: got %q, want %q", code, got, want)
+		}
+	}
+}
+
+// A name on the list may lead anywhere.
+func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
+	n := inLonelyInternet(t)
+	if n == nil {
+		return
+	}
+	for name, address := range map[string]string{"inner.org": intranet, "cloud.org": metadata, "loop.org": "127.0.0.1", "own.org": userAddress} {
+		n.name(name, address)
+	}
+	for _, a := range []string{intranet, metadata} {
+		n.listen(t, a+":80", greets("hello from "+a))
+		reachable(t, a+":80")
+	}
+	port := strconv.Itoa(n.facts["tcp"].(int))
+	r := n.session(t, "inner.org", "cloud.org", "loop.org", "own.org", "localhost")
+	r.Run(t, proxyCode)
+	before := n.state(t)
+	for _, place := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
+		n.prints(t, r,
+			[2]string{"said(b'CONNECT " + withPort(place) + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"},
+			[2]string{"curl('http://" + place + "/')", place + ": the sandbox refused it"},
+		)
+	}
+	n.prints(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
+	n.unchanged(t, before) // the servers of the machine heard nothing
+	meant := n.session(t, "inner.org", intranet)
+	meant.Run(t, proxyCode)
+	n.prints(t, meant,
+		[2]string{"curl('--http0.9', '--proxytunnel', 'http://inner.org/')", "hello from " + intranet},
+		[2]string{"get('" + intranet + "', 80)", "hello from " + intranet}, // an address needs no proxy
+		[2]string{"get('" + intranet + "', 80, 5)", "hello from " + intranet},
+	)
+}
+
+func withPort(place string) string {
+	if strings.Contains(place, ":") {
+		return place
+	}
+	return place + ":80"
+}
+
+func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
+	n := inLonelyInternet(t)
+	if n == nil {
+		return
+	}
+	for _, name := range []string{"example.org", "asked.org", "never.org"} {
+		n.name(name, hostAddress)
+	}
+	n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
+	r := n.session(t)
+	r.Run(t, proxyCode)
+	n.prints(t, r, [2]string{"curl('http://example.org/')", "example.org: the sandbox refused it"})
+	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
+		t.Fatal(err)
+	}
+	n.prints(t, r, [2]string{"curl('http://example.org/')", "hello"})
+	if err := r.Allow(t.Context(), session.Grant{Write: n.outside}); session.KindOf(err) != session.KindUnsupported {
+		t.Errorf("a directory: got %v, want that it cannot be given while it runs", err)
+	}
+	asking := n.asking(t)
+	asking.Run(t, proxyCode)
+	for _, row := range []struct {
+		name, by, want string
+		ok             bool
+	}{{"asked.org", "", "hello", true}, {"never.org", "", "never.org: the sandbox refused it", false}, {"socks.asked.org", "'--proxy', 'socks5h://198.18.0.1:1080', ", "hello", true}} {
+		n.name(row.name, hostAddress)
+		turn := asking.Begin(t, "print(curl("+row.by+"'http://"+row.name+"/'))")
+		e := asking.Until(t, "question", func(e timeline.Event) bool {
+			w, ok := e.Body.(timeline.Wait)
+			return ok && w.Kind == timeline.WaitPermission && w.Asks.Host == row.name+":80"
+		})
+		if err := asking.Permit(t.Context(), e.Body.(timeline.Wait).Permission, row.ok); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(asking.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
+		}
+	}
+}
+
+// There is no port at which the proxy could be reached from elsewhere. The listeners that exist for
+// a moment, one for each connection, answer nobody else.
+func TestProxy_NobodyElseGetsThere(t *testing.T) {
+	n := inLonelyInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("example.org", hostAddress)
+	n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
+	known := listening(t)
+	r := n.session(t, "example.org")
+	r.Run(t, proxyCode)
+	turn := r.Begin(t, `
+n = 0
+for _ in range(300):
+    n += said(b'GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n') == b'HTTP/1.1 200 OK\r\n'
+print(n)
+`)
+	done := make(chan drive.Result, 1)
+	go func() { done <- r.Finish(t, turn) }()
+	met := 0
+	for over := false; !over; {
+		select {
+		case res := <-done:
+			over = true
+			if got := strings.TrimSpace(res.Text(timeline.Stdout, timeline.Stderr)); got != "300" {
+				t.Errorf("got %q of 300 answers", got)
+			}
+		default:
+		}
+		for _, port := range listening(t) {
+			if slices.Contains(known, port) {
+				continue
+			}
+			c, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				continue // it is gone
+			}
+			met++
+			_, _ = io.WriteString(c, "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n")
+			if got, _ := io.ReadAll(c); len(got) > 0 {
+				t.Errorf("port %s answered %q", port, got)
+			}
+			_ = c.Close()
+		}
+	}
+	t.Logf("%d connections of others were met", met)
+	for _, port := range listening(t) {
+		if !slices.Contains(known, port) {
+			t.Errorf("port %s listens when nobody connects", port)
+		}
+	}
+}
+
+// listening lists the ports of this network at which TCP listens.
+func listening(t *testing.T) (ports []string) {
+	t.Helper()
+	for line := range strings.Lines(readText("/proc/net/tcp")) {
+		if f := strings.Fields(line); len(f) > 3 && f[3] == "0A" {
+			port, err := strconv.ParseUint(f[1][strings.Index(f[1], ":")+1:], 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ports = append(ports, strconv.FormatUint(port, 10))
+		}
+	}
+	return ports
+}
+
+func TestProxy_ConnectionsAreBounded(t *testing.T) {
+	n := inLonelyInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("example.org", hostAddress)
+	n.listen(t, hostAddress+":80", greets("hello"))
+	n.listen(t, hostAddress+":81", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
+	r := n.session(t, "example.org", hostAddress)
+	r.Run(t, proxyCode+`
+def tunnel(port):
+    s = socket.create_connection(("198.18.0.1", 1080))
+    try:
+        s.sendall(b"CONNECT example.org:%d HTTP/1.1\r\n\r\n" % port)
+        return s, s.makefile("rb").readline()
+    except ConnectionResetError: return s, "reset"
+`)
+	n.prints(t, r,
+		[2]string{"len(kept := [tunnel(81) for _ in range(256)]), {said for _, said in kept}", "256 {b'HTTP/1.1 200 Connection established\\r\\n'}"},
+		[2]string{"tunnel(81)[1] in ('reset', b'')", "True"},
+		[2]string{"tries(get, '" + hostAddress + "', 80)", "ENOBUFS"},
+	)
+	r.Run(t, "for s, _ in kept: s.close()\nkept.clear()")
+	// Each end is seen in its own time.
+	n.prints(t, r, [2]string{"next(s for s in iter(lambda: tunnel(80)[1], 0) if s not in ('reset', b''))", "b'HTTP/1.1 200 Connection established\\r\\n'"})
+	told := 0
+	for e, err := range r.Events(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it gets no more until one ends") {
+			told++
+		}
+		if e.Seq >= r.Log().Last() {
+			break
+		}
+	}
+	if told != 1 {
+		t.Errorf("it was told %d times, want once", told)
+	}
+}
+
+// A stage that has no rights at all connects a session that shares the machine's network.
+func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
+	if !withoutNamespaces(t) {
+		return
+	}
+	m := newMachine(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(l) }()
+	box := byLandlock(m)
+	box.Network, box.Hosts = workers.NetworkList, []string{"localhost", l.Addr().String()}
+	r := open(t, m, box)
+	r.Run(t, clientCode+proxyCode)
+	at := "http://" + l.Addr().String() + "/"
+	for code, want := range map[string]string{
+		"curl('" + at + "')": "hello",
+		"curl('--proxy', 'socks5h://198.18.0.1:1080', '" + at + "')":                                "hello",
+		"curl('--noproxy', '*', '" + at + "')":                                                      "hello",
+		"urllib.request.urlopen('" + strings.Replace(at, "127.0.0.1", "localhost", 1) + "').read()": "b'hello'",
+		"tries(get, '127.0.0.1', " + strconv.Itoa(m.facts["tcp"].(int)) + ")":                       "EACCES",
+		// Threads, children and copies of descriptors are served alike.
+		"subprocess.run([sys.executable, '-c', 'import urllib.request, threading; t = threading.Thread(target=lambda: print(urllib.request.urlopen(\"" + at + "\").read())); t.start(); t.join()'], capture_output=True, text=True).stdout": "b'hello'",
+	} {
+		if got := strings.TrimSpace(r.Run(t, "print("+code+")").Text(timeline.Stdout, timeline.Stderr)); got != want {
+			t.Errorf("%s: got %q, want %q", code, got, want)
+		}
+	}
+}
