@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A Blob names data of a display that is not here.
@@ -52,10 +53,49 @@ func (d Display) digested() Display {
 	return d
 }
 
-// A region is where data of a display is in the events file.
+// A region is where data is in the events file.
 type region struct {
 	offset int64
 	size   uint64
+}
+
+// A piece is a part of data that is somewhere in the events file, or came with the record.
+type piece struct {
+	region
+	here []byte
+}
+
+// scattered is data in pieces, in order.
+type scattered []piece
+
+func (s scattered) size() (n int64) {
+	for _, p := range s {
+		n += int64(p.size)
+	}
+	return n
+}
+
+// maxScattered bounds data whose pieces may stand in it many times. A display has less.
+const maxScattered = 64 << 20
+
+// join reads data from the events file.
+func (s scattered) join(file *io.SectionReader) ([]byte, error) {
+	size := s.size()
+	if size > max(file.Size(), maxScattered) || len(s) == 1 && size > file.Size() {
+		return nil, errRecord
+	}
+	data := make([]byte, 0, size)
+	for _, p := range s {
+		at := len(data)
+		data = append(data, p.here...)
+		if p.here == nil {
+			data = data[:at+int(p.size)]
+			if _, err := file.ReadAt(data[at:], p.offset); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return data, nil
 }
 
 // together returns the event with the data that its record does not repeat, from the events file.
@@ -69,19 +109,16 @@ func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
 	apart := d.apart
 	d.apart, d.Data = nil, maps.Clone(d.Data)
 	for mime, at := range apart {
-		if at.size > uint64(file.Size()) {
-			return e, errRecord
-		}
-		if int64(at.size) > most {
+		if size := at.size(); size > most {
 			if d.LeftOut == nil {
 				d.LeftOut = make(map[string]Blob)
 			}
 			delete(d.Data, mime)
-			d.LeftOut[mime] = Blob{Bytes: int64(at.size), Digest: d.digests[mime].String()}
+			d.LeftOut[mime] = Blob{Bytes: size, Digest: d.digests[mime].String()}
 			continue
 		}
-		data := make([]byte, at.size)
-		if _, err := file.ReadAt(data, at.offset); err != nil {
+		data, err := at.join(file)
+		if err != nil {
 			return e, err
 		}
 		d.Data[mime] = data
@@ -93,10 +130,10 @@ func (e Event) together(file *io.SectionReader, most int64) (Event, error) {
 // A storedBlob is data that events of a log have. It goes when the last of them is neither in
 // memory nor in the file. The log's lock guards its fields.
 type storedBlob struct {
-	size   int64
-	data   []byte // nil when no event in memory has it
-	held   int    // how many of them do
-	offset int64  // in the events file; -1 when it is not there
+	size int64
+	data []byte   // nil when no event in memory has it
+	held int      // how many of them do
+	at   []region // in the events file; nil when it is not there
 }
 
 // hold notes the blobs of a display that comes into memory. It returns the display with data
@@ -121,7 +158,7 @@ func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
 		l.blobs = make(map[digest]*storedBlob)
 	}
 	if l.blobs[sum] == nil {
-		l.blobs[sum] = &storedBlob{size: size, offset: -1}
+		l.blobs[sum] = &storedBlob{size: size}
 	}
 	return l.blobs[sum]
 }
@@ -134,7 +171,7 @@ func (l *Log) releaseLocked(body Body) {
 		if b.held--; b.held > 0 {
 			continue
 		}
-		if b.data = nil; b.offset < 0 {
+		if b.data = nil; b.at == nil {
 			delete(l.blobs, sum)
 		}
 	}
@@ -143,7 +180,7 @@ func (l *Log) releaseLocked(body Body) {
 // forgetFileLocked notes that the events file is about to be replaced.
 func (l *Log) forgetFileLocked() {
 	for sum, b := range l.blobs {
-		if b.offset = -1; b.held == 0 {
+		if b.at = nil; b.held == 0 {
 			delete(l.blobs, sum)
 		}
 	}
@@ -163,16 +200,16 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 			l.mu.Unlock()
 			return nil, 0, ErrNoBlob
 		}
-		data, at := b.data, b.offset
+		data, at := b.data, b.at
 		l.mu.Unlock()
 		from := min(max(offset, 0), b.size)
 		to := min(from+int64(max(limit, 0)), b.size)
 		if data != nil {
 			return data[from:to:to], b.size, nil
 		}
-		piece, err = readAt(filepath.Join(l.opts.Dir, EventsName), at+from, to-from)
+		piece, err = readAt(filepath.Join(l.opts.Dir, EventsName), at, from, to)
 		l.mu.Lock()
-		same := l.blobs[sum] == b && b.offset == at
+		same := l.blobs[sum] == b && slices.Equal(b.at, at)
 		l.mu.Unlock()
 		if same {
 			if err != nil {
@@ -184,14 +221,24 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 	return nil, 0, ErrNoBlob
 }
 
-// readAt reads a part of a file.
-func readAt(path string, offset, n int64) ([]byte, error) {
+// readAt reads the bytes from one place of data to another.
+func readAt(path string, at []region, from, to int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data := make([]byte, n)
-	_, err = io.ReadFull(io.NewSectionReader(f, offset, n), data)
-	return data, err
+	data := make([]byte, 0, to-from)
+	for _, r := range at {
+		size := int64(r.size)
+		if first, last := max(from, 0), min(to, size); first < last {
+			have := len(data)
+			data = data[:have+int(last-first)]
+			if _, err := f.ReadAt(data[have:], r.offset+first); err != nil {
+				return nil, err
+			}
+		}
+		from, to = from-size, to-size
+	}
+	return data, nil
 }

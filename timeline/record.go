@@ -24,7 +24,8 @@ import (
 //	          records of text and pictures
 //	the fields of the body in the order of bodyFields: numbers as varints,
 //	texts with their length before them; data of a display with blobBytes or more
-//	has its digest before it, and the second time only its offset in the file
+//	has its digest before it, and the second time only its offset in the file; of
+//	data that is divided, this holds for each part
 //
 // The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
 // knows the writer.
@@ -106,13 +107,27 @@ func structural(b Body) bool {
 
 // A placedBlob is data in the events file.
 type placedBlob struct {
-	sum          digest
-	offset, size int64
+	sum  digest
+	at   []region
+	part bool // of divided data
 }
+
+func (b placedBlob) bytes() (n int64) {
+	for _, r := range b.at {
+		n += int64(r.size)
+	}
+	return n
+}
+
+// Marks in place of an offset.
+const (
+	hereWhole = -1 // the data follows
+	inParts   = -2 // the number of parts follows, and for each its size, and its offset or hereWhole and the data
+)
 
 // appendRecord adds the record of an event that stands at a place to buf. It does not repeat
 // data that is in the file already, and returns where it has put other data.
-func appendRecord(buf []byte, e Event, at place, blobs map[digest]int64) ([]byte, []placedBlob) {
+func appendRecord(buf []byte, e Event, at place, blobs map[digest][]region) ([]byte, []placedBlob) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: at.offset - int64(start)}
 	c.event(&e, &at.structural)
@@ -150,9 +165,10 @@ type codec struct {
 	writing bool
 	bad     bool // reading: a field was missing or wrong
 
-	blobs  map[digest]int64 // writing: offsets of data that is in the file
-	placed []placedBlob     // writing: data that is new in the file
-	base   int64            // writing: the offset of buf[0] in the file
+	blobs  map[digest][]region // writing: data that is in the file
+	fresh  map[digest][]region // writing: data that is new in the file
+	placed []placedBlob        // writing: the same in order
+	base   int64               // writing: the offset of buf[0] in the file
 }
 
 func (c *codec) event(e *Event, previous *int64) {
@@ -392,7 +408,7 @@ func (c *codec) bundle(d *Display) {
 				if !ok {
 					sum = sha256.Sum256(data)
 				}
-				c.writeBlob(sum, data)
+				c.writeBlob(sum, data, isDivided(mime, data))
 			}
 		}
 		return
@@ -409,26 +425,77 @@ func (c *codec) bundle(d *Display) {
 	}
 }
 
-// writeBlob writes the size of data, its digest, and either its offset in the file or -1 and the
-// data.
-func (c *codec) writeBlob(sum digest, data []byte) {
-	offset, known := c.blobs[sum]
-	for _, b := range c.placed {
-		if b.sum == sum {
-			offset, known = b.offset, true
-		}
-	}
-	if !known {
-		offset = -1
-	}
+// writeBlob writes the size of data, its digest, and where it is, or the data.
+func (c *codec) writeBlob(sum digest, data []byte, divided bool) {
 	size := uint64(len(data))
 	c.uint(&size)
 	c.buf = append(c.buf, sum[:]...)
-	c.int64(&offset)
-	if !known {
-		c.placed = append(c.placed, placedBlob{sum, c.base + int64(len(c.buf)), int64(size)})
-		c.buf = append(c.buf, data...)
+	switch at := c.find(sum, size); {
+	case len(at) == 1:
+		c.int64(&at[0].offset)
+	case len(at) > 1:
+		c.partsFollow(len(at))
+		for _, r := range at {
+			c.uint(&r.size)
+			c.int64(&r.offset)
+		}
+	case divided:
+		parts := slices.Collect(divide(data))
+		c.partsFollow(len(parts))
+		for _, part := range parts {
+			at = append(at, c.writePart(part))
+		}
+		c.place(placedBlob{sum: sum, at: at})
+	default:
+		c.place(placedBlob{sum: sum, at: []region{c.writeHere(data)}})
 	}
+}
+
+func (c *codec) partsFollow(number int) {
+	mark, n := int64(inParts), uint64(number)
+	c.int64(&mark)
+	c.uint(&n)
+}
+
+// writePart writes the size of a part, and where it is, or the part.
+func (c *codec) writePart(part []byte) region {
+	size, sum := uint64(len(part)), digest(sha256.Sum256(part))
+	c.uint(&size)
+	if at := c.find(sum, size); len(at) == 1 {
+		c.int64(&at[0].offset)
+		return at[0]
+	}
+	r := c.writeHere(part)
+	c.place(placedBlob{sum: sum, at: []region{r}, part: true})
+	return r
+}
+
+func (c *codec) writeHere(data []byte) region {
+	mark := int64(hereWhole)
+	c.int64(&mark)
+	r := region{c.base + int64(len(c.buf)), uint64(len(data))}
+	c.buf = append(c.buf, data...)
+	return r
+}
+
+// find returns where data is in the file, nil if it is not there.
+func (c *codec) find(sum digest, size uint64) []region {
+	at, ok := c.fresh[sum]
+	if !ok {
+		at = c.blobs[sum]
+	}
+	if (placedBlob{at: at}).bytes() != int64(size) { // a record that was read may have named another digest
+		return nil
+	}
+	return at
+}
+
+func (c *codec) place(b placedBlob) {
+	if c.fresh == nil {
+		c.fresh = make(map[digest][]region)
+	}
+	c.fresh[b.sum] = b.at
+	c.placed = append(c.placed, b)
 }
 
 // readPart reads data of a display.
@@ -441,18 +508,45 @@ func (c *codec) readPart(d *Display, mime string) {
 	var sum digest
 	var offset int64
 	copy(sum[:], c.next(uint64(len(sum))))
-	if c.int64(&offset); offset < 0 {
+	c.int64(&offset)
+	if offset == hereWhole {
 		d.Data[mime] = c.next(size)
 	} else {
 		if d.apart == nil {
-			d.apart = make(map[string]region)
+			d.apart = make(map[string]scattered)
 		}
-		d.apart[mime] = region{offset, size}
+		d.apart[mime] = c.readScattered(offset, size)
 	}
 	if d.digests == nil {
 		d.digests = make(map[string]digest)
 	}
 	d.digests[mime] = sum
+}
+
+// readScattered reads where data of this size is.
+func (c *codec) readScattered(offset int64, size uint64) (all scattered) {
+	if offset != inParts {
+		c.bad = c.bad || offset < 0
+		return scattered{{region: region{offset, size}}}
+	}
+	var n uint64
+	c.uint(&n)
+	if n > size/minPart+1 || n > uint64(len(c.buf)) {
+		c.bad = true
+	}
+	rest := size
+	for ; n > 0 && !c.bad; n-- {
+		p := piece{}
+		c.uint(&p.size)
+		if c.int64(&p.offset); p.offset == hereWhole {
+			p.here = c.next(p.size)
+		}
+		c.bad = c.bad || p.size > rest || p.offset < hereWhole
+		rest -= p.size
+		all = append(all, p)
+	}
+	c.bad = c.bad || rest > 0
+	return all
 }
 
 // next takes n bytes.

@@ -33,15 +33,16 @@ func FuzzReadRecord(f *testing.F) {
 	now := time.Unix(1, 2)
 	var all []byte
 	large := bytes.Repeat([]byte("a"), blobBytes)
-	blobs := make(map[digest]int64)
+	page := words(1, divideFrom)
+	blobs := make(map[digest][]region)
 	for i, b := range []Body{
-		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, Clear{true}, Screen{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, TurnStarted{[]byte("1"), 1, "a"},
+		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, Clear{true}, Screen{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, Display{Data: map[string][]byte{"text/html": page, "text/x": append(page, large...)}}, TurnStarted{[]byte("1"), 1, "a"},
 		TurnEnded{"ok", "n", "m", "p", 1}, Wait{"p", "line", true, "cat", 3, Denied{Op: "write", Path: "/p", By: "sh", Remedy: "r"}}, Denied{Op: "connect", Host: "h:1", By: "b"}, Denied{Op: "call", Call: "a.b", With: "c=1", Destructive: true}, Granted{Write: "/p", Always: true, Author: "a"}, Granted{Call: "a.*", Author: "b"}, WaitEnded{1}, InputLine{"p", "t", false, "a"},
 		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, GenerationStarted{"w"}, GenerationEnded{"r", -1, "S", "m", true, true, "l", 5},
 	} {
 		one, placed := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, place{structural: int64(i) - 1, offset: int64(len(all))}, blobs)
 		for _, p := range placed {
-			blobs[p.sum] = p.offset
+			blobs[p.sum] = p.at
 		}
 		f.Add(one)
 		all = append(all, one...)
@@ -52,17 +53,19 @@ func FuzzReadRecord(f *testing.F) {
 		events, previous, _ := records(data)
 		var again []byte
 		for i, e := range events {
-			again, _ = appendRecord(again, e, place{structural: previous[i]}, nil)
+			again, _ = appendRecord(again, e, place{structural: previous[i], offset: int64(len(again))}, nil)
 		}
 		events2, previous2, rest := records(again)
 		if rest != 0 || len(events2) != len(events) || !reflect.DeepEqual(previous, previous2) {
 			t.Fatalf("got %d records of %d back, %d bytes left", len(events2), len(events), rest)
 		}
+		at := int64(0)
 		for i := range events {
-			if twice, _ := appendRecord(nil, events2[i], place{structural: previous2[i]}, nil); !bytes.HasPrefix(again, twice) {
+			if twice, _ := appendRecord(nil, events2[i], place{structural: previous2[i], offset: at}, nil); !bytes.HasPrefix(again, twice) {
 				t.Fatalf("record %d of %T changed", i, events[i].Body)
 			} else {
 				again = again[len(twice):]
+				at += int64(len(twice))
 			}
 		}
 	})
