@@ -132,6 +132,80 @@ func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
 	}
 }
 
+// A table of gt, like each document of htmltools that is printed for a viewer, comes as one page.
+func TestDisplay_ATagIsAPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	if r := w.Run("library(htmltools)"); r.Idle.Outcome != ipc.OutcomeOK {
+		t.Skip("R has no htmltools: install it with apt-get install r-cran-htmltools")
+	}
+	r := w.Run("print(browsable(tags$table(tags$style('td { color: red }'), tags$tr(tags$td('a cell')))))")
+	d := displays(r)
+	if len(d) != 1 || d[0].Title != "page" {
+		t.Fatalf("got %q", r.Script())
+	}
+	html := string(d[0].Data["text/html"])
+	for _, part := range []string{"<!DOCTYPE html>", "td { color: red }", "<td>a cell</td>"} {
+		if !strings.Contains(html, part) {
+			t.Errorf("%q is not in %s", part, html)
+		}
+	}
+}
+
+// Packages for notebooks show things by IRdisplay, without a notebook, too.
+func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
+	t.Parallel()
+	w := start(t, setup{})
+	if r := w.Run("library(IRdisplay)"); r.Idle.Outcome != ipc.OutcomeOK {
+		t.Skip("R has no IRdisplay: install it with apt-get install r-cran-irdisplay")
+	}
+	for code, want := range map[string]map[string]string{
+		"display_html('<b>é</b>')":        {"text/html": "<b>é</b>"},
+		"display_markdown(c('# a', 'b'))": {"text/markdown": "# a\nb"},
+		"display_json('{\"a\": [1]}')":    {"application/json": `{"a": [1]}`},
+		"display_svg('<svg/>')":           {"image/svg+xml": "<svg/>"},
+		"display_latex('$x$')":            {"text/latex": "$x$"},
+		"publish_mimebundle(list('application/json' = list(a = 1), 'text/plain' = 'p'))": {"application/json": `{"a":1}`, "text/plain": "p"},
+		"library(IRdisplay); f <- function() for (i in 1) display_html(i); f()":          {"text/html": "1"},
+	} {
+		r := w.Run(code)
+		d := displays(r)
+		if len(d) != 1 || r.Idle.Outcome != ipc.OutcomeOK || r.ErrText() != "" || d[0].Kind == ipc.DisplayResult {
+			t.Errorf("%s: got %q, %d displays", code, r.Script(), len(d))
+			continue
+		}
+		for mime, text := range want {
+			if got := string(d[0].Data[mime]); got != text {
+				t.Errorf("%s: %s is %q, want %q", code, mime, got, text)
+			}
+		}
+	}
+	r := w.Run("display(data.frame(a = 1:2))")
+	if d := displays(r); len(d) != 1 || !strings.Contains(string(d[0].Data["text/html"]), "<table") || len(d[0].Data["text/plain"]) == 0 {
+		t.Errorf("a data frame: got %q", r.Script())
+	}
+	r = w.Run("cat('before\n'); display_png(as.raw(c(0x89, 0x50, 0x4e, 0x47, 0, 1))); cat('after\n')")
+	var pictures []string
+	for _, e := range r.Events {
+		if i, ok := e.(ipc.Image); ok {
+			pictures = append(pictures, i.MIME+" "+string(i.Data))
+		}
+	}
+	if fmt.Sprintf("%q", pictures) != `["image/png \x89PNG\x00\x01"]` || !strings.HasPrefix(r.Script(), "before\n") || !strings.HasSuffix(r.Script(), "after\n") {
+		t.Errorf("a picture: got %q, %q", pictures, r.Script())
+	}
+	for code, told := range map[string]string{
+		"clear_output()":                   "what was shown stays",
+		"display_pdf(as.raw(1:9))":         "nothing of application/pdf can be shown",
+		"display_html(strrep('x', 17e6))":  "more than 16 MB",
+		"display_png(as.raw(rep(0, 2e7)))": "more than 16 MB",
+	} {
+		if r := w.Run(code); len(displays(r)) > 0 || !strings.Contains(r.Script(), told) || r.Idle.Outcome != ipc.OutcomeOK {
+			t.Errorf("%s: got %.300q", code, r.Script())
+		}
+	}
+}
+
 func TestInspect_IsHowItIsCalledAndItsHelp(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})

@@ -4,6 +4,7 @@ MAX_ROWS <- 60L
 MAX_COLUMNS <- 20L
 MAX_CELL <- 200L      # characters
 MAX_PAGE <- 16e6      # bytes of a page with all that it loads
+MAX_TYPES <- 8L       # of one bundle
 
 # Called with the visible value of an expression at the top level, behind its echo.
 value <- function(x) {
@@ -66,7 +67,7 @@ view <- function(url, height = NULL, ...) {
     if (nzchar(figure)) return(invisible(send(c("application/vnd.plotly.v1+json" = figure), title = title)))
   }
   whole <- tryCatch(inlined(page, dirname(url)), error = function(e) NULL)
-  if (is.null(whole)) note(sprintf("the %s is not shown: with what it loads it has more than %.0f MB", title, MAX_PAGE / 1e6))
+  if (is.null(whole)) too_large(title)
   else send(c("text/html" = whole), title = title)
   invisible()
 }
@@ -82,6 +83,34 @@ figure_of <- function(page) {
   x <- match_one('(?s)^\\s*\\{"x":(\\{.*\\}),"evals":.*\\}\\s*$', json)
   if (grepl('"data":', x, fixed = TRUE)) x else ""
 }
+
+# options(jupyter.base_display_func): packages that show something in a notebook, by IRdisplay. A
+# picture is sent by itself, without the text beside it.
+publish <- function(data, metadata = NULL) {
+  offered <- names(data)
+  picture <- intersect(c("image/png", "image/jpeg"), offered)[1L]
+  if (!is.na(picture)) {
+    bytes <- data[[picture]]
+    if (!is.raw(bytes)) bytes <- base64enc::base64decode(bytes)
+    if (length(bytes) > MAX_PAGE) too_large("picture")
+    else shim("turnstone_image", bytes, length(bytes), picture, "", 0L, "")
+    return(invisible())
+  }
+  data <- data[!is_binary(names(data)) & !vapply(data, is.raw, NA)]
+  data <- data[seq_len(min(length(data), MAX_TYPES))]
+  texts <- vapply(data, function(x) paste(enc2utf8(if (is.character(x)) x else as.character(jsonlite::toJSON(x, auto_unbox = TRUE))), collapse = "\n"), "")
+  if (length(texts) == 0L) note("nothing of ", paste(offered, collapse = ", "), " can be shown")
+  else if (sum(nchar(texts, "bytes")) > MAX_PAGE) too_large(names(texts)[1L])
+  else send(texts)
+  invisible()
+}
+
+is_binary <- function(types) grepl("^(image|audio|video)/|^application/(pdf|octet-stream)", types) & !grepl("xml$", types)
+
+too_large <- function(what) note(sprintf("the %s is not shown: with what it loads it has more than %.0f MB", what, MAX_PAGE / 1e6))
+
+# options(jupyter.clear_output_func)
+clear <- function(wait = TRUE) note("what was shown stays: a session of R cannot take it back")
 
 # The page with its scripts and styles in it. NULL: that would be too large.
 inlined <- function(page, dir) {

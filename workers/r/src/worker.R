@@ -60,6 +60,11 @@ replace_programs <- function() {
   if (!is.function(getOption("browser"))) options(browser = function(url) help$browse(url))
   if (!is.function(getOption("editor"))) options(editor = function(...) help$no_editor())
   if (!is.function(getOption("viewer"))) options(viewer = function(url, ...) display$view(url, ...))
+  shows <- list(
+    jupyter.base_display_func = function(data, metadata = NULL) display$publish(data, metadata),
+    jupyter.clear_output_func = function(wait = TRUE) display$clear(wait))
+  chosen <- vapply(names(shows), function(name) is.function(f <- getOption(name)) && environmentName(environment(f)) != "IRdisplay", NA)
+  options(shows[!chosen])  # IRdisplay has functions of its own that only warn
   options(help_type = "text", menu.graphics = FALSE, pdfviewer = "echo")
 }
 
