@@ -104,8 +104,15 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 		},
 		"polars": {{"import polars as pl; len(repr(display(pl.DataFrame({'a': [1]}))))", "[display: text/html text/plain] shape: (1, 1)\n┌─────┐\n│ a   │\n│ --- │\n│ i64 │\n╞═════╡\n│ 1   │\n└─────┘\n4\n"}},
 		"altair": {
+			{"import sys; sys.modules['vl_convert'] = None", ""},
 			{"import altair as alt; alt.Chart(alt.Data(values=[{'a': 1}])).mark_point()", "[result: application/vnd.vegalite.v6+json]\n"},
 			{"import pandas as pd; big = alt.Chart(pd.DataFrame({'a': range(5001)})).mark_point().encode(x='a'); big.__class__.__repr__ = lambda self: 'a chart'; big", "a chart\n<err>[to_json() of Chart failed: MaxRowsError: The number of rows in your dataset (5001) is greater than the maximum allowed (5000).]\n</err>"},
+		},
+		"vl_convert": {
+			{"import altair as alt; alt.Chart(alt.Data(values=[{'a': 1}]), title='T').mark_point()", "[result: application/vnd.vegalite.v6+json image/png]\n"},
+			{"display(alt.Chart(alt.Data(values=[{'a': 1}])).mark_point().encode(x='a:Q'))", "[display: application/vnd.vegalite.v6+json image/png]\n"},
+			{"alt.Chart('http://no-such-host.invalid/data.json').mark_point()", "[result: application/vnd.vegalite.v6+json]\n"},
+			{"import vl_convert; vl_convert.vegalite_to_png = None; alt.Chart(alt.Data(values=[])).mark_point()", "[result: application/vnd.vegalite.v6+json]\n<err>[save() of Chart failed: TypeError: 'NoneType' object is not callable]\n</err>"},
 		},
 		"bokeh":        {{"from bokeh.plotting import figure; p = figure(title='t'); _ = p.line([1], [2]); p", "[result: application/vnd.bokeh.v3+json]\n"}},
 		"great_tables": {{"import great_tables, pandas as pd; great_tables.GT(pd.DataFrame({'a': [1]}))", "   a\n0  1\n[result: text/html text/plain]\n"}},

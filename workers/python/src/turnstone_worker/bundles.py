@@ -4,6 +4,7 @@ Methods of user code are asked here. They may raise, print, sleep, recurse, or r
 anything: each failure is a notice, and the rest of the bundle is shown. Only an
 interrupt goes through.
 """
+import io
 import sys
 
 from turnstone_worker import imports
@@ -210,6 +211,18 @@ def _altair(bundle, figure):
         return
     version = str(getattr(sys.modules.get("altair"), "SCHEMA_VERSION", "v5")).partition(".")[0]
     bundle.add("application/vnd.vegalite.%s+json" % version, spec, None, "to_json()")
+    if '"url"' in spec:  # drawing it would load data from the network
+        return
+    if imports.quietly("importlib.util").find_spec("vl_convert") is not None:
+        picture = bundle.guarded("save()", lambda: _saved(figure))
+        if picture is not None:
+            bundle.add("image/png", picture, None, "save()")
+
+
+def _saved(figure):
+    file = io.BytesIO()
+    figure.save(file, format="png")
+    return file.getvalue()
 
 
 def _bokeh(bundle, model):
