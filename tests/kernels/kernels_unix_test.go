@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -24,6 +25,7 @@ var built string // the command
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()
+	waits.SideBySide()
 	os.Exit(run(m))
 }
 

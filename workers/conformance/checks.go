@@ -52,6 +52,9 @@ func checks() []check {
 }
 
 func readyComesFirst(s *session) error {
+	if err := s.start(); err != nil {
+		return err
+	}
 	m, err := s.next()
 	if err != nil {
 		return fmt.Errorf("waiting for the first frame: %w", err)
@@ -176,11 +179,16 @@ func unknownFieldsAreIgnored(s *session) error {
 	return err
 }
 
+// handshakeToAsk is the handshake of a check that asks.
+func (s *session) handshakeToAsk() error {
+	if s.Ask == nil || s.Print == nil {
+		return skip("the dialect cannot ask")
+	}
+	return s.handshake()
+}
+
 // beginWait starts a turn that asks for input.
 func (s *session) beginWait() (ipc.StdinWait, []ipc.Message, error) {
-	if s.Ask == nil || s.Print == nil {
-		return ipc.StdinWait{}, nil, skip("the dialect cannot ask")
-	}
 	if err := s.begin(s.Ask("name? ")); err != nil {
 		return ipc.StdinWait{}, nil, err
 	}
@@ -210,7 +218,7 @@ func (s *session) answer(w ipc.StdinWait, seen []ipc.Message, line string) error
 }
 
 func readAsks(s *session) error {
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	var last uint64
@@ -231,7 +239,7 @@ func readAsks(s *session) error {
 }
 
 func staleAnswerIsDropped(s *session) error {
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	w, seen, err := s.beginWait()
@@ -260,7 +268,7 @@ func staleAnswerIsDropped(s *session) error {
 }
 
 func endOfFileIsNotSticky(s *session) error {
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	w, seen, err := s.beginWait()
@@ -316,7 +324,7 @@ func (s *session) interruptEnds(code string, times int) error {
 }
 
 func interruptEndsWait(s *session) error {
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	for range 3 {
@@ -338,10 +346,7 @@ func interruptEndsWait(s *session) error {
 }
 
 func staleInterruptDoesNothing(s *session) error {
-	if s.Print == nil || s.Ask == nil {
-		return skip("the dialect cannot ask")
-	}
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	if err := s.hello(); err != nil {
@@ -582,7 +587,7 @@ func shutdownWhileRunning(s *session) error {
 }
 
 func shutdownWhileWaiting(s *session) error {
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	if _, _, err := s.beginWait(); err != nil {
@@ -599,7 +604,7 @@ func closeWhileIdle(s *session) error {
 }
 
 func closeWhileWaiting(s *session) error {
-	if err := s.handshake(); err != nil {
+	if err := s.handshakeToAsk(); err != nil {
 		return err
 	}
 	if _, _, err := s.beginWait(); err != nil {

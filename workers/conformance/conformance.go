@@ -90,22 +90,18 @@ func (c check) run(ctx context.Context, spec workers.Spec, o *Options) Result {
 	result := Result{Name: c.name}
 	begun := time.Now()
 	o.Logger.Info("a check begins", "check", c.name)
-	s, err := start(ctx, spec, o)
-	if err == nil {
-		err = c.try(s)
-		if text := s.close(); err != nil && text != "" {
-			var why skip
-			if !errors.As(err, &why) {
-				err = fmt.Errorf("%w; the terminal said last: %s", err, text)
-			}
-		}
-	}
+	s := newSession(ctx, spec, o)
+	err := c.try(s)
+	text := s.close()
 	result.Took = time.Since(begun)
 	var why skip
-	if errors.As(err, &why) {
+	switch {
+	case errors.As(err, &why):
 		result.Skipped = string(why)
-		return result
+	case err != nil && text != "":
+		result.Err = fmt.Errorf("%w; the terminal said last: %s", err, text)
+	default:
+		result.Err = err
 	}
-	result.Err = err
 	return result
 }

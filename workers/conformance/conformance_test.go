@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
@@ -17,6 +18,7 @@ func TestMain(m *testing.M) {
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
+	waits.SideBySide()
 	os.Exit(m.Run())
 }
 
@@ -73,12 +75,14 @@ func broken(results []conformance.Result) []string {
 }
 
 func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]fakeworker.Options{
 		"as it is":            {},
 		"signals itself":      {Mode: ipc.InterruptBySelf},
 		"prints at the start": {Start: "print"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, r := range run(t, fakeworker.Spec(self(t), &o), fake(), time.Minute) {
 				if r.Err != nil || r.Skipped != "" && !strings.Contains(r.Skipped, "offers no fence") {
 					t.Errorf("%s: %v %s", r.Name, r.Err, r.Skipped)
@@ -89,6 +93,7 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 }
 
 func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
+	t.Parallel()
 	results := run(t, fakeworker.Spec(self(t), &fakeworker.Options{NoFence: true, NoQuery: true, NoCalls: true}), fake(), time.Minute)
 	var skipped int
 	for _, r := range results {
@@ -105,6 +110,7 @@ func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 }
 
 func TestRun_NoDialectThenWhatNeedsOneIsSkippedAndTheRestHolds(t *testing.T) {
+	t.Parallel()
 	for _, r := range run(t, fakeworker.Spec(self(t), nil), conformance.Dialect{}, time.Minute) {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Name, r.Err)
@@ -114,6 +120,7 @@ func TestRun_NoDialectThenWhatNeedsOneIsSkippedAndTheRestHolds(t *testing.T) {
 
 // The suite must find faults. Each dialect or start makes the fake worker break one promise.
 func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
+	t.Parallel()
 	type fault struct {
 		options fakeworker.Options
 		change  func(*conformance.Dialect)
@@ -208,8 +215,15 @@ func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 }
 
 func TestRun_SpecThatCannotStartThenItSaysWhy(t *testing.T) {
+	t.Parallel()
 	results := conformance.Run(t.Context(), workers.Spec{Name: "x", Path: "/nowhere/at/all"}, nil)
+	if len(results) == 0 || results[0].Skipped != "" {
+		t.Fatalf("got %v, want that a first check tried to start it", results)
+	}
 	for _, r := range results {
+		if r.Skipped != "" { // for the lack of a dialect
+			continue
+		}
 		if r.Err == nil || !strings.Contains(r.Err.Error(), "/nowhere/at/all") {
 			t.Fatalf("%s: got %v, want an error that names the path", r.Name, r.Err)
 		}

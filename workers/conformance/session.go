@@ -29,9 +29,11 @@ const maxTerminal = 4 << 20
 type session struct {
 	Dialect
 	ctx     context.Context // of Run
-	timeout time.Duration   // of each step
+	spec    workers.Spec
+	options *Options
+	timeout time.Duration // of each step
 
-	*link
+	*link   // nil before start
 	cmd     *exec.Cmd
 	dir     string // holds the spec's files
 	nonce   string // 16 hexadecimal digits
@@ -65,11 +67,14 @@ type link struct {
 	kill       func() // the worker, and the rest of its children
 }
 
-// start starts the worker on a terminal and in a session of its own.
-func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err error) {
-	s := &session{
+// newSession returns a session whose worker is not started: a check that the dialect does not
+// allow says so before that.
+func newSession(ctx context.Context, spec workers.Spec, o *Options) *session {
+	return &session{
 		Dialect: o.Dialect,
 		ctx:     ctx,
+		spec:    spec,
+		options: o,
 		timeout: o.Timeout,
 		nonce:   newNonce(),
 		frames:  make(chan frame),
@@ -77,17 +82,22 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 		exited:  make(chan struct{}),
 		more:    make(chan struct{}),
 	}
+}
+
+// start starts the worker on a terminal and in a session of its own.
+func (s *session) start() (err error) {
 	defer func() {
 		if err != nil {
 			os.RemoveAll(s.dir)
-			err = fmt.Errorf("conformance: cannot start %s: %w", spec.Path, err)
+			err = fmt.Errorf("conformance: cannot start %s: %w", s.spec.Path, err)
 		}
 	}()
-	if spec, err = spec.Prepared(ctx, func(workers.Progress) {}); err != nil {
-		return nil, err
+	spec, err := s.spec.Prepared(s.ctx, func(workers.Progress) {})
+	if err != nil {
+		return err
 	}
 	if s.dir, err = writeFiles(spec.Files); err != nil {
-		return nil, err
+		return err
 	}
 	s.cmd = exec.Command(spec.Path)
 	for _, arg := range spec.Args {
@@ -96,17 +106,17 @@ func start(ctx context.Context, spec workers.Spec, o *Options) (_ *session, err 
 	s.cmd.Env = environment(slices.Concat(spec.Env, spec.PlainEnv), s.dir)
 	s.cmd.Dir = spec.Dir
 	if s.link, err = startLinked(s.cmd, s.nonce); err != nil {
-		return nil, err
+		return err
 	}
 	s.conn = ipc.NewConn(channel{s.fromWorker, s.toWorker}, ipc.FromWorker)
-	s.conn.LogTo(o.Logger)
+	s.conn.LogTo(s.options.Logger)
 	s.wg.Go(s.readFrames)
 	s.wg.Go(s.readTerminal)
 	s.wg.Go(func() {
 		s.cmd.Wait()
 		close(s.exited)
 	})
-	return s, nil
+	return nil
 }
 
 // newNonce makes a name for one session. On Windows, other processes can see it.
@@ -155,6 +165,9 @@ func environment(changes []string, dir string) []string {
 // close kills the rest of the worker, waits for it, and returns the last output of the
 // terminal, printable.
 func (s *session) close() string {
+	if s.link == nil {
+		return ""
+	}
 	close(s.closing)
 	s.kill()
 	s.conn.Close()
@@ -237,8 +250,11 @@ func expect[M ipc.Message](s *session) (M, error) {
 
 func describe(m ipc.Message) string { return fmt.Sprintf("%s %+v", m.Type(), m) }
 
-// handshake waits until the worker is idle for the first time.
+// handshake starts the worker and waits until it is idle for the first time.
 func (s *session) handshake() error {
+	if err := s.start(); err != nil {
+		return err
+	}
 	m, err := s.next()
 	if err != nil {
 		return fmt.Errorf("waiting for the first frame: %w", err)
