@@ -21,6 +21,7 @@ import (
 )
 
 func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
+	t.Parallel()
 	if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
 		t.Skipf("this system does not show who reads the terminal: %v", err)
 	}
@@ -37,6 +38,7 @@ func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
 // can go wrong in a turn; each time the reply says why, and the next input runs
 // in a fresh generation.
 func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[string]string{
 		"garbage":         "worker failed",
 		"oversize":        "worker failed",
@@ -67,6 +69,7 @@ func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
 }
 
 func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	if _, err := s.Submit(t.Context(), "exit 3"); err != nil {
@@ -79,6 +82,7 @@ func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
 }
 
 func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
+	t.Parallel()
 	for start, want := range map[string]string{
 		"silent":       "not ready after",
 		"garbage":      "worker failed",
@@ -106,6 +110,7 @@ func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
 }
 
 func TestSession_StartUpThatPrintsIsHarmless(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{Start: "print"}))
 	_, r := submit(t, s, "print x")
 	if r.Outcome != "ok" || !strings.HasSuffix(text(r.Events), "x\n") {
@@ -117,6 +122,7 @@ func TestSession_StartUpThatPrintsIsHarmless(t *testing.T) {
 }
 
 func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{"", "sleep", "wait name? ", "readtty", "flood 100000000"} {
 		t.Run(code, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
@@ -144,6 +150,7 @@ func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
 }
 
 func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{"", "sleep", "wait name? ", "ignore", "flood 100000000"} {
 		t.Run(code, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
@@ -177,6 +184,7 @@ func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
 }
 
 func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[string]string{"": "shutdown", "ignore": "SIGKILL"} {
 		t.Run(want, func(t *testing.T) {
 			s := open(t, nil, fake(nil))
@@ -201,6 +209,7 @@ func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
 }
 
 func TestSession_ChildrenDieWithTheSession(t *testing.T) {
+	t.Parallel()
 	end := map[string]func(*testing.T, *supervisor.Session){
 		"close": func(t *testing.T, s *supervisor.Session) { _ = s.Close(t.Context()) },
 		"reset": func(t *testing.T, s *supervisor.Session) { _ = s.Reset(t.Context()) },
@@ -226,6 +235,7 @@ func TestSession_ChildrenDieWithTheSession(t *testing.T) {
 // TestSupervisor_NothingOutlivesIt kills a program that embeds a supervisor,
 // and lets one end without Close.
 func TestSupervisor_NothingOutlivesIt(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"killed", "ended"} {
 		t.Run(how, func(t *testing.T) {
 			cmd := exec.Command(self())
@@ -354,6 +364,7 @@ func gone(t *testing.T, pids ...int) {
 // A turn goes to the worker when every signal of the turn before has been sent, and a
 // stage that does not send holds it back.
 func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	stat := func(pid int) (state string, parent int) {

@@ -24,6 +24,7 @@ func textFunction(name string, f func(ctx context.Context, text string) (any, er
 }
 
 func TestFunctionOf_ArgumentsAreCheckedAllAtOnce(t *testing.T) {
+	t.Parallel()
 	type in struct {
 		Name  string         `json:"name"`
 		Small int8           `json:"small"`
@@ -68,6 +69,7 @@ func TestFunctionOf_ArgumentsAreCheckedAllAtOnce(t *testing.T) {
 }
 
 func TestFunction_ContextTellsTheCallerAndEndsWithTheWorker(t *testing.T) {
+	t.Parallel()
 	callers, ended := make(chan supervisor.Caller, 4), make(chan error, 4)
 	s := open(t, nil, fake(nil))
 	err := s.SetFunctions(textFunction("block", func(ctx context.Context, _ string) (any, error) {
@@ -105,6 +107,7 @@ func TestFunction_ContextTellsTheCallerAndEndsWithTheWorker(t *testing.T) {
 }
 
 func TestFunction_AWorkerOfBadMannersEndsOrIsIgnored(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[string]string{
 		"uncall 99\nprint on":                   "",
 		"rawcall 7 echo\nrawcall 7 echo":        "call 7 twice",
@@ -142,6 +145,7 @@ func ends(events []timeline.Event) (reasons []string) {
 }
 
 func TestFunction_AWorkerThatWasNotToldMayNotCall(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	if _, r := submit(t, s, "rawcall 1 echo\nsleep"); r.Outcome != timeline.OutcomeEnded {
@@ -150,6 +154,7 @@ func TestFunction_AWorkerThatWasNotToldMayNotCall(t *testing.T) {
 }
 
 func TestFunction_AWorkerThatCannotCallIsSaidToTheReaders(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{NoCalls: true}))
 	if err := s.SetFunctions(textFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil })); err != nil {
 		t.Fatal(err)
@@ -191,6 +196,7 @@ func TestFunction_LargeResultsWaitForTheirReaderAndLeaveNothing(t *testing.T) {
 }
 
 func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	started := make(chan bool)
 	err := s.SetFunctions(textFunction("slow", func(ctx context.Context, _ string) (any, error) {
@@ -219,6 +225,7 @@ func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
 }
 
 func TestFunction_AnUnknownNameIsAnsweredWithTheNearest(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	var list []supervisor.Function
 	for _, name := range []string{"aaa", "bbb", "get_page", "search_issues", "search_pages", "zzz"} {

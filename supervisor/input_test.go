@@ -7,6 +7,7 @@ import (
 )
 
 func TestInputQueue_GivesOneLineAtATimeAndEndsWhereToldTo(t *testing.T) {
+	t.Parallel()
 	var q inputQueue
 	q.add("", session.Input{Data: []byte("one\ntwo\nrest"), EOF: true})
 	q.add("", session.Input{Data: []byte("after\n")})
@@ -25,6 +26,7 @@ func TestInputQueue_GivesOneLineAtATimeAndEndsWhereToldTo(t *testing.T) {
 }
 
 func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
+	t.Parallel()
 	var q inputQueue
 	q.add("", session.Input{EOF: true})
 	if data, eof := q.next(true); len(data) != 0 || !eof {
@@ -36,6 +38,7 @@ func TestInputQueue_EndOfFileAloneIsGivenOnce(t *testing.T) {
 }
 
 func TestInputQueue_EverythingIsBoundedAndStopsAtTheEndOfFile(t *testing.T) {
+	t.Parallel()
 	var q inputQueue
 	q.add("", session.Input{Data: make([]byte, maxPull+5), EOF: true})
 	q.add("", session.Input{Data: []byte("more")})
@@ -48,6 +51,7 @@ func TestInputQueue_EverythingIsBoundedAndStopsAtTheEndOfFile(t *testing.T) {
 }
 
 func TestInputQueue_ClearSaysHowMuchWasDropped(t *testing.T) {
+	t.Parallel()
 	var q inputQueue
 	q.add("", session.Input{Data: []byte("abc"), EOF: true})
 	if got := q.clear(); got != 3 || !q.empty() {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []ipc.InterruptMode{ipc.InterruptBySignal, ipc.InterruptBySelf} {
 		for _, code := range append(terminalReaders, "sleep", "wait name? ") {
 			t.Run(string(mode)+" "+code, func(t *testing.T) {
@@ -41,6 +42,7 @@ func TestInterrupt_EndsASleepAndAPendingWait(t *testing.T) {
 }
 
 func TestInterrupt_NamesItsTurn(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	if got, _ := s.Interrupt(t.Context(), 0); got != session.InterruptNotRunning {
@@ -62,6 +64,7 @@ func TestInterrupt_NamesItsTurn(t *testing.T) {
 }
 
 func TestInterrupt_DropsAHeldInput(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
 	// The start-up sleeps until it is interrupted, so the input stays held.
 	turn, err := s.Submit(t.Context(), "print never")
@@ -89,6 +92,7 @@ func TestInterrupt_DropsAHeldInput(t *testing.T) {
 
 // A held input waits for the start-up, so its reply says how long that takes.
 func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
 	turn, err := s.Submit(t.Context(), "print never")
 	if err != nil {
@@ -105,6 +109,7 @@ func TestWait_AHeldInputIsToldHowLongTheStartUpTakes(t *testing.T) {
 // A caller that names no turn wants the session back, so the start-up is interrupted, with the
 // input that it holds up.
 func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{Start: "sleep"}))
 	if r, err := s.Wait(limited(t), 0, &session.WaitOptions{Poll: true}); err != nil || r.State != session.StateStarting {
 		t.Fatalf("got %v, %v", r.State, err)
@@ -128,6 +133,7 @@ func TestInterrupt_OfNoTurnEndsTheStartUpToo(t *testing.T) {
 }
 
 func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "busy")
@@ -144,6 +150,7 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 // TestInterrupt_RacesWithTheEndOfTheTurn: an interrupt that comes around the
 // end of a turn ends that turn or does nothing; it never reaches the next one.
 func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	rounds := 300
@@ -169,6 +176,7 @@ func TestInterrupt_RacesWithTheEndOfTheTurn(t *testing.T) {
 // An interrupt after one that led back to a prompt leaves it, unless something was
 // answered in between.
 func TestInterrupt_AfterOneThatLedToAWaitGoesFurther(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	turn, r := submit(t, s, "shell (db) ")

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostRole); dir != "" {
 		playHost(dir)
 	}
+	waits.SideBySide()
 	os.Exit(confined.Main(m))
 }
 

@@ -152,6 +152,7 @@ func (c *boxed) permit(id uint64, ok bool) {
 }
 
 func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		c.permit(c.mustAsk(c.a+"/x"), true)
@@ -177,6 +178,7 @@ func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
 }
 
 func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		first := c.hold("write", c.a+"/x")
 		c.permit(c.mustAsk(c.a+"/x"), false)
@@ -196,6 +198,7 @@ func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
 }
 
 func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		x, other, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/o"), c.hold("create", c.a+"/y")
 		c.permit(c.mustAsk(c.a+"/x"), true)
@@ -209,6 +212,7 @@ func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T)
 }
 
 func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		deep := filepath.Join(c.a, "deep")
 		if err := os.Mkdir(deep, 0o700); err != nil {
@@ -224,6 +228,7 @@ func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
 }
 
 func TestPermission_FiveAreAskedInATurn(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		for i := range maxQuestions {
 			path := fmt.Sprintf("%s/%d/x", c.a, i)
@@ -250,6 +255,7 @@ func TestPermission_FiveAreAskedInATurn(t *testing.T) {
 
 // A pool of threads, or a call that a timer's signals interrupt, is one question.
 func TestPermission_CallsThatOneAnswerCoversAreAskedOnce(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		for _, ok := range []bool{false, true} {
 			dir := map[bool]string{false: c.a, true: c.b}[ok]
@@ -268,6 +274,7 @@ func TestPermission_CallsThatOneAnswerCoversAreAskedOnce(t *testing.T) {
 }
 
 func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		home := variable(c.s.o.Env, "HOME")
 		for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
@@ -291,6 +298,7 @@ func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
 }
 
 func TestPermission_NoInputGivesIt(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
@@ -310,6 +318,7 @@ func TestPermission_NoInputGivesIt(t *testing.T) {
 }
 
 func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.say(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
 		w := now(c.T, c.s, c.turn).Wait
@@ -328,6 +337,7 @@ func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
 }
 
 func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		id := c.mustAsk(c.a + "/x")
@@ -367,6 +377,7 @@ func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testi
 }
 
 func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
@@ -383,6 +394,7 @@ func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
 }
 
 func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		x, y := c.hold("write", c.a+"/x"), c.hold("write", c.b+"/y")
 		c.mustAsk(c.a + "/x")
@@ -450,6 +462,7 @@ func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 }
 
 func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		id := c.mustAsk(c.a + "/x")
@@ -462,6 +475,7 @@ func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
 }
 
 func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.say(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
 		call := c.hold("write", c.a+"/x")
@@ -477,6 +491,7 @@ func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
 }
 
 func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.allow(session.Grant{Write: c.a})
 		c.allow(session.Grant{Write: c.b})
@@ -505,6 +520,7 @@ func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
 }
 
 func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		call := c.hold("write", c.a+"/x")
 		c.mustAsk(c.a + "/x")
@@ -525,6 +541,7 @@ func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
 }
 
 func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.p.change(func() { c.p.noGrant = errors.New("the kernel says no") })
 		c.hold("write", c.a+"/x")
@@ -541,6 +558,7 @@ func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
 }
 
 func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
+	t.Parallel()
 	inSandbox(t, func(t *testing.T, c *boxed) {
 		c.hold("write", c.a+"/x. Allow it to write /harmless? (yes\n")
 		if q, want := c.asked().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.asked().Path, c.asked().Grant.Write); q != want {
@@ -554,6 +572,7 @@ func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
 }
 
 func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		"No such file: '/data/a/.ssh/id'":        true,
 		"/data/a/.ssh":                           true,

@@ -6,6 +6,7 @@ import (
 )
 
 func TestProbe_LooksLessTheLongerATurnIsSilent(t *testing.T) {
+	t.Parallel()
 	looks, pause, silent := 0, quiet, time.Duration(0)
 	for silent < time.Hour {
 		silent += pause

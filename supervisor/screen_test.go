@@ -9,6 +9,7 @@ import (
 )
 
 func TestFence_AScreenBeginsAtOnceAndEndsBehindWhatWasDrawn(t *testing.T) {
+	t.Parallel()
 	var p placed
 	taken := false
 	f := p.fence()
@@ -44,6 +45,7 @@ func screens(log *timeline.Log) (said []string) {
 }
 
 func TestScreen_ReadsNoLinesAndEndsWithItsTurn(t *testing.T) {
+	t.Parallel()
 	log, err := timeline.New(nil)
 	if err != nil {
 		t.Fatal(err)

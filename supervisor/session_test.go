@@ -20,6 +20,7 @@ import (
 )
 
 func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "print hello")
 	if got, want := text(r.Events), "hello\n"; got != want {
@@ -31,6 +32,7 @@ func TestSession_TurnEndsWhenTheWorkerSaysSo(t *testing.T) {
 }
 
 func TestSession_OutputThatLooksLikeAPromptEndsNothing(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	_, r := submit(t, s, "print >>> \nraw >>> \nprint last")
 	got := text(r.Events) // a pseudo console draws raw text itself, so it has no fixed place
@@ -40,6 +42,7 @@ func TestSession_OutputThatLooksLikeAPromptEndsNothing(t *testing.T) {
 }
 
 func TestSession_LanguageErrorIsAnOutcome(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	_, r := submit(t, s, "err oops\nerror ValueError bad value")
 	ended := find[timeline.TurnEnded](t, r.Events)
@@ -49,6 +52,7 @@ func TestSession_LanguageErrorIsAnOutcome(t *testing.T) {
 }
 
 func TestSession_ReplySaysWhatWasNotRun(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	for _, c := range []struct{ code, want string }{
 		{"print a\nerror E no\nprint b\nprint c", "a\nE: no\n[2 lines after the error were not run]\n"},
@@ -63,6 +67,7 @@ func TestSession_ReplySaysWhatWasNotRun(t *testing.T) {
 }
 
 func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "sleep\nprint a\nprint b\nprint c")
@@ -79,6 +84,7 @@ func TestSession_ReplySaysWhatWasNotRunAfterAnInterrupt(t *testing.T) {
 }
 
 func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
+	t.Parallel()
 	spec := fake(nil)
 	fail := make(chan struct{})
 	make := func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
@@ -121,6 +127,7 @@ func TestOpen_ReturnsBeforeWhatHasToBePreparedIs(t *testing.T) {
 
 // The log must be enough where nobody asks for the session again.
 func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
 	sup := newSupervisor(t, &supervisor.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	spec := fake(nil)
@@ -151,6 +158,7 @@ func TestLog_SaysWhyAWorkerDidNotStart(t *testing.T) {
 
 // A reset that gave way to the next one prepares nothing: only the last is wanted.
 func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
+	t.Parallel()
 	spec := fake(nil)
 	begun, goOn := make(chan struct{}, 9), make(chan struct{})
 	spec.Prepare = []workers.Preparation{{Key: t.Name(), Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
@@ -182,6 +190,7 @@ func TestSession_AStartThatWasGivenUpPreparesNothing(t *testing.T) {
 
 // A preparation without a limit of its own has that of a start.
 func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
+	t.Parallel()
 	spec := fake(nil)
 	spec.Prepare = []workers.Preparation{{Key: "slow", Make: func(ctx context.Context, _ func(workers.Progress)) (workers.Made, error) {
 		<-ctx.Done()
@@ -194,6 +203,7 @@ func TestSession_PreparationEndsWithItsLimit(t *testing.T) {
 }
 
 func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "sleep")
@@ -212,6 +222,7 @@ func TestSession_SecondSubmitWhileBusyIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "wait name? \nprint bye")
 	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Prompt != "name? " || r.Wait.Turn != 1 {
@@ -240,6 +251,7 @@ func TestSession_WaitIsAnsweredAndTheTurnGoesOn(t *testing.T) {
 }
 
 func TestSession_SurplusInputServesLaterWaitsAndTheRestIsReported(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "wait a? \nwait b? ")
 	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("1\n2\n345\n")}); err != nil {
@@ -257,6 +269,7 @@ func TestSession_SurplusInputServesLaterWaitsAndTheRestIsReported(t *testing.T) 
 }
 
 func TestSession_EndOfFileIsGivenOnce(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "all everything\nwait next? ")
 	if _, err := s.Answer(t.Context(), r.Wait.ID, session.Input{Data: []byte("a\nb"), EOF: true}); err != nil {
@@ -270,6 +283,7 @@ func TestSession_EndOfFileIsGivenOnce(t *testing.T) {
 }
 
 func TestSession_SecretIsNowhere(t *testing.T) {
+	t.Parallel()
 	const secret = "hunter2"
 	dir := t.TempDir()
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
@@ -317,6 +331,7 @@ func TestSession_SecretIsNowhere(t *testing.T) {
 }
 
 func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, err := s.Submit(t.Context(), "print held") // the worker cannot be ready yet
 	if err != nil {
@@ -331,6 +346,7 @@ func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
 }
 
 func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
+	t.Parallel()
 	starts := []string{"prompt"}
 	if len(terminalReaders) > 0 {
 		starts = append(starts, "ttyprompt")
@@ -354,6 +370,7 @@ func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 
 // The reply names lines of an input that answered prompts, because they did not run as code.
 func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	_, r := submit(t, s, "took 2 n?\nprint a\ntook 4 1:\ntook 5 2:\ntook 6 3:\nprint b\ntook 7 last?")
 	var got strings.Builder
@@ -372,6 +389,7 @@ func TestSession_LinesOfTheInputThatAnswerAreTold(t *testing.T) {
 }
 
 func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
 	r := waitUntilReady(t, s)
 	if r.State != session.StateWaiting || r.Wait == nil || r.Wait.Turn != 0 {
@@ -386,6 +404,7 @@ func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 }
 
 func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
+	t.Parallel()
 	var s *supervisor.Session
 	first, err := uint64(0), error(session.ErrWaiting)
 	for errors.Is(err, session.ErrWaiting) { // until an input comes before the first question
@@ -407,6 +426,7 @@ func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
 }
 
 func TestSession_CloseWorksWithAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
 	for range 10 {
 		s := open(t, nil, fake(nil))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -421,6 +441,7 @@ func TestSession_CloseWorksWithAContextThatHasEnded(t *testing.T) {
 }
 
 func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	submit(t, s, "late afterwards")
 	e := until(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.Text); return ok })
@@ -430,6 +451,7 @@ func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
 }
 
 func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{NoFence: true}))
 	for range 100 {
 		if _, r := submit(t, s, "print a\nraw b\nprint c"); !strings.Contains(text(r.Events), "c\n") || !strings.Contains(text(r.Events), "b") {
@@ -439,6 +461,7 @@ func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
 }
 
 func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	turn, err := s.Submit(t.Context(), "print first\nsleep")
@@ -458,6 +481,7 @@ func TestSession_WaitGivesUpWithoutTouchingTheTurn(t *testing.T) {
 }
 
 func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	submit(t, s, "print one")
 	next := timeline.Seq(1)
@@ -479,6 +503,7 @@ func TestSession_EventsAreASnapshotAndThenLiveWithoutHoles(t *testing.T) {
 }
 
 func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	waitUntilReady(t, s)
 	if _, err := s.Parse(t.Context(), "print x"); err != nil && !errors.Is(err, session.ErrUnsupported) {
@@ -503,6 +528,7 @@ func TestSession_QueriesAnswerWhileIdleOnly(t *testing.T) {
 }
 
 func TestSession_AWorkerThatListsNoVariablesIsNotAsked(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(&fakeworker.Options{NoQuery: true}))
 	waitUntilReady(t, s)
 	if _, err := s.Variables(t.Context()); !errors.Is(err, session.ErrUnsupported) {
@@ -514,6 +540,7 @@ func TestSession_AWorkerThatListsNoVariablesIsNotAsked(t *testing.T) {
 }
 
 func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	_, r := submit(t, s, " "+strings.Repeat("x", 50<<20)+"\nprint ok") // a line without a command comes first
 	if r.Outcome != "ok" || text(r.Events) != "ok\n" {
@@ -525,6 +552,7 @@ func TestSession_HugeInputArrivesWholeAndTooHugeIsRefused(t *testing.T) {
 }
 
 func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
+	t.Parallel()
 	sup := newSupervisor(t, &supervisor.Options{MaxSessions: 1})
 	for name, want := range map[string]string{"": "session name", "a b": "session name", "../x": "session name"} {
 		if _, err := sup.Open(t.Context(), name, fake(nil)); err == nil || !strings.Contains(err.Error(), want) {
@@ -556,6 +584,7 @@ func TestSupervisor_RefusesWhatItCannotOpen(t *testing.T) {
 }
 
 func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
+	t.Parallel()
 	sup := newSupervisor(t, nil)
 	limited := fake(nil)
 	limited.Limits.Memory = workers.MinMemory - 1
@@ -581,6 +610,7 @@ func TestOpen_MemoryLimitIsKeptOrRefused(t *testing.T) {
 // A program that was killed left one directory with its lock, and one that it was
 // about to remove. A third is being made.
 func TestNew_RemovesWhatAKilledProgramLeft(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"killed-1/lock", "removing-2.discarded/output.txt", "new-3/files"} {
 		path := filepath.Join(dir, name)

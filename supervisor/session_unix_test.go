@@ -18,6 +18,7 @@ import (
 )
 
 func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	var code, want strings.Builder
 	for range 50 {
@@ -45,6 +46,7 @@ func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
 }
 
 func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "readtty\nprint done")
 	if r.Wait == nil || !r.Wait.Terminal {
@@ -59,6 +61,7 @@ func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
 }
 
 func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
+	t.Parallel()
 	s := open(t, nil, fake(nil))
 	turn, r := submit(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
 	if r.Wait == nil || !r.Wait.Terminal || r.Wait.Reader != "cat" {
@@ -74,6 +77,7 @@ func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
 }
 
 func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -84,6 +88,7 @@ func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
 }
 
 func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
+	t.Parallel()
 	spec := fake(nil)
 	spec.Prepare = []workers.Preparation{
 		{Key: "first", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
@@ -110,6 +115,7 @@ func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
 // A worker's private directory goes with the worker, write-protected or not. Another
 // generation's directory stays.
 func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"plain", "white space"} {
 		dir := filepath.Join(t.TempDir(), name)
 		sup, err := supervisor.New(&supervisor.Options{Dir: dir})

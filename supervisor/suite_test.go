@@ -9,6 +9,7 @@ import (
 )
 
 func TestSession_KeepsThePromisesOfTheInterface(t *testing.T) {
+	t.Parallel()
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		spec := fake(nil)
 		spec.Prepare = prepare

@@ -87,6 +87,7 @@ func BenchmarkSignal(b *testing.B) {
 
 // TestStage_IdleThenItIsSmall holds the stage to its budget.
 func TestStage_IdleThenItIsSmall(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", stageOf(t, w)))
 	if err != nil {

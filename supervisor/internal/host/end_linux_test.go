@@ -98,6 +98,7 @@ func mustDie(t testing.TB, since time.Time, pids map[string]int) {
 }
 
 func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, w worker){
 		"close": func(t *testing.T, w worker) { w.Close() },
 		"kill":  func(t *testing.T, w worker) { w.Kill() },
@@ -181,6 +182,7 @@ func parentOf(t *testing.T, pid int) int {
 }
 
 func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(s *supervisor){
 		"exit":    func(s *supervisor) { s.in.Close() },
 		"SIGKILL": func(s *supervisor) { s.Process.Kill() },
@@ -211,6 +213,7 @@ func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
 }
 
 func TestTree_WithoutAStageThenCloseEndsWhatCanBeFound(t *testing.T) {
+	t.Parallel()
 	s := supervise(t, exec.Command(testBinary(t), program(t, "python3"), "-c", familyScript), "direct")
 	line, err := s.out.ReadString('\n')
 	if err != nil {
@@ -259,6 +262,7 @@ os.read(0, 1)`)
 }
 
 func TestExited_ChildHoldsTheTerminalThenItDelaysNothing(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "trap '' HUP TERM; setsid sleep 1000 & echo started; exit 7")
 	w.line(t, "started")
 	within(t, "exit", w.Exited())
@@ -274,6 +278,7 @@ func TestExited_ChildHoldsTheTerminalThenItDelaysNothing(t *testing.T) {
 }
 
 func TestNotices_WorkerStopsItselfThenItIsContinuedAndSaid(t *testing.T) {
+	t.Parallel()
 	for signal, name := range map[string]string{"STOP": "SIGSTOP", "TSTP": "SIGTSTP"} {
 		w := bash(t, "kill -"+signal+" $$; echo continued")
 		w.line(t, "continued")
@@ -289,11 +294,13 @@ func TestNotices_WorkerStopsItselfThenItIsContinuedAndSaid(t *testing.T) {
 }
 
 func TestNotices_WorkerStopsAgainAndAgainThenItStillGetsOn(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "for i in 1 2 3 4 5 6; do kill -STOP $$; done; echo through")
 	w.line(t, "through")
 }
 
 func TestTerminal_WorkerReadsFromTheBackgroundThenItGetsTheTerminal(t *testing.T) {
+	t.Parallel()
 	// As in a start in which the worker is faster than the stage: it is
 	// stopped by SIGTTIN.
 	w := python(t, `
@@ -327,6 +334,7 @@ os.write(1, b"got " + os.read(0, 100))`)
 }
 
 func TestTerminal_WorkerReadsAtOnceThenNothingIsNoticed(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		w := startProgram(t, "head", "-n1")
 		if err := w.Terminal().Feed([]byte("first\n"), false); err != nil {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestStart_ItsContextHasEndedThenItIsGivenUp(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p, err := host.Start(&host.Command{Path: program(t, "sleep"), Args: []string{"1000"}, Context: ctx})

@@ -20,6 +20,7 @@ import (
 )
 
 func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
+	t.Parallel()
 	// A descriptor that somebody forgot to mark close-on-exec.
 	r, wr, err := os.Pipe()
 	if err != nil {
@@ -53,6 +54,7 @@ func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
 }
 
 func TestWorker_EnvironmentIsTheCommandsByteForByte(t *testing.T) {
+	t.Parallel()
 	env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "REPL_TAG=stale"}
 	w := startCommand(t, &host.Command{Path: program(t, "sleep"), Args: []string{"1000", "\xffarg"}[:1], Env: env})
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
@@ -67,6 +69,7 @@ func TestWorker_EnvironmentIsTheCommandsByteForByte(t *testing.T) {
 }
 
 func TestWorker_RunsInItsDirectoryWithItsArguments(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +81,7 @@ func TestWorker_RunsInItsDirectoryWithItsArguments(t *testing.T) {
 }
 
 func TestWorker_HasTheSizeOfTheCommand(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		size host.Size
 		want string
@@ -140,6 +144,7 @@ func testBinary(t *testing.T) string {
 }
 
 func TestWorker_ParentIgnoredAndBlockedSignalsThenItHasNeither(t *testing.T) {
+	t.Parallel()
 	// A shell's background job or nohup ignores signals, a careless parent
 	// blocks them; both outlive exec.
 	cmd := exec.Command(program(t, "python3"), "-c", `
@@ -186,6 +191,7 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 }
 
 func TestStart_WithoutStageMainThenTheWorkerRunsWithoutAStage(t *testing.T) {
+	t.Parallel()
 	s := supervise(t, exec.Command(testBinary(t), program(t, "bash"), "-c", "ps -o ppid= -p $$; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
 	line, _ := s.out.ReadString('\n')
 	if got := strings.TrimSpace(line); got != strconv.Itoa(s.Process.Pid) || s.staged {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 // roleEnv names what a re-executed test binary plays instead of the tests.
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
+		waits.SideBySide()
 		os.Exit(m.Run())
 	case "supervise", "direct":
 		superviseRole()

@@ -6,6 +6,7 @@ import (
 )
 
 func TestOOMFiles_EachKindOfMountThenTheGroupsOwnFileComesFirst(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, groups, mounts string
 		want                 []string

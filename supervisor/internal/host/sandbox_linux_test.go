@@ -17,6 +17,7 @@ import (
 // Another session that writes the same workspace could otherwise choose what becomes
 // writable, or visible, in this one.
 func TestStart_DirectoryOfASandboxBecameALinkThenItIsRefused(t *testing.T) {
+	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +58,7 @@ func TestStart_DirectoryOfASandboxBecameALinkThenItIsRefused(t *testing.T) {
 
 // The plan is made while the stage starts, so the stage must not stay behind.
 func TestStart_PlanOfASandboxFailsThenNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	failed := errors.New("no such workspace")
 	var stage int
 	_, err := host.Start(&host.Command{Path: "/bin/true", Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) {

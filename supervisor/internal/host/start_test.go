@@ -16,6 +16,7 @@ import (
 )
 
 func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string, mode fs.FileMode) string {
 		path := filepath.Join(dir, name)
@@ -66,6 +67,7 @@ func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
 }
 
 func TestStart_WorkerEndsAtOnceThenItsStatusIsReported(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "true")
 	within(t, "exit", w.Exited())
 	if got := w.Exit().String(); got != "exit status 0" {
@@ -74,6 +76,7 @@ func TestStart_WorkerEndsAtOnceThenItsStatusIsReported(t *testing.T) {
 }
 
 func TestExit_NamesStatusOrSignal(t *testing.T) {
+	t.Parallel()
 	for script, want := range map[string]string{
 		"exit 0":        "exit status 0",
 		"exit 3":        "exit status 3",
@@ -94,6 +97,7 @@ func TestExit_NamesStatusOrSignal(t *testing.T) {
 }
 
 func TestExit_WorkerThatBurnsTimeThenItsTimeIsReported(t *testing.T) {
+	t.Parallel()
 	w := python(t, "import time\nwhile time.process_time() < 0.2: pass")
 	within(t, "exit", w.Exited())
 	if e := w.Exit(); e.UserCPU+e.SystemCPU < 200e6 {
@@ -102,6 +106,7 @@ func TestExit_WorkerThatBurnsTimeThenItsTimeIsReported(t *testing.T) {
 }
 
 func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "for i in {1..20000}; do echo line $i; done")
 	text := w.all(t)
 	if want := 20000; strings.Count(text, "\n") != want || !strings.HasSuffix(text, "line 20000\n") {
@@ -110,6 +115,7 @@ func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
 }
 
 func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "exit 0")
 	within(t, "exit", w.Exited())
 	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
@@ -121,6 +127,7 @@ func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
 
 // Frames that come after the last signal find the processes there.
 func TestSignal_NotUnderWayThenItIsPendingBeforeWhatIsReadNext(t *testing.T) {
+	t.Parallel()
 	w := python(t, `
 import os, signal
 got = []
@@ -149,6 +156,7 @@ while os.read(3, 1):
 }
 
 func TestSignal_EachOneReachesTheWorker(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
 	w.line(t, "ready")
 	for s, want := range map[host.Signal]string{host.Interrupt: "got INT", host.Hangup: "got HUP", host.Terminate: "got TERM"} {
@@ -167,6 +175,7 @@ func TestSignal_EachOneReachesTheWorker(t *testing.T) {
 }
 
 func TestSignal_ToTheGroupThenChildrenGetIt(t *testing.T) {
+	t.Parallel()
 	w := python(t, `
 import os, signal
 child = os.fork() == 0
@@ -183,6 +192,7 @@ while 1: signal.pause()`)
 }
 
 func TestSignal_ToTheForegroundThenOnlyAGroupInFrontGetsIt(t *testing.T) {
+	t.Parallel()
 	w := python(t, `
 import os, signal, sys, time
 signal.signal(signal.SIGINT, lambda *a: os.write(1, b"worker\n"))
@@ -214,6 +224,7 @@ while 1: signal.pause()`)
 }
 
 func TestChannel_WorkerAnswersOverIt(t *testing.T) {
+	t.Parallel()
 	w := python(t, `
 import os
 i, o, nonce = os.environ["REPL_IPC"].split(",")
@@ -232,6 +243,7 @@ os.write(int(o), nonce.encode() + os.read(int(i), 100))`)
 }
 
 func TestChannel_NobodyReadsThenTryWriteTakesWhatFitsAndReturns(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
 	ch := w.Channel().(*host.Channel)
 	b := make([]byte, 100<<10)
@@ -245,6 +257,7 @@ func TestChannel_NobodyReadsThenTryWriteTakesWhatFitsAndReturns(t *testing.T) {
 }
 
 func TestChannel_WorkerHasEndedThenReadsEndOfFile(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "exit 0")
 	if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("got %d, %v, want end of file", n, err)
@@ -252,6 +265,7 @@ func TestChannel_WorkerHasEndedThenReadsEndOfFile(t *testing.T) {
 }
 
 func TestClose_WhileReadingThenReadsEnd(t *testing.T) {
+	t.Parallel()
 	p, err := host.Start(&host.Command{Path: program(t, "sleep"), Args: []string{"1000"}})
 	if err != nil {
 		t.Fatal(err)

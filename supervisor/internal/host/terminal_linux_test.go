@@ -56,6 +56,7 @@ func answer(t testing.TB, w worker, steps ...step) (secrets []bool) {
 // Real programs read a terminal in different ways. Each gets its input, and the terminal
 // echoes none of it.
 func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
+	t.Parallel()
 	const py, sh = "python3", "bash"
 	line := step{text: "hello\n"}
 	end := step{eof: true}
@@ -118,6 +119,7 @@ func TestFeed_EveryKindOfReaderGetsTheBytes(t *testing.T) {
 }
 
 func TestFeed_NobodyReadsThenItFailsWithinItsBound(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
 	if err := w.Terminal().Feed([]byte("short\n"), false); err != nil {
 		t.Fatalf("got %v, want what fits to be taken", err)
@@ -142,6 +144,7 @@ func TestFeed_NobodyReadsThenItFailsWithinItsBound(t *testing.T) {
 }
 
 func TestRestore_WhatATurnLeftBehindThenTheNextReaderStartsFresh(t *testing.T) {
+	t.Parallel()
 	w := python(t, `
 import os, signal, subprocess, sys, termios, tty
 def say(s): os.write(1, s + b"\n")
@@ -178,6 +181,7 @@ say(b"read " + os.read(0, 100).strip())`)
 }
 
 func TestRestore_OutputThatNobodyHasReadThenItIsKept(t *testing.T) {
+	t.Parallel()
 	p, err := host.Start(&host.Command{Path: program(t, "bash"), Args: []string{"-c", "echo kept; read x"}})
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +204,7 @@ func TestRestore_OutputThatNobodyHasReadThenItIsKept(t *testing.T) {
 }
 
 func TestTryRead_WhileAnotherGoroutineAwaitsThenItReturnsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "sleep", "1000") // its output is being collected
 	if n, err := w.Terminal().TryRead(make([]byte, 10)); n != 0 || err != nil {
 		t.Errorf("got %d bytes, %v, want nothing", n, err)
@@ -207,6 +212,7 @@ func TestTryRead_WhileAnotherGoroutineAwaitsThenItReturnsAtOnce(t *testing.T) {
 }
 
 func TestResize_ProgramInFrontThenItIsTold(t *testing.T) {
+	t.Parallel()
 	w := bash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
 	w.line(t, "ready")
 	if err := w.Terminal().Resize(host.Size{Rows: 11, Cols: 22}); err != nil {
@@ -228,6 +234,7 @@ if os.fork() == 0:
 time.sleep(1000)`
 
 func TestReaders_ThreadWaitsForTheTerminalThenItIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"the worker":                "import os; os.read(0, 1)",
 		"a child":                   "import subprocess; subprocess.run(['head', '-n1'])",
@@ -259,6 +266,7 @@ func TestReaders_ThreadWaitsForTheTerminalThenItIsNamed(t *testing.T) {
 }
 
 func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"sleep":                         "time.sleep(1000)",
 		"a child's sleep":               "subprocess.run(['sleep', '1000'])",
@@ -293,6 +301,7 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 }
 
 func TestReaders_InputIsQueuedThenNoneWaits(t *testing.T) {
+	t.Parallel()
 	// The reader is stopped, so its input stays in the terminal.
 	w := startProgram(t, "bash", "-c", "cat; :")
 	r := awaitReader(t, w)
@@ -310,6 +319,7 @@ func TestReaders_InputIsQueuedThenNoneWaits(t *testing.T) {
 }
 
 func TestReaders_SameCallAgainThenTheKeyDiffers(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "cat")
 	first := awaitReader(t, w)
 	answer(t, w, step{text: "a\n"})
@@ -329,6 +339,7 @@ func TestReaders_SameCallAgainThenTheKeyDiffers(t *testing.T) {
 }
 
 func TestMemoryBytes_IsTheTreesNotTheStages(t *testing.T) {
+	t.Parallel()
 	w := python(t, "import os; x = b'x' * (64 << 20); pid = os.fork(); y = b'y' * (32 << 20) if pid == 0 else b''; os.write(1, b'ready\\n') if pid == 0 else None; os.read(0, 1)")
 	w.line(t, "ready")
 	if got := w.MemoryBytes() >> 20; got < 150 || got > 400 {
@@ -337,6 +348,7 @@ func TestMemoryBytes_IsTheTreesNotTheStages(t *testing.T) {
 }
 
 func TestProcess_AloneUntilItHasChildrenOrOrphansOrThreads(t *testing.T) {
+	t.Parallel()
 	p, err := host.Start(&host.Command{Path: program(t, "bash"), Args: []string{"-c",
 		`read x; sleep 1000 & read x; kill $!; wait; read x; (setsid sleep 1000 &); read x`}})
 	if err != nil {
@@ -353,6 +365,7 @@ func TestProcess_AloneUntilItHasChildrenOrOrphansOrThreads(t *testing.T) {
 }
 
 func TestProcess_AloneWhileNoOtherThreadWaitsForTheTerminal(t *testing.T) {
+	t.Parallel()
 	w := startProgram(t, "python3", "-u", "-c", `
 import os, select, subprocess, threading
 def step(work):
