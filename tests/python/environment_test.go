@@ -138,6 +138,7 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 }
 
 func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
+	t.Parallel()
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			wait, goOn := gate(t)
@@ -155,6 +156,7 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 }
 
 func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
+	t.Parallel()
 	for name, file := range starts() {
 		t.Run(name, func(t *testing.T) {
 			r := drive.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))

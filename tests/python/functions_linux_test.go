@@ -12,7 +12,7 @@ import (
 )
 
 // A handler of user code may strike in the middle of a call. It gets an error, or a result, and
-// the call that it interrupted goes on.
+// the call that it interrupted goes on. The test is not parallel: it counts what happens within seconds.
 func TestFunction_InASignalHandlerIsRefusedOrWorks(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
@@ -60,6 +60,7 @@ print(wrong, stopped > 100, add(1))
 
 // Ten thousand calls of a turn leave nothing, neither in the worker nor here.
 func TestFunction_TenThousandCallsInATurnTakeNoMemory(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -79,6 +80,7 @@ print(grown if grown > 1024 else "flat")
 }
 
 func TestFunction_AForkedChildIsToldSo(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -134,6 +136,7 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 
 // Code that passes a function on, or takes it apart, gets something that works, or words.
 func TestFunction_InPoolsPicklesAndChildren(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -169,6 +172,7 @@ print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 // Those of numpy, pandas and polars are known by their names alone, so that a stand-in will do for
 // the two that are not installed.
 func TestFunction_ValuesOfNumpyAndFrames(t *testing.T) {
+	t.Parallel()
 	const path = "/usr/bin/python3" // Debian's has numpy
 	if exec.Command(path, "-c", "import numpy").Run() != nil {
 		t.Skip("needs " + path + " with numpy")
@@ -200,6 +204,7 @@ echo: argument value: a value of type Series cannot be sent: use to_list()
 // A thread that waits in a call reads for all of them, and is kept from running by others: the main
 // thread feels the signal before anybody has sorted its frame.
 func TestFunction_AnInterruptStrikesOnceWhereAnotherThreadReads(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))

@@ -32,6 +32,7 @@ func wants(t *testing.T, r *drive.REPL, code, want string) {
 }
 
 func TestFunction_IsCalledLikeOneOfPython(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
 		wants(t, r, "import turnstone\nturnstone.add(2, b=3)", "5\n")
@@ -50,6 +51,7 @@ func TestFunction_IsCalledLikeOneOfPython(t *testing.T) {
 }
 
 func TestFunction_ValuesArriveAsTheyAre(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
 		wants(t, r, `
@@ -91,6 +93,7 @@ print(echo(deep) == deep)
 }
 
 func TestFunction_FailuresAreExceptionsWithTheHostsWords(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
 		r.Run(t, "import turnstone; from turnstone import *")
@@ -131,6 +134,7 @@ ExceptionGroup ExceptionGroup wrapped: m False False
 }
 
 func TestFunction_RunsFromManyThreadsAtOnce(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -160,6 +164,7 @@ time.monotonic() - begun < 20
 }
 
 func TestFunction_CanBeAwaited(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -186,6 +191,7 @@ print(asyncio.run(main()))
 }
 
 func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -207,6 +213,7 @@ func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 
 // A loop of calls is interrupted at a random moment, again and again.
 func TestFunction_InterruptsLoseNothingAndReachNoOtherTurn(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -237,6 +244,7 @@ func TestFunction_InterruptsLoseNothingAndReachNoOtherTurn(t *testing.T) {
 }
 
 func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -275,6 +283,7 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 }
 
 func TestFunction_ListsThatChangeLoseNoCall(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
@@ -310,6 +319,7 @@ print(wrong[:3])`)
 }
 
 func TestFunction_AModuleOfTheUsersIsNotShadowed(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
 		wants(t, r, `
@@ -329,6 +339,7 @@ print(turnstone.mine, turnstone_host.add(2), turnstone_host.add.__module__)
 }
 
 func TestFunction_CallsAreRecordedInOneLine(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
 		res := r.Run(t, `

@@ -56,6 +56,7 @@ var followers = []string{
 // Each interrupt ends its turn, which needs no second one, and reaches no other.
 // TURNSTONE_INTERRUPTS is how many there are for each Python, and TURNSTONE_SEED which.
 func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
+	t.Parallel()
 	count, seed := len(kinds)*3, uint64(1)
 	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_INTERRUPTS")); err == nil {
 		count = n
@@ -105,6 +106,7 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 // User code may block the signal of an interrupt. The signal arrives by the end of its turn,
 // and never in the next turn, which counts only its own signals.
 func TestInterrupt_BlockedSignalEndsWithItsTurn(t *testing.T) {
+	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		t.Parallel()
 		r := open(t, o)

@@ -28,6 +28,7 @@ func wants(t *testing.T, s *drive.REPL, code, want string) {
 }
 
 func TestFunction_IsCalledLikeOneOfR(t *testing.T) {
+	t.Parallel()
 	s := drive.OpenHost(t, drive.NewHost(), spec(t, r.Options{}))
 	wants(t, s, "turnstone$add(2, b = 3)", "[1] 5\n")
 	wants(t, s, "turnstone$add(b = 1, a = 1L, at = list(x = 40))", "[1] 42\n")
@@ -38,6 +39,7 @@ func TestFunction_IsCalledLikeOneOfR(t *testing.T) {
 }
 
 func TestFunction_ValuesAreThoseOfR(t *testing.T) {
+	t.Parallel()
 	s := drive.OpenHost(t, drive.NewHost(), spec(t, r.Options{}))
 	wants(t, s, `same <- function(x) { y <- turnstone$echo(x); if (!identical(x, y)) { str(x); str(y) } }
 for (x in list(NULL, TRUE, 1L, -2147483647L, 1.5, 2, NaN, Inf, "na\u00efve", as.raw(0:255), c(1, 2.5), 1:20, c("a", NA, ""), c(TRUE, NA), c(1.5, NA),
@@ -66,6 +68,7 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 }
 
 func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
+	t.Parallel()
 	h := drive.NewHost()
 	s := drive.OpenHost(t, h, spec(t, r.Options{}))
 	for i := range drive.Rounds(20) {
@@ -89,6 +92,7 @@ func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 }
 
 func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
+	t.Parallel()
 	h := drive.NewHost()
 	s := drive.OpenHost(t, h, spec(t, r.Options{}))
 	f := h.Functions()[1]
@@ -104,6 +108,7 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 }
 
 func TestFunction_ValuesOfRKeepTheirKinds(t *testing.T) {
+	t.Parallel()
 	s := drive.OpenHost(t, drive.NewHost(), spec(t, r.Options{}))
 	wants(t, s, `x <- turnstone$echo; f <- factor(c("b", NA, "a")); d <- as.Date(c("2026-01-02", NA, "1899-12-31", "2000-02-29"))
 identical(x(f), as.character(f)); identical(x(d), as.character(d)); identical(x(as.Date(1e5, "1970-01-01")), "2243-10-17")
@@ -141,6 +146,7 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 
 // Long vectors are read and written at once.
 func TestFunction_AMillionValuesGoOverAtOnce(t *testing.T) {
+	t.Parallel()
 	s := drive.OpenHost(t, drive.NewHost(), spec(t, r.Options{}))
 	wants(t, s, "for (x in list(as.double(1:1e6), 1:1e6, as.character(1:3e5))) print(identical(turnstone$echo(x), x))", strings.Repeat("[1] TRUE\n", 3))
 }

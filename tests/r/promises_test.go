@@ -150,6 +150,7 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 }
 
 func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
+	t.Parallel()
 	profile := filepath.Join(t.TempDir(), ".Rprofile")
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
 		t.Fatal(err)

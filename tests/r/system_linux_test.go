@@ -82,6 +82,7 @@ func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 }
 
 func TestIdle_TakesNoTime(t *testing.T) {
+	t.Parallel()
 	s := open(t, r.Options{})
 	s.Run(t, "1").Wants(t, "[1] 1\n")
 	ticks := func() string {
