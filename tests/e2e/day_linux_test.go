@@ -218,6 +218,7 @@ func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
 		{"packages", []string{"--allow-host", "packages"}, false, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			h := workshop(t, filepath.Join(base, row.name), authority)
 			// The registries are on this loopback, which a name may lead to only if that is named too.
 			a := h.person(t, append([]string{"--python", "/usr/bin/python3", "--allow-host", "127.0.0.1"}, row.args...)...)

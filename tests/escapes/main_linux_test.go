@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -51,5 +52,6 @@ func TestMain(m *testing.M) {
 		fmt.Println(hold())
 		os.Exit(1)
 	}
+	waits.SideBySide()
 	os.Exit(confined.WithoutRights(m))
 }

@@ -1131,6 +1131,7 @@ def loopback_udp(): return to_udp("127.0.0.1", W["udp"])
 
 def to_udp(host, port, family=socket.AF_INET):
     s = socket.socket(family, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_IP, 11, 1)  # IP_RECVERR: where nobody is at the port, that is said at once
     s.settimeout(30)
     s.sendto(b"escaped", (host, port))
     return s.recv(10).decode()

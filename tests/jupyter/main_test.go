@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 const (
@@ -27,7 +29,10 @@ const (
 	deadline = 5 * time.Minute
 )
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
+func TestMain(m *testing.M) {
+	waits.SideBySide()
+	os.Exit(build(m))
+}
 
 func build(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "jupyter-")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
@@ -20,6 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.StageMain()
+	waits.SideBySide()
 	os.Exit(m.Run())
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/tests/ways"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -20,6 +21,7 @@ func TestMain(m *testing.M) {
 	if fakeworker.Requested() {
 		fakeworker.Main()
 	}
+	waits.SideBySide()
 	os.Exit(m.Run())
 }
 

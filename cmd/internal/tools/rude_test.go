@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 // rudeVariable makes this program a server of bad manners; its value says which it has at the
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		rude(manner)
 		return
 	}
+	waits.SideBySide()
 	os.Exit(m.Run())
 }
 
