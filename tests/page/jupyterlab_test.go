@@ -100,7 +100,7 @@ func (l *lab) within(cmd *exec.Cmd) *exec.Cmd {
 // notebook makes a new notebook of a kernel, as a person does in the launcher.
 func (l *lab) notebook(b *tab, title string) {
 	l.t.Helper()
-	b.open(l.address + "/lab?token=" + labToken)
+	b.open(l.address + "/lab?reset&token=" + labToken) // another tab has its notebook for itself
 	b.size(1100, 900)
 	b.do(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) { // or tabs would take the focus from each other
 		_, err = cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
@@ -135,8 +135,13 @@ func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
 	if exec.Command(python, "-c", "import matplotlib").Run() != nil {
 		t.Skip("no matplotlib for ", python, ": scripts/setup-dev installs it")
 	}
+	kernels := []string{"--lang python --python " + python}
+	_, noR := exec.LookPath("R")
+	if noR == nil {
+		kernels = append(kernels, "--lang r")
+	}
 	b := browser(t)
-	l := newLab(t, "--lang python --python "+python)
+	l := newLab(t, kernels...)
 	l.notebook(b, "Python (Turnstone)")
 	b.run("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
 	b.shows("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
@@ -158,15 +163,11 @@ func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
 	if err != nil || len(sessions) != 1 || sessions[0].Turn < 4 {
 		t.Errorf("the cells ran in no session: %+v, %v", sessions, err)
 	}
-}
 
-func TestJupyterLab_RunsAndPlotsR(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("R"); err != nil {
+	if noR != nil {
 		t.Skip("R is not installed: scripts/setup-dev installs it")
 	}
-	b := browser(t)
-	l := newLab(t, "--lang r")
+	b = b.another()
 	l.notebook(b, "R (Turnstone)")
 	b.run("plot(1:3); cat('plotted', 6 * 7)")
 	b.shows("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
