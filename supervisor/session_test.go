@@ -345,6 +345,21 @@ func TestSession_InputWhileStartingIsHeldAndRunsOnce(t *testing.T) {
 	}
 }
 
+// submitEarly opens sessions until an input comes before the first question of a start-up.
+func submitEarly(t *testing.T, start, input string) (*supervisor.Session, uint64) {
+	t.Helper()
+	for {
+		s := open(t, nil, fake(&fakeworker.Options{Start: start}))
+		turn, err := s.Submit(t.Context(), input)
+		if err == nil {
+			return s, turn
+		}
+		if !errors.Is(err, session.ErrWaiting) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 	t.Parallel()
 	starts := []string{"prompt"}
@@ -353,8 +368,8 @@ func TestSession_InputWhileStartingAnswersAStartUpThatAsks(t *testing.T) {
 	}
 	for _, start := range starts {
 		t.Run(start, func(t *testing.T) {
-			s := open(t, nil, fake(&fakeworker.Options{Start: start}))
-			turn, r := submit(t, s, "yes")
+			s, turn := submitEarly(t, start, "yes")
+			r := await(t, s, turn)
 			if r.Outcome != "ok" || turn != 1 || r.Turn != 0 {
 				t.Fatalf("got turn %d, now %d, outcome %q", turn, r.Turn, r.Outcome)
 			}
@@ -405,15 +420,7 @@ func TestSession_StartUpThatAsksIsShownAsAWait(t *testing.T) {
 
 func TestSession_StartUpThatAsksTwiceTakesOneHeldInput(t *testing.T) {
 	t.Parallel()
-	var s *supervisor.Session
-	first, err := uint64(0), error(session.ErrWaiting)
-	for errors.Is(err, session.ErrWaiting) { // until an input comes before the first question
-		s = open(t, nil, fake(&fakeworker.Options{Start: "prompt"}))
-		first, err = s.Submit(t.Context(), "yes")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, first := submitEarly(t, "prompt", "yes")
 	// Each input submitted meanwhile is refused, held or run, and each turn ends.
 	second, err := s.Submit(t.Context(), "print second")
 	if err != nil && !errors.Is(err, session.ErrBusy) {
