@@ -30,9 +30,10 @@ const (
 	// program is taken.
 	stepTime = time.Minute
 
-	// looks is how often the script looks, each 5 s, whether the program has grown, before it ends:
-	// a while longer than stepTime, after which this side has given up.
-	looks = 15
+	// looks is how often the script looks whether the program has grown, before it ends, and
+	// lookPause the seconds between two: together a while longer than stepTime, after which this
+	// side has given up.
+	looks, lookPause = 15, 5
 
 	// chunk is how many bytes of the program are sent at once.
 	chunk = 32 << 10
@@ -93,7 +94,7 @@ func Install(ctx context.Context, o Options) (Installed, error) {
 	}
 	defer t.end()
 	t.bound(o.Wait, "says nothing")
-	if err := t.send([]byte(swallowed + scriptFor(nonce, o.Dir, looks))); err != nil {
+	if err := t.send([]byte(swallowed + scriptFor(nonce, o.Dir, looks, lookPause))); err != nil {
 		return Installed{}, t.failure(err)
 	}
 	there, err := o.talk(t)
@@ -104,8 +105,8 @@ func Install(ctx context.Context, o Options) (Installed, error) {
 }
 
 // scriptFor is the script for one far side.
-func scriptFor(nonce, dir string, looks int) string {
-	return strings.NewReplacer("@NONCE@", nonce, "@DIR@", dir, "@LOOKS@", strconv.Itoa(looks)).Replace(script)
+func scriptFor(nonce, dir string, looks, pause int) string {
+	return strings.NewReplacer("@NONCE@", nonce, "@DIR@", dir, "@LOOKS@", strconv.Itoa(looks), "@PAUSE@", strconv.Itoa(pause)).Replace(script)
 }
 
 // talk has the script find the program, or gives it that.

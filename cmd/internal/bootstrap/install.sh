@@ -19,13 +19,13 @@ sum() {
 	fi | { read -r s rest; echo "$s"; }
 }
 # A near side may be gone without an end of this input: a step of Slurm whose srun was killed keeps
-# it open. So all of this ends when the file $1 has not grown for @LOOKS@ looks of 5 seconds.
+# it open. So all of this ends when the file $1 has not grown for @LOOKS@ looks of @PAUSE@ seconds.
 watch() {
 	trap - 0 1 2 13
 	nap= left=@LOOKS@ was=
 	trap 'kill $nap; wait $nap; exit' 15
 	while [ "$left" -gt 0 ]; do
-		sleep 5 &
+		sleep @PAUSE@ &
 		nap=$!
 		wait "$nap"
 		now=$(wc -c <"$1")

@@ -290,7 +290,7 @@ func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) 
 					t.Fatal(err)
 				}
 				defer p.End()
-				if _, err := io.WriteString(p, scriptFor("nonce", "", 1)); err != nil {
+				if _, err := io.WriteString(p, scriptFor("nonce", "", 1, 1)); err != nil {
 					t.Fatal(err)
 				}
 				lines := p.Lines()

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 // TestMain makes of this binary what damages the program on its way.
@@ -13,6 +15,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "relay" {
 		os.Exit(relay(os.Args[2], os.Args[3:]))
 	}
+	waits.SideBySide()
 	os.Exit(m.Run())
 }
 
