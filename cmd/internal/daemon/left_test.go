@@ -84,7 +84,7 @@ func (l lines) Write(b []byte) (int, error) {
 // It would go on where nobody could reach it.
 func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	t.Parallel()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: 20 * time.Second}) // time for the cancel
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: patience}) // its worker ends when the test says so
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +96,10 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	c := r.dial()
 	r.session(c)
 	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "ignore"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := c.Get(t.Context(), "main")
+	if err != nil {
 		t.Fatal(err)
 	}
 	raw := r.raw()
@@ -116,6 +120,13 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	}
 	if names := r.names(c); names != "main" {
 		t.Errorf("the sessions are %q", names)
+	}
+	worker, err := os.FindProcess(before.PID)
+	if err == nil {
+		err = worker.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	if answer := raw.receive(); !strings.Contains(answer, `"generation":2`) {
 		t.Errorf("the reset: %s", answer)
