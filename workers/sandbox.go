@@ -182,6 +182,8 @@ func ProtectedNames() []string {
 	return []string{
 		".vscode", ".idea", ".zed", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc",
 		".amazonq", ".continue", ".crush.json", "crush.json", ".kiro", ".opencode", "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".windsurf",
+		".aider.conf.yml", ".factory", ".helix", ".junie", ".trae",
+		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", // settings of Mercurial and Jujutsu, which name hooks and programs
 	}
 }
 

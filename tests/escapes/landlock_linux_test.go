@@ -86,8 +86,10 @@ var openByLandlock = []string{
 	"rename_grandparent_of_nested_repository", "write_editor_settings", "write_mcp_settings",
 	"write_through_a_hard_link_of_a_setting", "write_through_a_hard_link_of_a_hook", "write_a_hook_by_its_descriptor", "write_hooks_of_husky", "write_settings_of_hooks",
 	"write_program_of_a_filter", "replace_program_of_a_filter", "rename_directory_of_a_filter", "make_editor_settings", "make_direnv_settings", "make_settings_of_other_agents",
-	"write_nested_editor_settings", "exchange_editor_settings",
-	// Facts about files, names of keys, and numbers of processes.
+	"write_nested_editor_settings", "exchange_editor_settings", "bare_repository_in_place_of_a_repository", "bare_repository_in_place_of_a_nested_one",
+	"repository_above_a_nested_one", "make_settings_of_mercurial",
+	// Facts about files, hidden ones too, names of keys, and numbers of processes.
+	"size_of_a_key", "size_of_a_login", "watch_keys",
 	"chmod", "utime", "setxattr", "chattr", "keys_of_the_user", "see_a_process_outside", "signal_everything", "pidfd_outside",
 	// Only a right could empty the set that bounds rights; new rights cannot be had.
 	"capabilities",

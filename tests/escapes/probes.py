@@ -62,6 +62,11 @@ def write(path, mode="a"):
     return "wrote " + path
 
 
+def remove(path):
+    try: os.rmdir(path)
+    except OSError: subprocess.run(["rm", "-r", path])
+
+
 def home(*p):
     return os.path.join(W["home"], *p)
 
@@ -84,6 +89,17 @@ def read_in_a_layer(): return read(home(".config/gh/hosts.yml"))
 def read_listed_as_hidden(): return read(home("mine/private.txt"))
 @escape
 def list_keys(): return str(os.listdir(home(".ssh")))
+@escape
+def size_of_a_key(): return str(os.stat(home(".ssh/id_ed25519")).st_size)
+@escape
+def size_of_a_login():
+    size = os.stat(home(".netrc")).st_size
+    if not size: raise OSError("it looks empty")
+    return str(size)
+@escape
+def watch_keys():
+    if libc.inotify_add_watch(libc.inotify_init1(0), home(".ssh").encode(), 0xfff) < 0: raise OSError(ctypes.get_errno(), "refused")
+    return "watched"
 
 
 @escape
@@ -374,7 +390,7 @@ def exchange_editor_settings():
 @escape
 def make_settings_of_other_agents():
     made = []
-    for name in "opencode.json", ".opencode", ".qwen", ".kiro", ".roo", ".zed", ".amazonq", ".windsurf", ".continue", ".crush.json":
+    for name in "opencode.json", ".opencode", ".qwen", ".kiro", ".roo", ".zed", ".amazonq", ".windsurf", ".continue", ".crush.json", ".helix", ".junie", ".factory", ".trae", ".aider.conf.yml":
         try:
             os.mkdir(ws(name))
             made.append(name)
@@ -382,6 +398,42 @@ def make_settings_of_other_agents():
         except OSError: pass
     if made: return "made " + " ".join(made)
     raise OSError("none can be made")
+
+
+# git takes a directory with HEAD, objects and refs for a repository, with its own settings, once the
+# repository that was there has no HEAD that it can read.
+@escape
+def bare_repository_in_place_of_a_repository():
+    write(ws("HEAD"), "x")
+    os.unlink(ws("HEAD"))
+    return "made HEAD"
+@escape
+def bare_repository_in_place_of_a_nested_one():
+    write(ws("vendor/lib/HEAD"), "x")
+    os.unlink(ws("vendor/lib/HEAD"))
+    return "made HEAD"
+@escape
+def repository_above_a_nested_one():
+    os.mkdir(ws("vendor/.git"))
+    os.rmdir(ws("vendor/.git"))
+    return "made"
+@escape
+def make_settings_of_mercurial():
+    os.makedirs(ws(".hg"), exist_ok=True)
+    try: return write(ws(".hg/hgrc"), "x")
+    finally: remove(ws(".hg"))
+@escape
+def nameless_file_onto_a_setting():
+    fd = os.open(ws(), os.O_TMPFILE | os.O_RDWR, 0o644)
+    os.link("/proc/self/fd/%d" % fd, ws(".envrc"), follow_symlinks=True)
+    os.unlink(ws(".envrc"))
+    return "linked"
+@escape
+def nameless_file_onto_a_hook():
+    fd = os.open(ws(), os.O_TMPFILE | os.O_RDWR, 0o644)
+    os.link("/proc/self/fd/%d" % fd, ws(".git/hooks/pre-commit"), follow_symlinks=True)
+    os.unlink(ws(".git/hooks/pre-commit"))
+    return "linked"
 
 
 @escape
@@ -687,6 +739,14 @@ def signal_outside():
 
 
 @escape
+def signal_by_the_owner_of_a_pipe():
+    there, here = os.pipe()
+    fcntl.fcntl(there, fcntl.F_SETOWN, W["victim"])
+    fcntl.fcntl(there, 10, signal.SIGSTOP)  # F_SETSIG
+    fcntl.fcntl(there, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    os.write(here, b"x")
+    raise OSError("the machine outside shows whether it came")
+@escape
 def signal_everything():
     if os.getpid() != 1 and os.path.exists("/proc/%d" % W["victim"]): return "sees the victim's number"
     raise OSError("no such process")
@@ -878,6 +938,20 @@ def enter_own_namespaces():
     raise OSError("none")
 
 
+@escape
+def namespaces_of_process_1_by_its_pidfd():
+    fd = call("pidfd_open", 1, 0)
+    for request in range(1, 11):
+        try: return str(fcntl.ioctl(fd, 0xff00 + request, 0))
+        except OSError: continue
+    raise OSError("none")
+@escape
+def other_mounts_of_the_machine():  # the namespaces of mounts have an order
+    fd = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    for request in 0x8010b70b, 0x8010b70c:
+        try: return str(fcntl.ioctl(fd, request, bytearray(16)))
+        except OSError: continue
+    raise OSError("none")
 @escape
 def enter_by_a_pidfd(): return str(call("setns", call("pidfd_open", os.getpid(), 0), 0x20000 | 0x40000000))
 
@@ -1364,6 +1438,11 @@ def type_into_own_terminal():
     return "typed"
 
 
+@escape
+def discipline_of_own_terminal():  # loads a module of the kernel
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    fcntl.ioctl(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY), 0x5423, array.array("i", [0]))
+    return "set"
 @escape
 def type_with_high_bits():
     libc.syscall.restype = ctypes.c_long

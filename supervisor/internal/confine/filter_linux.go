@@ -186,10 +186,11 @@ func common(a architecture) program {
 		p.add(load, argument(0), 0, 0)
 		p.when(anyBit, namespaces, errno(unix.EPERM))
 	})
-	p.call(a, "ioctl", func(p *program) { // would type into a terminal
+	p.call(a, "ioctl", func(p *program) { // they would type into a terminal
 		p.add(load, argument(1), 0, 0)
 		p.when(equal, unix.TIOCSTI, errno(unix.EPERM))
 		p.when(equal, tiocLinux, errno(unix.EPERM))
+		p.when(equal, unix.TIOCSETD, errno(unix.EPERM)) // loads modules
 	})
 	p.call(a, "socketpair", func(p *program) {
 		p.add(load, argument(1), 0, 0)

@@ -123,6 +123,7 @@ func TestFilter_AnswersEachCall(t *testing.T) {
 			{"unshare", []uint64{unix.CLONE_NEWNS}, eperm},
 			{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
 			{"ioctl", []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
+			{"ioctl", []uint64{0, unix.TIOCSETD}, eperm},
 			{"ioctl", []uint64{0, unix.TIOCGWINSZ}, allow},
 			{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM}, allow},
 			{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM}, allow},

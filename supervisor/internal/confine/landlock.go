@@ -73,7 +73,7 @@ func (p *Plan) byLandlock(s *workers.Sandbox) (notices []string, err error) {
 }
 
 // landlockLacks says what a session by Landlock does not hold, and does not have.
-const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes, and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that hold something hidden, and %s"
+const landlockLacks = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes and the sizes and times of hidden files, and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that hold something hidden, and %s"
 
 // rules are collected for Landlock.
 type rules struct {

@@ -112,6 +112,7 @@ func (s *search) repository(dir, base string) {
 		s.keep(git, base) // a file that names the repository
 		config = gitDirOf(git)
 	}
+	s.alone(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
 	for _, file := range append(s.p.userConfigs(), filepath.Join(config, "config"), filepath.Join(config, "config.worktree")) {
 		for path, what := range s.named(file, dir) {
@@ -131,6 +132,26 @@ func (s *search) repository(dir, base string) {
 			s.keep(filepath.Join(dir, n), base)
 		}
 	}
+}
+
+// alone keeps another repository from being made in the place of the one in dir. A session writes the
+// file HEAD of a repository; where git cannot read that, it takes the directory of the work tree itself
+// for one, if that has a HEAD, and then what it finds in the directories above.
+func (s *search) alone(dir, base string) {
+	s.keep(filepath.Join(dir, "HEAD"), base)
+	for dir != base && inside(dir, base) {
+		dir = filepath.Dir(dir)
+		for _, n := range []string{".git", "HEAD"} {
+			if path := filepath.Join(dir, n); !exists(path) { // else it is one itself
+				s.keep(path, base)
+			}
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // hasHooks reports whether a directory has hooks that git runs.
