@@ -28,7 +28,7 @@ func (a *sessionCall) render(ctx context.Context, r session.Reply) *mcp.CallTool
 		}
 		r.Events = events
 	}
-	r.Events, a.fullScreen = withoutScreens(once(r.Events), a.fullScreen)
+	r.Events, a.fullScreen = withoutScreens(once(r.Events, a.view.didNotStart()), a.fullScreen)
 	rendering := a.rendering(r)
 	c := content{noImages: a.call.manner().raw}
 	if a.opening != "" {
@@ -271,18 +271,27 @@ func (a *sessionCall) elsewhere(r session.Reply) string {
 }
 
 // once drops the events of a worker that did not start if the next one did not start either,
-// because they say the same.
-func once(events []timeline.Event) []timeline.Event {
+// because they say the same, and the start of the next one, which is no restart: no state is lost.
+// before is true if the last worker before events did not start.
+func once(events []timeline.Event, before bool) []timeline.Event {
 	unready := make(map[uint64]bool)
 	for _, e := range events {
-		if end, ok := e.Body.(timeline.GenerationEnded); ok {
-			unready[e.Generation] = end.Unready
+		switch b := e.Body.(type) {
+		case timeline.GenerationStarted:
+			if _, known := unready[e.Generation-1]; !known && before {
+				unready[e.Generation-1] = true
+			}
+		case timeline.GenerationEnded:
+			unready[e.Generation] = b.Unready
 		}
 	}
-	if len(unready) < 2 {
+	if len(unready) == 0 {
 		return events
 	}
 	return slices.DeleteFunc(slices.Clone(events), func(e timeline.Event) bool {
+		if _, started := e.Body.(timeline.GenerationStarted); started && unready[e.Generation-1] {
+			return true
+		}
 		return unready[e.Generation] && unready[e.Generation+1]
 	})
 }

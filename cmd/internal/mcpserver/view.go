@@ -59,6 +59,7 @@ type view struct {
 	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
 
 	fullScreen bool // guarded by mu; at the cursor, the terminal is on its alternate screen
+	unready    bool // guarded by mu; the last worker before the cursor did not start
 
 	unheededTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
 	unheeded     int    // guarded by mu; the number of these interrupts
@@ -202,6 +203,9 @@ func (v *view) advance(r session.Reply, fullScreen bool) bool {
 	}
 	v.cursor = r.Next
 	v.fullScreen = fullScreen
+	if tells[timeline.GenerationEnded](r) {
+		v.unready = unready(r)
+	}
 	v.shown = 0
 	if r.Wait != nil {
 		v.shown, v.wait = r.Wait.ID, *r.Wait
@@ -224,6 +228,13 @@ func (v *view) isFullScreen() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.fullScreen
+}
+
+// didNotStart reports whether the last worker before the cursor ended before it was ready.
+func (v *view) didNotStart() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.unready
 }
 
 // setNote sets the first sentence of the next reply.
