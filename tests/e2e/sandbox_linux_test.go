@@ -208,7 +208,7 @@ func TestSandbox_TheUsersFileHasDefaultsForAgentsAsWell(t *testing.T) {
 		{[]string{"--sandbox", "full"}, "", "written written secret"},
 	} {
 		a := h.caller(t, row.args...)
-		// What was refused may be told before the output or behind it.
+		// The refusal may be told before the output or behind it.
 		if got := a.repl(writes); !slices.Contains(strings.Split(got, "\n"), row.text) || !strings.Contains(a.holds, row.holds) || row.holds == "" && a.holds != "" {
 			t.Errorf("%v: got %q, %q; want %q in the first and %q", row.args, a.holds, got, row.holds, row.text)
 		}
