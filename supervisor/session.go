@@ -35,6 +35,7 @@ type Session struct {
 	lock         *os.File      // shows other programs that dir is in use
 	log          *timeline.Log
 	forget       func()         // removes the session from its supervisor
+	discard      func() error   // removes dir
 	network      *egress.Policy // the way out of its sandbox; nil without one
 	wg           sync.WaitGroup // every goroutine of every worker
 	starts       sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
@@ -394,7 +395,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.wg.Wait()
 	s.forget()
 	err := s.log.Close()
-	return errors.Join(err, s.lock.Close(), discard(s.dir)) // Windows moves no open file
+	return errors.Join(err, s.lock.Close(), s.discard()) // Windows moves no open file
 }
 
 // Closed reports whether the session is closed. It does no I/O.

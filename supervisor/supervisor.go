@@ -123,6 +123,7 @@ type Supervisor struct {
 	sessions map[string]*Session // guarded by mu; a nil value reserves a name
 	closed   bool                // guarded by mu
 	opening  sync.WaitGroup      // counts running calls of Open; grows under mu until closed
+	inUse    []string            // guarded by mu; directories of closed sessions that a reader held
 }
 
 // New returns a Supervisor. It starts nothing.
@@ -236,6 +237,20 @@ func discard(dir string) error {
 		return removeTree(dir)
 	}
 	return removeTree(discarded)
+}
+
+// discard removes the directory of a closed session. On Windows a reader of its events keeps it
+// there: then it is removed when the next session is closed, or with the supervisor.
+func (v *Supervisor) discard(dir string) error {
+	err := discard(dir)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.inUse = slices.DeleteFunc(v.inUse, func(dir string) bool { return removeTree(dir) == nil })
+	if isInUse(err) {
+		v.inUse = append(v.inUse, dir, dir+discardedSuffix)
+		return nil
+	}
+	return err
 }
 
 // removeTree removes a directory and everything in it, even directories that a worker left
@@ -380,6 +395,7 @@ func (v *Supervisor) open(name string, spec workers.Spec) (*Session, error) {
 	}
 	s.name.Store(&name)
 	s.forget = func() { v.remove(s) }
+	s.discard = func() error { return v.discard(s.dir) }
 	s.m.called = s.functions.take
 	if len(v.o.Functions) > 0 {
 		_ = s.SetFunctions(v.o.Functions...) // New has checked them
@@ -480,5 +496,11 @@ func (v *Supervisor) Close() error {
 	}
 	wg.Wait()
 	v.opening.Wait() // each Open closes its session itself
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, dir := range v.inUse {
+		errs = append(errs, removeTree(dir))
+	}
+	v.inUse = nil
 	return errors.Join(errs...)
 }

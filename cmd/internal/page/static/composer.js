@@ -145,6 +145,7 @@ export class Composer {
     this.running = true;
     try {
       await post("run", { session: this.session.name, code });
+      this.sent = code;
       this.put("");
       this.past = -1;
       this.session.followEnd();
@@ -185,6 +186,8 @@ export class Composer {
   // recall shows a former input.
   recall(step, e) {
     const all = this.session.history();
+    if (all.includes(this.sent)) this.sent = null;
+    else if (this.sent) all.unshift(this.sent); // the page has not heard of its turn yet
     const next = this.past + step;
     if (next >= all.length) return;
     e.preventDefault();
