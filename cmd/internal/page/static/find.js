@@ -86,7 +86,7 @@ export class Finder {
     this.status.textContent = (n + 1) + " of " + this.found.length;
     const keep = document.activeElement === this.field;
     const view = await this.session.goTo(this.found[n].seq);
-    if (!view) say("This turn is too old to be shown.");
+    if (view === undefined) say("This turn is too old to be shown.");
     mark(view?.element, this.field.value);
     if (keep) this.field.focus({ preventScroll: true });
   }

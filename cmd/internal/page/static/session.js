@@ -317,6 +317,7 @@ export class SessionView {
   atEnd() { return this.scroller.scrollTop + this.scroller.clientHeight >= this.scroller.scrollHeight - 60; }
 
   followEnd() {
+    this.going = null;
     this.layout(Infinity);
     this.moveTo(this.scroller.scrollHeight);
     this.jump.hidden = true;
@@ -523,17 +524,20 @@ export class SessionView {
 
   // Moving about.
 
-  // goTo shows the row that has an event.
+  // goTo shows the turn that has an event and returns its view: undefined if it is not known, null if the person has gone
+  // elsewhere meanwhile.
   async goTo(seq) {
     const index = this.rows.findIndex((row) => row.last >= seq);
     if (index < 0 || (index === 0 && this.rows[0].first > seq)) { this.target = seq; return; }
     this.target = null;
     const row = this.rows[index];
     this.jump.hidden = false;
+    const going = this.going = {};
     for (let i = 0; i < 3; i++) { // heights become known when turns are in the document
       this.moveTo(Math.max(0, this.sums()[index] - 12));
       this.layout();
       await new Promise((resolve) => requestAnimationFrame(resolve));
+      if (this.going !== going) return null;
     }
     const view = this.mounted.get(row);
     view?.element.focus({ preventScroll: true });
