@@ -35,7 +35,8 @@
 //	until PATH        waits until there is such a file, or until interrupted
 //	busy              the same, but level 1 does not help, once it has said "busy"
 //	stuck             the same, but nothing ends it, and it acknowledges nothing
-//	ignore            the same, and signals, shutdown and a closed channel do not help either
+//	ignore            the same, and signals, shutdown and a closed channel do not help either,
+//	                  once it has said "ignoring"
 //	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"
 //	progress          reports 1, 2 and 3 of 3
 //	late TEXT         prints TEXT after the turn is over

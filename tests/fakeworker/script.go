@@ -286,6 +286,7 @@ func stuck(w *worker, _ *turn, _ string) *ipc.RuntimeError {
 
 func ignore(w *worker, t *turn, _ string) *ipc.RuntimeError {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
+	w.print(ipc.Stdout, "ignoring\n")
 	return stuck(w, t, "")
 }
 

@@ -95,9 +95,17 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	})
 	c := r.dial()
 	r.session(c)
+	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := c.Start(t.Context(), client.StartParams{Session: "main", Input: "ignore"}); err != nil {
 		t.Fatal(err)
 	}
+	collect(t, w, func(e timeline.Event) bool { // an interrupt before that would end the worker
+		said, isText := e.Body.(timeline.Text)
+		return isText && strings.Contains(string(said.Data), "ignoring")
+	})
 	before, err := c.Get(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
