@@ -568,15 +568,20 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscriptio
 }
 
 // subscribe subscribes for w, over the connection of now or, for a Link, one that it makes.
-// before is how w lost the one before. move learns the place before anything comes.
-func (c *Client) subscribe(ctx context.Context, before cut, p SubscribeParams, w receiver, move func(place)) (timeline.Seq, error) {
+// before is how w lost the one before. move learns the place before anything comes, and reports whether
+// w is still wanted.
+func (c *Client) subscribe(ctx context.Context, before cut, p SubscribeParams, w receiver, move func(place) bool) (timeline.Seq, error) {
 	var r Subscribed
 	do := func(c *Client) error {
 		if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
 			return err
 		}
-		move(place{c, r.Subscription, c.conn.Hold()})
+		to := place{c, r.Subscription, c.conn.Hold()}
+		wanted := move(to)
 		c.receive(r.Subscription, w)
+		if !wanted {
+			return to.leave(ctx, w)
+		}
 		return nil
 	}
 	var err error
@@ -596,13 +601,14 @@ func (w *Subscription) ID() string {
 	return w.at.id
 }
 
-func (w *Subscription) move(to place) {
+func (w *Subscription) move(to place) (wanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at, w.told = to, toldToSend
 	if isCut(w.err) { // it may be cancelled meanwhile
 		w.err = nil
 	}
+	return w.err == nil
 }
 
 // resume goes on over another connection.

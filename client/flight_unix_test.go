@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -166,5 +167,87 @@ func TestLink_ACallThatWasCutWaitsForTheHelloOfTheNextConnection(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// A subscription that is cancelled while it is made again is left at the daemon, too.
+func TestLink_ASubscriptionThatIsCancelledOverACutIsLeft(t *testing.T) {
+	t.Parallel()
+	again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
+	way := &greeted{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+		hello, _ := nextCall(in)
+		subscribe, _ := nextCall(in)
+		if n > 1 {
+			again <- true
+			<-cancelled
+		}
+		_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
+		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
+		if n > 1 {
+			id, method := nextCall(in)
+			left <- method
+			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
+		}
+	}}
+	l := NewLink(way, nil)
+	defer l.Close()
+	w, err := l.all.Subscribe(t.Context(), SubscribeParams{Session: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := make(chan error, 1)
+	go func() {
+		_, err := w.Next(t.Context())
+		next <- err
+	}()
+	<-again
+	_ = w.Cancel(t.Context()) // the connection that it knows has ended
+	close(cancelled)
+	if err := <-next; !errors.Is(err, session.ErrClosed) {
+		t.Errorf("Next returned %v", err)
+	}
+	l.Close()
+	if method := <-left; method != MethodUnsubscribe {
+		t.Errorf("the daemon was sent %q", method)
+	}
+}
+
+// A Next that was given up while it looked which sessions are there leaves the look to the next one.
+func TestTicks_WhatWasMissedIsSaidAlsoAfterANextThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	ctx, giveUp := context.WithCancel(t.Context())
+	way := &greeted{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+		hello, _ := nextCall(in)
+		subscribe, _ := nextCall(in)
+		_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
+		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
+		if n == 1 {
+			_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-1","tick":{"session":"main"}}}`+"\n")
+			return
+		}
+		nextCall(in) // session/list
+		giveUp()
+		for id, method := nextCall(in); method != ""; id, method = nextCall(in) {
+			if method == MethodList {
+				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[]}}`+"\n", id)
+			}
+		}
+	}}
+	l := NewLink(way, nil)
+	defer l.Close()
+	ticks, err := l.all.Ticks(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k, err := ticks.Next(t.Context()); err != nil || k.Session != "main" || k.Closed {
+		t.Fatalf("got %+v, %v", k, err)
+	}
+	if k, err := ticks.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %+v, %v", k, err)
+	}
+	late, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if k, err := ticks.Next(late); err != nil || k.Session != "main" || !k.Closed {
+		t.Errorf("got %+v, %v", k, err)
 	}
 }

@@ -25,7 +25,7 @@ const localRetries = 3
 // stuckTime is after how long a daemon that does not answer counts as stuck.
 const stuckTime = 4 * time.Second
 
-// lateTime is how much longer than it was told to wait a daemon may take for an answer.
+// lateTime is how much longer than it was told to wait a daemon may be silent before its answer.
 const lateTime = 3 * time.Second
 
 // A Link is the connection that a client keeps to one daemon. It connects when a caller needs it,
@@ -511,7 +511,7 @@ func (t *try) call(ctx context.Context, c *Client, result any) error {
 		}
 		if t.link.far {
 			var stop context.CancelFunc
-			ctx, stop = context.WithTimeoutCause(ctx, max(left, 0)+lateTime, errLate)
+			ctx, stop = c.untilLate(ctx, max(left, 0))
 			defer stop()
 		}
 	}
@@ -529,6 +529,27 @@ func (t *try) call(ctx context.Context, c *Client, result any) error {
 }
 
 var errLate = errors.New("the answer is late")
+
+// untilLate ends ctx when the answer to a call that waits for so long is late. While anything comes,
+// it may be the answer, which can be long.
+func (c *Client) untilLate(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	var look func()
+	look = func() {
+		switch rest := lateTime - time.Since(c.conn.Heard()); {
+		case ctx.Err() != nil:
+		case rest > 0:
+			time.AfterFunc(rest, look)
+		default:
+			end(errLate)
+		}
+	}
+	first := time.AfterFunc(wait+lateTime, look)
+	return ctx, func() {
+		first.Stop()
+		end(nil)
+	}
+}
 
 // endTime bounds the wait for the end of a connection on which a call has failed.
 const endTime = 5 * time.Second

@@ -22,13 +22,17 @@ type Ticks struct {
 	at   place          // guarded by mu
 	held []session.Tick // guarded by mu; the newest of each session, by when they became new
 	err  error          // guarded by mu; why no more will come
+
+	// Of the goroutine that calls Next:
+	open   map[string]bool // the sessions that it was told of, and of no end
+	missed bool            // some may have been closed while the link was down
 }
 
 // Ticks subscribes to the ticks of a session, or of all sessions for the name "". The first says
 // how each is now. Then they come when something has changed, at most ten a second for each
 // session. The last tick of a session that all are watched for is Closed.
 func (c *Client) Ticks(ctx context.Context, name string) (*Ticks, error) {
-	t := &Ticks{link: c.link, params: SubscribeParams{Session: name, Ticks: true}, wake: make(chan struct{}, 1)}
+	t := &Ticks{link: c.link, params: SubscribeParams{Session: name, Ticks: true}, wake: make(chan struct{}, 1), open: make(map[string]bool)}
 	if _, err := c.subscribe(ctx, cut{}, t.params, t, t.move); err != nil {
 		return nil, err
 	}
@@ -42,24 +46,33 @@ func (t *Ticks) ID() string {
 	return t.at.id
 }
 
-func (t *Ticks) move(to place) {
+func (t *Ticks) move(to place) (wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at = to
 	if isCut(t.err) { // it may be cancelled meanwhile
 		t.err = nil
 	}
+	return t.err == nil
 }
 
 // Next returns the next tick, once there is one. The error is ctx's, session.ErrClosed, or the
 // connection's.
 func (t *Ticks) Next(ctx context.Context) (session.Tick, error) {
 	for {
+		if t.missed {
+			if err := t.endMissed(ctx); err != nil {
+				return session.Tick{}, err
+			}
+		}
 		t.mu.Lock()
 		if len(t.held) > 0 {
 			next := t.held[0]
 			t.held = t.held[1:]
 			t.mu.Unlock()
+			if t.open[next.Session] = true; next.Closed {
+				delete(t.open, next.Session)
+			}
 			return next, nil
 		}
 		err, before := t.err, t.at
@@ -69,6 +82,7 @@ func (t *Ticks) Next(ctx context.Context) (session.Tick, error) {
 			if _, err := t.link.all.subscribe(ctx, cut{before.client, err}, t.params, t, t.move); err != nil {
 				return session.Tick{}, err
 			}
+			t.missed = t.params.Session == ""
 			continue
 		}
 		if err != nil {
@@ -80,6 +94,24 @@ func (t *Ticks) Next(ctx context.Context) (session.Tick, error) {
 			return session.Tick{}, ctx.Err()
 		}
 	}
+}
+
+// endMissed makes the last tick of each session that was closed while the link was down.
+func (t *Ticks) endMissed(ctx context.Context) error {
+	now, err := t.link.List(ctx)
+	if err != nil {
+		return err
+	}
+	t.missed = false
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range t.open {
+		there := slices.ContainsFunc(now, func(i session.Info) bool { return i.Name == name })
+		if !there && !slices.ContainsFunc(t.held, func(k session.Tick) bool { return k.Session == name }) {
+			t.held = append(t.held, session.Tick{Session: name, Closed: true})
+		}
+	}
+	return nil
 }
 
 // Cancel ends the subscription.

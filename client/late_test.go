@@ -1,0 +1,75 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// A slowWay leads to a daemon whose answer to turn/wait comes in parts, one a second. It stops
+// behind so many of them.
+type slowWay struct{ parts int }
+
+func (slowWay) String() string { return "slow" }
+
+func (w slowWay) Dial(context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	go w.serve(far)
+	return near, nil
+}
+
+func (w slowWay) serve(far net.Conn) {
+	for in := bufio.NewScanner(far); in.Scan(); {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(in.Bytes(), &m)
+		switch m.Method {
+		case client.MethodHello:
+			fmt.Fprintf(far, `{"jsonrpc":"2.0","id":%s,"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}}`+"\n", m.ID, client.Protocol)
+		case client.MethodWait:
+			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"session":"s","turn":1,"outcome":"ok","prompt":%q}}`+"\n", m.ID, strings.Repeat("x", 90))
+			go func() {
+				second := time.NewTicker(time.Second)
+				defer second.Stop()
+				for range w.parts {
+					<-second.C
+					n := min(10, len(answer))
+					if _, err := io.WriteString(far, answer[:n]); err != nil || n == len(answer) {
+						return
+					}
+					answer = answer[n:]
+				}
+			}()
+		}
+	}
+}
+
+func TestLink_AnAnswerThatIsStillComingIsNotLate(t *testing.T) {
+	t.Parallel()
+	for parts, want := range map[int]session.Kind{100: "", 10: client.KindUnreachable} {
+		synctest.Test(t, func(t *testing.T) {
+			l := client.NewLink(slowWay{parts}, nil)
+			defer l.Close()
+			c, err := l.Client(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.Wait(t.Context(), client.WaitParams{Session: "s", WaitMS: 1000})
+			if session.KindOf(err) != want || want == "" && r.Outcome != "ok" {
+				t.Errorf("of %d parts: %q, %v", parts, r.Outcome, err)
+			}
+		})
+	}
+}
