@@ -140,15 +140,57 @@ class Promises(unittest.TestCase):
         session = await client.create()
         seen = 0
         running = asyncio.ensure_future(session.run("for k in range(30000): print(k)"))
-        async for event in session.events():
-            if event["type"] == "text":
-                seen += event.get("text", "").count("\n")
-            if event["type"] == "turn_ended":
-                break
-            if event["seq"] % 1000 == 0:
-                await asyncio.sleep(0.01)
+        with unittest.mock.patch("turnstone_client.client.HELD", 10_000):
+            async for event in session.events():
+                if event["type"] == "text":
+                    seen += event.get("text", "").count("\n")
+                if event["type"] == "turn_ended":
+                    break
+                if event["seq"] % 20 == 0:
+                    await asyncio.sleep(0.01)
         await running
         self.assertEqual(seen, 30000)
+
+    @with_daemon
+    async def test_streams_that_were_left_leave_nothing(self, client, daemon):
+        session = await client.create(language="python")
+        running = asyncio.ensure_future(session.run("import time\nwhile True: print(0); time.sleep(0.001)"))
+        for _ in range(100):  # more than a connection may have
+            events = session.events()
+            async for event in events:
+                if event["type"] == "text":
+                    break
+            await events.aclose()
+        self.assertEqual(client._streams, {})
+        await session.interrupt()
+        await running
+
+    @with_daemon
+    async def test_what_cannot_be_sent_is_an_error(self, client, daemon):
+        session = await client.create(language="python")
+        for call in (session.run("'\ud800'"), client.call("session/list", {"x": float("nan")})):
+            with self.assertRaises(ValueError):
+                await asyncio.wait_for(call, 10)
+        self.assertEqual(text((await session.run("'\U0001f600'"))["events"]), "'\U0001f600'\n")
+
+    @with_daemon
+    async def test_what_waits_for_a_reader_that_stands_still_is_bounded(self, client, daemon):
+        session = await client.create()
+        events = session.events()
+        await events.__anext__()
+        await session.run("for k in range(200000): print(k, 'x' * 100)")
+        await client.info()  # all that was sent before it has been read
+        (stream,) = client._streams.values()
+        self.assertLess(stream.bytes, 7 << 20)
+        seen = 0
+        async for event in events:
+            if event["type"] == "text":
+                seen += event["text"].count("\n")
+            if event["type"] == "turn_ended":
+                break
+        await events.aclose()
+        self.assertEqual(seen, 200000)
+        self.assertEqual(client._streams, {})
 
     @with_daemon
     async def test_events_end_with_the_session(self, client, daemon):

@@ -7,20 +7,19 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Union
+from typing import Any, AsyncGenerator, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 from . import wire
 from .usual import default_socket
 
-# Bounds, in bytes, seconds and notifications.
+# Bounds, in bytes and seconds.
 MAX_LINE = 20 << 20  # the daemon keeps to 16 MiB
 DIAL_TIME = 5.0
-MAX_HELD = 10_000  # of a subscription, for a reader that is slow
+HELD = 4 << 20  # of a subscription, for a reader that is slow
+MESSAGE = 512  # what a notification takes beside its text, about
 LONG_WAIT_MS = 24 * 60 * 60 * 1000  # the longest that the daemon takes
 RECONNECT_TIME = 30.0  # how long events() tries to reach the daemon again
 RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-
-_ENDED = object()  # the last of a subscription whose connection ended
 
 
 class TurnstoneError(Exception):
@@ -71,10 +70,9 @@ class Client:
         self.author = author
         self._writer: Optional[asyncio.StreamWriter] = None
         self._reading: Optional["asyncio.Task[None]"] = None
-        self._calls: Dict[int, "asyncio.Future[Any]"] = {}
+        self._calls: Dict[int, Tuple[str, "asyncio.Future[Any]"]] = {}
         self._progress: Dict[int, Callable[[float, str], None]] = {}
-        self._streams: Dict[str, "asyncio.Queue[Any]"] = {}
-        self._early: Dict[str, List[Any]] = {}
+        self._streams: Dict[str, "_Stream"] = {}
         self._last_id = 0
 
     async def __aenter__(self) -> "Client":
@@ -127,7 +125,7 @@ class Client:
             self._progress[number] = progress
             request["params"]["_meta"] = {"progressToken": number}
         answer = asyncio.get_running_loop().create_future()
-        self._calls[number] = answer
+        self._calls[number] = method, answer
         try:
             self._send(request)
             if self._writer is not None:
@@ -149,7 +147,8 @@ class Client:
     def _send(self, message: Dict[str, Any]) -> None:
         if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
             raise self._gone("it is closed")
-        self._writer.write(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        # What is no JSON or no UTF-8, as half of a surrogate pair, would get an answer that names no call.
+        self._writer.write(json.dumps(message, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         why: Any = "the daemon hung up"
@@ -158,22 +157,22 @@ class Client:
                 line = await reader.readline()
                 if not line.endswith(b"\n"):
                     break
-                self._received(json.loads(line))
+                self._received(json.loads(line), len(line))
         except (OSError, ValueError, asyncio.CancelledError) as error:
             why = error
         finally:
             if self._writer is not None:
                 self._writer.close()
-            for answer in self._calls.values():
+            for _, answer in self._calls.values():
                 if not answer.done():
                     answer.set_exception(self._gone(why))
-            for queue in self._streams.values():
-                queue.put_nowait(_ENDED)
+            for stream in self._streams.values():
+                stream.put(self._gone(why))
 
-    def _received(self, message: Dict[str, Any]) -> None:
+    def _received(self, message: Dict[str, Any], size: int) -> None:
         method = message.get("method")
         if method is None:
-            answer = self._calls.get(message.get("id"))  # type: ignore[arg-type]
+            called, answer = self._calls.get(message.get("id"), ("", None))  # type: ignore[arg-type]
             if answer is None or answer.done():
                 return  # it was cancelled
             if "error" in message:
@@ -181,6 +180,9 @@ class Client:
                 data = dict(error.get("data") or {})
                 answer.set_exception(TurnstoneError(data.pop("kind", "internal"), error["message"], data))
             else:
+                if called == "stream/subscribe":  # its notifications are next
+                    subscription = message["result"]["subscription"]
+                    self._streams[subscription] = _Stream(self, subscription)
                 answer.set_result(message["result"])
             return
         params = message.get("params") or {}
@@ -188,29 +190,8 @@ class Client:
             report = self._progress.get(params.get("progressToken"))
             if report is not None:
                 report(params.get("progress", 0), params.get("message", ""))
-        elif method.startswith("stream/"):
-            self._streamed(method, params)
-
-    def _streamed(self, method: str, params: Dict[str, Any]) -> None:
-        subscription = params["subscription"]
-        queue = self._streams.get(subscription)
-        if queue is None:  # its answer is read in a moment
-            if len(self._early) < 64 and len(self._early.get(subscription, [])) < MAX_HELD:
-                self._early.setdefault(subscription, []).append((method, params))
-        elif queue.qsize() < MAX_HELD:
-            queue.put_nowait((method, params))
-        else:  # the reader subscribes again behind what it has seen
-            del self._streams[subscription]
-            queue.put_nowait(_ENDED)
-
-    def _stream(self, subscription: str) -> "asyncio.Queue[Any]":
-        queue: "asyncio.Queue[Any]" = asyncio.Queue()
-        for item in self._early.pop(subscription, []):
-            queue.put_nowait(item)
-        self._streams[subscription] = queue
-        if self._reading is None or self._reading.done():
-            queue.put_nowait(_ENDED)
-        return queue
+        elif method.startswith("stream/") and params["subscription"] in self._streams:
+            self._streams[params["subscription"]].put((method, params), size + MESSAGE)
 
     # ---- the daemon
 
@@ -244,6 +225,55 @@ class Client:
     def session(self, name: str) -> "Session":
         """Return the session of a name. It does no I/O."""
         return Session(self, name)
+
+
+class _Stream:
+    """The notifications of a subscription that its reader has not had yet.
+
+    While more than HELD bytes of them wait, the daemon pauses; it goes on once half of that is
+    read. Meanwhile there comes what it has queued already, a megabyte and one notification.
+    """
+
+    def __init__(self, client: Client, subscription: str):
+        self.client = client
+        self.subscription = subscription
+        self.bytes = 0
+        self._waiting: "asyncio.Queue[Any]" = asyncio.Queue()
+        self._full = False
+
+    def put(self, item: Union[Tuple[str, Any], TurnstoneError], size: int = 0) -> None:
+        self._waiting.put_nowait((item, size))
+        self._count(size)
+
+    async def next(self) -> Tuple[str, Any]:
+        item, size = await self._waiting.get()
+        self._count(-size)
+        if isinstance(item, TurnstoneError):
+            raise item
+        return item
+
+    async def leave(self) -> None:
+        try:
+            with contextlib.suppress(TurnstoneError):
+                await self.client.call("stream/unsubscribe", {"subscription": self.subscription})
+        finally:
+            self.client._streams.pop(self.subscription, None)
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        if self._full != (self.bytes > (HELD // 2 if self._full else HELD)):
+            self._full = not self._full
+            self._telling = asyncio.ensure_future(self._tell("stream/pause" if self._full else "stream/resume"))
+
+    async def _tell(self, method: str) -> None:
+        """Pause or resume. The daemon does so in the order of the calls."""
+        try:
+            await self.client.call(method, {"subscription": self.subscription})
+        except TurnstoneError as error:
+            if error.kind == "no_such_watch":  # the session was closed meanwhile
+                self.put(("stream/ended", {}))
+            elif error.kind != "unreachable":  # the end of the connection is told by its reader
+                self.put(error)
 
 
 class Session:
@@ -329,7 +359,7 @@ class Session:
         """Read a window of the events; the params are those of timeline/read."""
         return await self._call("timeline/read", query)
 
-    async def events(self, after: int = 0, *, reconnect: bool = True) -> AsyncIterator[wire.Event]:
+    async def events(self, after: int = 0, *, reconnect: bool = True) -> AsyncGenerator[wire.Event, None]:
         """Yield every event behind the cursor, and then each new one as it happens.
 
         None comes twice, and none is missing: one that the daemon has dropped is in a "gap". It
@@ -340,8 +370,9 @@ class Session:
         client = self.client
         try:
             while True:
+                subscribed = self._subscribed(client, after)
                 try:
-                    async for event in self._subscribed(client, after):
+                    async for event in subscribed:
                         after = event.get("to", event["seq"]) if event["type"] == "gap" else event["seq"]
                         yield event
                     return
@@ -351,20 +382,18 @@ class Session:
                     if client is not self.client:
                         await client.close()
                     client = await _dial_again(self.client)
+                finally:
+                    await subscribed.aclose()
         finally:
             if client is not self.client:
                 await client.close()
 
-    async def _subscribed(self, client: Client, after: int) -> AsyncIterator[wire.Event]:
+    async def _subscribed(self, client: Client, after: int) -> AsyncGenerator[wire.Event, None]:
         made = await client.call("stream/subscribe", {"session": self.name, "after": after, **self._author()})
-        subscription = made["subscription"]
-        queue = client._stream(subscription)
+        stream = client._streams[made["subscription"]]
         try:
             while True:
-                item = await queue.get()
-                if item is _ENDED:
-                    raise client._gone("it was lost, or its reader fell behind")
-                method, params = item
+                method, params = await stream.next()
                 if method == "stream/snapshot":
                     for event in params["events"]:
                         yield event
@@ -375,10 +404,7 @@ class Session:
                         raise TurnstoneError("detached", params["reason"])
                     return
         finally:
-            client._streams.pop(subscription, None)
-            if client._reading is not None and not client._reading.done():
-                with contextlib.suppress(TurnstoneError):
-                    await client.call("stream/unsubscribe", {"subscription": subscription})
+            await stream.leave()
 
 
 async def _dial_again(lost: Client) -> Client:

@@ -12,10 +12,11 @@ export type * from "./wire.ts";
 export { TurnstoneError } from "./error.ts";
 export { defaultSocket } from "./usual.ts";
 
-// Bounds, in characters, milliseconds and notifications.
+// Bounds, in characters and milliseconds.
 const maxLine = 20 << 20; // the daemon keeps to 16 MiB
 const dialTime = 5_000;
-const maxHeld = 10_000; // of a subscription, for a reader that is slow
+const maxHeld = 4 << 20; // of a subscription, for a reader that is slow
+const messageSize = 512; // what a notification takes beside its text, about
 const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
 const reconnectTime = 30_000; // how long events() tries to reach the daemon again
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
@@ -54,27 +55,55 @@ export async function connect(options: ConnectOptions = {}): Promise<Client> {
 }
 
 interface Pending {
+  method: keyof Methods;
   resolve: (result: unknown) => void;
   reject: (error: Error) => void;
   progress?: WaitOptions["progress"];
 }
 
-type Streamed = { method: string; params: any } | Error;
+type Message = { method: string; params: any };
+type Streamed = Message | Error;
 
-/** A queue of one subscription. */
+/**
+ * The notifications of a subscription that its reader has not had yet. While more than maxHeld
+ * characters of them wait, the daemon pauses; it goes on once half of that is read. Meanwhile there
+ * comes what it has queued already, a megabyte and one notification.
+ */
 class Stream {
-  private held: Streamed[] = [];
+  /** What waits, in characters. */
+  size = 0;
+  private held: { item: Streamed; size: number }[] = [];
   private wake: (() => void) | undefined;
-  /** Whether one more may be held. */
-  put(item: Streamed): boolean {
-    if (this.held.length >= maxHeld && !(item instanceof Error)) return false;
-    this.held.push(item);
-    this.wake?.();
-    return true;
+  private full = false;
+  private readonly tell: (full: boolean) => Promise<unknown>;
+
+  /** tell makes the daemon pause, or go on. */
+  constructor(tell: (full: boolean) => Promise<unknown>) {
+    this.tell = tell;
   }
-  async next(): Promise<Streamed> {
+
+  put(item: Streamed, size = 0): void {
+    this.held.push({ item, size });
+    this.count(size);
+    this.wake?.();
+  }
+
+  async next(): Promise<Message> {
     while (this.held.length === 0) await new Promise<void>((resolve) => (this.wake = resolve));
-    return this.held.shift()!;
+    const { item, size } = this.held.shift()!;
+    this.count(-size);
+    if (item instanceof Error) throw item;
+    return item;
+  }
+
+  private count(size: number): void {
+    this.size += size;
+    if (this.full === this.size > (this.full ? maxHeld / 2 : maxHeld)) return;
+    this.full = !this.full;
+    this.tell(this.full).catch((error) => {
+      if (error.kind === "no_such_watch") this.put({ method: "stream/ended", params: {} }); // the session was closed meanwhile
+      else if (error.kind !== "unreachable") this.put(error); // the end of the connection is told by its reader
+    });
   }
 }
 
@@ -86,7 +115,6 @@ export class Client {
   private ended: Error | undefined;
   private calls = new Map<number, Pending>();
   private streams = new Map<string, Stream>();
-  private early = new Map<string, Streamed[]>();
   private last = 0;
 
   /** Of no use before dial(): connect() does both. */
@@ -146,7 +174,7 @@ export class Client {
         parts = [];
         held = 0;
         try {
-          this.received(JSON.parse(line));
+          this.received(JSON.parse(line), line.length);
         } catch (error) {
           connection.destroy(error as Error);
           return;
@@ -169,7 +197,7 @@ export class Client {
     return new TurnstoneError("unreachable", `the connection to the daemon at ${this.socket} ended: ${why}`);
   }
 
-  private received(message: any): void {
+  private received(message: any, size: number): void {
     if (message.method === undefined) {
       const call = this.calls.get(message.id);
       this.calls.delete(message.id);
@@ -178,26 +206,18 @@ export class Client {
         const { kind = "internal", ...data } = message.error.data ?? {};
         call.reject(new TurnstoneError(kind, message.error.message, data));
       } else {
+        if (call.method === "stream/subscribe") this.expect(message.result.subscription); // its notifications are next
         call.resolve(message.result);
       }
     } else if (message.method === "notifications/progress") {
       this.calls.get(message.params.progressToken)?.progress?.(message.params.progress, message.params.message ?? "");
     } else if (message.method.startsWith("stream/")) {
-      this.streamed(message);
+      this.streams.get(message.params.subscription)?.put(message, size + messageSize);
     }
   }
 
-  private streamed(message: { method: string; params: any }): void {
-    const name: string = message.params.subscription;
-    const stream = this.streams.get(name);
-    if (!stream) {
-      // Its answer is read in a moment.
-      const early = this.early.get(name) ?? [];
-      if (this.early.size < 64 && early.length < maxHeld) this.early.set(name, [...early, message]);
-    } else if (!stream.put(message)) {
-      this.streams.delete(name); // the reader subscribes again behind what it has seen
-      stream.put(this.gone("its reader fell behind"));
-    }
+  private expect(subscription: string): void {
+    this.streams.set(subscription, new Stream((full) => this.call(full ? "stream/pause" : "stream/resume", { subscription })));
   }
 
   /** Calls a method of docs/daemon.md. */
@@ -206,7 +226,7 @@ export class Client {
     options.signal?.throwIfAborted();
     const id = ++this.last;
     const meta = options.progress ? { _meta: { progressToken: id } } : {};
-    const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { resolve, reject, progress: options.progress }));
+    const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { method, resolve, reject, progress: options.progress }));
     const cancel = (): void => {
       this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
       this.calls.get(id)?.reject(options.signal!.reason);
@@ -249,15 +269,10 @@ export class Client {
   /** @internal */
   async *subscribed(session: string, after: number): AsyncGenerator<Event> {
     const { subscription } = await this.call("stream/subscribe", { session, after, ...this.signed() });
-    const stream = new Stream();
-    for (const item of this.early.get(subscription) ?? []) stream.put(item);
-    this.early.delete(subscription);
-    this.streams.set(subscription, stream);
-    if (this.ended) stream.put(this.ended);
+    const stream = this.streams.get(subscription)!;
     try {
       for (;;) {
         const item = await stream.next();
-        if (item instanceof Error) throw item;
         if (item.method === "stream/snapshot") yield* item.params.events as Event[];
         if (item.method === "stream/event") yield item.params.event as Event;
         if (item.method !== "stream/ended") continue;
@@ -265,8 +280,8 @@ export class Client {
         return;
       }
     } finally {
-      this.streams.delete(subscription);
       if (!this.ended) await this.call("stream/unsubscribe", { subscription }).catch(() => {});
+      this.streams.delete(subscription);
     }
   }
 

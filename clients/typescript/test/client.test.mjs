@@ -109,6 +109,34 @@ promise("events of a slow reader are all there", async (client) => {
   assert.equal(lines, 30000);
 });
 
+promise("what waits for a reader that stands still is bounded", async (client) => {
+  const session = await client.create();
+  const events = session.events();
+  await events.next();
+  await session.run("for k in range(200000): print(k, 'x' * 100)");
+  await client.list(); // all that was sent before it has been read
+  const [stream] = client.streams.values();
+  assert.ok(stream.size < 7 << 20, `${stream.size} bytes wait`);
+  let lines = 0;
+  for await (const event of events) {
+    if (event.type === "text") lines += event.text.split("\n").length - 1;
+    if (event.type === "turn_ended") break;
+  }
+  assert.equal(lines, 200000);
+  assert.equal(client.streams.size, 0);
+});
+
+promise("streams that were left leave nothing", async (client) => {
+  const session = await client.create({ language: "python" });
+  const running = session.run("import time\nwhile True: print(0); time.sleep(0.001)");
+  for (let k = 0; k < 100; k++) { // more than a connection may have
+    for await (const event of session.events()) if (event.type === "text") break;
+  }
+  assert.equal(client.streams.size, 0);
+  await session.interrupt();
+  await running;
+});
+
 promise("events end with the session", async (client) => {
   const session = await client.create();
   await session.run("1");
