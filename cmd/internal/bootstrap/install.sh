@@ -6,7 +6,8 @@ refuse() { trap '' 1 2 13 15; say no "$*"; exit 3; }
 note() { tried="$tried${tried:+; }$*"; }
 tried= part= watcher=
 trap 'trap "" 1 2 13 15; [ -z "$part" ] || rm -f "$part"; [ -z "$watcher" ] || unwatch' 0
-trap 'trap "" 1 2 13 15; exit 4' 1 2 13 15
+stops() { trap 'trap "" 1 2 13 15; exit 4' 1 2 13 15; }
+stops
 set -f
 umask 077
 LC_ALL=C PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
@@ -20,19 +21,27 @@ sum() {
 }
 # A near side may be gone without an end of this input: a step of Slurm whose srun was killed keeps
 # it open. So all of this ends when the file $1 has not grown for @LOOKS@ looks of @PAUSE@ seconds.
+#
+# In dash and busybox a signal that a child gets before it has traps of its own, or has become another
+# program, meets those of its parent, and is lost. So a watch begins without them, and its sleep is killed.
 watch() {
 	trap - 0 1 2 13
-	nap= left=@LOOKS@ was=
-	trap 'kill $nap; wait $nap; exit' 15
+	none=$! left=@LOOKS@ was=
+	trap '[ "$!" = "$none" ] || { kill -9 $!; wait $!; }; exit' 15
 	while [ "$left" -gt 0 ]; do
 		sleep @PAUSE@ &
-		nap=$!
-		wait "$nap"
+		wait "$!"
 		now=$(wc -c <"$1")
 		if [ "$now" = "$was" ]; then left=$((left - 1)); else left=@LOOKS@ was=$now; fi
 	done
 	trap - 15
 	kill -15 0
+}
+begin() {
+	trap - 1 2 13 15
+	watch "$1" </dev/null >/dev/null 2>&1 &
+	watcher=$!
+	stops
 }
 unwatch() { { kill "$watcher" && wait "$watcher"; } 2>/dev/null; watcher=; }
 # ours succeeds for a directory that nobody else can change, or replace by another.
@@ -63,8 +72,7 @@ command -v sha256sum >/dev/null 2>&1 || command -v shasum >/dev/null 2>&1 || com
 	refuse "none of sha256sum, shasum and openssl is there to check it"
 packed=plain
 command -v gzip >/dev/null 2>&1 && packed=gzip
-watch /dev/null </dev/null >/dev/null 2>&1 &
-watcher=$!
+begin /dev/null
 say here "$(uname -s 2>/dev/null || echo unknown)" "$(uname -m 2>/dev/null || echo unknown)" $packed
 read -r hash size || exit 5
 name=repl-$(printf %.16s "$hash")
@@ -92,8 +100,7 @@ say send "$at"
 read -r bytes || exit 5
 part=$at/$name.part.$$.$n
 unwatch
-watch "$part" </dev/null >/dev/null 2>&1 &
-watcher=$!
+begin "$part"
 if [ $packed = gzip ]; then
 	failure=$({ head -c "$bytes" | gzip -dc >"$part"; } 2>&1)
 else

@@ -408,6 +408,27 @@ func TestInstall_ASystemWithoutAProgramIsNamed(t *testing.T) {
 	}
 }
 
+// A watch that misses its end sleeps for longer than this test may take.
+func TestScript_AWatchEndsHoweverSoon(t *testing.T) {
+	t.Parallel()
+	text := scriptFor("nonce", "", 1, 1000)
+	text = text[strings.Index(text, "stops() {"):strings.Index(text, "# ours succeeds")]
+	text += "i=0; while [ $i -lt 300 ]; do begin /dev/null; [ $((i % 2)) = 0 ] || sleep 0; unwatch; i=$((i + 1)); done; echo over"
+	for _, shell := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			words := append(reach(t, shell).words, "sh", "-c", text)
+			cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+			cmd.WaitDelay = time.Second
+			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "over\n" {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
 func TestInstall_TwoAtOnceBothHaveIt(t *testing.T) {
 	t.Parallel()
 	for _, shell := range shells {
