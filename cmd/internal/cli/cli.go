@@ -5,9 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/turnstone-repl/turnstone/internal/spelling"
 )
@@ -70,10 +72,20 @@ func dispatch(s streams, args []string) int {
 	case err != nil && status == statusDone:
 		status = statusFailed
 	}
+	if isUnread(s.out, err) {
+		return 128 + int(syscall.SIGPIPE) // as programs end that catch no signals
+	}
 	if err != nil {
 		fmt.Fprintf(s.err, "repl: %s\n", oneLine(err))
 	}
 	return status
+}
+
+// isUnread reports whether err is that of a write to w which nobody reads on, as after head.
+func isUnread(w io.Writer, err error) bool {
+	file, isFile := w.(*os.File)
+	wrong, ok := errors.AsType[*fs.PathError](err)
+	return ok && isFile && wrong.Path == file.Name() && errors.Is(wrong, syscall.EPIPE)
 }
 
 // commandNamed finds a command by its name.

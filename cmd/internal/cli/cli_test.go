@@ -30,6 +30,8 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 		{[]string{"-i", "x.py"}, "-i needs a terminal"},
 		{[]string{"-v"}, "unknown option -v; repl version"},
 		{[]string{"exec", "--wiat", "1s", "x"}, "unknown option --wiat; did you mean --wait? (see repl help exec)"},
+		{[]string{"exec", "x", "-e", "'\xe9'"}, "not UTF-8"},
+		{[]string{"input", "x", "-e", "\xe9"}, "not UTF-8"},
 		{[]string{"exec"}, "repl: exec needs the name of a session"},
 		{[]string{"ctl"}, "repl: ctl needs one of status, pause"},
 		{[]string{"--lang", "pyhton", "-e", "1"}, `unknown language "pyhton"; did you mean python?`},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
@@ -83,6 +84,9 @@ func execIn(f *flag.FlagSet) action {
 			}
 			code = append(code, string(text))
 		}
+		if !utf8.ValidString(code.String()) {
+			return statusUsage, errNoText
+		}
 		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: wait.Milliseconds()}
 			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
@@ -113,6 +117,9 @@ func execIn(f *flag.FlagSet) action {
 	}
 
 }
+
+// errNoText refuses what a request to a daemon would carry as other text.
+var errNoText = misuse("this is not UTF-8: convert it first, as iconv does")
 
 // showReply prints the output of a turn, and other facts on standard error.
 func showReply(s streams, r *daemonCommand, reply session.Reply) (int, error) {
@@ -184,6 +191,9 @@ func inputTo(f *flag.FlagSet) action {
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 		text := lines.String()
+		if !utf8.ValidString(text) {
+			return statusUsage, errNoText
+		}
 		if text != "" || isSet(r.flags, "e") || !*eof {
 			text += "\n"
 		}

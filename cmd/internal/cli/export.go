@@ -96,8 +96,24 @@ func buffered(w io.Writer) (io.Writer, func() error) {
 	return b, b.Flush
 }
 
-// writeNew writes a file completely or not at all.
+// writeNew writes a file completely or not at all. Our own output, as /dev/stdout is, goes on; another
+// pipe or device is written as it is, and a link leads to its file.
 func writeNew(path string, write func(io.Writer) error) error {
+	there, err := os.Stat(path)
+	if own, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(there, own) {
+		return write(os.Stdout)
+	}
+	if err == nil && !there.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		err = write(f)
+		return errors.Join(err, f.Close())
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	temp, err := os.CreateTemp(filepath.Dir(path), ".export-")
 	if err != nil {
 		return err

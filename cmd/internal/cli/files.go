@@ -73,7 +73,7 @@ func (r *daemonCommand) listFiles(ctx context.Context, s streams, there session.
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FILE\tSIZE\tCHANGED")
 	for _, f := range files {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, timeline.ByteCount(f.Bytes), f.Modified.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", plainLine(f.Name), timeline.ByteCount(f.Bytes), f.Modified.Local().Format(time.DateTime))
 	}
 	return statusDone, w.Flush()
 }
