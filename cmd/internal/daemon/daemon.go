@@ -112,7 +112,7 @@ type Daemon struct {
 	mu          sync.Mutex
 	ctx         context.Context          // guarded by mu; ends everything; nil before Serve
 	entries     map[string]*entry        // guarded by mu; the sessions
-	opening     int                      // guarded by mu; how many sessions are being opened
+	opening     map[string]chan struct{} // guarded by mu; by the name of a session that is being opened, closed when that is over
 	watches     map[string]*watch        // guarded by mu; subscriptions by name
 	counter     uint64                   // guarded by mu; makes names for sessions and subscriptions
 	warmed      uint64                   // guarded by mu; makes names for warm sessions
@@ -145,6 +145,7 @@ func New(o *Options) (*Daemon, error) {
 		o: *o, log: o.Logger, started: time.Now(),
 		commands:    make(chan command, maxCommands),
 		entries:     make(map[string]*entry),
+		opening:     make(map[string]chan struct{}),
 		watches:     make(map[string]*watch),
 		writers:     make(map[string]*keyboardHold),
 		connections: make(map[*rpc.Conn]*connState),
@@ -371,7 +372,7 @@ func (d *Daemon) idleFor(now time.Time) time.Duration {
 // isBusy reports whether anything is under way.
 func (d *Daemon) isBusy() bool {
 	d.mu.Lock()
-	opening := d.opening > 0
+	opening := len(d.opening) > 0
 	d.mu.Unlock()
 	if opening {
 		return true

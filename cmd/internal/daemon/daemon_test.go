@@ -678,3 +678,25 @@ func TestDaemon_WhenItIsToldToEndThoseWhoWatchReadWhy(t *testing.T) {
 		t.Errorf("they read %q", notices)
 	}
 }
+
+func TestCreate_ASessionThatExistsCanBeUsed(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.dial()
+	for n := range 10 {
+		name := fmt.Sprintf("s%d", n)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				_, err := c.Create(t.Context(), client.CreateParams{Name: name})
+				if err != nil && session.KindOf(err) != session.KindExists {
+					t.Error(err)
+				}
+				if _, err := c.Get(t.Context(), name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}

@@ -180,10 +180,11 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParam
 
 func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.EndParams) (session.Info, error) {
 	d.used()
+	c := d.caller(r.Conn) // the connection may be another one when it is carried out
 	return once(ctx, d, r, task{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
 		e, err := d.inUse(p.Session)
 		if err == nil {
-			err = d.mayWrite(e, d.caller(r.Conn))
+			err = d.mayWrite(e, c)
 		}
 		if err == nil {
 			d.log.Info("a session is reset", "session", e.name, "by", d.who(r.Conn))
@@ -198,10 +199,11 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.EndPa
 
 func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.EndParams) (nothing, error) {
 	d.used()
+	c := d.caller(r.Conn) // the connection may be another one when it is carried out
 	return once(ctx, d, r, task{p.Request, p.Session, nil}, func(ctx context.Context) (nothing, error) {
 		e, err := d.known(p.Session)
 		if err == nil {
-			err = d.mayWrite(e, d.caller(r.Conn))
+			err = d.mayWrite(e, c)
 		}
 		if err != nil {
 			return nothing{}, err

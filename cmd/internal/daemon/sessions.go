@@ -261,7 +261,8 @@ func (d *Daemon) admits() error {
 	return nil
 }
 
-// newName returns a free name for a new session.
+// newName returns a free name for a new session, and keeps it until release. It waits
+// while a session of that name is being opened: a client that is told that one exists can use it.
 func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	for _, e := range d.all() {
 		if e.session.Failure() != nil && (e.name == p.Name || time.Since(d.describe(e).Since) > failedLimit) {
@@ -273,21 +274,29 @@ func (d *Daemon) newName(p client.CreateParams) (string, error) {
 	name := p.Name
 	for name == "" {
 		d.counter++
-		if made := fmt.Sprintf("%s-%d", p.Language, d.counter); d.entries[made] == nil {
+		if made := fmt.Sprintf("%s-%d", p.Language, d.counter); d.entries[made] == nil && d.opening[made] == nil {
 			name = made
 		}
+	}
+	for d.opening[name] != nil {
+		made := d.opening[name]
+		d.mu.Unlock()
+		<-made
+		d.mu.Lock()
 	}
 	if d.entries[name] != nil {
 		return "", session.Errorf(session.KindExists, "a session %q is open already", name)
 	}
+	d.opening[name] = make(chan struct{})
 	return name, nil
 }
 
-// count changes the number of sessions that are being opened. Opening counts as use.
-func (d *Daemon) count(n int) {
+// release ends the opening of a session: it is there, or could not be opened.
+func (d *Daemon) release(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.opening += n
+	close(d.opening[name])
+	delete(d.opening, name)
 }
 
 // open opens a session.
@@ -296,8 +305,7 @@ func (d *Daemon) open(p client.CreateParams, spec workers.Spec, in *indicator) (
 	if err != nil {
 		return nil, err
 	}
-	d.count(1)
-	defer d.count(-1)
+	defer d.release(name)
 	s, err := d.openSession(p, name, spec)
 	if err != nil {
 		return nil, err

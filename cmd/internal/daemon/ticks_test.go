@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/ways"
 )
 
 func (r *rig) ticks(c *client.Client, name string) *client.Ticks {
@@ -187,4 +188,43 @@ func TestDaemon_ALookAtTheListIsNoUse(t *testing.T) {
 	clock.ticks(c, "")
 	clock.staysAt(used.Add(idleTime - 1))
 	clock.endsAt(used.Add(idleTime))
+}
+
+func TestTicks_ASessionThatIsClosedWhileTheLinkIsDownIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	near := r.dial()
+	for _, name := range []string{"goes", "stays"} {
+		if _, err := near.Create(t.Context(), client.CreateParams{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := ways.New(r.socket)
+	ticks, err := through(t, linkOver(t, w)).Ticks(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() session.Tick {
+		t.Helper()
+		ctx, stop := context.WithTimeout(t.Context(), patience)
+		defer stop()
+		tick, err := ticks.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tick
+	}
+	for seen := map[string]bool{}; len(seen) < 2; {
+		seen[next().Session] = true
+	}
+	w.BreakDown(true)
+	if err := near.CloseSession(t.Context(), "goes"); err != nil {
+		t.Fatal(err)
+	}
+	w.BreakDown(false)
+	for {
+		if tick := next(); tick.Session == "goes" && tick.Closed {
+			return
+		}
+	}
 }

@@ -41,6 +41,7 @@ type pool struct {
 	missed  *workers.Spec // the last that was asked for and not kept
 	ready   []warmSession // the oldest first
 	full    bool          // there are as many sessions as may be; until one is closed or taken
+	making  *making       // nil while none is made
 	failure error         // why no more are made
 }
 
@@ -48,6 +49,12 @@ type pool struct {
 type warmSession struct {
 	*supervisor.Session
 	stamp string
+}
+
+// A making is a session that is not ready yet.
+type making struct {
+	giveUp context.CancelFunc
+	over   chan struct{} // closed when it is ready, or closed again
 }
 
 func (d *Daemon) newPools() {
@@ -190,10 +197,18 @@ func (p *pool) failLocked(err error) {
 
 // add makes one session.
 func (p *pool) add(ctx context.Context, kind *workers.Spec) {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	m := &making{giveUp, make(chan struct{})}
+	defer close(m.over)
+	p.mu.Lock()
+	p.making = m
+	p.mu.Unlock()
 	stamp := p.d.stamp(kind)
 	s, err := p.make(ctx, kind)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.making = nil
 	switch {
 	case err != nil && session.KindOf(err) == session.KindLimit:
 		p.full = true
@@ -284,19 +299,22 @@ func (d *Daemon) openSession(p client.CreateParams, name string, spec workers.Sp
 	}
 }
 
-// makeRoom closes one session that is ready, if there is any.
+// makeRoom closes one session that is ready, or gives up one that is being made, if there is any.
 func (d *Daemon) makeRoom() bool {
 	for _, p := range d.pools {
 		p.mu.Lock()
-		if len(p.ready) == 0 {
-			p.mu.Unlock()
-			continue
-		}
-		s := p.ready[0]
-		p.ready, p.full = p.ready[1:], true
+		ready, making := p.ready[:min(1, len(p.ready))], p.making
+		p.ready, p.full = p.ready[len(ready):], true
 		p.mu.Unlock()
-		_ = s.Close(context.Background())
-		return true
+		switch {
+		case len(ready) > 0:
+			_ = ready[0].Close(context.Background())
+			return true
+		case making != nil:
+			making.giveUp()
+			<-making.over
+			return true
+		}
 	}
 	return false
 }

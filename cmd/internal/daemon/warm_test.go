@@ -189,6 +189,28 @@ func TestWarm_SessionsOfClientsGetTheRoom(t *testing.T) {
 	}
 }
 
+func TestWarm_OneThatIsBeingMadeGivesItsRoomToAClient(t *testing.T) {
+	t.Parallel()
+	var sup *supervisor.Supervisor
+	r := warmRig(t, func(o *daemon.Options) {
+		var err error
+		if sup, err = supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 1}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sup.Close() })
+		o.Supervisor, o.Warm[0].Code = sup, "sleep"
+	})
+	c := r.dial()
+	r.until("one is being made", func() bool { return len(sup.Sessions()) == 1 })
+	if _, err := c.Create(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	r.runs(c, "a", "print mine", "mine\n")
+	if i, err := c.Info(t.Context()); err != nil || i.Warm[0].Failure != "" {
+		t.Errorf("%+v, %v", i.Warm, err)
+	}
+}
+
 // Warm is the time from session/create to an idle session: one that was ready, and one that
 // starts. The worker is the smallest there is, so a runtime's own start comes to the second.
 func BenchmarkWarm(b *testing.B) {
