@@ -44,7 +44,7 @@ func emacs() map[string]func(*Editor) Outcome {
 		"M-u": onWord(strings.ToUpper), "M-l": onWord(strings.ToLower), "M-c": onWord(capitalized),
 		"C-_": (*Editor).takeBack, "C-x C-u": (*Editor).takeBack,
 		"C-l":     func(*Editor) Outcome { return Cleared },
-		"C-x C-e": func(*Editor) Outcome { return External },
+		"C-x C-e": (*Editor).external,
 		"C-g":     func(*Editor) Outcome { return Continues },
 	}
 }

@@ -41,7 +41,8 @@ type Completion struct {
 	Hint    string // about the call at the cursor, in a few lines; may be ""
 }
 
-// maxUndo bounds the states that are kept to come back to, and maxUndoRunes their size.
+// maxUndo bounds the states that are kept to come back to, and maxUndoRunes their size. The last one is
+// always kept.
 const (
 	maxUndo      = 200
 	maxUndoRunes = 1 << 20
@@ -189,7 +190,7 @@ func (e *Editor) save() {
 	e.undo = append(e.undo, state{slices.Clone(e.text), e.at})
 	size := 0
 	for i, s := range slices.Backward(e.undo) {
-		if size += len(s.text); size > maxUndoRunes || len(e.undo)-i > maxUndo {
+		if size += len(s.text); i < len(e.undo)-1 && (size > maxUndoRunes || len(e.undo)-i > maxUndo) {
 			e.undo = slices.Delete(e.undo, 0, i+1)
 			return
 		}
@@ -288,10 +289,10 @@ func (e *Editor) newLine() Outcome {
 	return Continues
 }
 
-// remember keeps text for yank. forward says on which side it was of what the last command
-// killed.
+// remember keeps text for yank, unless it is a secret. forward says on which side it was of what the
+// last command killed.
 func (e *Editor) remember(text string, forward bool) {
-	if text == "" {
+	if text == "" || e.o.Secret {
 		return
 	}
 	n := len(e.kills)
@@ -304,6 +305,15 @@ func (e *Editor) remember(text string, forward bool) {
 		e.kills = append(e.kills, text)
 		e.kills = e.kills[max(0, len(e.kills)-maxKills):]
 	}
+}
+
+// external asks for another program, which would have the text in a file: a secret stays here.
+func (e *Editor) external() Outcome {
+	if e.o.Secret {
+		e.bell = true
+		return Continues
+	}
+	return External
 }
 
 // kill removes the text between the cursor and to, for yank.

@@ -149,3 +149,37 @@ func TestEditor_ViKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestEditor_TabInATextThatIsTooLargeForUndo(t *testing.T) {
+	t.Parallel()
+	var e Editor
+	e.Begin(Options{Complete: offersNames}, nil)
+	e.SetText(strings.Repeat("x", maxUndoRunes) + " alpha")
+	e.Press(Key{Name: "Tab"})
+	if e.menu == nil {
+		t.Fatal("there is no list")
+	}
+	e.Press(Key{Name: "Tab"})
+	e.Press(Key{Name: "Esc"})
+	if text := e.Text(); !strings.HasSuffix(text, " alpha") {
+		t.Errorf("the text ends with %q", text[len(text)-10:])
+	}
+}
+
+func TestEditor_ASecretIsInNoOtherText(t *testing.T) {
+	t.Parallel()
+	for _, kills := range []string{"C-u", "C-w", "M-Backspace"} {
+		var e Editor
+		e.Begin(Options{Secret: true}, nil)
+		e.Press(Key{Name: "Paste", Text: "hunter2"})
+		e.Press(Key{Name: "C-x"})
+		if e.Press(Key{Name: "C-e"}) != Continues {
+			t.Error("another program gets a secret")
+		}
+		e.Press(Key{Name: kills})
+		e.Begin(Options{}, nil)
+		if e.Press(Key{Name: "C-y"}); e.Text() != "" {
+			t.Errorf("%s: the next text has %q", kills, e.Text())
+		}
+	}
+}

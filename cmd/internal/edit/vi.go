@@ -51,7 +51,7 @@ func (e *Editor) inVi(k Key) (Outcome, bool) {
 		return Continues, true
 	}
 	if r == 'v' && v.operator == 0 {
-		return External, true
+		return e.external(), true
 	}
 	e.viCommand(r)
 	return Continues, true

@@ -26,7 +26,8 @@ func (e *editor) elsewhere(text string) {
 
 // inProgram runs the editor on a file with text, and returns what is then in the file.
 func (e *editor) inProgram(text string) (string, error) {
-	if e.program == "" {
+	words := strings.Fields(e.program) // as git does it, but without a shell
+	if len(words) == 0 {
 		return "", fmt.Errorf("$VISUAL and $EDITOR name no program")
 	}
 	dir, err := os.MkdirTemp("", "repl-edit-") // of mode 0700
@@ -38,7 +39,6 @@ func (e *editor) inProgram(text string) (string, error) {
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		return "", err
 	}
-	words := strings.Fields(e.program) // as git does it, but without a shell
 	cmd := exec.Command(words[0], append(words[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	resume, err := e.mode.pause()

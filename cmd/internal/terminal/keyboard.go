@@ -23,8 +23,12 @@ const (
 	ctrlBackslash = '\x1c'
 )
 
-// maxTypeAhead bounds the unread input, in bytes. More is dropped.
-const maxTypeAhead = 1 << 20
+// maxTypeAhead bounds the unread input, in bytes, and maxEdited that of a text that is edited, whose
+// editor may be slower than a paste. More is dropped.
+const (
+	maxTypeAhead = 1 << 20
+	maxEdited    = 64 << 20
+)
 
 // A keyboard is the terminal's input, with pastes recognised. It is read all the time:
 // early input is kept, and Ctrl-C is noticed while code runs. It implements edit.Source for one
@@ -50,6 +54,7 @@ type keyboard struct {
 	pasting bool
 	matched int  // bytes of what may be the next marker of a paste
 	lost    bool // there was no room for that marker, and so there is none for the paste
+	cut     bool // there was no room for a part of the paste, and so there is none for the rest
 	last    byte // of the paste
 }
 
@@ -180,7 +185,7 @@ func (k *keyboard) decode(b []byte) {
 		}
 		k.lost = k.matched > 0 && (k.lost || lost)
 		if k.matched == len(edit.PasteBegins) {
-			k.matched, k.pasting, k.last = 0, true, 0
+			k.matched, k.pasting, k.cut, k.last = 0, true, false, 0
 		}
 	}
 }
@@ -239,12 +244,12 @@ func (k *keyboard) paste(c byte) {
 	pair := c == '\n' && k.last == '\r'
 	k.last = c
 	switch {
-	case k.lost, pair: // two bytes are one line end
+	case k.lost, k.cut, pair: // two bytes are one line end
 	case c == '\r' || c == '\n':
-		k.append("\n", false)
+		k.cut = !k.append("\n", false)
 	case c < ' ' && c != '\t' || c == '\x7f':
 	default:
-		k.append(string([]byte{c}), false)
+		k.cut = !k.append(string([]byte{c}), false)
 	}
 }
 
@@ -252,7 +257,11 @@ func (k *keyboard) paste(c byte) {
 // is for the end of a paste, without which the next keys would belong to it.
 func (k *keyboard) append(s string, always bool) bool {
 	k.mu.Lock()
-	room := always || len(k.typed)+len(s) <= maxTypeAhead
+	limit := maxTypeAhead
+	if k.editing {
+		limit = maxEdited
+	}
+	room := always || len(k.typed)+len(s) <= limit
 	if room {
 		k.typed = append(k.typed, s...)
 	}

@@ -135,7 +135,6 @@ func TestKeyboard_TypeAheadIsBounded(t *testing.T) {
 // The line ends of a paste whose beginning was lost would be Enter keys.
 func TestKeyboard_APasteWithoutRoomIsLostWhole(t *testing.T) {
 	k := newKeyboard(nil, nil, nil)
-	k.edit(true)
 	k.decode([]byte(strings.Repeat("x", maxTypeAhead-2) + edit.PasteBegins))
 	for range maxTypeAhead {
 		if _, err := k.Rune(0); err != nil {
@@ -148,11 +147,23 @@ func TestKeyboard_APasteWithoutRoomIsLostWhole(t *testing.T) {
 		t.Errorf("got %q, want what was typed after the paste", got)
 	}
 	k = newKeyboard(nil, nil, nil)
-	k.edit(true)
-	k.decode([]byte(edit.PasteBegins + strings.Repeat("x", maxTypeAhead) + edit.PasteEnds))
+	k.decode([]byte(edit.PasteBegins + strings.Repeat("x", maxTypeAhead)))
+	k.edit(true) // what comes from now on has room
+	k.decode([]byte("y" + edit.PasteEnds))
 	k.end(io.EOF)
 	if key, err := edit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(edit.PasteBegins) {
 		t.Errorf("got %q with %d bytes, %v, want the paste as far as there was room", key.Name, len(key.Text), err)
+	}
+}
+
+// An editor that is slower than the terminal must not lose a part of a paste from its middle.
+func TestKeyboard_APasteIntoATextIsWholeHoweverSlowTheEditorIs(t *testing.T) {
+	k := newKeyboard(nil, nil, nil)
+	k.edit(true)
+	text := strings.Repeat("import os\n", maxTypeAhead/5)
+	k.decode([]byte(edit.PasteBegins + text + edit.PasteEnds))
+	if key, err := edit.ReadKey(k, false); err != nil || key.Text != text {
+		t.Errorf("got %d bytes, %v, want %d", len(key.Text), err, len(text))
 	}
 }
 
