@@ -4,6 +4,7 @@ package page
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,7 +14,7 @@ import (
 	"testing"
 )
 
-// An ear hears every request that a result makes to somewhere else.
+// An ear hears every request that a result makes to somewhere else, and every connection.
 type ear struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -22,12 +23,21 @@ type ear struct {
 
 func newEar(t *testing.T) *ear {
 	e := &ear{}
-	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	note := func(what string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.heard = append(e.heard, r.URL.Path)
+		e.heard = append(e.heard, what)
+	}
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note(r.URL.Path)
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 	}))
+	e.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			note("a connection")
+		}
+	}
+	e.Start()
 	t.Cleanup(e.Close)
 	return e
 }
@@ -52,6 +62,8 @@ var payloads = map[string]string{
 	"refresh":    `<meta http-equiv=refresh content="0;url=EAR/refresh">`,
 	"base":       `<base href="EAR/"><img src=base>`,
 	"links":      `<link rel=stylesheet href="EAR/sheet"><link rel=prefetch href="EAR/prefetch"><link rel=preload as=image href="EAR/preload"><link rel=modulepreload href="EAR/module"><link rel=icon href="EAR/icon">`,
+	"connect":    `<link rel=preconnect href="EAR"><LINK rel=preconnect href="EAR/">`,
+	"connects":   `<iframe srcdoc="&#60;link rel=preconnect href='EAR'&#62;"></iframe>`,
 	"object":     `<object data="EAR/object"></object><embed src="EAR/embed">`,
 	"media":      `<video src="EAR/video" autoplay></video><audio src="EAR/audio" autoplay></audio>`,
 	"focus":      `<input autofocus onfocus='fetch("EAR/focus")'><details open ontoggle='fetch("EAR/toggle")'></details>`,
@@ -97,9 +109,11 @@ func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
 	}
 	s.exec("main", `print("\x1b]0;title\x07\x1b]52;c;aGk=\x07\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \u202egnp.exe\u202c \x1bPdcs\x1b\\ \x9b31m end")`)
 	s.exec("main", `print("\x1b[31m" * 100000, "x" * 1000000, "e" + "\u0301" * 10000, "\x1b[" + "1;" * 100000 + "m", "done")`)
+	s.exec("main", `print("a\u00adb\u3164c\U000e0041d, \u2764\ufe0f")`)
 	s.view("main")
 	b.open(s.link())
 	b.until("the session is shown", `document.querySelectorAll(".turn").length > 3`)
+	b.sees("aU+00ADbU+3164cU+E0041d, \u2764\ufe0f")
 	rows := eval[float64](b, `(async () => {
 		const scroll = document.querySelector(".scroll");
 		let frames = 0;
@@ -126,7 +140,7 @@ func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
 	control := browser(t)
 	control.open(e.URL + "/control")
 	eval[bool](control, `fetch("/fetched").then(() => true)`)
-	if heard := e.all(); len(heard) < 2 {
+	if heard := e.all(); len(heard) < 3 {
 		t.Errorf("the listener hears nothing at all: %v", heard)
 	}
 	b.shot("hostile")

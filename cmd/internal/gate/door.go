@@ -58,30 +58,31 @@ func (d *Door) Link() string {
 	return text
 }
 
-// Enter uses up a link and returns the cookie for the browser. ok is false when the link was
-// used, is too old, or never was.
-func (d *Door) Enter(text string) (c *http.Cookie, ok bool) {
+// Enter uses up a link and returns the cookie for the browser, and the token for its pages: see Token. ok
+// is false when the link was used, is too old, or never was.
+func (d *Door) Enter(text string) (c *http.Cookie, token string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	at := slices.IndexFunc(d.links, func(l link) bool { return l.secret.Is(text) })
 	if at < 0 {
-		return nil, false
+		return nil, "", false
 	}
 	made := d.links[at].made
 	d.links = slices.Delete(d.links, at, at+1)
 	if time.Since(made) > LinkTime {
-		return nil, false
+		return nil, "", false
 	}
-	value := rand.Text() + rand.Text()
+	value, token := rand.Text()+rand.Text(), rand.Text()
 	if len(d.visits) == maxVisits {
 		d.visits = d.visits[1:]
 	}
-	d.visits = append(d.visits, visit{cookie: NewSecret(value), token: rand.Text(), seen: time.Now()})
-	return &http.Cookie{Name: d.cookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}, true
+	d.visits = append(d.visits, visit{cookie: NewSecret(value), token: token, seen: time.Now()})
+	return &http.Cookie{Name: d.cookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}, token, true
 }
 
 // Token returns the token that pages of a request's visit put into the header of each call: a
-// cookie alone would also come with requests that no page of ours has made. ok is false when
+// cookie alone would also come with requests that no page of ours has made, and other servers of the
+// host get it. ok is false when
 // the request belongs to no visit.
 func (d *Door) Token(r *http.Request) (token string, ok bool) {
 	cookies := r.CookiesNamed(d.cookie)

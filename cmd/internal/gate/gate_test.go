@@ -53,15 +53,15 @@ func TestDoor_OpensOnceForALink(t *testing.T) {
 	d := gate.NewDoor("c")
 	link := d.Link()
 	for _, wrong := range []string{"", link[:len(link)-1], link + "A", "x"} {
-		if _, ok := d.Enter(wrong); ok {
+		if _, _, ok := d.Enter(wrong); ok {
 			t.Errorf("the door opened for %q", wrong)
 		}
 	}
-	cookie, ok := d.Enter(link)
+	cookie, _, ok := d.Enter(link)
 	if !ok || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
 		t.Fatalf("the link gave %v, %v", cookie, ok)
 	}
-	if _, ok := d.Enter(link); ok {
+	if _, _, ok := d.Enter(link); ok {
 		t.Error("a link was good twice")
 	}
 	r := request()
@@ -87,11 +87,11 @@ func TestDoor_LinksAndVisitsEnd(t *testing.T) {
 		d := gate.NewDoor("c")
 		old, good := d.Link(), ""
 		time.Sleep(gate.LinkTime + time.Second)
-		if _, ok := d.Enter(old); ok {
+		if _, _, ok := d.Enter(old); ok {
 			t.Error("a link was good after its time")
 		}
 		good = d.Link()
-		cookie, ok := d.Enter(good)
+		cookie, _, ok := d.Enter(good)
 		if !ok {
 			t.Fatal("a new link is not good")
 		}
@@ -119,10 +119,10 @@ func TestDoor_BoundsLinksAndVisits(t *testing.T) {
 	for range 16 {
 		d.Link()
 	}
-	if _, ok := d.Enter(first); ok {
+	if _, _, ok := d.Enter(first); ok {
 		t.Error("the oldest of 17 links is good")
 	}
-	cookie, _ := d.Enter(d.Link())
+	cookie, _, _ := d.Enter(d.Link())
 	for range 32 {
 		d.Enter(d.Link())
 	}

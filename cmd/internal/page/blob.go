@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,7 +106,8 @@ func (s *Server) frame(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors " + s.Origin()
-	if r.URL.Query().Get("scripts") == "run" {
+	run := r.URL.Query().Get("scripts") == "run"
+	if run {
 		policy += "; script-src 'unsafe-inline'; sandbox allow-scripts"
 	} else {
 		policy += "; sandbox"
@@ -113,7 +115,25 @@ func (s *Server) frame(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("X-DNS-Prefetch-Control", "off")
+	if !run && kind == "text/html" {
+		data = still(data)
+	}
 	_, _ = w.Write(document(kind, data)) // the browser may have gone
+}
+
+var connecting = regexp.MustCompile(`(?i)<(link|iframe)`)
+
+// still returns HTML that connects to nobody: no policy holds back a link that asks for a connection,
+// or one in the srcdoc of a frame. A link could do nothing else here; a frame has its document once scripts
+// may run.
+func still(html []byte) []byte {
+	return connecting.ReplaceAllFunc(html, func(tag []byte) []byte {
+		if len(tag) == len("<link") {
+			return []byte("<meta") // it has no content either
+		}
+		return []byte("<x-iframe")
+	})
 }
 
 // frameStyle gives a document of a result the look of paper, or of the page.

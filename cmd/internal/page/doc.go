@@ -16,8 +16,8 @@
 //
 // The page puts text into the document as text, never as HTML. HTML and SVG of results are
 // documents of their own, in frames without scripts. A person may let the scripts of one result
-// run: its frame then has no origin, and a policy that loads nothing; WebRTC is not covered by
-// any policy, so such a result can reach the network.
+// run: its frame then has no origin, and a policy that loads nothing; WebRTC and the connections
+// that a link element asks for ahead are covered by no policy, so such a result can reach the network.
 //
 // # Goroutines
 //

@@ -102,7 +102,7 @@ func (s *Server) forPages(next http.HandlerFunc) http.HandlerFunc {
 		token, _ := s.door.Token(r)
 		switch {
 		case !gate.NewSecret(token).Is(r.Header.Get(tokenHeader)):
-			s.refuse(w, r, http.StatusForbidden, "token", "the call has not the token of this visit: load the page again")
+			s.refuse(w, r, http.StatusForbidden, "token", "the call has not the token of this visit: open a link that repl view prints")
 		case r.Method == http.MethodPost && !isJSON(r):
 			s.refuse(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
 		default:
@@ -116,7 +116,8 @@ func isJSON(r *http.Request) bool {
 	return err == nil && kind == "application/json"
 }
 
-// enter lets a browser in for a link.
+// enter lets a browser in for a link. Only the page that has sent the link gets the token: who has the
+// cookie alone cannot act.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	if !isJSON(r) {
 		s.refuse(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
@@ -128,19 +129,18 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &p) {
 		return
 	}
-	cookie, ok := s.door.Enter(p.Link)
+	cookie, token, ok := s.door.Enter(p.Link)
 	if !ok {
 		s.refuse(w, r, http.StatusForbidden, "link", "this link was used already, or is older than a minute")
 		return
 	}
 	http.SetCookie(w, cookie)
-	w.WriteHeader(http.StatusNoContent)
+	writeJSON(w, http.StatusOK, map[string]string{"token": token})
 }
 
-// hello gives our own page the token of its visit.
-func (s *Server) hello(w http.ResponseWriter, r *http.Request) {
-	token, _ := s.door.Token(r)
-	writeJSON(w, http.StatusOK, map[string]string{"token": token, "author": s.o.Author, "version": s.o.Version})
+// hello tells our own page whose it is.
+func (s *Server) hello(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"author": s.o.Author, "version": s.o.Version})
 }
 
 // readJSON reads a body, and answers when it cannot.

@@ -52,7 +52,7 @@ type part struct {
 	Huge    bool   `json:"huge,omitempty"`    // too many pixels to show
 	Frame   string `json:"frame,omitempty"`   // the address of a document for a frame
 	Rows    int    `json:"rows,omitempty"`    // of the tables in it, about
-	Scripts bool   `json:"scripts,omitempty"` // it has scripts
+	Scripts bool   `json:"scripts,omitempty"` // it has scripts, or frames
 	Themed  bool   `json:"themed,omitempty"`  // it has no colours of its own
 	Text    string `json:"text,omitempty"`    // for what is shown as text
 }
@@ -126,7 +126,7 @@ func (p *part) describe(d timeline.Display, frame string) {
 		p.Frame = frame
 		low := bytes.ToLower(data)
 		p.Rows = bytes.Count(low, []byte("<tr")) + bytes.Count(low, []byte("<p")) + bytes.Count(low, []byte("<li"))
-		p.Scripts = bytes.Contains(low, []byte("<script")) || data == nil
+		p.Scripts = bytes.Contains(low, []byte("<script")) || bytes.Contains(low, []byte("<iframe")) || data == nil
 		p.Themed = isThemed(data)
 	case p.MIME == "image/svg+xml":
 		p.Frame = frame

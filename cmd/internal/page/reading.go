@@ -98,7 +98,6 @@ func (s *Server) ticks(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if line != before || time.Since(spoken) > tickIdle {
-			_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 			now, _ := json.Marshal(time.Now())
 			if _, err := w.Write([]byte(`data: {"now":` + string(now) + "," + line[1:] + "\n\n")); err != nil || rc.Flush() != nil {
 				return

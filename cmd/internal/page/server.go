@@ -28,11 +28,11 @@ const (
 	maxBody = 8 << 20
 
 	headerTimeout = 10 * time.Second
-	bodyTimeout   = 30 * time.Second
 	keepAlive     = 2 * time.Minute
 
-	// writeTimeout bounds a write to a browser that does not read, such as a frozen tab.
+	// writeTimeout bounds a write of writeSize bytes to a browser that does not read, such as a frozen tab.
 	writeTimeout = 10 * time.Second
+	writeSize    = 64 << 10
 
 	// lastWrites bounds how long Serve waits for answers at its end.
 	lastWrites = 500 * time.Millisecond
@@ -65,7 +65,7 @@ type Options struct {
 type Server struct {
 	o         Options
 	log       *slog.Logger
-	host      string // with the port
+	host      string // see hostAt
 	listeners []net.Listener
 	door      *gate.Door
 	ending    chan struct{} // closed when Serve ends
@@ -88,10 +88,18 @@ func Listen(ctx context.Context, o *Options) (*Server, error) {
 	}
 	s := &Server{
 		o: *o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		host: net.JoinHostPort(host, strconv.Itoa(port)), listeners: listeners,
+		host: hostAt(host, port), listeners: listeners,
 		door: gate.NewDoor("turnstone_" + strconv.Itoa(port)), ending: make(chan struct{}),
 	}
 	return s, nil
+}
+
+// hostAt returns a name with its port, as browsers have it: without that of HTTP.
+func hostAt(name string, port int) string {
+	if port == 80 {
+		return name
+	}
+	return net.JoinHostPort(name, strconv.Itoa(port))
 }
 
 // listen listens at one port of both loopback addresses. A browser may take either for a name
@@ -144,7 +152,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners))
 	var serving sync.WaitGroup
 	for _, l := range s.listeners {
-		serving.Go(func() { failed <- web.Serve(gate.Limit(l, maxConnections)) })
+		serving.Go(func() { failed <- web.Serve(bounded{gate.Limit(l, maxConnections)}) })
 	}
 	var err error
 	select {
@@ -152,12 +160,36 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-failed:
 	}
 	close(s.ending)
-	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	brief, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 	defer stop()
-	_ = web.Shutdown(bounded)
+	_ = web.Shutdown(brief)
 	_ = web.Close()
 	serving.Wait()
 	return err
+}
+
+// A bounded listener has connections that end when their browser does not read.
+type bounded struct{ net.Listener }
+
+func (l bounded) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return boundedConn{conn}, nil
+}
+
+type boundedConn struct{ net.Conn }
+
+// Write implements net.Conn.
+func (c boundedConn) Write(b []byte) (n int, err error) {
+	for err == nil && n < len(b) {
+		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		var wrote int
+		wrote, err = c.Conn.Write(b[n:min(len(b), n+writeSize)])
+		n += wrote
+	}
+	return n, err
 }
 
 // routes returns the addresses of the page.
@@ -172,7 +204,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /frame/{session}/{seq}/{part}", s.forVisitors(s.frame))
 	mux.HandleFunc("GET /blob/{session}/{seq}/{part}", s.forVisitors(s.blob))
 	mux.HandleFunc("GET /download/{session}", s.forVisitors(s.download))
-	mux.HandleFunc("POST /api/hello", s.forVisitors(s.hello))
+	mux.HandleFunc("GET /api/hello", s.forPages(s.hello))
 	s.reading(mux)
 	s.acting(mux)
 	return mux

@@ -1,7 +1,5 @@
 // Calls of the server, and the stream of ticks.
 
-let visit = null; // {token, author, version}
-
 // A Refusal is the server's answer to a call that it did not carry out.
 export class Refusal extends Error {
   constructor(status, kind, message) {
@@ -19,11 +17,11 @@ async function taken(answer) {
 }
 
 export async function hello() {
-  visit = await taken(await fetch("/api/hello", { method: "POST" }));
-  return visit;
+  return taken(await fetch("/api/hello", { headers: headers() }));
 }
 
-const headers = () => ({ "X-Turnstone-Token": visit.token });
+// Other servers of the host get the cookie, but not what a page keeps here.
+const headers = () => ({ "X-Turnstone-Token": localStorage.getItem("token") ?? "" });
 
 export async function get(path, parameters, signal) {
   const wanted = Object.entries(parameters ?? {}).filter(([, v]) => v !== undefined && v !== 0 && v !== "" && v !== false);
@@ -80,7 +78,6 @@ async function stream(on, signal) {
   for (let failed = 0; ; failed++) {
     try {
       const answer = await fetch("/api/ticks", { headers: headers(), signal });
-      if (answer.status === 401 || answer.status === 403) await hello();
       if (!answer.ok) throw new Refusal(answer.status, "failed", "");
       let rest = "";
       for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader(); ;) {
@@ -93,7 +90,7 @@ async function stream(on, signal) {
       }
     } catch (e) {
       if (signal?.aborted) return;
-      if (e instanceof Refusal && e.status === 401) return on({ away: "This browser was not let in, or its visit is over. Open a new link of repl view.", closed: true });
+      if (e instanceof Refusal && [401, 403].includes(e.status)) return on({ away: "This browser was not let in, or its visit is over. Open a new link of repl view.", closed: true });
     }
     on({ away: "repl view does not answer." });
     await new Promise((resolve) => {

@@ -19,6 +19,7 @@ export class Composer {
     this.hints = h("div", { class: "matches", role: "listbox", "aria-label": "completions", hidden: true });
     this.form = h("form", { class: "write", onsubmit: (e) => { e.preventDefault(); this.run(); } }, this.hints, this.input,
       h("div", { class: "side" }, this.runButton, h("kbd", {}, "Ctrl Enter")));
+    this.sending = Promise.resolve();
     this.question = h("div", { class: "question", hidden: true });
     this.element = h("footer", { class: "composer" }, this.question, this.form);
   }
@@ -139,20 +140,24 @@ export class Composer {
     this.input.setSelectionRange(text.length, text.length);
   }
 
-  async run() {
+  // run runs the code, after what is on its way. What is typed meanwhile stays; code that could not be
+  // sent comes back.
+  run() {
     const code = this.input.value;
-    if (code.trim() === "" || this.running) return;
-    this.running = true;
+    if (code.trim() === "") return;
+    this.put("");
+    this.past = -1;
+    this.sending = this.sending.then(() => this.send(code));
+  }
+
+  async send(code) {
     try {
       await post("run", { session: this.session.name, code });
       this.sent = code;
-      this.put("");
-      this.past = -1;
       this.session.followEnd();
     } catch (e) {
+      this.put([code, this.input.value].filter(Boolean).join("\n"));
       say(e.message, "bad");
-    } finally {
-      this.running = false;
     }
   }
 

@@ -51,8 +51,8 @@ export function clock(at) {
 }
 
 // Characters that turn the order of others around, or are not seen.
-const deceptive = /[\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/;
-const deceptiveAll = new RegExp("(" + deceptive.source + ")");
+const deceptive = /[\u2028\u2029\ufff9-\ufffb]|(?![\u200c\u200d\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/u;
+const deceptiveAll = new RegExp("(" + deceptive.source + ")", "u");
 
 // visible returns nodes for a text, in which such characters are shown by their number.
 export function visible(text) {

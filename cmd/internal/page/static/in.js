@@ -12,7 +12,10 @@ async function enter() {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ link: secret }),
   });
-  if (answer.ok) return location.replace(next);
+  if (answer.ok) {
+    localStorage.setItem("token", (await answer.json()).token);
+    return location.replace(next);
+  }
   say("This link was used already, or is older than a minute. Press Enter in the terminal of repl view for another one.");
 }
 
