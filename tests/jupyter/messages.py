@@ -48,6 +48,13 @@ class Messages(Case):
         self.assertEqual(out[0]["content"]["data"]["text/plain"], "42")
         self.assertEqual(out[0]["content"]["execution_count"], reply["execution_count"])
 
+    def test_a_value_is_one_result_however_long_it_takes(self):
+        slow = "class Slow:\n    def __repr__(self): return 'slow'\n    def _repr_html_(self): time.sleep(0.8); return '<b>slow</b>'"
+        self.k.run("import time\n" + slow)
+        for code, types in (("Slow()", ["text/html", "text/plain"]), ("list(range(300000))", ["text/plain"])):
+            _, out = self.k.run(code)
+            self.assertEqual([(m["msg_type"], sorted(m["content"]["data"])) for m in out], [("execute_result", types)], code)
+
     def test_displays_are_updated_by_their_id(self):
         _, out = self.k.run(
             "from IPython.display import display, HTML\n"

@@ -14,6 +14,7 @@ import (
 // Bounds of messages with text.
 const (
 	textTime     = 100 * time.Millisecond // how long text waits for more
+	echoTime     = 500 * time.Millisecond // how long the echo of a value waits for more of it
 	maxText      = 64 << 10               // bytes of text that wait
 	maxTraceback = 256 << 10              // bytes of a traceback
 	maxEcho      = 16 << 20               // bytes of the echo of a value
@@ -42,6 +43,14 @@ func (s *script) arm() {
 		s.armed = true
 		s.timer().Reset(textTime)
 	}
+}
+
+// taken returns the echo of a value, for which nothing waits any more.
+func (s *script) taken() string {
+	echo := strings.TrimSuffix(string(s.echo), "\n")
+	s.echo, s.armed = nil, false
+	s.timer().Stop()
+	return echo
 }
 
 // timer fires when text has waited for long enough.
@@ -196,7 +205,8 @@ func (s *script) write(t timeline.Text) error {
 		if len(s.echo) < maxEcho {
 			s.echo = append(s.echo, t.Data...)
 		}
-		s.arm()
+		s.armed = true // a second result of the same value would be another output
+		s.timer().Reset(echoTime)
 		return nil
 	case timeline.TextTraceback:
 		if len(s.trace) < maxTraceback {
@@ -221,10 +231,8 @@ func (s *script) write(t timeline.Text) error {
 // be about to come stay.
 func (s *script) flush(all bool) error {
 	if len(s.echo) > 0 {
-		echo := strings.TrimSuffix(string(s.echo), "\n")
-		s.echo = nil
 		return s.send("execute_result", map[string]any{
-			"execution_count": s.turn.count, "data": map[string]string{"text/plain": echo}, "metadata": struct{}{},
+			"execution_count": s.turn.count, "data": map[string]string{"text/plain": s.taken()}, "metadata": struct{}{},
 		})
 	}
 	n := len(s.text)
@@ -272,8 +280,7 @@ func (s *script) result(d timeline.Display) error {
 	if s.turn.silent {
 		return nil
 	}
-	echo := strings.TrimSuffix(string(s.echo), "\n")
-	s.echo = nil
+	echo := s.taken()
 	if err := s.flush(true); err != nil {
 		return err
 	}

@@ -164,11 +164,15 @@ func (k *kernel) connect(ctx context.Context) (*sockets, error) {
 }
 
 // receive hands the messages of a socket to the loop until the socket is closed. A message that is
-// malformed or not signed with our key is dropped.
+// malformed or not signed with our key is dropped; of output that is too large a word comes.
 func (k *kernel) receive(conn *zsock.Conn, to chan<- wire.Message) {
 	defer close(to)
 	for {
 		frames, err := conn.Recv()
+		if large, ok := errors.AsType[*zsock.LargeError](err); ok {
+			to <- leftOut(large.Bytes)
+			continue
+		}
 		if err != nil {
 			return
 		}
@@ -176,6 +180,12 @@ func (k *kernel) receive(conn *zsock.Conn, to chan<- wire.Message) {
 			to <- m
 		}
 	}
+}
+
+// leftOut is the message in the place of one that is too large.
+func leftOut(bytes uint64) wire.Message {
+	content, _ := json.Marshal(streamContent{"stderr", fmt.Sprintf("[not shown, too large: a message of %d bytes]\n", bytes)})
+	return wire.Message{Header: wire.Header{Type: "stream"}, Content: content}
 }
 
 // errLost means that the kernel takes no messages. Its process has ended, or is about to.

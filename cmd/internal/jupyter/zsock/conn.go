@@ -64,6 +64,7 @@ func handshake(ctx context.Context, raw net.Conn, kind Kind, identity string, se
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	g := newGuard(raw, unread)
+	g.skips = kind == Sub
 	defer func() {
 		// The library's reader of properties takes lengths for what they say.
 		if r := recover(); r != nil {
@@ -93,14 +94,23 @@ func handshake(ctx context.Context, raw net.Conn, kind Kind, identity string, se
 // Identity is the peer's name of itself. It may be "".
 func (c *Conn) Identity() string { return c.identity }
 
+// A LargeError is that of a message of a publisher which has more than MaxMessage bytes.
+type LargeError struct{ Bytes uint64 }
+
+func (e *LargeError) Error() string { return fmt.Sprintf("zsock: a message of %d bytes", e.Bytes) }
+
 // Recv returns the frames of the next message, at most MaxFrames and MaxMessage bytes. After an
-// error the connection is of no more use.
+// error that is no LargeError the connection is of no more use.
 func (c *Conn) Recv() ([][]byte, error) {
 	msg, err := c.wire.RecvMsg()
+	skipped := c.guard.skipped
 	c.guard.received()
 	if err != nil {
 		c.Close()
 		return nil, err
+	}
+	if skipped > 0 {
+		return nil, &LargeError{skipped}
 	}
 	return msg.Frames, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 )
@@ -37,6 +38,9 @@ type guard struct {
 	frames  int    // of the message so far
 	message int64  // bytes of the message so far, which are counted in unread
 	open    bool   // the handshake is over: commands have no meaning any more
+	skips   bool   // a frame that is too large is read as an empty one
+	skipped uint64 // bytes of the message so far that were
+	instead []byte // the header of such a frame
 	failed  error
 }
 
@@ -51,11 +55,16 @@ func (g *guard) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if g.left == 0 {
+	if g.left == 0 && len(g.instead) == 0 {
 		if err := g.header(); err != nil {
 			g.failed = err
 			return 0, err
 		}
+	}
+	if len(g.instead) > 0 {
+		n := copy(p, g.instead)
+		g.instead = g.instead[n:]
+		return n, nil
 	}
 	if uint64(len(p)) > g.left {
 		p = p[:g.left]
@@ -65,7 +74,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// header judges the next header without consuming it.
+// header judges the next header without consuming it, unless it skips the frame.
 func (g *guard) header() error {
 	head, err := g.in.Peek(2)
 	if err != nil {
@@ -77,6 +86,14 @@ func (g *guard) header() error {
 			return err
 		}
 		size, length = binary.BigEndian.Uint64(head[1:]), 9
+	}
+	if g.skips && g.open && flags&^(flagMore|flagLong) == 0 && size > MaxMessage-uint64(g.message) && size < 1<<62 {
+		g.skipped += size
+		g.instead = []byte{flags &^ flagLong, 0}
+		if _, err := io.CopyN(io.Discard, g.in, int64(length+size)); err != nil {
+			return err
+		}
+		return g.judge(flags&^flagLong, 0)
 	}
 	if err := g.judge(flags, size); err != nil {
 		return err
@@ -111,7 +128,7 @@ func (g *guard) judge(flags byte, size uint64) error {
 // received notes that a message was received whole, or will not be.
 func (g *guard) received() {
 	g.unread.Add(-g.message)
-	g.message, g.frames = 0, 0
+	g.message, g.frames, g.skipped = 0, 0, 0
 }
 
 // opened notes that the handshake is over. From here on what is written waits for flush, so that

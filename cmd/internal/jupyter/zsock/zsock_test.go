@@ -147,6 +147,29 @@ func TestListener_AMessageOfTheLargestSizeArrives(t *testing.T) {
 	}
 }
 
+func TestConn_ASubscriberSkipsWhatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	endpoint := listen(t, XPub, func(c *Conn) {
+		if _, err := c.Recv(); err != nil {
+			return
+		}
+		c.Send([]byte("topic"), make([]byte, MaxMessage), []byte("end"))
+		c.Send([]byte("topic"), []byte("small"))
+		c.Recv()
+	})
+	c := dial(t, endpoint, Sub, "")
+	if err := c.Subscribe(""); err != nil {
+		t.Fatal(err)
+	}
+	var large *LargeError
+	if frames, err := c.Recv(); !errors.As(err, &large) || large.Bytes != MaxMessage {
+		t.Fatalf("%d frames came, %v", len(frames), err)
+	}
+	if frames, err := c.Recv(); err != nil || len(frames) != 2 || string(frames[1]) != "small" {
+		t.Errorf("after it: %q, %v", frames, err)
+	}
+}
+
 func TestListener_ConnectionsWithoutAHandshakeKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	endpoint := listen(t, Router, echo)
