@@ -322,13 +322,15 @@ func (a *sessionCall) page(message string, p *askpage.Page) (*personQuestion, er
 // maxPrompt bounds the end of a prompt that a question or a state line shows, in characters.
 const maxPrompt = 300
 
-// oneLine returns a prompt without control characters.
-func oneLine(prompt string) string {
-	shown := strings.Map(func(c rune) rune {
+// oneLine returns the end of a prompt without control characters.
+func oneLine(prompt string) string { return lastRunes(withoutControls(prompt), maxPrompt) }
+
+// withoutControls returns text as one line.
+func withoutControls(text string) string {
+	return strings.TrimSpace(strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c
-	}, timeline.Plain(prompt))
-	return lastRunes(strings.TrimSpace(shown), maxPrompt)
+	}, timeline.Plain(text)))
 }

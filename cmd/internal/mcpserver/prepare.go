@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +88,9 @@ func (s *server) opened(ctx context.Context, r *request, v *view, deadline time.
 		case ok:
 			return session, nil
 		case late:
-			return nil, plain(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.text(), later))
+			result := plain(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.text(), later))
+			result.IsError = strings.HasPrefix(later, notRun)
+			return nil, result
 		}
 		if elapsed, due := r.beat.due(); due {
 			r.Progress(elapsed.Seconds(), v.preparing.text())

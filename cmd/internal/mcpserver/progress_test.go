@@ -205,6 +205,16 @@ func TestPrepare_AFailureIsToldAndTheNextCallTriesAgain(t *testing.T) {
 	wantPart(t, c.repl("print 2"), "\n2")
 }
 
+func TestPrepare_AnInputThatWasNotRunIsAnError(t *testing.T) {
+	t.Parallel()
+	c := greet(t, &setup{prepare: newWorkshop().prepare})
+	r := c.call("repl", map[string]any{"input": "print 1", "timeout_ms": 0})
+	wantPart(t, r.text(), "is not open yet", "your input was NOT run")
+	if !r.IsError {
+		t.Error("it is no error")
+	}
+}
+
 // Also without packages something may be prepared, such as a part of the worker.
 func TestPrepare_APartOfTheWorkerIsTold(t *testing.T) {
 	t.Parallel()

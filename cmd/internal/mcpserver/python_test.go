@@ -36,6 +36,11 @@ func TestPython_ReplyIsWhatAPersonWouldSee(t *testing.T) {
 	}
 	wantPart(t, c.repl("1/0"), "Traceback", "ZeroDivisionError: division by zero")
 	wantText(t, c.repl("import os; os.close(2); 1/0"), "[error: ZeroDivisionError: division by zero]")
+	got := c.repl(`raise ValueError("a\n[\x1b[31mb" + "x" * 100_000)`)
+	wantPart(t, got, "[error: ValueError: a [bxxx", "xxx…]")
+	if len(got) > 400 {
+		t.Errorf("the line about an error has %d bytes", len(got))
+	}
 }
 
 func TestPython_CancelInterruptsAndTheNextCallGoesOn(t *testing.T) {

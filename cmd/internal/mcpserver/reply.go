@@ -133,7 +133,8 @@ func unseenError(r session.Reply, seen timeline.Rendering) string {
 		if end.Name == "" || strings.Contains(seen.Text(), short) {
 			return ""
 		}
-		return strings.TrimSuffix("[error: "+end.Name+": "+end.Message, ": ") + "]"
+		text := strings.TrimSuffix(end.Name+": "+end.Message, ": ")
+		return "[error: " + firstRunes(withoutControls(text), maxPrompt) + "]"
 	}
 	return ""
 }
@@ -428,9 +429,12 @@ func plain(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
+// maxFailure bounds the text of an error, which may quote an argument of any size, in characters.
+const maxFailure = 4000
+
 // failure returns an error of ours, or in the arguments, in a form that a model can act on.
 func failure(err error) *mcp.CallToolResult {
-	text := err.Error()
+	text := firstRunes(err.Error(), maxFailure)
 	if session.KindOf(err) == session.KindStart {
 		text += "\n[" + startAdvice + "]"
 	}

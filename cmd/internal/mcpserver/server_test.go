@@ -186,10 +186,14 @@ func TestServer_BadArgumentsAreRepairable(t *testing.T) {
 		{"repl_reset", map[string]any{"input": ""}, "unknown argument"},
 		{"repl", map[string]any{"input": 1, "more": 1}, "input must be a string, not a number"},
 		{"repl", map[string]any{"input": "", "timeout_ms": 1e7}, "timeout_ms must be from 0 to 600000, not 10000000"},
+		{"repl", map[string]any{"input": "print 1", "session": strings.Repeat("s", 100_000)}, "sss…"},
 	} {
 		r := c.decode(c.request("tools/call", map[string]any{"name": bad.tool, "arguments": bad.args}))
 		if !r.IsError {
 			t.Errorf("%s %v: not an error", bad.tool, bad.args)
+		}
+		if size := len(r.text()); size > 10_000 {
+			t.Errorf("%s: the error has %d bytes", bad.tool, size)
 		}
 		wantPart(t, r.text(), bad.want)
 	}

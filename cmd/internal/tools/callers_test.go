@@ -59,3 +59,35 @@ func TestTools_EachCallerHasItsOwnConnections(t *testing.T) {
 	<-gone.ctx.Done()
 	ada("moody.echo('still')", `{"zeta":"still"}`)
 }
+
+// A server that has no tools for code ends with its caller, too.
+func TestTools_AServerWithoutToolsEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	s := rudeSet(t, Options{CallerOf: func(name string) string { return name }}, "toolless")
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	for _, name := range []string{"bob", "eve"} {
+		one, err := sup.Open(t.Context(), name, python.Spec(python.Options{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn, err := one.Submit(t.Context(), "from turnstone.tools import toolless")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := one.Wait(t.Context(), turn, nil); err != nil || !strings.Contains(reply.Text(), "has no tools") {
+			t.Errorf("got %v, %s", err, reply.Text())
+		}
+		if err := one.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.callers["bob"] != nil {
+		t.Error("the server of a caller that is gone is still there")
+	}
+}

@@ -96,6 +96,7 @@ func (s *Set) of(one *supervisor.Session) *Set {
 		return s
 	}
 	if found := s.callers[key]; found != nil {
+		found.serve(one)
 		return found
 	}
 	for other, set := range s.callers {
@@ -108,8 +109,16 @@ func (s *Set) of(one *supervisor.Session) *Set {
 	o.CallerOf = nil
 	found := New(o)
 	found.limits = s.limits
+	found.serve(one)
 	s.callers[key] = found
 	return found
+}
+
+// serve notes a session before it looks at a server, which may take long or come to nothing.
+func (s *Set) serve(one *supervisor.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[one] = true
 }
 
 // isLeft reports whether all sessions that it has served are closed.
