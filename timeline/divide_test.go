@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -155,5 +156,23 @@ func TestRecord_PartsThatAreNotThereAreAnError(t *testing.T) {
 		if r.readPart(&Display{Data: map[string][]byte{}}, "text/html"); !r.bad {
 			t.Errorf("%s is taken", name)
 		}
+	}
+}
+
+func TestBlob_DataThatIsAPartOfOtherDataIsFoundInTheFile(t *testing.T) {
+	l, err := New(&Options{Dir: t.TempDir(), MemoryBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	page := pages(1)[0]
+	part := page[:partLength(page)]
+	for _, data := range [][]byte{page, part, words(9, 200<<10)} { // the last takes their place in memory
+		l.Append(Event{Body: Display{Data: map[string][]byte{"text/html": data}}})
+		l.Sync()
+	}
+	got, size, err := l.Blob(digest(sha256.Sum256(part)).String(), 0, len(part))
+	if err != nil || size != int64(len(part)) || !bytes.Equal(got, part) {
+		t.Errorf("got %d bytes of %d, %v", len(got), size, err)
 	}
 }

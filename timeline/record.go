@@ -126,7 +126,7 @@ const (
 )
 
 // appendRecord adds the record of an event that stands at a place to buf. It does not repeat
-// data that is in the file already, and returns where it has put other data.
+// data that is in the file already, and returns where its data is.
 func appendRecord(buf []byte, e Event, at place, blobs map[digest][]region) ([]byte, []placedBlob) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: at.offset - int64(start)}
@@ -167,7 +167,7 @@ type codec struct {
 
 	blobs  map[digest][]region // writing: data that is in the file
 	fresh  map[digest][]region // writing: data that is new in the file
-	placed []placedBlob        // writing: the same in order
+	placed []placedBlob        // writing: where the data of the event is, in order
 	base   int64               // writing: the offset of buf[0] in the file
 }
 
@@ -430,7 +430,8 @@ func (c *codec) writeBlob(sum digest, data []byte, divided bool) {
 	size := uint64(len(data))
 	c.uint(&size)
 	c.buf = append(c.buf, sum[:]...)
-	switch at := c.find(sum, size); {
+	at := c.find(sum, size)
+	switch {
 	case len(at) == 1:
 		c.int64(&at[0].offset)
 	case len(at) > 1:
@@ -445,10 +446,10 @@ func (c *codec) writeBlob(sum digest, data []byte, divided bool) {
 		for _, part := range parts {
 			at = append(at, c.writePart(part))
 		}
-		c.place(placedBlob{sum: sum, at: at})
 	default:
-		c.place(placedBlob{sum: sum, at: []region{c.writeHere(data)}})
+		at = []region{c.writeHere(data)}
 	}
+	c.place(placedBlob{sum: sum, at: at}) // also what is there: perhaps only as a part
 }
 
 func (c *codec) partsFollow(number int) {

@@ -234,7 +234,7 @@ type written struct {
 	lines    []int // the lines where its events begin; shorter than the batch if full
 	index    index
 	marks    []lineMark
-	blobs    []placedBlob // that were not in the file before
+	blobs    []placedBlob // of its events
 	end      place
 	finished int  // lines in output.txt
 	full     bool // the rest does not fit
@@ -276,9 +276,13 @@ func (s *spool) beginAnew() error {
 	return err
 }
 
+// close closes the files that there are: open may have failed.
 func (s *spool) close() {
-	s.events.Close()
-	s.output.Close()
+	for _, f := range []io.WriteCloser{s.events, s.output} {
+		if f != nil {
+			f.Close()
+		}
+	}
 }
 
 // rest frees large buffers and closes the files until there is more to write.

@@ -322,3 +322,29 @@ func TestRestingFile_RefusesAFileThatIsNotItsOwn(t *testing.T) {
 		t.Errorf("the other file is %q", got)
 	}
 }
+
+func TestSpool_FilesThatCannotBeginAnewAreGivenUp(t *testing.T) {
+	t.Parallel()
+	for made := range 2 { // of the new files
+		dir, left := t.TempDir(), 2+made
+		l, err := newLog(&Options{Dir: dir, FileBytes: 4 << 10}, func(path string) (io.WriteCloser, error) {
+			if left--; left < 0 {
+				return nil, errFull
+			}
+			return createFile(path)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 8 {
+			l.Append(line(1000))
+			l.Sync()
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := notices(l.Since(0)); len(got) != 1 || !strings.Contains(got[0], errFull.Error()) {
+			t.Errorf("got notices %q", got)
+		}
+	}
+}
