@@ -28,6 +28,7 @@ type fakeProcess struct {
 	mu      sync.Mutex
 	heard   []heard
 	reading []host.Reader
+	output  []byte // that nobody has read from its terminal
 	looks   int
 	unsent  chan struct{} // signals are under way until it is closed; nil when none is
 	dies    host.Signal   // the first that ends it
@@ -142,6 +143,14 @@ func (p *fakeProcess) hello() ipc.Message {
 	}
 }
 
+// readsBehindAMark has a child read the terminal, behind the marker of a frame that has not come: mark 1.
+func (p *fakeProcess) readsBehindAMark() {
+	p.change(func() {
+		p.output = []byte("\x1b_0123456789abcdef;#1\x1b\\behind")
+		p.reading = []host.Reader{{Key: "cat", Command: "cat"}}
+	})
+}
+
 // later lets fake time pass, and all happen that is due in it.
 func (p *fakeProcess) later(d time.Duration) {
 	time.Sleep(d)
@@ -240,7 +249,13 @@ func (p *fakeProcess) Allow(_ host.Usage, a host.Allowance) {
 func (p *fakeProcess) EndLargest(host.Usage, int64) string { return "" }
 func (p *fakeProcess) EndNewest(_ host.Usage, tasks int)   { p.hear(tasks) }
 
-func (p *fakeProcess) TryRead([]byte) (int, error) {
+func (p *fakeProcess) TryRead(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := copy(b, p.output); n > 0 {
+		p.output = p.output[n:]
+		return n, nil
+	}
 	select {
 	case <-p.exited:
 		return 0, io.EOF

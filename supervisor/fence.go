@@ -141,6 +141,13 @@ func (f *fence) catchUp(stop <-chan struct{}) {
 	}
 }
 
+// awaits reports whether the terminal has the marker of a frame that has not arrived.
+func (f *fence) awaits() bool {
+	f.order.Lock()
+	defer f.order.Unlock()
+	return bytes.HasPrefix(f.tail, f.prefix)
+}
+
 // pull reads the terminal once; order is held.
 func (f *fence) pull() (int, error) {
 	n, err := f.read(f.buf)

@@ -28,8 +28,8 @@ const (
 	// format of the timeline's files.
 	lostSuffix = ".lost-1"
 
-	// A lost session's directory has one file beside the timeline's: a description of the
-	// session. It gets its second name once a user was told of the loss.
+	// A lost session's directory has a description of the session beside the timeline's files,
+	// and an empty file once a user was told of the loss.
 	aboutName = "about"
 	toldName  = "told"
 )
@@ -86,13 +86,13 @@ func (l LostSession) Inputs() (n int) {
 	return n
 }
 
-// keepLost keeps the transcript of an abandoned session if it has any input, and reports
+// keepLost keeps the transcript of an abandoned session if anybody has used it, and reports
 // whether it did. lock is its lock file, which is held, and closed here.
 func keepLost(dir string, lock *os.File) bool {
 	var a about
 	text, err := io.ReadAll(io.LimitReader(lock, 64<<10))
 	_ = lock.Close() // first: Windows cannot move a directory with an open file
-	if err != nil || json.Unmarshal(text, &a) != nil || a.Name == "" || !anyInput(dir) {
+	if err != nil || json.Unmarshal(text, &a) != nil || a.Name == "" || !anyUse(dir) {
 		return false
 	}
 	if os.Rename(dir, dir+lostSuffix) == nil {
@@ -103,10 +103,11 @@ func keepLost(dir string, lock *os.File) bool {
 	return true
 }
 
-// anyInput reports whether anything was run in a session.
-func anyInput(dir string) bool {
+// anyUse reports whether anything was run in a session but what tools run in silence, as in one
+// that a daemon keeps warm.
+func anyUse(dir string) bool {
 	for e := range timeline.ReadFile(dir) {
-		if e.Turn > 0 { // its input may be gone, where the files have begun anew
+		if e.Turn > 0 && !e.Silent { // its input may be gone, where the files have begun anew
 			return true
 		}
 	}
@@ -172,16 +173,11 @@ func lostAt(dir string) (LostSession, error) {
 		}
 		l.Bytes += i.Size()
 	}
-	name := aboutName
-	i, err := plain(dir, name)
-	if err != nil {
-		name = toldName // in this order: it may get the other name right now
-		i, err = plain(dir, name)
-	}
+	i, err := plain(dir, aboutName)
 	if err != nil {
 		return l, err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, name))
+	text, err := os.ReadFile(filepath.Join(dir, aboutName))
 	if err != nil {
 		return l, err
 	}
@@ -189,7 +185,8 @@ func lostAt(dir string) (LostSession, error) {
 		return l, errNotOurs
 	}
 	l.Worker = l.about.Spec
-	l.Name, l.Found, l.told = l.about.Name, i.ModTime(), name == toldName
+	_, err = plain(dir, toldName)
+	l.Name, l.Found, l.told = l.about.Name, i.ModTime(), err == nil
 	return l, nil
 }
 
@@ -210,7 +207,7 @@ func (v *Supervisor) claimLost(a about) *LostSession {
 	}
 	var newest *LostSession
 	for _, l := range lostIn(v.o.Dir) {
-		if l.about != a || l.told || os.Rename(filepath.Join(l.dir, aboutName), filepath.Join(l.dir, toldName)) != nil {
+		if l.about != a || l.told || !isFirst(filepath.Join(l.dir, toldName)) {
 			continue
 		}
 		if newest == nil {
@@ -219,6 +216,19 @@ func (v *Supervisor) claimLost(a about) *LostSession {
 	}
 	return newest
 }
+
+// isFirst makes a file and reports whether nobody else has. To move one would not do: on Windows two
+// programs that have opened it may both move it.
+func isFirst(path string) bool {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+// untold lets another session of that name say that this one was lost.
+func (l *LostSession) untold() { _ = os.Remove(filepath.Join(l.dir, toldName)) }
 
 // notice says that a session was lost, and how to get its transcript.
 func (l *LostSession) notice(command string) string {

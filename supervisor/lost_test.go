@@ -2,11 +2,13 @@ package supervisor_test
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,7 +83,7 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 	if output, err := os.ReadFile(lost[0].OutputPath); err != nil || !strings.Contains(string(output), "up\n") {
 		t.Errorf("the output: %q, %v", output, err)
 	}
-	said := func(name, dir string) string {
+	said := func(name, dir string, inputs ...string) string {
 		spec := fake(nil)
 		spec.Dir = dir
 		s, err := sup.Open(t.Context(), name, spec)
@@ -93,13 +95,37 @@ func TestLost_TranscriptIsKeptAndTheNextSessionSaysSo(t *testing.T) {
 		if got := infoOf(s).Lost; got != "" && got != lost[0].OutputPath {
 			t.Errorf("its output is in %q", got)
 		}
+		for _, input := range inputs {
+			submit(t, s, input)
+		}
 		return notices(s.Log().Since(0))
 	}
 	if got := said("other", "") + said("main", dir); got != "" {
 		t.Errorf("a session that has nothing to do with it says %q", got)
 	}
-	if got := said("main", ""); !strings.Contains(got, `"program recover main" writes`) || !strings.Contains(got, lost[0].OutputPath) {
-		t.Errorf("the next one says %q", got)
+	// Nobody has used a session that was kept warm: what ran in it was silent.
+	warm, err := sup.Open(t.Context(), "warm", fake(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := warm.SubmitSilent(t.Context(), "print ready")
+	if err == nil {
+		_, err = warm.Wait(t.Context(), turn, nil)
+	}
+	if err = errors.Join(err, sup.Rename(warm, "main")); err != nil {
+		t.Fatal(err)
+	}
+	if got := notices(warm.Log().Since(0)); !strings.Contains(got, "program recover main") {
+		t.Errorf("a warm one says %q", got)
+	}
+	if err := warm.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// A client that only looks opens a session, too, and shows nobody what it says.
+	for _, inputs := range [][]string{nil, {"print read"}} {
+		if got := said("main", "", inputs...); !strings.Contains(got, `"program recover main" writes`) || !strings.Contains(got, lost[0].OutputPath) {
+			t.Errorf("the next one, with inputs %q, says %q", inputs, got)
+		}
 	}
 	if got := said("main", ""); got != "" {
 		t.Errorf("it is said twice: %q", got)
@@ -197,15 +223,17 @@ func TestLost_NothingIsKeptUnasked(t *testing.T) {
 	}
 }
 
-// Programs that start at once find it once.
+// Programs that start at once find it once. Each keeps its session until all were asked: one that ends
+// without a turn leaves the loss to the next.
 func TestLost_ManyStartAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	lose(t, dir, "recover")
-	found := make(chan string)
+	found, asked := make(chan string), make(chan struct{})
 	const programs = 8
+	var ending sync.WaitGroup
 	for range programs {
-		go func() {
+		ending.Go(func() {
 			sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: "recover"})
 			if err != nil {
 				found <- err.Error()
@@ -216,10 +244,10 @@ func TestLost_ManyStartAtOnce(t *testing.T) {
 				found <- err.Error()
 				return
 			}
-			lost := infoOf(s).Lost
+			found <- infoOf(s).Lost
+			<-asked
 			_ = sup.Close()
-			found <- lost
-		}()
+		})
 	}
 	var told []string
 	for range programs {
@@ -227,6 +255,8 @@ func TestLost_ManyStartAtOnce(t *testing.T) {
 			told = append(told, path)
 		}
 	}
+	close(asked)
+	ending.Wait()
 	if lost := lostSessions(t, dir); len(told) != 1 || len(lost) != 1 || lost[0].OutputPath != told[0] {
 		t.Errorf("told %q, kept %+v", told, lost)
 	}

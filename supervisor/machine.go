@@ -55,6 +55,7 @@ type machine struct {
 	life       // of the current worker; zero without a worker
 
 	lastTurn uint64
+	used     bool    // a turn has begun that is not silent
 	turn     *turn   // the active turn; the start-up is turn 0
 	previous *turn   // the turn before
 	early    *turn   // submitted before the session was ready: held, or an answer to the start-up
@@ -283,7 +284,7 @@ func (m *machine) notLaunched(report timeline.GenerationEnded) {
 func (m *machine) begin(t *turn) {
 	m.recordCalls() // those between the turns
 	t.started, t.left = time.Now(), m.turnLimit
-	m.turn = t
+	m.turn, m.used = t, m.used || !t.silent
 	m.told, m.untold = nil, 0
 	m.lastLine = m.lastLine[:0]
 	m.record(timeline.TurnStarted{Input: clip(t.input, timeline.MaxInputBytes), Bytes: len(t.input), Author: t.author})

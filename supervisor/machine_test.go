@@ -211,6 +211,45 @@ func TestInterrupt_AReaderThatItStruckIsNotAskedForWhileItEnds(t *testing.T) {
 	})
 }
 
+// The line that the code has read may be on its way when a child of it reads the terminal.
+func TestStdin_AReaderIsSeenBehindTheFramesThatCameBeforeIt(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "input(); cat")
+		p.readsBehindAMark()
+		p.later(500 * ms)
+		if r := now(t, s, turn); r.Wait != nil {
+			t.Errorf("got wait %+v before the line", r.Wait)
+		}
+		p.say(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
+		p.later(500 * ms)
+		r := now(t, s, turn)
+		if r.Wait == nil || r.Wait.Reader != "cat" {
+			t.Fatalf("got wait %+v", r.Wait)
+		}
+		var kinds []string
+		for _, e := range r.Events {
+			kinds = append(kinds, fmt.Sprintf("%T", e.Body))
+		}
+		if want := []string{"timeline.TurnStarted", "timeline.InputLine", "timeline.Text", "timeline.Wait"}; !slices.Equal(kinds, want) {
+			t.Errorf("got %q, want %q", kinds, want)
+		}
+	})
+}
+
+// A frame that never arrives is not awaited for ever.
+func TestStdin_AReaderIsSeenWithoutAFrameThatDoesNotCome(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "cat")
+		p.readsBehindAMark()
+		p.later(2 * time.Second)
+		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
+			t.Errorf("got wait %+v", r.Wait)
+		}
+	})
+}
+
 func TestInterrupt_OneThatIsNeverAcknowledgedVoidsNothingForEver(t *testing.T) {
 	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 		turn, _ := interrupted(t, s, p)

@@ -43,6 +43,9 @@ const recoverRole = "SUPERVISOR_TEST_RECOVER"
 func playHost(dir string) {
 	_ = os.Unsetenv(hostRole)
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir, Recover: os.Getenv(recoverRole)})
+	if err == nil && os.Getenv(recoverRole) != "" { // one that nobody has used
+		err = playTool(sup)
+	}
 	if err == nil {
 		var s *supervisor.Session
 		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(self(), nil)); err == nil {
@@ -60,6 +63,21 @@ func playHost(dir string) {
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes it, or kills us
 	os.Exit(0)                           // without Close: an exit is enough
+}
+
+// playTool opens a session and runs something in it in silence.
+func playTool(sup *supervisor.Supervisor) error {
+	s, err := sup.Open(context.Background(), "tool", fakeworker.Spec(self(), nil))
+	if err != nil {
+		return err
+	}
+	turn, err := s.SubmitSilent(context.Background(), "print ready")
+	if err != nil {
+		return err
+	}
+	_, err = s.Wait(context.Background(), turn, nil)
+	s.Log().Sync()
+	return err
 }
 
 func self() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -35,7 +36,7 @@ const hostCall = 1 << 62
 func (s *Session) refusedHost(ctx context.Context, place, why string) bool {
 	s.mu.Lock()
 	d := host.Denial{Op: "connect", Host: place}
-	if why != "" {
+	if why != "" && s.m.isNews(timeline.Denied{Op: "connect", Host: place, With: why}) {
 		s.m.notice("the sandbox refused a connection to %s: %s", place, why)
 	}
 	if why != "" || s.worker == nil || !s.spec.Sandbox.Ask {

@@ -154,14 +154,22 @@ func (m *machine) askPermission(call uint64, what timeline.Denied, grant session
 
 // tellDenied records a denial, once in a turn.
 func (m *machine) tellDenied(what timeline.Denied) {
+	if m.isNews(what) {
+		m.record(what)
+	}
+}
+
+// isNews reports whether a denial is one that is told: each once in a turn, and the first few.
+func (m *machine) isNews(what timeline.Denied) bool {
 	switch {
 	case slices.Contains(m.told, what):
 	case len(m.told) == maxDenials:
 		m.untold++
 	default:
 		m.told = append(m.told, what)
-		m.record(what)
+		return true
 	}
+	return false
 }
 
 // A private has the directories of which the sandbox gives the session its own, such as /tmp.

@@ -589,3 +589,28 @@ func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
 		}
 	}
 }
+
+// A place that a name leads to in vain is told once in a turn, however often the code tries.
+func TestRefusedHost_IsToldOnceInATurn(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "loop")
+		for i := range 100 {
+			if s.refusedHost(t.Context(), fmt.Sprintf("db%d.example.org:5432", i%10), "it leads to 10.0.0.1") {
+				t.Error("it was allowed")
+			}
+		}
+		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
+		told, more := 0, 0
+		for _, e := range s.log.Since(0) {
+			if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
+				told++
+			} else if ok && strings.Contains(n.Message, "50 more") {
+				more++
+			}
+		}
+		if told != maxDenials || more != 1 {
+			t.Errorf("got %d notices, and %d of the rest", told, more)
+		}
+	})
+}

@@ -19,6 +19,10 @@ const (
 	// eagerLooks bounds the looks without a pause while there is input for a reader; each
 	// takes about 0.1 ms.
 	eagerLooks = 20
+
+	// lateFrames bounds the looks, each after quiet, that are repeated because a frame that comes
+	// before a reader's wait has not arrived.
+	lateFrames = 300
 )
 
 // watchTerminal starts looking for terminal readers; s.mu is held.
@@ -88,8 +92,10 @@ func (w *worker) look() {
 	s.mu.Unlock()
 
 	readers := w.proc.readers.Readers()
+	late := false
 	if len(readers) > 0 {
 		w.fence.catchUp(w.stopReading) // their prompts come before their waits
+		late = w.fence.awaits()
 	}
 
 	s.mu.Lock()
@@ -100,6 +106,12 @@ func (w *worker) look() {
 		}
 		return
 	}
+	if late && w.late < lateFrames {
+		w.late++
+		w.lookLaterLocked(quiet)
+		return
+	}
+	w.late = 0
 	for _, r := range readers {
 		s.m.reads(r.Key, r.Command, r.Secret)
 	}

@@ -393,6 +393,11 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	s.stopWorker(phaseClosing)
 	s.wg.Wait()
+	s.mu.Lock()
+	if s.lost != nil && !s.m.used { // opened ahead of a client that only looked
+		s.lost.untold()
+	}
+	s.mu.Unlock()
 	s.forget()
 	err := s.log.Close()
 	return errors.Join(err, s.lock.Close(), s.discard()) // Windows moves no open file

@@ -66,6 +66,7 @@ type worker struct {
 	watching *time.Timer     // looks for terminal readers; nil where they cannot be seen
 	armed    bool            // watching is set
 	pause    time.Duration   // until it looks again
+	late     int             // how often it looked again for a frame that is late
 }
 
 // startWorker starts a worker process.

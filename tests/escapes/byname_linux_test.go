@@ -450,3 +450,41 @@ for s in slow: s.close()
 		t.Errorf("with 256 connections that say nothing: got %q", got)
 	}
 }
+
+// A person is not asked any more for a program that was killed while it waited.
+func TestNetwork_AQuestionEndsWithItsProgram(t *testing.T) {
+	n := inInternet(t)
+	if n == nil {
+		return
+	}
+	n.name("asked.org", hostAddress)
+	r := n.asking(t)
+	r.Begin(t, `
+import os, signal, time
+child = os.fork()
+if child == 0: tries(get, 'asked.org', 80)
+time.sleep(0.5)
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+time.sleep(20)
+print('late')
+`)
+	asked := timeline.Seq(0)
+	r.Until(t, "the end of the question", func(e timeline.Event) bool {
+		switch body := e.Body.(type) {
+		case timeline.Wait:
+			asked = e.Seq
+		case timeline.WaitEnded:
+			return body.Wait == asked
+		case timeline.Text:
+			if strings.Contains(string(body.Data), "late") {
+				t.Error("the question is still open")
+				return true
+			}
+		}
+		return false
+	})
+	if _, err := r.Interrupt(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -124,10 +125,39 @@ func (b *Box) ask(n *notification, to netip.AddrPort, wait bool) (uint64, error)
 		w.answered(id, unix.EACCES)
 		w.mu.Unlock()
 	}
-	if no := <-answer; no != 0 {
+	if no := b.await(n, id, answer); no != 0 {
 		return id, no
 	}
 	return id, nil
+}
+
+// await waits for an answer. Nothing tells that a program was killed, so it looks; twice, because one
+// that a signal interrupted makes its call again.
+func (b *Box) await(n *notification, id uint64, answer <-chan unix.Errno) unix.Errno {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for missed := 0; ; {
+		select {
+		case no := <-answer:
+			return no
+		case <-tick.C:
+		}
+		if b.isHere(n.ID) {
+			missed = 0
+		} else if missed++; missed == 2 {
+			b.out.giveUp(id, n.ID) // if the answer has not come meanwhile
+		}
+	}
+}
+
+// giveUp ends the wait of a call that is over, unless the connect is another call's now.
+func (w *wayOut) giveUp(id, call uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.waiting[id]; a != nil && a.call == call {
+		_ = w.socket.Send(outlet.Message{Do: outlet.Gone, ID: id}, -1)
+		w.answered(id, unix.EINTR)
+	}
 }
 
 // expect returns where the answer comes, and whether it is expected already. A thread makes one

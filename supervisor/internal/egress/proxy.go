@@ -62,6 +62,24 @@ func (v *visitor) Close() error {
 	return v.socket.Close()
 }
 
+// whileThere returns a context that ends when a visitor hangs up. Nothing reads from it until stop.
+func (v *visitor) whileThere(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		if _, err := v.first.Peek(1); err != nil {
+			end()
+		}
+	}()
+	return ctx, func() {
+		_ = v.SetReadDeadline(time.Now())
+		<-looked
+		_ = v.SetReadDeadline(time.Time{})
+		end()
+	}
+}
+
 // serve serves a visitor until its connection is closed.
 func (p *proxy) serve(v *visitor) {
 	defer context.AfterFunc(p.s.ctx, func() { _ = v.Close() })()
@@ -103,7 +121,7 @@ func (p *proxy) serveHTTP() {
 			case r.Method == http.MethodConnect:
 				p.tunnel(w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
-				forward.ServeHTTP(w, r)
+				forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
 			default:
 				http.Error(w, "this is the proxy of a sandbox, for CONNECT, http:// and SOCKS5", http.StatusBadRequest)
 			}
@@ -167,8 +185,15 @@ func (p *proxy) carry(l place, v *visitor, outside *net.TCPConn, read ...*bufio.
 	p.s.join(l, v.socket, outside)
 }
 
-// dial connects for a request that names its place itself.
+// requestKey is the key of the context of a request.
+type requestKey struct{}
+
+// dial connects for a request that names its place itself. A Transport goes on dialling for one that
+// is over, and a person would be asked for it.
 func (p *proxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
+		ctx = request
+	}
 	l, err := placeIn(address)
 	if err != nil {
 		return nil, err
@@ -276,7 +301,9 @@ func (p *proxy) serveSOCKS(v *visitor) {
 		return
 	}
 	_ = v.SetDeadline(time.Time{}) // a person may be asked
-	outside, err := p.s.reach(p.s.ctx, l)
+	ctx, stop := v.whileThere(p.s.ctx)
+	outside, err := p.s.reach(ctx, l)
+	stop()
 	if err != nil {
 		_ = socksAnswerTo(err).write(v)
 		return

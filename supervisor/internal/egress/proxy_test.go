@@ -88,6 +88,32 @@ func TestProxy_EndsWithItsStage(t *testing.T) {
 	s.wg.Wait()
 }
 
+// Nobody is asked any more for one who has hung up.
+func TestProxy_AQuestionEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"CONNECT": "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "http": "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n",
+		"SOCKS": "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxyOf(t, policy(t), time.Hour)
+			asked, over := make(chan bool), make(chan bool)
+			p.s.p.o.Refused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); close(over); return false }
+			client, end := connected(t)
+			_, _ = io.WriteString(client, text)
+			go p.serve(newVisitor(end))
+			<-asked
+			_ = client.Close()
+			select {
+			case <-over:
+			case <-time.After(10 * time.Second):
+				t.Error("the question is still open")
+			}
+		})
+	}
+}
+
 func TestReadSOCKS_ReadsPlacesAndAnswersTheRest(t *testing.T) {
 	t.Parallel()
 	hello := "\x05\x02\x01\x00"

@@ -37,7 +37,8 @@ type server struct {
 
 	mu       sync.Mutex
 	open     map[uint64]*connection
-	visitors int // of the proxy
+	asked    map[uint64]context.CancelFunc // the questions of connects
+	visitors int                           // of the proxy
 }
 
 // A connection is one connect of the session that was allowed, until it is over.
@@ -53,7 +54,7 @@ type connection struct {
 // outlet.
 func (p *Policy) Serve(o *outlet.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &server{p: p, outlet: o, ctx: ctx, open: make(map[uint64]*connection)}
+	s := &server{p: p, outlet: o, ctx: ctx, open: make(map[uint64]*connection), asked: make(map[uint64]context.CancelFunc)}
 	s.proxy = newProxy(s, headLimit)
 	for {
 		m, file, err := o.Receive()
@@ -156,7 +157,7 @@ func (s *server) ask(m outlet.Message) {
 
 func (s *server) begin(m outlet.Message) syscall.Errno {
 	l := s.p.placeAt(netip.AddrPortFrom(m.To.Addr(), m.To.Port()))
-	if !s.p.mayAsk(l) && !s.refused(s.ctx, l, "") {
+	if !s.p.mayAsk(l) && !s.isAllowed(m.ID, l) {
 		return syscall.EACCES
 	}
 	ctx, stop := context.WithTimeout(s.ctx, dialLimit)
@@ -181,6 +182,20 @@ func (s *server) begin(m outlet.Message) syscall.Errno {
 	return errnoOf(c.err)
 }
 
+// isAllowed reports whether somebody allows a connect while it waits.
+func (s *server) isAllowed(id uint64, l place) bool {
+	ctx, stop := context.WithCancel(s.ctx)
+	defer stop()
+	s.mu.Lock()
+	s.asked[id] = stop
+	s.mu.Unlock()
+	ok := s.refused(ctx, l, "")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, id)
+	return ok && ctx.Err() == nil
+}
+
 // dialled notes the outcome of a dial.
 func (s *server) dialled(l place, err error) {
 	var refused *refusal
@@ -203,6 +218,9 @@ func (s *server) drop(id uint64) {
 	s.mu.Lock()
 	c := s.open[id]
 	delete(s.open, id)
+	if stop := s.asked[id]; stop != nil {
+		stop()
+	}
 	s.mu.Unlock()
 	if c == nil {
 		return
