@@ -162,6 +162,9 @@ func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
 		if r := w.Run("class Bad:\n    def __repr__(self): raise ValueError('its own')\nBad()"); r.Idle.Outcome != ipc.OutcomeError {
 			t.Errorf("a repr that raises is the turn's error, as everywhere in Python: got %q", r.Script())
 		}
+		if r := w.Run("class M(type):\n    def __getattr__(kind, name): raise KeyError(name)\nclass A(metaclass=M):\n    def __repr__(self): return 'an A'\nA()"); r.Script() != "an A\n" {
+			t.Errorf("a metaclass that fails to look up what it does not have: got %q", r.Script())
+		}
 		if r := w.Run("print('here'); 1"); r.Script() != "here\n1\n" {
 			t.Errorf("behind them: got %q", r.Script())
 		}

@@ -55,6 +55,32 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 	})
 }
 
+// Nothing of the worker's keeps them until the streams, or Python, are gone.
+func TestExit_VariablesAreFreed(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		dir := t.TempDir()
+		w := start(t, s)
+		w.Run(fmt.Sprintf(`import os, signal, sys
+os.chdir(%q)
+unclosed = open('unclosed', 'w')
+print('kept', end='', file=unclosed)
+class Freed:
+    log = os.open('freed', os.O_WRONLY | os.O_CREAT)
+    def __del__(self): self.say(self.log, b'%%d' %% sys.stdout.write('freed'))
+    say = os.write
+freed = Freed()
+_ = signal.signal(signal.SIGINT, lambda *_: None)`, dir))
+		w.Run("sys.exit()")
+		w.status()
+		for name, want := range map[string]string{"unclosed": "kept", "freed": "5"} {
+			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+				t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+			}
+		}
+	})
+}
+
 func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {

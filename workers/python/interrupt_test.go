@@ -39,11 +39,11 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 			w.Begin(c.code)
 			w.Await("up")
 			r := w.insist(1, 1, nil)
-			want := ipc.OutcomeInterrupted
+			want, told := ipc.OutcomeInterrupted, ""
 			if c.name == "an error being shown" {
-				want = ipc.OutcomeError
+				want, told = ipc.OutcomeError, "\nE: "
 			}
-			if r.Idle == nil || r.Idle.Outcome != want || strings.Contains(r.ErrText(), "turnstone") {
+			if r.Idle == nil || r.Idle.Outcome != want || !strings.Contains("\n"+r.ErrText(), told) || strings.Contains(r.ErrText(), "turnstone") {
 				t.Errorf("%s: got %+v %.2000q", c.name, r.Idle, r.ErrText())
 			}
 			if r := w.Run("1"); r.Out() != "1\n" {
@@ -119,13 +119,14 @@ while not os.path.exists(%q): time.sleep(0.001)`, all))
 	})
 }
 
+// A turn begins when every signal before it was sent; it may strike once the turn has begun.
 func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
 	t.Parallel()
 	w := start(t, setup{})
 	w.Run("1")
 	w.Tell(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
+	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 	w.Begin("import time; time.sleep(0.05); 'unharmed'")
-	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT) // its signal, on a slow way
 	r := w.Finish()
 	var acks []ipc.InterruptAck
 	for _, e := range r.Events {

@@ -110,4 +110,5 @@ def _boot():
     return main.Worker(options, path, save, codes)
 
 
-_boot().live()
+# With a namespace of its own: the user's must not outlive the end because of us.
+type(_boot)(_boot.__code__, dict(globals(), _boot=None))().live()

@@ -69,10 +69,9 @@ class Bundle:
 
     def call(self, value, method, **arguments):
         """Calls a display method of a value: its data and metadata, None if it has none or fails."""
-        render = getattr(type(value), method, None)
-        if render is None:
+        if not has(value, method):
             return None, None
-        data = self.guarded(method + "()", render, value, **arguments)
+        data = self.guarded(method + "()", lambda: getattr(type(value), method)(value, **arguments))
         return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
 
     def guarded(self, what, function, *args, **kwargs):
@@ -123,6 +122,12 @@ class Bundle:
             return b""
         data = self.guarded("the metadata", as_json, self.meta)
         return data if type(data) is bytes and len(data) <= _MOST_META else b""
+
+
+def has(value, method):
+    """Reports whether the class of a value has a method. A metaclass is not asked: its __getattr__ may do anything."""
+    found = (vars(kind)[method] for kind in type(value).__mro__ if method in vars(kind))
+    return next(found, None) is not None
 
 
 def brief(error):

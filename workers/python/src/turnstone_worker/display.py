@@ -94,9 +94,11 @@ class Display:
         bundle = Bundle(type(value).__name__)
         echo = self._collect(bundle, value)
         if echo is not None:
-            self._echo(echo)
             bundle.data.pop("text/plain", None)
-            self._catch(bundle, self._complete, bundle, value)
+            try:
+                self._catch(bundle, self._complete, bundle, value)
+            finally:
+                self._echo(echo)  # last, so that what is beside it comes at once
         if bundle.data:
             if echo is not None:
                 bundle.data["text/plain"] = echo.encode("utf-8", "backslashreplace")
@@ -175,7 +177,7 @@ class Display:
 
     def _complete(self, bundle, value):
         """Adds the types that change nothing about a value's text."""
-        if bundle.complete or bundle.data and (bundles.chart(value) is not None or hasattr(type(value), "_repr_mimebundle_")):
+        if bundle.complete or bundle.data and (bundles.chart(value) is not None or bundles.has(value, "_repr_mimebundle_")):
             return
         bundle.complete = True
         for method, mime in bundles.READABLE + bundles.MARKUP:

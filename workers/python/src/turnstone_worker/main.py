@@ -248,10 +248,10 @@ class Worker:
             return
         self.turn.failure = {"name": type(error).__name__, "message": ""}
         self.interrupts.running = True
-        self.turn.failure = summary(error)
-        self.streams.flush_others()  # the output of the cell comes before its error
         writers, thread = self.channel.writers, get_ident()
         try:
+            self.turn.failure = summary(error)
+            self.streams.flush_others()  # the output of the cell comes before its error
             writers[thread] = "traceback"
             self.cells.report(error)
         except BaseException:
@@ -374,12 +374,16 @@ class Worker:
 
     def _last(self):
         self.interrupts.running = False
+        # Python frees the variables next, so that files are written out. It keeps the worker
+        # longer, for its fork hooks: until nothing works any more, or for ever.
+        self.turn = self.namespace = self.cells.namespace = self.interrupts.user_handler = None
         if self.channel.forked:
             return
         self.cells.close()
         self.streams.flush()
         if self.ended is not None:
             self.channel.deliver(self.channel.prepare(self.ended))
+        self.channel.mute = self.channel.closed = True  # that was the last frame; finalizers follow
 
     def abandon(self):
         """The supervisor is gone: gives exit handlers a moment."""
