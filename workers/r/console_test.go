@@ -82,6 +82,8 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 		{"options(show.error.messages = FALSE)\nstop('quiet')", "error: quiet"},
 		{"options(show.error.messages = TRUE)", "ok"},
 		{"options(error = quote(cat('my handler\\n')))\nstop('handled')", "error: handled"},
+		{"options(error = quote(stop('as well')))\nstop('first')\n2", "error: as well, 1 unrun"},
+		{"1; try(stop('first')); invisible(removeTaskCallback('turnstone'))", "ok"},
 		{"options(error = NULL)", "ok"},
 		{"options(warn = 2)\nas.integer('x')", "error: (converted from warning) NAs introduced by coercion"},
 		{"options(warn = 0)", "ok"},

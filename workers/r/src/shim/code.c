@@ -72,9 +72,15 @@ static SEXP element(SEXP list, const char *name) {
 /* after_value is called behind each expression at the top level, once its value was printed. */
 static int after_value(SEXP expression, SEXP value, int good, int visible, void *none) {
 	(void)expression, (void)good, (void)none;
+	console_went_on(true);
 	if ((visible & 0xff) != 0 && running == 0 && !forked)
 		console_value(value);
 	return 1; /* and again */
+}
+
+static void removed(void *none) {
+	(void)none;
+	console_went_on(false);
 }
 
 bool code_value(SEXP value) {
@@ -114,8 +120,10 @@ void code_load(void) {
 		Rf_unprotect(1);
 	}
 	Rf_unprotect(1);
-	if (value_function != NULL && has(Rf_addTaskCallback))
-		Rf_addTaskCallback(after_value, NULL, NULL, "turnstone", NULL);
+	if (value_function != NULL && has(Rf_addTaskCallback)) {
+		Rf_addTaskCallback(after_value, NULL, removed, "turnstone", NULL);
+		console_went_on(true);
+	}
 	if (complete_function == NULL) {
 		static const char lame[] = "turnstone: its own code does not run in this R: no pictures, no completion\n";
 		terminal_error(lame, sizeof lame - 1, false);

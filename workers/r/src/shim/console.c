@@ -67,6 +67,8 @@ static bool left;             /* that line asked R to go back to its top level *
 static asker last_taker;      /* of a line */
 static bool loop_asks;        /* R's read-eval-print loop is about to call ReadConsole */
 static bool erred;            /* R has printed an error since its top level got a line */
+static bool tells;            /* R calls console_went_on() behind each expression */
+static bool going;            /* it has not yet for the one that it evaluates */
 static bool newline;          /* R printed a newline last, on standard error, as an interrupt does before its jump */
 static bool signalled;        /* in this turn an interrupt made R go back to its top level */
 static bool resting;          /* in main_wait(), at the top level */
@@ -448,6 +450,8 @@ static void renew_functions(void) {
 	leave(&state.lock);
 }
 
+static void reset_console(void);
+
 static int read_console(const char *prompt, unsigned char *to, int room, int history) {
 	if (forked) {
 		if (history)
@@ -461,6 +465,8 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	interrupt_mend();
 	asker who = who_asks(prompt, loop_asks);
 	loop_asks = false;
+	if (who == TOP && going && erred)
+		reset_console(); /* R did not: what options(error) has failed, too */
 	if (who == TOP && !ready) {
 		code_load();
 		ready = true;
@@ -558,6 +564,11 @@ uint64_t console_turn(void) {
 	uint64_t turn = state.active ? state.turn : 0;
 	leave(&state.lock);
 	return turn;
+}
+
+void console_went_on(bool again) {
+	tells = again;
+	going = false;
 }
 
 void console_answered(void) {
@@ -670,6 +681,7 @@ static void busy(int which) {
 	}
 	evaluated = true;
 	newline = false;
+	going = tells && (last_taker == TOP || last_taker == CONTINUATION);
 	if (!forked && !code_running())
 		last_value = value_now();
 	if (!forked)
@@ -679,6 +691,7 @@ static void busy(int which) {
 /* reset_console is called for every jump to the top level: errors, interrupts, Q. */
 static void reset_console(void) {
 	evaluated = true;
+	going = false;
 	if (forked || code_running())
 		return;
 	last_value = NULL;

@@ -171,6 +171,7 @@ int console_tick(bool fresh);        /* likewise: in how many ms to call it agai
 bool console_ending(void);           /* the worker comes to an end */
 uint64_t console_turn(void);         /* the active one, or 0 */
 void console_value(SEXP value);      /* R has evaluated an expression, and echoed its value */
+void console_went_on(bool again);    /* R has evaluated an expression, and gone on; again: it will tell of the next one */
 void console_answered(void);         /* an interrupt of the query would be stale */
 
 /* ---- call.c: functions of the host */
