@@ -147,6 +147,9 @@ func TestTemplate_IsARealREPL(t *testing.T) {
 			{"x = 41", ""},
 			{"def f(n):\n    return n + 1\n\nf(x)", "42\n"},
 			{"1/0", "ZeroDivisionError: division by zero\n"},
+			{"class E(Exception):\n    def __str__(self): return 5\n\nraise E", "E: "},
+			{"import sys; sys.stdout = None", ""},
+			{"sys.stdout = sys.__stdout__; f(x)", "42\n"},
 		},
 		"sqlite": {
 			{"CREATE TABLE t (n, word);\nINSERT INTO t VALUES (1, 'one'), (22, NULL);", ""},

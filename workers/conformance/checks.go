@@ -574,9 +574,7 @@ func shutdownWhileRunning(s *session) error {
 	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
 		return err
 	}
-	if err := s.sendInterrupt(s.turn, 1, true); err != nil {
-		return err
-	}
+	s.sendInterrupt(s.turn, 1, true) // an error means that the worker has ended at the word alone
 	// Not as soon as usual: a worker that is on its way out may take it for a new one.
 	defer s.repeatInterrupt(s.turn, lastRetry)()
 	last, err := s.ended()

@@ -5,7 +5,8 @@
 // frames at any time, and ends code that computes by its own inspector of the main thread:
 // Runtime.terminateExecution. So this worker has a reader thread, and signals itself.
 //
-// It needs Node 20 or newer, on Linux or macOS, and no packages.
+// It needs Node 20 or newer, on Linux or macOS, and no packages. Code has require(); import() is an
+// error, because the inspector runs code without a module around it.
 
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads'
 import { createRequire, builtinModules } from 'node:module'

@@ -122,7 +122,10 @@ class Worker:
     def write(self, text, *markers):
         """Writes text of standard error, or markers alone, behind what was printed."""
         for stream in sys.stdout, sys.stderr:
-            stream.flush()
+            try:
+                stream.flush()
+            except Exception:
+                pass  # code has closed it, or put something else in its place
         parts = ["\x1b_%s;%s\x1b\\" % (self.nonce, m) for m in markers or ("E", "O")]
         self.write_all(self.terminal, (parts[0] + text + "".join(parts[1:])).encode("utf-8", "replace"))
 
@@ -194,11 +197,18 @@ class Worker:
             words = self.language.words(e)
             if words:
                 self.write(words)
-            outcome = {"outcome": "error", "error": {"name": type(e).__name__, "message": str(e)[:4000]}}
+            outcome = {"outcome": "error", "error": {"name": type(e).__name__, "message": self.message(e)}}
             if self.interrupted:
                 outcome = {"outcome": "interrupted"}
         self.turn = 0
         self.send("idle", True, turn=turn, prompt="> ", **outcome)
+
+    @staticmethod
+    def message(error):
+        try:
+            return str(error)[:4000]
+        except Exception:
+            return ""  # an error of the user's
 
     def leave(self, reason, status, **fields):
         self.send("session_end", True, reason=reason, **fields)
