@@ -96,7 +96,7 @@ func Write(name, dir string) (next string, err error) {
 			err = os.WriteFile(filepath.Join(dir, path.Base(from)), text, 0o666)
 		}
 		if err != nil {
-			return "", err
+			return "", errors.Join(err, os.RemoveAll(dir)) // the next try needs a new directory
 		}
 	}
 	command, dialect := Command(name, dir), filepath.Join(dir, dialectFile)
