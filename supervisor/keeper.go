@@ -75,7 +75,6 @@ type ward struct {
 	ended    atomic.Bool            // its worker has said so, perhaps before the session knows
 
 	mu     sync.Mutex
-	seen   bool // it was looked at, so it has a bound
 	usage  host.Usage
 	peak   int64 // of the turn
 	turn   uint64
@@ -248,7 +247,6 @@ func (d *ward) enforce(all, total amount) {
 	}
 	a.Forks, a.Uncounted = d.forks(all.tasks, total.tasks)
 	d.w.proc.Allow(d.usage, a)
-	d.seen = true
 	if most == 0 {
 		return
 	}
@@ -380,9 +378,11 @@ func (w *worker) rests(e *ipc.RuntimeError) {
 	}
 }
 
-// ready bounds a worker that has started, unless a look did so already. The timer alone would be
-// too late: on a busy machine it comes hundreds of milliseconds after its time, and turns run by
-// then. A block that was given to a process without a bound stays given.
+// ready bounds a worker that has started by what it uses now. The timer alone would be too late: on
+// a busy machine it comes hundreds of milliseconds after its time, and turns run by then. A block
+// that was given to a process without a bound stays given. An earlier look has seen a program that
+// had hardly begun, and its bound leaves less than the limit: what libraries reserve as they start,
+// such as the buffers of a linear algebra, counts in it.
 func (w *worker) ready() {
 	d := w.ward
 	if d == nil {
@@ -390,9 +390,7 @@ func (w *worker) ready() {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.seen {
-		w.s.keeper.lookAt(d)
-	}
+	w.s.keeper.lookAt(d)
 }
 
 // lookAt looks at one worker alone; d.mu is held.

@@ -135,6 +135,27 @@ func TestMemoryLimit_HoldsBeforeTheFirstTurn(t *testing.T) {
 	}
 }
 
+// A look at the beginning of the start-up is no look at what has started.
+func TestMemoryLimit_TheFirstTurnHasTheBoundOfWhatHasStarted(t *testing.T) {
+	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.uses(gigabyte / 100)
+		p.later(firstLook + time.Millisecond)
+		p.change(func() {
+			if p.measured == 0 {
+				t.Error("nobody looked at the start-up")
+			}
+		})
+		p.uses(gigabyte / 4)
+		p.ready()
+		submit(t, s, "fill")
+		p.change(func() {
+			if p.allowed.Left != gigabyte/4*3 {
+				t.Errorf("got a turn that was allowed %+v", p.allowed)
+			}
+		})
+	})
+}
+
 func TestMemoryLimit_NobodyLooksAtAnIdleSession(t *testing.T) {
 	inBubble(t, &Options{}, oneGigabyte, func(t *testing.T, s *Session, p *fakeProcess) {
 		p.ready()
