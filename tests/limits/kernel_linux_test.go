@@ -41,10 +41,11 @@ def fork():
     if pid == 0:
         signal.pause()
     children.append(pid)
+def end_last():
+    os.kill(children[-1], 9)
+    os.waitpid(children.pop(), 0)
 def end():
-    while children:
-        os.kill(children[-1], 9)
-        os.waitpid(children.pop(), 0)`
+    while children: end_last()`
 
 func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {

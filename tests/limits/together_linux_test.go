@@ -46,8 +46,8 @@ func TestProcesses_OfAllSessionsTogetherAreBounded(t *testing.T) {
 			one.Run(t, forks).Wants(t, "")
 		}
 		prints(t, s[0], "for _ in range(45): fork()", "")
-		for range 2 { // slowly: a sandbox allows 60 to each, before anybody looks
-			r := s[1].Run(t, "import time\nwhile True: fork(); time.sleep(0.1)")
+		for range 2 { // and stays below the 60 that a sandbox allows to each, until somebody looks
+			r := s[1].Run(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
 			if r.Failure != "BlockingIOError" || !strings.Contains(r.Script(), " of 60 by all sessions together") {
 				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
 			}
