@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -463,26 +464,16 @@ func TestNetwork_AQuestionEndsWithItsProgram(t *testing.T) {
 import os, signal, time
 child = os.fork()
 if child == 0: tries(get, 'asked.org', 80)
-time.sleep(0.5)
+while not os.path.exists('asked'): time.sleep(0.01)
 os.kill(child, signal.SIGKILL)
 os.waitpid(child, 0)
-time.sleep(20)
-print('late')
+time.sleep(1000)
 `)
-	asked := timeline.Seq(0)
+	asked := r.Until(t, "the question", drive.Asks).Seq
+	write(t, filepath.Join(n.work, "asked"), "")
 	r.Until(t, "the end of the question", func(e timeline.Event) bool {
-		switch body := e.Body.(type) {
-		case timeline.Wait:
-			asked = e.Seq
-		case timeline.WaitEnded:
-			return body.Wait == asked
-		case timeline.Text:
-			if strings.Contains(string(body.Data), "late") {
-				t.Error("the question is still open")
-				return true
-			}
-		}
-		return false
+		ended, ok := e.Body.(timeline.WaitEnded)
+		return ok && ended.Wait == asked
 	})
 	if _, err := r.Interrupt(t.Context(), 0); err != nil {
 		t.Error(err)
