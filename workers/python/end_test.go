@@ -85,8 +85,14 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
-		w.OnWait = func(ipc.StdinWait) bool { return true }
-		w.Run("import threading, time; threading.Thread(target=input, daemon=True).start(); time.sleep(0.05)")
+		seen := filepath.Join(t.TempDir(), "seen")
+		w.OnWait = func(ipc.StdinWait) bool {
+			if err := os.WriteFile(seen, nil, 0o600); err != nil {
+				t.Error(err)
+			}
+			return true
+		}
+		w.Run(fmt.Sprintf("import os, threading, time; threading.Thread(target=input, daemon=True).start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
 		r := w.Run("import sys; sys.exit(4)")
 		if r.End == nil || w.status().ExitStatus() != 4 || strings.Contains(r.Out(), "Fatal") {
 			t.Fatalf("got %q %+v %v", r.Script(), r.End, w.Cmd.ProcessState)

@@ -23,7 +23,7 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 		{"a loop", "print('up', flush=True)\nwhile True: pass"},
 		{"sleep", "import time; print('up', flush=True); time.sleep(100)"},
 		{"a lock", "import _thread; l = _thread.allocate_lock(); l.acquire(); print('up', flush=True); l.acquire()"},
-		{"join", "import threading, time; t = threading.Thread(target=time.sleep, args=(1,), daemon=True); t.start(); print('up', flush=True); t.join()"},
+		{"join", "import threading, time; t = threading.Thread(target=time.sleep, args=(100,), daemon=True); t.start(); print('up', flush=True); t.join()"},
 		{"a child", "import subprocess; print('up', flush=True); subprocess.run(['sleep', '100'])"},
 		{"a reading child", "import subprocess; print('up', flush=True); subprocess.run(['cat'])"},
 		{"os.read", "import os; print('up', flush=True); os.read(0, 1)"},

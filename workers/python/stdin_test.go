@@ -3,6 +3,9 @@
 package python_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -161,11 +164,15 @@ func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 	eachPython(t, func(t *testing.T, s setup) {
 		w := start(t, s)
 		var asked []ipc.StdinWait
+		seen := filepath.Join(t.TempDir(), "seen")
 		w.OnWait = func(m ipc.StdinWait) bool {
 			asked = append(asked, m)
+			if err := os.WriteFile(seen, nil, 0o600); err != nil {
+				t.Error(err)
+			}
 			return true
 		}
-		w.Run("import threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not got and not t.is_alive(): pass\ntime.sleep(0.05)")
+		w.Run(fmt.Sprintf("import os, threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
 		if len(asked) != 1 || asked[0].Turn != w.Turn {
 			t.Fatalf("got %+v, want one wait of turn %d", asked, w.Turn)
 		}
