@@ -151,13 +151,15 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 					r.Until(t, "up", drive.Prints("up"))
 					spin(time.Duration(rand.IntN(1000)) * time.Microsecond)
 					result, err := r.Interrupt(t.Context(), turn)
-					if c.name == "system" && result == session.InterruptPending {
+					late := result == session.InterruptPending // or the machine is busy: its end is awaited below
+					if c.name == "system" && late {
 						// The C library and the shell each ignore SIGINT for a moment before their
 						// child is there: one that falls into it is lost, as at any terminal.
 						result, err = r.Interrupt(t.Context(), turn)
+						late = result == session.InterruptPending || result == session.InterruptStale
 					}
 					res := r.Ended(t, turn)
-					if result != session.InterruptIdle || res.Outcome != "interrupted" {
+					if err != nil || result != session.InterruptIdle && !late || res.Outcome != "interrupted" {
 						t.Fatalf("round %d: the interrupt led to %q, %v: got %q, outcome %q", i, result, err, res.Script(), res.Outcome)
 					}
 				}
@@ -232,9 +234,10 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 		if got, err := r.Interrupt(t.Context(), turn); got != session.InterruptPending || err != nil {
 			t.Errorf("the first interrupt led to %q, %v", got, err)
 		}
+		r.Until(t, "no", drive.Prints("no\n")) // a busy machine may take longer than the interrupt waits
 		interrupt(t, r, turn, session.InterruptIdle)
 		res := r.Finish(t, turn)
-		if res.Outcome != "interrupted" || strings.Count(res.Text(), "no\n") != 1 {
+		if res.Outcome != "interrupted" || strings.Contains(res.Text(), "no\n") {
 			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
 		}
 		clean(t, r)
