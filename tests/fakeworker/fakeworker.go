@@ -34,7 +34,8 @@
 //	sleep [DURATION]  waits until interrupted, at most DURATION
 //	until PATH        waits until there is such a file, or until interrupted
 //	busy              the same, but level 1 does not help, once it has said "busy"
-//	stuck             the same, but nothing ends it, and it acknowledges nothing
+//	stuck             the same, but nothing ends it, and it acknowledges nothing, once it has
+//	                  said "stuck"
 //	ignore            the same, and signals, shutdown and a closed channel do not help either,
 //	                  once it has said "ignoring"
 //	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"

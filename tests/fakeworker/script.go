@@ -277,17 +277,23 @@ func busy(w *worker, t *turn, _ string) *ipc.RuntimeError {
 }
 
 func stuck(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+	return w.stickWith("stuck")
+}
+
+func ignore(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
+	return w.stickWith("ignoring")
+}
+
+// stickWith says the word only when no frame has an effect any more: a test that has seen it may
+// send one.
+func (w *worker) stickWith(word string) *ipc.RuntimeError {
 	w.mu.Lock()
 	w.stuck = true
 	w.mu.Unlock()
+	w.print(ipc.Stdout, word+"\n")
 	forever()
 	return nil
-}
-
-func ignore(w *worker, t *turn, _ string) *ipc.RuntimeError {
-	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
-	w.print(ipc.Stdout, "ignoring\n")
-	return stuck(w, t, "")
 }
 
 func sigint(w *worker, _ *turn, owner string) *ipc.RuntimeError {

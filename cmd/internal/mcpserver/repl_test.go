@@ -384,6 +384,7 @@ func TestRepl_ManyImagesAreCounted(t *testing.T) {
 func TestRepl_ThousandsOfPicturesInATurnAreOneBoundedReply(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
+	var after any = 0
 	for what, test := range map[string]struct {
 		command string
 		most    int // pictures
@@ -401,10 +402,15 @@ func TestRepl_ThousandsOfPicturesInATurnAreOneBoundedReply(t *testing.T) {
 		if n == 0 || n > test.most {
 			t.Errorf("%s: got %d", what, n)
 		}
-		wantPart(t, r.text(), "first\n", " elided: lines ", "output.txt …", "last")
+		wantPart(t, r.text(), "first\n", " elided: ", "output.txt …", "last")
 		if len(r.text()) > 10_500 {
 			t.Errorf("%s: got %d bytes of text", what, len(r.text()))
 		}
+		// A reply waits only for a moment until the lines of the file are known.
+		c.main().Log().Sync()
+		again := c.call("repl_output", map[string]any{"after": after}).text()
+		wantPart(t, again, "first\n", " elided: lines ", "output.txt …", "last")
+		after = r.Meta["turnstone/next_seq"]
 	}
 	wantText(t, c.repl("print on"), "on")
 }
@@ -445,7 +451,7 @@ func TestInterrupt_WithoutEffectSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
-	c.untilState("running")
+	c.untilPart("repl_output", map[string]any{"grep": "^stuck$"}, ": stuck") // an earlier interrupt is acknowledged
 	wantPart(t, c.call("repl_interrupt", nil).text(), "[still running ", ": the interrupt had no effect yet. Interrupt again, which is harder to ignore, or repl_reset]")
 	wantPart(t, c.call("repl_reset", nil).text(), "session restarted: reset, state lost")
 	wantText(t, c.repl("print 2"), "2")
@@ -455,7 +461,7 @@ func TestInterrupt_EachFruitlessOneHasOneAdvice(t *testing.T) {
 	t.Parallel()
 	c := greet(t, nil)
 	c.call("repl", map[string]any{"input": "stuck", "timeout_ms": 0})
-	c.untilState("running")
+	c.untilPart("repl_output", map[string]any{"grep": "^stuck$"}, ": stuck") // an earlier interrupt is acknowledged
 	wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupt again, which is harder to ignore, or repl_reset]")
 	got := c.call("repl_interrupt", nil).text()
 	wantPart(t, got, ": 2 interrupts had no effect. repl_reset ends it, and its variables are lost]")
