@@ -211,6 +211,30 @@ func TestInterrupt_AReaderThatItStruckIsNotAskedForWhileItEnds(t *testing.T) {
 	})
 }
 
+// The worker may acknowledge the frame long before its signal is sent, on a busy machine.
+func TestInterrupt_AReaderIsNotAskedForBeforeTheSignalIsSent(t *testing.T) {
+	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+		p.ready()
+		turn := submit(t, s, "cat")
+		p.change(func() { p.reading = []host.Reader{{Key: "cat", Command: "cat"}} })
+		p.later(time.Second)
+		p.change(func() { p.unsent = make(chan struct{}) })
+		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
+		p.later(ms)
+		p.say(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+		p.later(5 * time.Second)
+		if r := now(t, s, turn); r.Wait != nil {
+			t.Errorf("got wait %+v of a reader that no signal has reached", r.Wait)
+		}
+		p.later(2 * sendLimit)
+		if r := now(t, s, turn); r.Wait == nil || r.Wait.Reader != "cat" {
+			t.Errorf("got wait %+v though the signal does not come", r.Wait)
+		}
+		p.change(func() { close(p.unsent); p.unsent = nil })
+		p.say(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
+	})
+}
+
 // The line that the code has read may be on its way when a child of it reads the terminal.
 func TestStdin_AReaderIsSeenBehindTheFramesThatCameBeforeIt(t *testing.T) {
 	inBubble(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {

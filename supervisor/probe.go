@@ -91,6 +91,7 @@ func (w *worker) look() {
 	}
 	s.mu.Unlock()
 
+	underWay := w.proc.SignalsSent() != nil // before the readers are seen, of which those end yet that they strike
 	readers := w.proc.readers.Readers()
 	late := false
 	if len(readers) > 0 {
@@ -112,6 +113,9 @@ func (w *worker) look() {
 		return
 	}
 	w.late = 0
+	if underWay {
+		s.m.strikesLater(time.Now())
+	}
 	for _, r := range readers {
 		s.m.reads(r.Key, r.Command, r.Secret)
 	}

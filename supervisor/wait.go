@@ -276,6 +276,16 @@ func (m *machine) leave(now time.Time) {
 	}
 }
 
+// strikesLater notes that an interrupt has struck nobody yet: on a busy machine its signals may
+// still be under way after leaveTime. Those that cannot be sent for sendLimit are not awaited.
+func (m *machine) strikesLater(now time.Time) {
+	if now.Sub(m.turn.struck) < sendLimit {
+		for reader := range m.left {
+			m.left[reader] = now
+		}
+	}
+}
+
 // dropWaits ends every wait, with or without an answer. Held calls are refused.
 func (m *machine) dropWaits() {
 	for _, a := range m.asked {
