@@ -29,6 +29,7 @@ type person struct {
 	chunks chan []byte // what the terminal shows; closed at its end
 	unseen string      // without drawing
 	raw    string      // everything, with drawing
+	screen display
 	late   <-chan time.Time
 }
 
@@ -113,12 +114,18 @@ func (p *person) draws(sequence string) {
 			if !ok {
 				p.t.Fatalf("the terminal ended; it got %q, want %q", p.raw, sequence)
 			}
-			p.raw += string(b)
-			p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
+			p.takes(b)
 		case <-p.late:
 			p.t.Fatalf("the terminal got %q, want %q", p.raw, sequence)
 		}
 	}
+}
+
+// takes notes what the terminal has shown.
+func (p *person) takes(b []byte) {
+	p.raw += string(b)
+	p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
+	p.screen.write(b)
 }
 
 // watch is sees, and presses Tab whenever again says so.
@@ -134,8 +141,7 @@ func (p *person) watch(text string, again <-chan time.Time) (before string) {
 			if !ok {
 				p.t.Fatalf("the terminal ended; it shows %q, want %q", p.unseen, text)
 			}
-			p.raw += string(b)
-			p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
+			p.takes(b)
 		case <-again:
 			p.types(tab)
 		case <-p.late:
@@ -166,8 +172,25 @@ func (p *person) types(keys string) {
 func (p *person) enters(line string) {
 	p.t.Helper()
 	p.types(line)
-	p.sees(line)
+	p.shows(line)
+	p.unseen = ""
 	p.types("\r")
+}
+
+// shows waits until typed is on the screen before the cursor: drawn in pieces, if the keys came so.
+func (p *person) shows(typed string) {
+	p.t.Helper()
+	for !strings.HasSuffix(p.screen.before(), typed) {
+		select {
+		case b, ok := <-p.chunks:
+			if !ok {
+				p.t.Fatalf("the terminal ended; it shows %q, want %q", p.screen.before(), typed)
+			}
+			p.takes(b)
+		case <-p.late:
+			p.t.Fatalf("the terminal shows %q, want %q", p.screen.before(), typed)
+		}
+	}
 }
 
 // Keys.
@@ -385,9 +408,11 @@ func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
 
 func TestTerminal_QuestionThatIsOverGivesThePromptBack(t *testing.T) {
 	t.Parallel()
-	p := newHome(t).sitDown(t)
-	p.enters("import signal; signal.signal(signal.SIGALRM, lambda *a: 1 / 0); signal.setitimer(signal.ITIMER_REAL, 0.3)[0] or input('qu' + 'ick? ')")
+	h := newHome(t)
+	p := h.sitDown(t)
+	p.enters("import os, signal, threading, time; _ = signal.signal(signal.SIGALRM, lambda *a: 1 / 0); " + whenThereIsAFile("os.kill(os.getpid(), signal.SIGALRM)") + "; input('qu' + 'ick? ')")
 	p.sees("quick? ")
+	h.file(t, "go", "")
 	p.sees("ZeroDivisionError: ")
 	p.sees(">>> ")
 	p.enters("'all ' + 'well'")
@@ -444,19 +469,29 @@ func TestTerminal_PasteIsOneInput(t *testing.T) {
 	p.sees("from a paste")
 }
 
+// whenThereIsAFile is Python code that has another thread wait for a file named go, and then do
+// something.
+func whenThereIsAFile(do string) string {
+	return "threading.Thread(target=lambda: ([time.sleep(.01) for _ in iter(lambda: os.path.exists('go'), True)], " + do + ")).start()"
+}
+
 func TestTerminal_BackgroundOutputKeepsTheLine(t *testing.T) {
 	t.Parallel()
-	p := newHome(t).sitDown(t)
+	h := newHome(t)
+	p := h.sitDown(t)
 	p.enters("import threading; go = threading.Event(); t = threading.Thread(target=lambda: (input, go.wait(), print('back' + 'ground'))); t.start()")
 	p.sees(">>> ")
 	p.types("_ = go.set() or ")
-	p.sees("_ = go.set() or ")
+	p.shows("_ = go.set() or ")
 	p.enters("None")
 	p.sees("background")
 	p.sees(">>> ")
-	p.enters("import time; _ = threading.Timer(0.5, lambda: print('la' + 'ter')).start()")
+	p.enters("import os, time; " + whenThereIsAFile("print('la' + 'ter')"))
 	p.sees(">>> ")
 	p.types("'half ' + ")
+	p.shows("'half ' + ")
+	p.unseen = ""
+	h.file(t, "go", "")
 	p.sees("later\r\n")
 	p.sees(">>> 'half ' + ") // drawn again
 	p.enters("'line'")
@@ -617,9 +652,10 @@ func TestTerminal_BlockIsRecalledWholeAlsoByTheNextProgram(t *testing.T) {
 	p.types(up)
 	p.sees("def f(x):")
 	p.sees("...     return x * 2")
-	p.types(up + "\x1b[F # again\r") // into its first line, and from there it runs
-	p.sees("# again")
+	p.types(up + "\x1b[F # again") // into its first line, and from there it runs
+	p.shows("def f(x): # again")
 	p.sees("...     return x * 2")
+	p.types("\r")
 	p.sees(">>> ")
 	p.enters("f(21)")
 	p.sees("\r\n42\r\n")

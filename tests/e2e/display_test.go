@@ -1,0 +1,137 @@
+//go:build unix
+
+package e2e
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A display is what a terminal shows, as far as a line that is being typed needs it: the editor
+// writes a word again, from its beginning, when the next key gives it a colour.
+type display struct {
+	rows  [][]rune
+	y, x  int    // the cursor; x is columns when the next character begins another row
+	soft  []bool // whether a row goes on with the one before it
+	begun []byte // what may be the beginning of a sequence, or of a character
+}
+
+const columns = 100
+
+var (
+	sequence = regexp.MustCompile(`^\x1b(?:\[([0-9;?<=>]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[^\[\]])`)
+	partial  = regexp.MustCompile(`^\x1b(?:\[[0-9;?<=>]*[ -/]*|\][^\x07\x1b]*\x1b?)?$`)
+)
+
+func (d *display) write(b []byte) {
+	b = append(d.begun, b...)
+	for len(b) > 0 && !partial.Match(b) && utf8.FullRune(b) {
+		if found := sequence.FindSubmatch(b); found != nil {
+			d.move(string(found[1]), string(found[2]))
+			b = b[len(found[0]):]
+			continue
+		}
+		r, n := utf8.DecodeRune(b)
+		b = b[n:]
+		d.character(r)
+	}
+	d.begun = b
+}
+
+// row makes the cursor's row long enough to write at the cursor.
+func (d *display) row() *[]rune {
+	for len(d.rows) <= d.y {
+		d.rows, d.soft = append(d.rows, nil), append(d.soft, false)
+	}
+	row := &d.rows[d.y]
+	for len(*row) < d.x {
+		*row = append(*row, ' ')
+	}
+	return row
+}
+
+func (d *display) character(r rune) {
+	switch r {
+	case '\r':
+		d.x = 0
+	case '\n':
+		d.y++
+		d.row()
+		d.soft[d.y] = false
+	case '\b':
+		d.x = max(0, min(d.x, columns-1)-1)
+	default:
+		if r < ' ' {
+			return
+		}
+		if d.x == columns {
+			d.y, d.x = d.y+1, 0
+			d.row()
+			d.soft[d.y] = true
+		}
+		row := d.row()
+		*row = append((*row)[:d.x], append([]rune{r}, (*row)[min(len(*row), d.x+1):]...)...)
+		d.x++
+	}
+}
+
+func (d *display) move(parameters, final string) {
+	n, err := strconv.Atoi(parameters)
+	if err != nil {
+		n = 1
+	}
+	switch final {
+	case "A":
+		d.y = max(0, d.y-n)
+	case "B":
+		d.y += n
+	case "C":
+		d.x = min(columns-1, d.x+n)
+	case "D":
+		d.x = max(0, d.x-n)
+	case "G":
+		d.x = min(columns, n) - 1
+	case "J", "K":
+		if parameters == "" {
+			row := d.row()
+			*row = (*row)[:d.x]
+			if final == "J" {
+				d.rows, d.soft = d.rows[:d.y+1], d.soft[:d.y+1]
+			}
+		}
+	}
+}
+
+// before is the text on the screen up to the cursor, of which rows are only those that a long
+// line takes.
+func (d *display) before() string {
+	text := string((*d.row())[:d.x])
+	for y := d.y; y > 0 && d.soft[y]; y-- {
+		text = string(d.rows[y-1]) + text
+	}
+	return text
+}
+
+func TestDisplay_ShowsALineHoweverItIsDrawn(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", columns)
+	for drawn, want := range map[string]string{
+		">>> retu\x1b[5G\x1b[J\x1b[1;34mreturn\x1b[0m x":  ">>> return x",
+		">>> pri\x1b[5G\x1b[36mprint\x1b[0m(\b\b\x1b[K()": ">>> prin()",
+		long[4:] + ">>> x":                                      long[4:] + ">>> x",
+		long + "\x1b[1A\x1b[99G\x1b[Jab":                        strings.Repeat("x", 98) + "ab",
+		long + "ret\x1b[1G\x1b[J\x1b[1;34mreturn\x1b[0m":        long + "return",
+		"one\r\n\x1b]0;title\x07\x1b[?2004h>>> tw\x1b[5G\x1bMö": ">>> ö",
+	} {
+		var d display
+		for i := range len(drawn) {
+			d.write([]byte{drawn[i]})
+		}
+		if got := d.before(); got != want {
+			t.Errorf("%q: got %q, want %q", drawn, got, want)
+		}
+	}
+}
