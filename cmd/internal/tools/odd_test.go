@@ -76,6 +76,9 @@ func odd(manner string) {
 			}
 			r.result(q.ID, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"}}`)
 		case "tools/list":
+			if manner == "closing" {
+				os.Stdin.Close() // before the answer, after which a call could still be written
+			}
 			switch manner {
 			case "hostile":
 				r.result(q.ID, hostileTools())
@@ -94,7 +97,6 @@ func odd(manner string) {
 		case manner == "unread" && q.Method == "tools/list":
 			select {} // and reads nothing any more
 		case manner == "closing" && q.Method == "tools/list":
-			os.Stdin.Close()
 			select {}
 		}
 	}
