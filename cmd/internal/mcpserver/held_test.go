@@ -94,12 +94,12 @@ func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		first, why string
-		end        func(c *client)
+		end        func(c *client) // nil for code that ends itself
 	}{
-		{"sleep 100ms\nerror E no", "ended in an error", nil},
-		{"sleep 100ms\nwait a? ", "waits for input", nil},
-		{"sleep 100ms\nexit 3", "ended the session", nil},
-		{"sleep", "was interrupted", func(c *client) {
+		{"error E no", "ended in an error", nil},
+		{"wait a? ", "waits for input", nil},
+		{"exit 3", "ended the session", nil},
+		{"", "was interrupted", func(c *client) {
 			c.untilState("running")
 			if _, err := c.main().Interrupt(c.t.Context(), 0); err != nil {
 				c.t.Error(err)
@@ -110,12 +110,16 @@ func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
 			t.Parallel()
 			c := greet(t, nil)
 			c.repl("print begun")
-			ids := c.sendAll(code(test.first), code("print b"), code("print c"))
+			wait, open := gate(t)
+			ids := c.sendAll(code(wait+test.first), code("print b"), code("print c"), burst{"repl_sessions", nil})
+			c.resultOf(ids[3]) // all have come
 			if test.end != nil {
 				test.end(c)
+			} else {
+				open()
 			}
 			c.resultOf(ids[0])
-			for _, id := range ids[1:] {
+			for _, id := range ids[1:3] {
 				wantPart(t, c.resultOf(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
 			}
 			wantPart(t, c.repl("print d"), "d") // the answer to the wait, in that case
