@@ -92,6 +92,7 @@ func TestAttach_WhoIsThereAnswersTheAgentsCode(t *testing.T) {
 		result{"and? ", "repl: waiting for input: \"and? \" (answer with repl input main)\n", 5})
 	p.sees("and? ")
 	want(t, h.run(t, "", "input", "main", "-e", "eve"), result{"", "", 0})
+	p.sees(">>> x = ") // the question is over here, too
 	p.types("7\r")
 	eventually(t, "the line was run", func() bool {
 		s := h.sessions(t)["main"]
