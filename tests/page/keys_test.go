@@ -93,9 +93,7 @@ func TestPage_KeysDoWhatItsListSays(t *testing.T) {
 	b.insert("24")
 	b.press("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 	b.sees("9024")
-	if out, err := s.command("wait", "main").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	s.over("main")
 	b.until("the field is empty", field(""))
 	eval[bool](b, `(() => {
 		const fetch = window.fetch;

@@ -182,6 +182,14 @@ func (s *stage) exec(name, code string) session.Reply {
 	return reply
 }
 
+// over waits until no code of a session runs.
+func (s *stage) over(name string) {
+	s.t.Helper()
+	if _, err := s.daemon().Wait(s.t.Context(), client.WaitParams{Session: name, WaitMS: deadline.Milliseconds()}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // view starts the page.
 func (s *stage) view(args ...string) {
 	s.t.Helper()

@@ -208,6 +208,7 @@ func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 	if eval[bool](b, `document.body.innerText.includes("[object")`) {
 		t.Error("something is not shown as text")
 	}
+	s.over("held")             // the text of an error is shown before its turn is over
 	s.exec("held", write(one)) // a no is remembered
 	reply = s.exec("held", write(two))
 	if reply.Wait == nil {
