@@ -48,6 +48,7 @@ func runFakeKernel(path string, manners ...string) int {
 	}
 	signal.Notify(k.struck, syscall.SIGINT)
 	over := make(chan struct{})
+	fmt.Println("noise of the start") // before anybody can connect: it belongs to the start
 	for _, s := range []struct {
 		port  int
 		kind  zsock.Kind
@@ -72,7 +73,6 @@ func runFakeKernel(path string, manners ...string) int {
 		}
 		k.listeners = append(k.listeners, l)
 	}
-	fmt.Println("noise of the start")
 	<-over
 	return 0
 }

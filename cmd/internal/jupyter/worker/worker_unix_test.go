@@ -123,6 +123,23 @@ func (r repl) wants(code, text string, outcome timeline.Outcome) session.Reply {
 	return reply
 }
 
+// startsAnew resets the session and waits for the new kernel: it may be ready before the next input
+// or after it, and the text of its start is in the reply to that input only in the latter case.
+func (r repl) startsAnew() {
+	r.Helper()
+	before := r.Log().Last()
+	if err := r.Reset(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	if _, err := r.Wait(r.Context(), 0, nil); err != nil {
+		r.Fatal(err)
+	}
+	if got := script(r.Log().Since(before)); !strings.HasSuffix(got, "noise of the start\n") {
+		r.Errorf("the start of the new kernel: %q", got)
+	}
+	r.wants("print=new", "new\n", timeline.OutcomeOK)
+}
+
 func TestTurn_IsOverWithReplyAndIdleInEitherOrder(t *testing.T) {
 	t.Parallel()
 	r := open(t)
@@ -219,10 +236,7 @@ func TestInterrupt_ThatIsIgnoredLeavesTheReset(t *testing.T) {
 	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
 		t.Fatalf("%s, %v", result, err)
 	}
-	if err := r.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+	r.startsAnew()
 }
 
 func TestIdle_ThatNeverComesLeavesTheReset(t *testing.T) {
@@ -235,10 +249,7 @@ func TestIdle_ThatNeverComesLeavesTheReset(t *testing.T) {
 	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
 		t.Fatalf("%s, %v", result, err)
 	}
-	if err := r.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+	r.startsAnew()
 }
 
 func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
