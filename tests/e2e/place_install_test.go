@@ -94,7 +94,11 @@ func TestPlaceInstall_AnAgentBringsItOnlyWhereThePlaceSaysSo(t *testing.T) {
 	end(a)
 	h.places(t, says+"install = true\n")
 	a = newAgent(t, h, flags...)
-	if got := a.repl("6 * 7"); !strings.Contains(got, "42") || strings.Contains(got, "MB go to") || len(far.programs(t)) != 1 {
+	got := a.repl("6 * 7")
+	for strings.Contains(got, "gpu cannot be reached yet") { // a call waits 10 s, which a busy machine may need to bring it
+		got = a.repl("6 * 7")
+	}
+	if !strings.Contains(got, "42") || strings.Contains(got, "MB go to") || len(far.programs(t)) != 1 {
 		t.Errorf("allowed: %q", got)
 	}
 	end(a)
