@@ -87,6 +87,8 @@ func TestPage_AsksTheDaemonOnlyForSessionsThatHaveChanged(t *testing.T) {
 	b := browser(t)
 	s.open("busy")
 	s.open("quiet")
+	s.over("busy")
+	s.over("quiet") // a start is a change
 	w := tap(t, s)
 	s.view("--socket", w.socket)
 	b.open(s.link())
