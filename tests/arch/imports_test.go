@@ -88,6 +88,7 @@ var mayImport = map[string]string{
 	"tests/page":       "client session timeline tests/confined tests/waits",
 	"tests/places":     "session client timeline tests/waits",
 	"tests/waits":      "",
+	"tests/programs":   "",
 	"tests/ways":       "session client",
 	"tests/pythons":    "",
 }

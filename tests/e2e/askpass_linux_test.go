@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // A server is a real sshd on the loopback interface, one process for each connection.
@@ -114,7 +116,7 @@ func (h *home) withScreen(t *testing.T) (opened string) {
 	bin := t.TempDir()
 	opened = filepath.Join(bin, "opened")
 	script := "#!/bin/sh\naddress=$(sed -n 's/.*location.replace(\"\\([^\"]*\\)\").*/\\1/p' \"$1\") && echo $address >> " + opened + "\n"
-	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o700); err != nil {
+	if err := programs.Write(filepath.Join(bin, "xdg-open"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "PATH="+bin+":"+h.environment("PATH"), "DISPLAY=:7", "SSH_CONNECTION=", "SSH_AUTH_SOCK=")

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // A report is what doctor --json says, as a script would read it.
@@ -104,7 +106,7 @@ func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
 	h := alone(t)
 	path := t.TempDir()
 	script := "#!/bin/sh\necho 'error while loading shared libraries: libpython3.12.so' >&2\nexit 127\n"
-	if err := os.WriteFile(filepath.Join(path, "python3"), []byte(script), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(path, "python3"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "PATH="+path+":/usr/bin:/bin")
@@ -197,7 +199,7 @@ func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 	t.Parallel()
 	h := alone(t)
 	evil := filepath.Join(h.dir, "repl")
-	if err := os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n"), 0o755); err != nil {
+	if err := programs.Write(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(h.dir, ".mcp.json"), []byte(`{"mcpServers": {"turnstone": {"command": "./repl", "args": ["mcp"]}}}`), 0o600); err != nil {
@@ -218,7 +220,7 @@ func TestDoctor_EndsAtCtrlC(t *testing.T) {
 	started := filepath.Join(h.dir, "started")
 	fake := filepath.Join(h.dir, "python")
 	script := "#!/bin/sh\ntouch " + started + "\nexec sleep 60\n" // never ready
-	if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
+	if err := programs.Write(fake, []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := h.command(t, "doctor", "--python", fake)

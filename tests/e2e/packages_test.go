@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // withTiny is a home whose pip knows one package, tiny, and reaches nothing else.
@@ -68,7 +70,7 @@ func TestWith_CtrlCGivesUp(t *testing.T) {
 	h := withTiny(t, newHome(t))
 	bin := t.TempDir()
 	uv := filepath.Join(bin, "uv")
-	if err := os.WriteFile(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n"), 0o700); err != nil {
+	if err := programs.Write(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
@@ -115,7 +117,7 @@ while [ "$1" != --target ]; do shift; done
 [ "$word" = fine ] || { echo "error: no version of tiny is right"; exit 1; }
 echo "answer = 42" > "$2/tiny.py"
 `
-	if err := os.WriteFile(filepath.Join(tool.dir, "uv"), []byte(script), 0o700); err != nil {
+	if err := programs.Write(filepath.Join(tool.dir, "uv"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // wayTo is a command that leads to the daemon of another home. It stands for ssh to a noisy
@@ -25,7 +26,7 @@ func wayTo(t *testing.T, there home, first ...string) string {
 	script := filepath.Join(t.TempDir(), "far side")
 	text := "#!/bin/sh\nPATH=" + filepath.Dir(binary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nexport PATH REPL_SOCKET\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+	if err := programs.Write(script, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return "'" + script + "'"
@@ -173,7 +174,7 @@ func TestPlace_ATerminalInBetweenIsNamed(t *testing.T) {
 	h := daemonHome(t)
 	h.serve(t)
 	wrapper := filepath.Join(t.TempDir(), "tty")
-	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n"), 0o700); err != nil {
+	if err := programs.Write(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
 		t.Fatal(err)
 	}
 	r := h.run(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(binary()))

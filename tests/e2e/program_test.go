@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
@@ -125,7 +127,7 @@ func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
 func (h home) badPython(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(h.dir, "python3")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n"), 0o700); err != nil {
+	if err := programs.Write(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n")); err != nil {
 		t.Fatal(err)
 	}
 	return path

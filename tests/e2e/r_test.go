@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -29,7 +30,7 @@ func (h home) file(t *testing.T, name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := programs.Write(path, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return path

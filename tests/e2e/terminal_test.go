@@ -16,6 +16,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // A person sits at a terminal with repl running in it. Each search removes the text that they
@@ -680,7 +682,7 @@ func TestTerminal_AnotherEditorChangesTheText(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	program := filepath.Join(h.dir, "editor")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n"), 0o700); err != nil {
+	if err := programs.Write(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n")); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "VISUAL="+program)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // A cluster is Slurm as a place of places.toml: the job is started by the first command.
@@ -23,7 +25,7 @@ func newCluster(t *testing.T, wait string, flags ...string) cluster {
 	w := e.way(t)
 	slurm := "env SLURM_CONF=" + e.dir + "/slurm.conf "
 	script := filepath.Join(w.home, "job.sh")
-	want(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+binary+" serve --socket "+w.home+"/s\n"), 0o700))
+	want(t, programs.Write(script, []byte("#!/bin/sh\nexec "+binary+" serve --socket "+w.home+"/s\n")))
 	toml := fmt.Sprintf("[places.hpc]\nvia = %q\nstart = %q\nafter = %q\nrepl = %q\nsocket = %q\nwait = %q\n",
 		"env "+markEnv+"="+w.mark+" "+slurm+"srun --overlap --jobid={job} --mem=0 -n1",
 		slurm+"sbatch --parsable --output="+w.home+"/out "+strings.Join(flags, " ")+" "+script,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
@@ -37,7 +38,7 @@ func (l *land) file(path, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := programs.Write(path, []byte(text)); err != nil {
 		l.t.Fatal(err)
 	}
 	return path

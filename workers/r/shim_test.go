@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // manifest reads prebuilt/MANIFEST: the rest of each line, by its first word.
@@ -199,7 +201,7 @@ func hurriedCompiler(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+cc+"' \"$@\" -O0\n"), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+cc+"' \"$@\" -O0\n")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
@@ -302,7 +304,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	}
 	bin := t.TempDir()
 	script := "#!/bin/sh\necho 'shim.h:20:10: fatal error: pthread.h: No such file or directory' >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte(script), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin)
@@ -311,7 +313,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 		t.Errorf("without headers: got %v", err)
 	}
 	script = "#!/bin/sh\necho 'shim.c:1:1: warning: odd' >&2\necho 'shim.c:7:9: error: unknown type name' >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte(script), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = compiled(t.Context(), "-", func(string) {})
@@ -323,7 +325,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 func TestCompiled_GivesUpWithItsContext(t *testing.T) {
 	needCompiler(t)
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n"), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))

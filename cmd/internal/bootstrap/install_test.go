@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // patience bounds what a far side of these tests may take on a busy machine.
@@ -72,7 +73,7 @@ func (f far) options(t *testing.T) Options {
 	more := make([]byte, padding)
 	_, _ = rand.Read(more)
 	self := filepath.Join(t.TempDir(), "repl")
-	if err := os.WriteFile(self, append(data, more...), 0o700); err != nil {
+	if err := programs.Write(self, append(data, more...)); err != nil {
 		t.Fatal(err)
 	}
 	return Options{Prefix: f.words, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Wait: patience}
@@ -257,7 +258,7 @@ func TestInstall_AWrongHashIsSaid(t *testing.T) {
 	t.Parallel()
 	f := reach(t, "dash")
 	wrong := t.TempDir() // a program that says another hash of the second file that it sees
-	if err := os.WriteFile(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n"), 0o755); err != nil {
+	if err := programs.Write(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n")); err != nil {
 		t.Fatal(err)
 	}
 	f.words = append(f.words, "env", "PATH="+wrong+":/usr/bin:/bin")
@@ -353,7 +354,7 @@ func otherArchitecture(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	copy(data[18:], machines["linux/"+other()].machine)
-	if err := os.WriteFile(path, data, 0o755); err != nil {
+	if err := programs.Write(path, data); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -368,7 +369,7 @@ func TestInstall_AFarSideOfAnotherArchitectureGetsItsOwnOrTheFileIsNamed(t *test
 			f := reach(t, shell)
 			lies := t.TempDir()
 			machine := map[string]string{"arm64": "aarch64", "amd64": "x86_64"}[other()]
-			if err := os.WriteFile(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n"), 0o755); err != nil {
+			if err := programs.Write(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n")); err != nil {
 				t.Fatal(err)
 			}
 			f.words = append(f.words, "env", "PATH="+lies+":"+strings.TrimPrefix(f.words[4], "PATH="))
@@ -380,7 +381,7 @@ func TestInstall_AFarSideOfAnotherArchitectureGetsItsOwnOrTheFileIsNamed(t *test
 			f.refused(t, o, "put turnstone-repl_1.2.3_linux_"+other()+".tar.gz and SHA256SUMS of the release in "+kept)
 
 			path := filepath.Join(kept, "repl-linux-"+other())
-			if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+			if err := programs.Write(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
 				t.Fatal(err)
 			}
 			f.refused(t, o, path+" is no program for linux/"+other())
@@ -400,7 +401,7 @@ func TestInstall_ASystemWithoutAProgramIsNamed(t *testing.T) {
 		kernel, machine, _ := strings.Cut(said, " ")
 		f := reach(t, "dash")
 		lies := t.TempDir()
-		if err := os.WriteFile(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n"), 0o755); err != nil {
+		if err := programs.Write(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n")); err != nil {
 			t.Fatal(err)
 		}
 		f.words = append(f.words, "env", "PATH="+lies+":/usr/bin:/bin")

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // patience bounds every wait for a process.
@@ -271,7 +272,7 @@ func fakePython(t *testing.T, script string) packages.Request {
 	without(t, "uv")
 	path := filepath.Join(t.TempDir(), "python3")
 	code := "#!/bin/sh\nif [ \"$1\" = -c ]; then echo fake; echo 23.0; exit; fi\n" + script
-	if err := os.WriteFile(path, []byte(code), 0o700); err != nil {
+	if err := programs.Write(path, []byte(code)); err != nil {
 		t.Fatal(err)
 	}
 	return packages.Request{Executable: path, Packages: []string{"tiny"}, Dir: t.TempDir()}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/service"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 var options = service.Options{Executable: "/opt/a b/100%/repl", IdleExit: time.Hour, Path: `/bin:/x"y`}
@@ -117,7 +118,7 @@ func fakeManager(t *testing.T, script string) (told func() string) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
 	code := "#!/bin/sh\necho \"$@\" >> " + log + "\n" + script
-	if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(code), 0o700); err != nil {
+	if err := programs.Write(filepath.Join(dir, "systemctl"), []byte(code)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")

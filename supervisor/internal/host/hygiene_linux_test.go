@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
@@ -179,7 +180,7 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(t.TempDir(), "upgraded")
-	if err := os.WriteFile(copied, b, 0o755); err != nil {
+	if err := programs.Write(copied, b); err != nil {
 		t.Fatal(err)
 	}
 	s := supervise(t, exec.Command(copied, "delete-me", copied, program(t, "bash"), "-c", "echo hello; exec cat"), "supervise")

@@ -1,0 +1,16 @@
+// Package programs is for tests that write programs, and run them.
+package programs
+
+import (
+	"os"
+	"syscall"
+)
+
+// Write writes a program. No child of this process is started meanwhile: until such a child runs a
+// program of its own, it has the file open for writing, and to run the file then fails with
+// "text file busy" (go.dev/issue/22315).
+func Write(path string, text []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, text, 0o755)
+}
