@@ -318,15 +318,15 @@ func (w *worker) interrupt(m ipc.Interrupt) {
 	asking := w.asking
 	w.mu.Unlock()
 
+	if w.bySelf && t != nil && !again {
+		signalGroup() // before the acknowledgement: after it, a child that still reads counts as one that goes on
+	}
 	w.send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
 	if t == nil || again {
 		return
 	}
 	if asking != nil && t.hard && m.Level < 2 {
 		w.send(asking.question) // it has outlived the interrupt
-	}
-	if w.bySelf {
-		signalGroup()
 	}
 	if result == ipc.InterruptRaised {
 		w.mu.Lock()
