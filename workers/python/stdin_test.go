@@ -194,6 +194,36 @@ func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 	})
 }
 
+// A thread looks whether its answer is there, and then waits for bytes. Another thread may read
+// them in between: the moment is made here, and was met by chance on busy machines.
+func TestStdin_AnAnswerThatAnotherThreadReadsIsSeen(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		r := start(t, s).Run(`
+import gc, sys, threading
+channel = next(o for o in gc.get_objects() if type(o) is sys.modules['turnstone_worker.channel'].Channel)
+wait = channel.ask({'type': 'stdin_wait', 'turn': channel.turn, 'prompt': '? ', 'kind': 'line', 'want': 'line'})
+looks = 0
+def read():
+    while wait not in channel.answers: channel.glance()
+def ready():
+    global looks
+    looks += 1
+    if looks == 2:
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join()
+        return False # as before it has read
+    return wait in channel.answers
+channel.wait(ready)
+print(channel.answers.pop(wait)['input'])
+`, "late")
+		if r.Idle.Outcome != ipc.OutcomeOK || !strings.HasSuffix(r.Out(), "b'late\\n'\n") {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		}
+	})
+}
+
 func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {

@@ -128,12 +128,15 @@ class Channel:
         while not ready():
             if self.closed:
                 raise Gone
-            if main and self.interruptions and self.interrupts.running:
+            if self._has_interruption(main):
                 return
             if self.reading.acquire(False):
-                self._lead(main)
+                self._lead(main, ready)
             else:
                 self._follow(main, ready)
+
+    def _has_interruption(self, main):
+        return main and self.interruptions and self.interrupts.running
 
     @critical
     def look(self, patience=0):
@@ -214,10 +217,12 @@ class Channel:
         except OSError:
             pass
 
-    def _lead(self, main):
+    def _lead(self, main, ready):
         try:
             if self._sort():
                 return  # an exception struck before this input could be sorted
+            if ready() or self.closed or self._has_interruption(main):
+                return  # the leader before has read it since this thread looked
             if main:
                 self.interrupts.block(self._receive)
             else:
