@@ -111,23 +111,27 @@ func (p *person) sees(text string) (before string) {
 func (p *person) draws(sequence string) {
 	p.t.Helper()
 	for !strings.Contains(p.raw, sequence) {
-		select {
-		case b, ok := <-p.chunks:
-			if !ok {
-				p.t.Fatalf("the terminal ended; it got %q, want %q", p.raw, sequence)
-			}
-			p.takes(b)
-		case <-p.late:
-			p.t.Fatalf("the terminal got %q, want %q", p.raw, sequence)
-		}
+		p.takes(nil, sequence, func() string { return p.raw })
 	}
 }
 
-// takes notes what the terminal has shown.
-func (p *person) takes(b []byte) {
-	p.raw += string(b)
-	p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
-	p.screen.write(b)
+// takes notes what the terminal shows next, or presses Tab if again says so first. want and got are for
+// the failure when nothing comes any more.
+func (p *person) takes(again <-chan time.Time, want string, got func() string) {
+	p.t.Helper()
+	select {
+	case b, ok := <-p.chunks:
+		if !ok {
+			p.t.Fatalf("the terminal ended; it shows %q, want %q", got(), want)
+		}
+		p.raw += string(b)
+		p.unseen = drawing.ReplaceAllString(p.unseen+string(b), "")
+		p.screen.write(b)
+	case <-again:
+		p.types(tab)
+	case <-p.late:
+		p.t.Fatalf("the terminal shows %q, want %q", got(), want)
+	}
 }
 
 // watch is sees, and presses Tab whenever again says so.
@@ -138,17 +142,7 @@ func (p *person) watch(text string, again <-chan time.Time) (before string) {
 			before, p.unseen = p.unseen[:i], p.unseen[i+len(text):]
 			return before
 		}
-		select {
-		case b, ok := <-p.chunks:
-			if !ok {
-				p.t.Fatalf("the terminal ended; it shows %q, want %q", p.unseen, text)
-			}
-			p.takes(b)
-		case <-again:
-			p.types(tab)
-		case <-p.late:
-			p.t.Fatalf("the terminal shows %q, want %q", p.unseen, text)
-		}
+		p.takes(again, text, func() string { return p.unseen })
 	}
 }
 
@@ -183,15 +177,7 @@ func (p *person) enters(line string) {
 func (p *person) shows(typed string) {
 	p.t.Helper()
 	for !strings.HasSuffix(p.screen.before(), typed) {
-		select {
-		case b, ok := <-p.chunks:
-			if !ok {
-				p.t.Fatalf("the terminal ended; it shows %q, want %q", p.screen.before(), typed)
-			}
-			p.takes(b)
-		case <-p.late:
-			p.t.Fatalf("the terminal shows %q, want %q", p.screen.before(), typed)
-		}
+		p.takes(nil, typed, p.screen.before)
 	}
 }
 
