@@ -63,6 +63,36 @@ subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); tim
 	}
 }
 
+// CTRL_C is a thread of the worker, which may begin when the turn is long over. Here a thread of the
+// code does what it would, and the worker gets none. It has a child, so it is interrupted by CTRL_C.
+func TestInterrupt_WhoseSignalIsLateReachesNoLaterTurn(t *testing.T) {
+	t.Parallel()
+	r := open(t, python.Options{})
+	r.Run(t, `import ctypes, signal, subprocess, sys, threading, time
+ignored = ctypes.windll.kernel32.SetConsoleCtrlHandler(None, True)
+child = subprocess.Popen([sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+_ = child.stdout.readline()
+def strike():
+    time.sleep(0.1)
+    signal.raise_signal(signal.SIGINT)`).Wants(t, "")
+	for range 5 {
+		turn := r.Begin(t, `try:
+    print("up", flush=True)
+    time.sleep(100)
+except KeyboardInterrupt:
+    threading.Thread(target=strike).start()
+    raise`)
+		r.Until(t, "up", drive.Prints("up"))
+		interrupt(t, r, turn, session.InterruptIdle)
+		if res := r.Finish(t, turn); res.Outcome != "interrupted" {
+			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
+		}
+		r.Run(t, "1").Wants(t, "1\n")
+		r.Run(t, "time.sleep(0.3); 2").Wants(t, "2\n")
+	}
+	r.Run(t, "child.communicate()").Wants(t, "(b'', None)\n")
+}
+
 // A launcher starts the interpreter of an environment as its child, at once: both
 // are in the job, and the interpreter is the worker.
 func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {

@@ -275,6 +275,7 @@ var (
 	kernel32                  = windows.NewLazySystemDLL("kernel32.dll")
 	procGetProcessMemoryInfo  = kernel32.NewProc("K32GetProcessMemoryInfo")
 	procIsProcessInJob        = kernel32.NewProc("IsProcessInJob")
+	procGetConsoleProcessList = kernel32.NewProc("GetConsoleProcessList")
 	procSetConsoleTitle       = kernel32.NewProc("SetConsoleTitleW")
 	procSetConsoleCtrlHandler = kernel32.NewProc("SetConsoleCtrlHandler")
 )

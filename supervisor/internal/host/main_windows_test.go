@@ -190,10 +190,15 @@ func answer([]string) {
 	forever()
 }
 
-// awake waits for the event that interrupts it alone, and counts what comes
-// through the console.
+// awake says which interrupts come by its event, and which through the console.
 func awake([]string) {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	caught := make(chan os.Signal, 10)
+	signal.Notify(caught, os.Interrupt)
+	go func() {
+		for range caught {
+			fmt.Println("CTRL_C")
+		}
+	}()
 	nonce := strings.Split(os.Getenv("REPL_IPC"), ",")[2]
 	name, _ := windows.UTF16PtrFromString(`Local\turnstone-interrupt-` + nonce)
 	event, err := windows.OpenEvent(windows.SYNCHRONIZE, false, name)

@@ -46,6 +46,7 @@ type stage struct {
 	modes   [2]uint32
 	worker  *exec.Cmd
 	wake    windows.Handle
+	untold  bool // the event alone has told the last interrupt, which was for everybody
 	tag     string
 	orders  <-chan order // closes when the supervisor is gone
 	exited  chan Exit
@@ -240,10 +241,29 @@ func (s *stage) obey(o order) {
 		s.report(report{What: whatRestored})
 	case Signal(o.Signal) == Kill:
 		_ = s.worker.Process.Kill()
-	case o.To == Worker && s.wakeWorker():
 	default:
+		s.interrupt(o.To)
+	}
+}
+
+// interrupt wakes the worker by its event if nobody else is meant, or there. If it does not wait for
+// that, everybody on the console gets CTRL_C, and so they do when an interrupt is repeated that the
+// event alone has told: code in C, or a child that has come since, may know CTRL_C only.
+func (s *stage) interrupt(to Target) {
+	byEvent := to == Worker && !s.untold || to == Group && s.workerIsAlone()
+	woken := byEvent && s.wakeWorker()
+	s.untold = woken && to == Group
+	if !woken {
 		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to all processes on this console
 	}
+}
+
+// workerIsAlone reports whether the worker is the only other program on the console. Its child, or
+// the interpreter behind a launcher, is one more.
+func (s *stage) workerIsAlone() bool {
+	var there [3]uint32
+	n, _, _ := procGetConsoleProcessList.Call(uintptr(unsafe.Pointer(&there)), uintptr(len(there)))
+	return n == 2 // 0: it is not known
 }
 
 // mark leaves a mark after all text that was written to the console so far.

@@ -300,6 +300,22 @@ func TestSignal_InterruptToAWorkerThatWaitsForItThenTheConsoleIsLeftAlone(t *tes
 	w.line(t, "woken")
 }
 
+// The event is exact, where CTRL_C is a thread that begins later. What knows only CTRL_C gets that
+// with the first repetition.
+func TestSignal_InterruptToTheGroupOfAWorkerThatIsAloneThenItsEventComesFirst(t *testing.T) {
+	w := startRole(t, "awake")
+	w.line(t, "ready <nil>")
+	for _, s := range []struct {
+		to   host.Target
+		want string
+	}{{host.Group, "woken"}, {host.Worker, "CTRL_C"}, {host.Worker, "woken"}} {
+		if err := w.Signal(host.Interrupt, s.to); err != nil {
+			t.Fatal(err)
+		}
+		w.line(t, s.want)
+	}
+}
+
 func TestSignal_InterruptToAWorkerThatDoesNotWaitThenItComesThroughTheConsole(t *testing.T) {
 	w := startRole(t, "interrupted")
 	w.line(t, "ready")

@@ -65,7 +65,7 @@ class Interrupts:
         self.deferred = False  # a signal waits for the end of a critical function
         self.blocking = False  # in a critical function that blocks: SIGINT may end the wait
         self.honoured = 0  # the last seq that was acted upon in this turn
-        self.heard = False  # a frame has come since the last turn began
+        self.heard = False  # a frame or a signal has come since the last turn began
         self.owed = 0  # frames that were read and whose signals are not counted yet; -1: the reverse
         self.early = False  # a signal without a frame has struck, and is not counted: its frame may still come
         self.user_handler = None  # the handler of user code for SIGINT; None: it raises
@@ -153,7 +153,7 @@ class Interrupts:
         """User code of turn is about to run."""
         self.reset()
         if self.heard or self.channel.interruptions:
-            system.take_signals(_set, self.handler)
+            system.take_signals(_set, self.handler, self.owed > 0)
             self.missed = True  # one of them may be of this turn: its frame has arrived
         if not self.heard or not system.LATE_SIGNALS:
             self.owed = 0
@@ -351,7 +351,7 @@ class Interrupts:
 
     def _count(self, frames, signals):
         """Counts signals. Signals that come together count as one."""
-        self.heard = self.heard or frames > 0
+        self.heard = self.heard or frames > 0 or signals > 0
         self.owed = max(-1, min(self.owed + frames - signals, self._to_come()))
 
     def _to_come(self):

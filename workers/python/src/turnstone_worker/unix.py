@@ -57,7 +57,7 @@ def Gate():
     return gate
 
 
-def take_signals(set, handler):
+def take_signals(set, handler, late):
     """Delivers every SIGINT sent so far to handler. Those that user code has blocked are dropped."""
     os.getppid()  # a signal that was sent is delivered when a system call returns, at the latest
     set(_signal.SIGINT, _signal.SIG_IGN)  # calls the handler for delivered signals, and drops the others

@@ -23,6 +23,7 @@ _OPEN_EXISTING = 3
 _FILE_FLAG_OVERLAPPED = 0x40000000
 _ERROR_OPERATION_ABORTED = 995
 _FOREVER = 0xFFFFFFFF
+_LATE_SIGNAL = 500  # how much later than its frame a CTRL_C may come, in milliseconds
 _wait_for_one = _winapi.WaitForSingleObject
 
 
@@ -106,8 +107,12 @@ class Gate:
         _winapi.CloseHandle(self.event)
 
 
-def take_signals(set, handler):
-    """Nothing to do: pending events cannot be awaited."""
+def take_signals(set, handler, late):
+    """Waits for a CTRL_C that was sent and is not here yet. It may never come: the console may be
+    another by now, or the interrupt's event has struck in the same moment."""
+    if late:
+        never = Gate()
+        _wait(never.event, _LATE_SIGNAL)
 
 
 def break_waits():
