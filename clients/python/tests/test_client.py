@@ -166,6 +166,20 @@ class Promises(unittest.TestCase):
         await running
 
     @with_daemon
+    async def test_a_stream_that_was_cancelled_before_its_answer_leaves_nothing(self, client, daemon):
+        session = await client.create("main", language="python")
+        await session.run("1")
+        for _ in range(20):
+            first = asyncio.ensure_future(session.events().__anext__())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the request is on its way
+            first.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await first
+        while (await session.info())["watchers"] or client._streams:
+            await asyncio.sleep(0.01)
+
+    @with_daemon
     async def test_what_cannot_be_sent_is_an_error(self, client, daemon):
         session = await client.create(language="python")
         for call in (session.run("'\ud800'"), client.call("session/list", {"x": float("nan")})):

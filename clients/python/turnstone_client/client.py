@@ -193,6 +193,11 @@ class Client:
         elif method.startswith("stream/") and params["subscription"] in self._streams:
             self._streams[params["subscription"]].put((method, params), size + MESSAGE)
 
+    def _unwanted(self, made: "asyncio.Future[Any]") -> None:
+        """Leave a subscription whose task was cancelled before it was made."""
+        if not made.cancelled() and made.exception() is None:
+            self._leaving = asyncio.ensure_future(self._streams[made.result()["subscription"]].leave())
+
     # ---- the daemon
 
     async def info(self) -> wire.Daemon:
@@ -389,8 +394,14 @@ class Session:
                 await client.close()
 
     async def _subscribed(self, client: Client, after: int) -> AsyncGenerator[wire.Event, None]:
-        made = await client.call("stream/subscribe", {"session": self.name, "after": after, **self._author()})
-        stream = client._streams[made["subscription"]]
+        made = asyncio.ensure_future(client.call("stream/subscribe", {"session": self.name, "after": after, **self._author()}))
+        try:
+            # The call itself is not cancelled: what the daemon has made must be left.
+            subscription = (await asyncio.shield(made))["subscription"]
+        except asyncio.CancelledError:
+            made.add_done_callback(client._unwanted)
+            raise
+        stream = client._streams[subscription]
         try:
             while True:
                 method, params = await stream.next()
