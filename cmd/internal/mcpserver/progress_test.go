@@ -66,7 +66,7 @@ func TestProgress_IncreasesUntilTheAnswerAndNotAfter(t *testing.T) {
 	for _, c := range clients {
 		c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
 		ids = append(ids, c.send("tools/call", map[string]any{
-			"name": "repl", "arguments": map[string]any{"input": "sleep", "timeout_ms": 10_500},
+			"name": "repl", "arguments": map[string]any{"input": "sleep", "timeout_ms": 13_000},
 			"_meta": map[string]any{"progressToken": "t"},
 		}))
 	}

@@ -47,7 +47,7 @@ func TestRepl_APollIsToldThatASilentTurnIsDone(t *testing.T) {
 		func() string { return c.repl("") },
 		func() string { return c.call("repl_output", nil).text() },
 	} {
-		wantPart(t, c.call("repl", map[string]any{"input": "sleep 1500ms", "timeout_ms": 0}).text(), "[running ")
+		wantPart(t, c.call("repl", map[string]any{"input": "sleep 4s", "timeout_ms": 0}).text(), "[running ")
 		got := poll()
 		if !strings.HasPrefix(got, "[done after ") || !strings.HasSuffix(got, " s, no output]") {
 			t.Errorf("got %q", got)
@@ -154,7 +154,7 @@ func TestRepl_TimeoutReturnsWhatThereIsAndTheTurnGoesOn(t *testing.T) {
 	c := greet(t, nil)
 	c.repl("print ready") // the time of a call is also that of a start
 	wait, open := gate(t)
-	r := c.call("repl", map[string]any{"input": "print begun\n" + wait + "print done", "timeout_ms": 1000})
+	r := c.call("repl", map[string]any{"input": "print begun\n" + wait + "print done", "timeout_ms": 5000})
 	wantPart(t, r.text(), "begun\n[running ", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
 	if r.IsError || r.Meta["turnstone/state"] != "running" || r.Meta["turnstone/outcome"] != nil {
 		t.Errorf("got isError %v, %v", r.IsError, r.Meta)
