@@ -300,8 +300,8 @@ func TestSignal_InterruptToAWorkerThatWaitsForItThenTheConsoleIsLeftAlone(t *tes
 	w.line(t, "woken")
 }
 
-// The event is exact, where CTRL_C is a thread that begins later. What knows only CTRL_C gets that
-// with the first repetition.
+// The event is exact, where CTRL_C is a thread that begins later. The first repetition is CTRL_C, for
+// code that knows nothing else.
 func TestSignal_InterruptToTheGroupOfAWorkerThatIsAloneThenItsEventComesFirst(t *testing.T) {
 	w := startRole(t, "awake")
 	w.line(t, "ready <nil>")
