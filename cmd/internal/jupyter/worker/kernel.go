@@ -43,6 +43,8 @@ type kernel struct {
 	kept   *tail         // nil when its output goes to the terminal
 
 	*sockets // nil until it is connected
+
+	ports []net.PacketConn // hold its ports, as long as this process lives
 }
 
 // sockets are the connections to a kernel.
@@ -50,7 +52,7 @@ type sockets struct{ shell, control, stdin, iopub *zsock.Conn }
 
 // launch starts the kernel of a spec. dir is private, and holds its connection file and sockets.
 func launch(spec *specs.Spec, dir string) (*kernel, error) {
-	connection, err := newConnection(spec, dir)
+	connection, ports, err := newConnection(spec, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func launch(spec *specs.Spec, dir string) (*kernel, error) {
 	if err := connection.Write(file); err != nil {
 		return nil, err
 	}
-	k := &kernel{connection: connection, codec: connection.Codec(), session: wire.NewID(), exited: make(chan struct{})}
+	k := &kernel{connection: connection, codec: connection.Codec(), session: wire.NewID(), exited: make(chan struct{}), ports: ports}
 	words := spec.Command(file)
 	k.cmd = exec.Command(words[0], words[1:]...)
 	k.cmd.Env = append(os.Environ(), spec.Env(os.Getenv)...)
@@ -101,45 +103,57 @@ func showsItself(spec *specs.Spec) bool {
 }
 
 // newConnection chooses where the kernel listens. Kernels on ipykernel know sockets in a directory,
-// which no other user can reach; others get ports of the loopback.
-func newConnection(spec *specs.Spec, dir string) (wire.Connection, error) {
+// which no other user can reach; others get ports of the loopback, which are returned, too.
+func newConnection(spec *specs.Spec, dir string) (wire.Connection, []net.PacketConn, error) {
 	c := wire.Connection{
 		Transport: "tcp", IP: "127.0.0.1", Key: wire.NewID(), Scheme: wire.Scheme, KernelName: spec.Name,
 	}
 	ports := []int{1, 2, 3, 4, 5}
+	var held []net.PacketConn
 	if path := filepath.Join(dir, "k"); showsItself(spec) && len(path) < maxSocketPath {
 		c.Transport, c.IP = "ipc", path
 	} else {
 		var err error
-		if ports, err = freePorts(len(ports)); err != nil {
-			return c, err
+		if ports, held, err = freePorts(len(ports), firstPort, lastPort); err != nil {
+			return c, nil, err
 		}
 	}
 	c.Shell, c.IOPub, c.Stdin, c.Control, c.Heartbeat = ports[0], ports[1], ports[2], ports[3], ports[4]
-	return c, nil
+	return c, held, nil
 }
 
-// freePorts finds ports of the loopback that nobody listens at now.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var held []net.Listener
-	defer func() {
-		for _, l := range held {
-			l.Close()
-		}
-	}()
+// freePorts finds n ports of the loopback from first to before last at which nobody listens. Nobody
+// who calls it gets one of them again while they are held: by the UDP ports of the same numbers, since
+// a kernel that starts needs a second until it listens, and starts without an error if it cannot.
+func freePorts(n, first, last int) (ports []int, held []net.PacketConn, err error) {
 	for tries := 0; len(ports) < n; tries++ {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			if tries == 200 {
-				return nil, fmt.Errorf("no free ports: %w", err)
+		port := first + rand.IntN(last-first)
+		hold, err := freePort(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			ports, held = append(ports, port), append(held, hold)
+		} else if tries == 200 {
+			for _, h := range held {
+				h.Close()
 			}
-			continue
+			return nil, nil, fmt.Errorf("no free ports: %w", err)
 		}
-		held, ports = append(held, l), append(ports, port)
 	}
-	return ports, nil
+	return ports, held, nil
+}
+
+// freePort holds a port, unless somebody holds it or listens there.
+func freePort(address string) (net.PacketConn, error) {
+	hold, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		hold.Close()
+		return nil, err
+	}
+	l.Close()
+	return hold, nil
 }
 
 // connect connects to all sockets, as soon as the kernel listens. It ends with ctx.
