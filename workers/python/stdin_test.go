@@ -224,6 +224,37 @@ print(channel.answers.pop(wait)['input'])
 	})
 }
 
+// On Windows a look begins a read. Beside that of a thread which waits for input it would be a
+// second one, and the thread waited for ever.
+func TestStdin_NobodyLooksForInputBesideTheThreadThatReads(t *testing.T) {
+	t.Parallel()
+	eachPython(t, func(t *testing.T, s setup) {
+		r := start(t, s).Run(`
+import gc, sys, threading
+channel = next(o for o in gc.get_objects() if type(o) is sys.modules['turnstone_worker.channel'].Channel)
+looks, leads, done = [], threading.Event(), threading.Event()
+class Inbox:
+    def ready(self, patience): looks.append(patience)
+def lead():
+    with channel.reading:
+        leads.set()
+        done.wait()
+reader = threading.Thread(target=lead)
+reader.start()
+leads.wait()
+inbox, channel.inbox = channel.inbox, Inbox()
+found = channel.readable()
+done.set()
+reader.join()
+channel.inbox = inbox
+print(found, looks)
+`)
+		if r.Idle.Outcome != ipc.OutcomeOK || r.Out() != "False []\n" {
+			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		}
+	})
+}
+
 func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {

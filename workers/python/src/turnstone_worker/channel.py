@@ -169,8 +169,17 @@ class Channel:
             finally:
                 self._step_down()
 
+    @critical
     def readable(self):
-        return bool(self.chunks or self.inbox.ready(0))
+        """Reports whether something has arrived that nobody has read. What another thread reads, it sorts as well."""
+        if self.chunks:
+            return True
+        if not self.reading.acquire(False):
+            return False  # two reads at a time would take frames from each other
+        try:
+            return bool(self.inbox.ready(0))
+        finally:
+            self._step_down()
 
     def ask(self, message):
         """Sends a stdin_wait and returns its number."""

@@ -204,7 +204,7 @@ class Worker:
         """Waits for something to do."""
         channel = self.channel
         if self.chores or self.save:
-            while not channel.readable() and (self.chores or self.save):
+            while not (self._wanted() or channel.readable()) and (self.chores or self.save):
                 self._do_chore()
         channel.wait(self._wanted)
         self.interrupts.stale()
