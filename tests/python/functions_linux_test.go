@@ -85,7 +85,8 @@ func TestFunction_AForkedChildIsToldSo(t *testing.T) {
 		h := drive.NewHost()
 		r := drive.OpenHost(t, h, python.Spec(o))
 		wants(t, r, `
-import os, threading, turnstone
+import os, threading, turnstone, warnings
+warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork beside threads
 waiting = threading.Thread(target=turnstone.sleep, args=(300,))
 waiting.start()
 pid = os.fork()
