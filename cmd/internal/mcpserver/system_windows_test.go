@@ -8,6 +8,10 @@ const (
 	afterKill = "exit status 9" // how a worker ends after os.kill(os.getpid(), 9)
 )
 
+// besideRaw is where text may be that was printed behind what bypasses the runtime: that comes when
+// the console shows it.
+var besideRaw = []string{"raw managed", "managed\nraw"}
+
 // needsReaders skips where nobody can tell who reads the terminal.
 func needsReaders(t *testing.T) {
 	t.Helper()
