@@ -46,9 +46,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// An interrupt that comes while IRkernel waits for a line ends it: it leaves the handling of R. Children
-// of R write to the terminal, and R itself to a socket.
-var leaves = []string{ordered, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code", "an interrupt that comes twice counts once"}
+// An interrupt that comes while IRkernel waits for a line ends it: it leaves the handling of R. One
+// that came twice may end the wait of a later turn. Children of R write to the terminal, and R
+// itself to a socket.
+var leaves = []string{ordered, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code", "an interrupt that comes twice counts once", "an interrupt of a finished turn is stale"}
 
 const ordered = "output of the runtime and of children keeps its order"
 

@@ -22,7 +22,7 @@ func (s *session) offer() error {
 	if !s.ready.Capabilities.Functions {
 		return skip("the worker offers no calls of functions of the host")
 	}
-	return s.tell(1, taking(hostFunction, "text", ipc.Object{{Name: "type", Value: "string"}}))
+	return s.tell(taking(hostFunction, "text", ipc.Object{{Name: "type", Value: "string"}}))
 }
 
 // taking describes a function with one parameter.
@@ -35,13 +35,14 @@ func taking(name, parameter string, schema ipc.Object) ipc.Object {
 	return ipc.Object{{Name: "name", Value: name}, {Name: "doc", Value: "Conforms."}, {Name: "params", Value: params}}
 }
 
-// tell sends the worker a list of functions.
-func (s *session) tell(revision uint64, functions ...ipc.Object) error {
+// tell sends the worker a new list of functions.
+func (s *session) tell(functions ...ipc.Object) error {
 	list, err := ipc.EncodeDocument(functions)
 	if err != nil {
 		return err
 	}
-	return s.conn.Send(ipc.Functions{Revision: revision, List: list})
+	s.revision++
+	return s.conn.Send(ipc.Functions{Revision: s.revision, List: list})
 }
 
 // call starts a turn that calls the function, and returns the call.
@@ -208,7 +209,7 @@ func (s *session) offerGroup() (opens ipc.Object, err error) {
 		return nil, skip("the worker offers no calls of functions of the host")
 	}
 	opens = taking("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostGroup}}})
-	return opens, s.tell(1, opens)
+	return opens, s.tell(opens)
 }
 
 func groupIsOpenedAndCalled(s *session) error {
@@ -228,7 +229,7 @@ func groupIsOpenedAndCalled(s *session) error {
 			}
 			seen = before
 			member := append(taking(groupFunction, "text", ipc.Object{{Name: "type", Value: "string"}}), ipc.Field{Name: "group", Value: hostGroup})
-			if err := s.tell(2, opens, member); err != nil {
+			if err := s.tell(opens, member); err != nil {
 				return err
 			}
 			if err := s.result(m.ID, false, nil, 1); err != nil {

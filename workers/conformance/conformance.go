@@ -13,7 +13,8 @@
 //	terminal  start        the terminal has no writers     reading the terminal
 //	reaper    start        the worker is reaped            the call to Wait
 //
-// Each check starts its own workers, kills them, and waits for their end.
+// A check whose promise is kept leaves its worker for the next one, unless it ends it. Run kills
+// every worker, and waits for its end.
 package conformance
 
 import (
@@ -53,9 +54,10 @@ type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// Run checks the worker that spec starts, one promise after the other. When ctx ends, the
-// current check ends and no other begins. If spec itself is wrong, that error is the only
-// result.
+// Run checks the worker that spec starts, one promise after the other. A promise that is broken
+// in a worker that has run other checks is tried once more in a new one; it is broken in any case,
+// and its error tells the difference. When ctx ends, the current check ends and no other begins.
+// If spec itself is wrong, that error is the only result.
 func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	var options Options
 	if o != nil {
@@ -71,37 +73,78 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 		return []Result{{Name: "the worker can be started", Err: err}}
 	}
 	var results []Result
+	var s *session // its worker is idle, or it has none
+	anew := func() {
+		if s != nil {
+			s.close()
+		}
+		s = newSession(ctx, spec, &options)
+	}
+	anew()
 	for _, c := range checks() {
 		if ctx.Err() != nil {
 			break
 		}
-		results = append(results, c.run(ctx, spec, &options))
+		if c.needs == newWorker {
+			anew()
+		}
+		used := s.idle
+		r := c.run(s)
+		if !s.idle || c.leaves == noWorker {
+			anew()
+		}
+		if r.Err != nil && used && ctx.Err() == nil {
+			if c.run(s).Err == nil {
+				r.Err = fmt.Errorf("only in a worker that has run other checks: %w", r.Err)
+			}
+			anew()
+		}
+		results = append(results, r)
 	}
+	s.close()
 	return results
 }
 
 // A check is one promise of the protocol and how to try it.
 type check struct {
-	name string
-	try  func(*session) error
+	name   string
+	try    func(*session) error
+	needs  before
+	leaves after
 }
 
-func (c check) run(ctx context.Context, spec workers.Spec, o *Options) Result {
+// before is the worker that a check begins with.
+type before int
+
+const (
+	idleWorker before = iota // new, or left by another check
+	newWorker
+)
+
+// after is the worker that a check leaves behind when its promise is kept.
+type after int
+
+const (
+	sameWorker after = iota // idle, for the next check
+	noWorker
+)
+
+func (c check) run(s *session) Result {
 	result := Result{Name: c.name}
 	begun := time.Now()
-	o.Logger.Info("a check begins", "check", c.name)
-	s := newSession(ctx, spec, o)
+	s.options.Logger.Info("a check begins", "check", c.name)
 	err := c.try(s)
-	text := s.close()
 	result.Took = time.Since(begun)
 	var why skip
-	switch {
-	case errors.As(err, &why):
+	if errors.As(err, &why) {
 		result.Skipped = string(why)
-	case err != nil && text != "":
-		result.Err = fmt.Errorf("%w; the terminal said last: %s", err, text)
-	default:
-		result.Err = err
+		return result
 	}
+	if err != nil {
+		if text := s.close(); text != "" {
+			err = fmt.Errorf("%w; the terminal said last: %s", err, text)
+		}
+	}
+	result.Err = err
 	return result
 }

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"context"
 	"os"
 	"slices"
 	"strings"
@@ -89,6 +90,46 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A start may take long, and most checks need none of their own.
+func TestRun_WorkerIsIdleThenTheNextCheckUsesIt(t *testing.T) {
+	t.Parallel()
+	spec := fakeworker.Spec(self(t), nil)
+	starts := 0
+	spec.Prepare = []workers.Preparation{{Key: "start", Make: func(context.Context, func(workers.Progress)) (workers.Made, error) {
+		starts++
+		return workers.Made{}, nil
+	}}}
+	for _, r := range run(t, spec, fake(), time.Minute) {
+		if r.Err != nil {
+			t.Errorf("%s: %v", r.Name, r.Err)
+		}
+	}
+	if starts != 8 {
+		t.Errorf("a worker was started %d times, want 8: for the first frame, and for each of the seven checks that end one", starts)
+	}
+}
+
+func TestRun_PromiseIsBrokenOnlyAfterOthersThenTheResultSaysSo(t *testing.T) {
+	t.Parallel()
+	d, printed := fake(), 0
+	d.Print = func(text string) string {
+		if printed++; printed == 1 {
+			return "late " + text
+		}
+		return "print " + text
+	}
+	results := run(t, fakeworker.Spec(self(t), nil), d, time.Minute)
+	const promise = "output of a turn comes before its idle"
+	if got := broken(results); !slices.Equal(got, []string{promise}) {
+		t.Fatalf("broken are %q, want only %q", got, promise)
+	}
+	for _, r := range results {
+		if r.Err != nil && !strings.HasPrefix(r.Err.Error(), "only in a worker that has run other checks: the turn printed") {
+			t.Errorf("got %v", r.Err)
+		}
 	}
 }
 

@@ -43,8 +43,10 @@ type session struct {
 	exited  chan struct{} // closed when the worker is reaped
 	wg      sync.WaitGroup
 
-	ready ipc.WorkerReady // after handshake
-	turn  uint64          // the last one
+	ready    ipc.WorkerReady // after handshake
+	idle     bool            // handshake is over
+	turn     uint64          // the last one
+	revision uint64          // of the last list of functions
 
 	mu   sync.Mutex
 	text []byte        // the terminal's output; guarded by mu
@@ -176,7 +178,7 @@ func environment(changes []string, dir string) []string {
 }
 
 // close kills the rest of the worker, waits for it, and returns the last output of the
-// terminal, printable.
+// terminal, printable. A session that has no worker needs no close.
 func (s *session) close() string {
 	if s.link == nil {
 		return ""
@@ -187,6 +189,7 @@ func (s *session) close() string {
 	s.terminal.Close()
 	s.wg.Wait()
 	os.RemoveAll(s.dir)
+	s.link, s.idle = nil, false
 	text := s.text[max(0, len(s.text)-400):]
 	if len(text) == 0 {
 		return ""
@@ -263,8 +266,12 @@ func expect[M ipc.Message](s *session) (M, error) {
 
 func describe(m ipc.Message) string { return fmt.Sprintf("%s %+v", m.Type(), m) }
 
-// handshake starts the worker and waits until it is idle for the first time.
+// handshake starts the worker and waits until it is idle for the first time, unless another
+// check has left it idle.
 func (s *session) handshake() error {
+	if s.idle {
+		return nil
+	}
 	if err := s.start(); err != nil {
 		return err
 	}
@@ -284,6 +291,7 @@ func (s *session) handshake() error {
 	if r.idle.Outcome != ipc.OutcomeOK {
 		return fmt.Errorf("the start-up ended with %s", describe(r.idle))
 	}
+	s.idle = true
 	return nil
 }
 
