@@ -1,0 +1,13 @@
+package client_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/waits"
+)
+
+func TestMain(m *testing.M) {
+	waits.SideBySide()
+	os.Exit(m.Run())
+}
