@@ -17,12 +17,12 @@ import (
 const (
 	// picturesShown is how many pictures of a megabyte a session shows, in turns of 15. Of these
 	// 20 are different, so that its files hold them all.
-	picturesShown = 150
+	picturesShown = 75
 
 	// exportMemory bounds the memory of a program that writes such a session, in MiB: the code
 	// and the runtime of Go take 30, a turn with its text 16, and a display on its way into the
-	// file several times its size.
-	exportMemory = 110
+	// file several times its size. Together with the pictures that is more.
+	exportMemory = 100
 )
 
 // showPictures makes a session with large pictures.

@@ -164,7 +164,7 @@ func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 			defer close(cutting)
 			again := time.NewTicker(20 * time.Millisecond)
 			defer again.Stop()
-			for w.Cuts() < 20 { // then even the longest line passes
+			for w.Cuts() < 10 { // then even the longest line passes
 				select {
 				case <-again.C:
 					w.CutAgain(rand.IntN(1 << rand.IntN(20)))
