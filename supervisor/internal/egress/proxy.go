@@ -121,6 +121,9 @@ func (p *proxy) serveHTTP() {
 			case r.Method == http.MethodConnect:
 				p.tunnel(w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
+				// Else net/http reads the rest of a request before its answer begins, beside the
+				// Transport, which then gives up a connection whose request it finds closed.
+				_ = http.NewResponseController(w).EnableFullDuplex()
 				forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
 			default:
 				http.Error(w, "this is the proxy of a sandbox, for CONNECT, http:// and SOCKS5", http.StatusBadRequest)

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +88,78 @@ func TestProxy_EndsWithItsStage(t *testing.T) {
 	stop()
 	serving.Wait()
 	s.wg.Wait()
+}
+
+// through returns a client of the proxy, and the address of a host behind it.
+func through(t *testing.T, host http.HandlerFunc) (*http.Client, string) {
+	t.Helper()
+	server := httptest.NewServer(host)
+	t.Cleanup(server.Close)
+	p := proxyOf(t, policy(t, "127.0.0.1"), time.Hour)
+	transport := &http.Transport{
+		Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy"}),
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			client, end := connected(t)
+			go p.serve(newVisitor(end))
+			return client, nil
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: time.Minute}, server.URL
+}
+
+// The host's answer may come while the proxy looks whether there is more of the request.
+func TestProxy_AnAnswerBehindTheLastByteOfItsRequestComesWhole(t *testing.T) {
+	t.Parallel()
+	client, address := through(t, func(w http.ResponseWriter, r *http.Request) {
+		all, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(all)
+	})
+	text := strings.Repeat("x", 100_000)
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 100 {
+				r, err := client.Post(address, "text/plain", strings.NewReader(text))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				all, err := io.ReadAll(r.Body)
+				_ = r.Body.Close()
+				if err != nil || string(all) != text {
+					t.Errorf("got %d bytes, %v", len(all), err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+func TestProxy_AnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
+	t.Parallel()
+	client, address := through(t, func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		_ = c.EnableFullDuplex()
+		_, _ = io.CopyN(w, r.Body, 5)
+		_ = c.Flush()
+		_, _ = io.Copy(w, r.Body)
+	})
+	body, more := io.Pipe()
+	go func() { _, _ = io.WriteString(more, "begun") }()
+	r, err := client.Post(address, "text/plain", body)
+	if err != nil {
+		t.Fatalf("no answer to the first half of a request: %v", err)
+	}
+	defer r.Body.Close()
+	go func() {
+		_, _ = io.WriteString(more, strings.Repeat("x", 300_000))
+		_ = more.Close()
+	}()
+	if all, err := io.ReadAll(r.Body); err != nil || len(all) != 300_005 || !strings.HasPrefix(string(all), "begunx") {
+		t.Errorf("got %d bytes, %v", len(all), err)
+	}
 }
 
 // Nobody is asked any more for one who has hung up.
