@@ -219,6 +219,11 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 		return true, nil
 	}
 	socket, file, err := bind(l.path)
+	if err == nil && !isFile(l.lockPath(), statOf(l.lock)) {
+		// Another directory may be here now, and the file that of another daemon.
+		_ = socket.Close()
+		err = errors.New("the lock of the socket was removed meanwhile: try again")
+	}
 	if err != nil {
 		// Another daemon that makes a socket there needs the lock.
 		_ = l.lock.Close()

@@ -280,6 +280,47 @@ func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
 	_ = third.Close()
 }
 
+// The other may come in the moment in which the daemon makes its files anew.
+func TestListener_TakesNoFileOfAnotherForItsOwn(t *testing.T) {
+	t.Parallel()
+	dir := place(t)
+	path := filepath.Join(dir, "here", "s")
+	for round := range 300 {
+		mine, err := daemon.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := filepath.Join(dir, "other")
+		other, err := daemon.Listen(filepath.Join(elsewhere, "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_, _ = mine.Renew()
+				}
+			}
+		}()
+		for os.RemoveAll(filepath.Dir(path)) != nil || os.Rename(elsewhere, filepath.Dir(path)) != nil {
+		}
+		close(stop)
+		<-stopped
+		if _, err := mine.Renew(); !errors.Is(err, daemon.ErrServed) {
+			t.Fatalf("round %d: got %v, want that another serves there", round, err)
+		}
+		_, _ = mine.Close(), other.Close()
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
