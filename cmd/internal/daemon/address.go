@@ -26,6 +26,7 @@ type address struct {
 	said    string // the last problem that was logged
 	warned  string // the last warning that was logged
 	served  int    // how often in a row another daemon was there
+	blind   bool   // the last attempt to watch failed
 }
 
 // keeper is a listener that knows the files by which it is found.
@@ -75,12 +76,17 @@ func (a *address) isLost() bool {
 // false where nobody tells when they are gone.
 func (a *address) renew() (renewed, watched bool, err error) {
 	for range maxMoves {
+		var blind error
 		if k, ok := a.l.(keeper); ok && a.watch != nil {
-			a.watch.on(k.files())
+			blind = a.watch.on(k.files())
 		}
 		again, err := a.l.(Renewer).Renew()
 		if err != nil || !again {
-			return renewed || again, err == nil && a.watch != nil, err
+			if blind != nil && err == nil && !a.blind {
+				a.d.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", blind)
+			}
+			a.blind = blind != nil
+			return renewed || again, err == nil && a.watch != nil && blind == nil, err
 		}
 		renewed = true // and not watched yet
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,25 +40,32 @@ func newFileWatch(wg *sync.WaitGroup) (*fileWatch, error) {
 }
 
 // on watches files, and nothing else any more that counts: their directories, and those above,
-// which may be moved away. A directory that cannot be watched is not there: the look that
-// follows says so.
-func (w *fileWatch) on(files []string) {
+// which may be moved away. Directories above that the user cannot read are left out. An error
+// means that some files are not watched: their directory is not there, or the user has no
+// watches left.
+func (w *fileWatch) on(files []string) error {
 	names := make(map[string]bool)
 	fd, err := w.file.SyscallConn()
 	if err != nil {
-		return
+		return err
 	}
-	_ = fd.Control(func(fd uintptr) {
+	var failed error
+	err = fd.Control(func(fd uintptr) {
 		for _, file := range files {
 			names[filepath.Base(file)] = true
 			dir := filepath.Dir(file)
-			_, _ = unix.InotifyAddWatch(int(fd), dir, fileEvents|dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD)
+			if _, err := unix.InotifyAddWatch(int(fd), dir, fileEvents|dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD); err != nil {
+				failed = os.NewSyscallError("inotify_add_watch", err)
+			}
 			for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
-				_, _ = unix.InotifyAddWatch(int(fd), above, dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD)
+				if _, err := unix.InotifyAddWatch(int(fd), above, dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD); err == unix.ENOSPC {
+					failed = os.NewSyscallError("inotify_add_watch", err)
+				}
 			}
 		}
 	})
 	w.names.Store(&names)
+	return errors.Join(err, failed)
 }
 
 // read reads events until the watch is closed.

@@ -1,0 +1,43 @@
+package daemon_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchless makes the test program one of a user who has no watches of files left.
+const watchless = "DAEMON_TEST_WATCHLESS"
+
+// An editor or a builder may use up all that a user has: 8192 on many machines.
+func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(watchless) == "" {
+		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		again.Env = append(os.Environ(), watchless+"=1")
+		again.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  unix.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := os.WriteFile("/proc/sys/user/max_inotify_watches", []byte("0"), 0); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, nil)
+	c := r.dial()
+	r.session(c)
+	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the socket is there again", func() bool { _, err := os.Lstat(r.socket); return err == nil })
+	r.run(r.dial(), "print still", "still\n")
+}
