@@ -90,7 +90,7 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 		}
 		used := s.idle
 		r := c.run(s)
-		if !s.idle || c.leaves == noWorker {
+		if !s.idle || c.leaves == noWorker && r.Skipped == "" {
 			anew()
 		}
 		if r.Err != nil && used && ctx.Err() == nil {
