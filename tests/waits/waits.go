@@ -13,21 +13,14 @@ import (
 // each is how many parallel tests there are for each processor.
 const each = 2
 
-// threads is how many threads OpenBLAS starts. Its source is OpenBLAS' USAGE.md.
-const threads = "OPENBLAS_NUM_THREADS"
-
 // SideBySide lets more tests run at the same time than there are processors, unless the
-// flag -parallel says how many. R and numpy then start no threads for each of their processes:
-// those of OpenBLAS wait for work in a loop. Signals end what the tests start also where go test
-// ignores them, because nohup started it or it is in the background. TestMain calls it.
+// flag -parallel says how many. Signals end what the tests start also where go test ignores
+// them, because nohup started it or it is in the background. TestMain calls it.
 func SideBySide() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s) // exec ignores what was ignored, not what was caught
 		}
-	}
-	if os.Getenv(threads) == "" {
-		_ = os.Setenv(threads, "1")
 	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == f.DefValue {
