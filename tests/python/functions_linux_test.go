@@ -212,7 +212,7 @@ func TestFunction_AnInterruptStrikesOnceWhereAnotherThreadReads(t *testing.T) {
 		r.Run(t, `
 import sys, threading
 from turnstone import block, echo
-sys.setswitchinterval(0.02)
+sys.setswitchinterval(0.05)
 def spin():
     while spinning: pass
 def strikes():
