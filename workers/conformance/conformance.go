@@ -73,31 +73,23 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 		return []Result{{Name: "the worker can be started", Err: err}}
 	}
 	var results []Result
-	var s *session // its worker is idle, or it has none
-	anew := func() {
-		if s != nil {
+	s := newSession(ctx, spec, &options) // its worker is idle, or it has none
+	try := func(c check) Result {
+		r := c.run(s)
+		if !s.idle {
 			s.close()
+			s = newSession(ctx, spec, &options)
 		}
-		s = newSession(ctx, spec, &options)
+		return r
 	}
-	anew()
 	for _, c := range checks() {
 		if ctx.Err() != nil {
 			break
 		}
-		if c.needs == newWorker {
-			anew()
-		}
 		used := s.idle
-		r := c.run(s)
-		if !s.idle || c.leaves == noWorker && r.Skipped == "" {
-			anew()
-		}
-		if r.Err != nil && used && ctx.Err() == nil {
-			if c.run(s).Err == nil {
-				r.Err = fmt.Errorf("only in a worker that has run other checks: %w", r.Err)
-			}
-			anew()
+		r := try(c)
+		if r.Err != nil && used && ctx.Err() == nil && try(c).Err == nil {
+			r.Err = fmt.Errorf("only in a worker that has run other checks: %w", r.Err)
 		}
 		results = append(results, r)
 	}
@@ -107,27 +99,9 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 
 // A check is one promise of the protocol and how to try it.
 type check struct {
-	name   string
-	try    func(*session) error
-	needs  before
-	leaves after
+	name string
+	try  func(*session) error
 }
-
-// before is the worker that a check begins with.
-type before int
-
-const (
-	idleWorker before = iota // new, or left by another check
-	newWorker
-)
-
-// after is the worker that a check leaves behind when its promise is kept.
-type after int
-
-const (
-	sameWorker after = iota // idle, for the next check
-	noWorker
-)
 
 func (c check) run(s *session) Result {
 	result := Result{Name: c.name}

@@ -44,7 +44,7 @@ type session struct {
 	wg      sync.WaitGroup
 
 	ready    ipc.WorkerReady // after handshake
-	idle     bool            // handshake is over
+	idle     bool            // from handshake to the end, between two checks
 	turn     uint64          // the last one
 	revision uint64          // of the last list of functions
 
@@ -568,6 +568,7 @@ func (s *session) sendInterrupt(turn, seq uint64, group bool) error {
 // ended waits until the worker is gone. It skips frames until session_end; any frame
 // after that is an error. The result is nil if there was no session_end.
 func (s *session) ended() (*ipc.SessionEnd, error) {
+	s.idle = false
 	var last *ipc.SessionEnd
 	for {
 		m, err := s.next()
