@@ -46,7 +46,7 @@ func (d *Daemon) newAddress(l net.Listener) *address {
 		if err == nil {
 			a.watch, a.removed = w, w.changed
 		} else if !errors.Is(err, errors.ErrUnsupported) {
-			d.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", err)
+			a.noteBlind(err)
 		}
 	}
 	a.timer = time.NewTimer(0) // a file may be gone already
@@ -82,15 +82,22 @@ func (a *address) renew() (renewed, watched bool, err error) {
 		}
 		again, err := a.l.(Renewer).Renew()
 		if err != nil || !again {
-			if blind != nil && err == nil && !a.blind {
-				a.d.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", blind)
+			if err == nil {
+				a.noteBlind(blind)
 			}
-			a.blind = blind != nil
 			return renewed || again, err == nil && a.watch != nil && blind == nil, err
 		}
 		renewed = true // and not watched yet
 	}
 	return renewed, false, nil
+}
+
+// noteBlind logs, once, why the address cannot be watched. nil means that it is.
+func (a *address) noteBlind(why error) {
+	if why != nil && !a.blind {
+		a.d.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", why)
+	}
+	a.blind = why != nil
 }
 
 // check restores the address, and logs what has changed. watched is that of renew.

@@ -51,15 +51,19 @@ func (w *fileWatch) on(files []string) error {
 	}
 	var failed error
 	err = fd.Control(func(fd uintptr) {
+		add := func(dir string, events uint32) error {
+			_, err := unix.InotifyAddWatch(int(fd), dir, events|dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD)
+			return os.NewSyscallError("inotify_add_watch", err)
+		}
 		for _, file := range files {
 			names[filepath.Base(file)] = true
 			dir := filepath.Dir(file)
-			if _, err := unix.InotifyAddWatch(int(fd), dir, fileEvents|dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD); err != nil {
-				failed = os.NewSyscallError("inotify_add_watch", err)
+			if err := add(dir, fileEvents); err != nil {
+				failed = err
 			}
 			for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
-				if _, err := unix.InotifyAddWatch(int(fd), above, dirEvents|unix.IN_ONLYDIR|unix.IN_MASK_ADD); err == unix.ENOSPC {
-					failed = os.NewSyscallError("inotify_add_watch", err)
+				if err := add(above, 0); errors.Is(err, unix.ENOSPC) {
+					failed = err
 				}
 			}
 		}

@@ -195,7 +195,7 @@ func (l *Listener) moveTo(path string) error {
 
 // renewHere makes the lock and the socket again at their path.
 func (l *Listener) renewHere() (renewed bool, err error) {
-	locked, bound := isFile(l.lockPath(), statOf(l.lock)), isFile(l.path, l.socket)
+	locked, bound := l.isLocked(), isFile(l.path, l.socket)
 	if locked && bound {
 		return false, nil
 	}
@@ -219,7 +219,7 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 		return true, nil
 	}
 	socket, file, err := bind(l.path)
-	if err == nil && !isFile(l.lockPath(), statOf(l.lock)) {
+	if err == nil && !l.isLocked() {
 		// Another directory may be here now, and the file that of another daemon.
 		_ = socket.Close()
 		err = errors.New("the lock of the socket was removed meanwhile: try again")
@@ -239,6 +239,9 @@ func (l *Listener) renewHere() (renewed bool, err error) {
 }
 
 func (l *Listener) lockPath() string { return l.path + ".lock" }
+
+// isLocked reports whether the lock is ours, and still in its place.
+func (l *Listener) isLocked() bool { return isFile(l.lockPath(), statOf(l.lock)) }
 
 // bind makes the socket. It replaces a dead one.
 func bind(path string) (*net.UnixListener, os.FileInfo, error) {
