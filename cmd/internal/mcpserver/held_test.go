@@ -1,12 +1,19 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A burst is one call of several that a client makes before it has any answer.
@@ -125,6 +132,63 @@ func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
 			wantPart(t, c.repl("print d"), "d") // the answer to the wait, in that case
 		})
 	}
+}
+
+// A slowHost has a session in which a look at all of its output takes as long as a test wants.
+type slowHost struct {
+	*farHost
+	sup   *supervisor.Supervisor
+	looks chan struct{} // gets one when a look begins
+	shown chan struct{} // ends a look
+}
+
+func (h *slowHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.Opened, error) {
+	s, err := h.sup.Open(ctx, name, fakeworker.Spec(self(), nil))
+	if err != nil {
+		return nil, err
+	}
+	return &mcpserver.Opened{Session: slowSession{s, h}, OutputPath: s.Log().OutputPath, Leave: s.Close, Made: true}, nil
+}
+
+type slowSession struct {
+	session.Session
+	host *slowHost
+}
+
+func (s slowSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
+	if o.Poll && o.After == 0 {
+		s.host.looks <- struct{}{}
+		<-s.host.shown
+	}
+	return s.Session.Wait(ctx, turn, o)
+}
+
+// A call is about what its client knew when it sent the call, however late the server comes to it.
+func TestHeld_NoneAnswersAWaitThatItsClientDidNotKnowOf(t *testing.T) {
+	t.Parallel()
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sup.Close() })
+	host := &slowHost{&farHost{places: []string{""}}, sup, make(chan struct{}, 1), make(chan struct{})}
+	c := greet(t, &setup{host: host})
+	c.repl("print begun")
+	wait, open := gate(t)
+	ids := c.sendAll(code(wait+"wait a? "), burst{"repl_output", map[string]any{"after": 0}}, code("print b"), burst{"repl", map[string]any{"input": "", "eof": true}})
+	<-host.looks
+	c.call("repl_sessions", nil) // all have come
+	open()
+	wantPart(t, c.resultOf(ids[0]).text(), `[waiting for input: "a? "]`)
+	host.shown <- struct{}{}
+	wantPart(t, c.resultOf(ids[2]).text(), "your input was NOT run: ")
+	wantPart(t, c.resultOf(ids[3]).text(), "eof was not used")
+	// Now it knows, and nothing changes when another call tells of the wait again.
+	ids = c.sendAll(burst{"repl_output", nil}, burst{"repl_output", map[string]any{"after": 0}}, code("print d"))
+	wantPart(t, c.resultOf(ids[0]).text(), `[waiting for input: "a? "]`)
+	<-host.looks
+	host.shown <- struct{}{}
+	wantText(t, c.resultOf(ids[2]).text(), "print d")
 }
 
 func TestHeld_AreRefusedWhenTheEarlierOneIsAnsweredAndGoesOn(t *testing.T) {

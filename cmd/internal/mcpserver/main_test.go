@@ -95,6 +95,7 @@ type setup struct {
 	neverReads bool // the client never reads
 	log        io.Writer
 	sandbox    *workers.Sandbox // that of specs
+	host       mcpserver.Host   // nil: the sessions are the server's own
 
 	prepare func(context.Context, func(workers.Progress)) (workers.Made, error) // what every session needs
 	with    []string
@@ -214,7 +215,7 @@ func connect(t *testing.T, s *setup) *client {
 		logger = slog.New(slog.NewTextHandler(s.log, nil))
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Specs: s.needing(), Sandbox: s.sandbox, Narrows: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Host: s.host, Specs: s.needing(), Sandbox: s.sandbox, Narrows: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

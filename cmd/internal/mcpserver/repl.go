@@ -81,11 +81,11 @@ func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *
 	case input == "" && !eof:
 		return a.poll(ctx)
 	}
-	if _, shown := a.view.knows(); shown != 0 {
-		return a.answer(ctx, shown, input, eof)
+	if wait := a.view.answers(a.call.Call); wait != 0 {
+		return a.answer(ctx, wait, input, eof)
 	}
 	if input == "" {
-		a.note("nothing waits for input: eof was not used")
+		a.note("nothing waited for input: eof was not used")
 		return a.poll(ctx)
 	}
 	return a.submit(ctx, input, eof)
@@ -390,7 +390,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waiter, r session.Repl
 	})
 	a.call.OnDelivery(func(delivered bool) {
 		if delivered {
-			a.view.acknowledge(r, a.fullScreen)
+			a.view.acknowledge(a.call.Call, r, a.fullScreen)
 			a.view.clearNote(a.opening)
 		}
 		over()

@@ -54,6 +54,7 @@ type view struct {
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the last wait that the caller has seen; 0 when none
 	wait   session.Wait // guarded by mu; that wait, which stays as it is; of no use while shown is 0
+	before uint64       // guarded by mu; calls up to this number were sent before the caller saw it
 	owner  *owner       // guarded by mu; nil when no call has the turn
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
 	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
@@ -168,6 +169,17 @@ func (v *view) knows() (cursor, shown timeline.Seq) {
 	return v.cursor, v.shown
 }
 
+// answers returns the wait that a call's input is for: the caller knew of it when it sent the
+// call. It returns 0 when the input is code.
+func (v *view) answers(c *mcpwire.Call) timeline.Seq {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if number := c.Number(); number != 0 && number <= v.before {
+		return 0
+	}
+	return v.shown
+}
+
 // known is a wait that the caller was told of; nil if it was told of another one since.
 func (v *view) known(wait timeline.Seq) *session.Wait {
 	v.mu.Lock()
@@ -186,16 +198,16 @@ func (v *view) expectCode() {
 	v.shown = 0
 }
 
-// acknowledge moves the cursor behind a reply that the caller has read. One that a later
-// reply has overtaken moves nothing.
-func (v *view) acknowledge(r session.Reply, fullScreen bool) {
-	if v.advance(r, fullScreen) && v.session.Mark != nil {
+// acknowledge moves the cursor behind a reply that the caller has read, as the answer to a call.
+// One that a later reply has overtaken moves nothing.
+func (v *view) acknowledge(c *mcpwire.Call, r session.Reply, fullScreen bool) {
+	if v.advance(c, r, fullScreen) && v.session.Mark != nil {
 		v.session.Mark(r.Next)
 	}
 }
 
 // advance returns acknowledge for this process. It returns false when nothing moved.
-func (v *view) advance(r session.Reply, fullScreen bool) bool {
+func (v *view) advance(c *mcpwire.Call, r session.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r.Next < v.cursor {
@@ -206,9 +218,11 @@ func (v *view) advance(r session.Reply, fullScreen bool) bool {
 	if tells[timeline.GenerationEnded](r) {
 		v.unready = unready(r)
 	}
-	v.shown = 0
-	if r.Wait != nil {
-		v.shown, v.wait = r.Wait.ID, *r.Wait
+	switch {
+	case r.Wait == nil:
+		v.shown = 0
+	case r.Wait.ID != v.shown:
+		v.shown, v.wait, v.before = r.Wait.ID, *r.Wait, c.Outlived()
 	}
 	return true
 }

@@ -107,7 +107,9 @@ func (c *Call) Deliver(reachable bool) (write bool) {
 func (c *Call) deliverLate() {
 	c.mu.Lock()
 	f := c.late
-	c.late = nil
+	if c.late = nil; f != nil {
+		c.last = c.Arrival.latest()
+	}
 	c.mu.Unlock()
 	if f != nil {
 		f(true)
