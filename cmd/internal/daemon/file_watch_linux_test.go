@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/registry"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,6 +39,6 @@ func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the socket is there again", func() bool { _, err := os.Lstat(r.socket); return err == nil })
+	r.until("the socket is there again", func() bool { return registry.Answers(r.socket) })
 	r.run(r.dial(), "print still", "still\n")
 }
