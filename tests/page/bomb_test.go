@@ -3,6 +3,7 @@
 package page
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -40,8 +41,11 @@ func TestPage_GoesOnBesideBombs(t *testing.T) {
 	s.exec("main", bombs)
 	s.view("main")
 	b.open(s.link())
-	b.until("the drawings are in frames", `document.querySelectorAll("iframe").length === 5`)
-	eval[bool](b, `([...document.querySelectorAll("iframe")].forEach((f) => { f.loading = "eager"; f.scrollIntoView(); }), true)`)
+	b.until("the drawings have places", `document.querySelectorAll(".framed").length === 5`)
+	for i := range 5 {
+		eval[bool](b, fmt.Sprintf(`(document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
+		b.until("a drawing that is seen is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
+	}
 	b.sees("A picture of 7000 × 7000 pixels is too large to show.")
 	b.sees("This picture cannot be shown")
 	b.typeInto("textarea", "40 + 2")
@@ -61,6 +65,10 @@ func TestPage_ShowsStormsOfResultsAsTheyEnd(t *testing.T) {
 	s.exec("main", `for i in range(10000): display({'text/html': f'<b>{i}</b>'}, raw=True)
 print('shown')`)
 	b.sees("shown")
+	b.until("the last ones are in frames", `document.querySelector("iframe")`)
+	if n := eval[float64](b, `document.querySelectorAll("iframe").length`); n > 100 {
+		t.Errorf("%v results are in frames; each costs as much as a page, and few can be seen", n)
+	}
 	s.exec("main", `bar = display('step 0', display_id='bar')
 for i in range(10000): bar.update({'text/markdown': f'step {i + 1}'}, raw=True)
 print('updated')`)

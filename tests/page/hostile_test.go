@@ -120,7 +120,6 @@ func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
 		for (let y = scroll.scrollHeight; y > -600; y -= 500) {
 			scroll.scrollTop = y;
 			await new Promise((r) => setTimeout(r, 150));
-			for (const f of document.querySelectorAll("iframe")) f.loading = "eager";
 			frames = Math.max(frames, document.querySelectorAll("iframe").length);
 		}
 		return frames;

@@ -342,10 +342,20 @@ function asker(p) {
   } }, "Run the scripts of this result");
 }
 
+// nearby puts frames into the document when they come near the window. A frame costs the browser as
+// much as a page, even before it has loaded, and in a storm of results most are passed unseen.
+const nearby = new IntersectionObserver((all) => {
+  for (const { isIntersecting, target } of all) {
+    if (!isIntersecting) continue;
+    nearby.unobserve(target);
+    target.replaceWith(target.frame);
+  }
+}, { scrollMargin: "600px" });
+
 // framed shows a document of a result in a frame that may do nothing, or run its own scripts
 // without an origin.
 function framed(p, scripts = false) {
-  const frame = h("iframe", { title: scripts ? "a result whose scripts run" : "a result", loading: "lazy", referrerPolicy: "no-referrer", class: p.themed && !scripts ? "themed" : "" });
+  const frame = h("iframe", { title: scripts ? "a result whose scripts run" : "a result", referrerPolicy: "no-referrer", class: p.themed && !scripts ? "frame themed" : "frame" });
   frame.setAttribute("sandbox", scripts ? "allow-scripts" : "");
   frame.src = p.frame + (scripts ? "?scripts=run" : "");
   frame.style.height = Math.min(Math.max(p.rows ? 24 + p.rows * 27 : 320, 72), 900) + "px";
@@ -354,5 +364,8 @@ function framed(p, scripts = false) {
     grow.textContent = tall ? "Smaller" : "Larger";
     grow.setAttribute("aria-expanded", String(tall));
   } }, "Larger");
-  return h("div", { class: "framed" }, frame, h("div", { class: "frametools" }, grow));
+  const place = h("div", { class: "frame", frame });
+  place.style.height = frame.style.height;
+  if (!scripts) nearby.observe(place);
+  return h("div", { class: "framed" }, scripts ? frame : place, h("div", { class: "frametools" }, grow));
 }
