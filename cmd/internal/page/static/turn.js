@@ -364,7 +364,7 @@ function framed(p, scripts = false) {
     grow.textContent = tall ? "Smaller" : "Larger";
     grow.setAttribute("aria-expanded", String(tall));
   } }, "Larger");
-  const place = h("div", { class: "frame", frame });
+  const place = h("div", { class: frame.className, frame });
   place.style.height = frame.style.height;
   if (!scripts) nearby.observe(place);
   return h("div", { class: "framed" }, scripts ? frame : place, h("div", { class: "frametools" }, grow));
