@@ -1,6 +1,9 @@
 package supervisor
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // workerEnv returns the environment of a worker: base without the names in scrub
 // (a trailing * matches a prefix), then each change in order: "K=V" sets K, "K"
@@ -58,4 +61,26 @@ func workerEnv(base, scrub, changes []string, fold bool) []string {
 		}
 	}
 	return kept
+}
+
+// bufferBytes is what OpenBLAS reserves for each of its threads, as Debian builds it (0.3.21). The
+// wheels of NumPy reserve 40 MB.
+const bufferBytes = 144 << 20
+
+// fewerBuffers returns a variable for a worker with a limit of memory; 0 means none. OpenBLAS
+// reserves a buffer for each processor when it is loaded, and hardly uses them. The limit counts
+// what may be used: with many processors nothing would be left of it, and OpenBLAS ends its process,
+// or asks again for ever, when it gets none. So they may take an eighth, beside the first, unless
+// the user has chosen.
+func fewerBuffers(env []string, memory int64, processors int) []string {
+	threads := 1 + memory/8/bufferBytes
+	if memory == 0 || threads >= int64(processors) {
+		return nil
+	}
+	for _, name := range []string{"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"} {
+		if variable(env, name) != "" {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("OPENBLAS_NUM_THREADS=%d", threads)}
 }

@@ -49,3 +49,26 @@ func TestVariable_TheLastOfARepeatedNameCounts(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestFewerBuffers(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		env        []string
+		memory     int64
+		processors int
+		want       []string
+	}{
+		{"without a limit the library chooses", nil, 0, 64, nil},
+		{"a small limit has room for one", nil, 512 << 20, 2, []string{"OPENBLAS_NUM_THREADS=1"}},
+		{"a larger one for some", nil, 4 << 30, 32, []string{"OPENBLAS_NUM_THREADS=4"}},
+		{"a large one for all", nil, 4 << 30, 4, nil},
+		{"the user has chosen", []string{"OPENBLAS_NUM_THREADS=8"}, 512 << 20, 32, nil},
+		{"the user has chosen for OpenMP, too", []string{"OMP_NUM_THREADS=8"}, 512 << 20, 32, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := fewerBuffers(c.env, c.memory, c.processors); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -188,12 +188,12 @@ func (k *keeper) total() (sum amount) {
 	return sum
 }
 
-// bound is the limit of memory of one session; 0 means none.
-func (k *keeper) bound(d *ward) int64 {
-	if k.all.memory > 0 && (d.limits.Memory == 0 || k.all.memory < d.limits.Memory) {
-		return k.all.memory
+// mostMemory is the limit of memory of one session; 0 means none.
+func (k *keeper) mostMemory(l workers.Limits) int64 {
+	if n := k.all.memory; n > 0 && (l.Memory == 0 || n < l.Memory) {
+		return n
 	}
-	return d.limits.Memory
+	return l.Memory
 }
 
 // mostTasks is the limit of processes of one session; 0 means none.
@@ -221,7 +221,7 @@ func (w *worker) runs() (turn uint64, running bool) {
 // measure looks at the tree; d.mu is held, as in all that follows.
 func (d *ward) measure(k *keeper, turn uint64) {
 	before := d.usage
-	d.usage = d.w.proc.Usage(k.bound(d) / 2)
+	d.usage = d.w.proc.Usage(k.mostMemory(d.limits) / 2)
 	d.used.Store(&amount{d.usage.Memory, d.usage.Tasks})
 	if turn != d.turn {
 		d.turn, d.peak = turn, 0
@@ -373,7 +373,7 @@ func (w *worker) rests(e *ipc.RuntimeError) {
 	}
 	d.rested = true
 	w.s.keeper.lookAt(d)
-	if bound := w.s.keeper.bound(d); lacked && bound > 0 {
+	if bound := w.s.keeper.mostMemory(d.limits); lacked && bound > 0 {
 		w.met(timeline.Limit{What: timeline.LimitMemory, Used: d.peak, Max: bound, All: bound != d.limits.Memory, Did: timeline.LimitRefused})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -103,11 +104,13 @@ func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, given [
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expand(spec.PlainEnv)...)
 	}
+	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv)
+	env = append(env, fewerBuffers(env, s.keeper.mostMemory(spec.Limits), runtime.NumCPU())...)
 	log := s.workerLog(generation)
 	proc, err := s.launcher(&host.Command{
 		Path: spec.Path,
 		Args: expand(spec.Args),
-		Env:  workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.FoldEnv),
+		Env:  env,
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
