@@ -63,22 +63,23 @@ func workerEnv(base, scrub, changes []string, fold bool) []string {
 	return kept
 }
 
-// bufferBytes is what OpenBLAS reserves for each of its threads, as Debian builds it (0.3.21). The
-// wheels of NumPy reserve 40 MB.
-const bufferBytes = 144 << 20
+// bufferBytes is what OpenBLAS reserves for each of its threads, with the stack, as Debian builds it
+// (0.3.21). The wheels of NumPy reserve 40 MB.
+const bufferBytes = 136 << 20
 
 // fewerBuffers returns a variable for a worker with a limit of memory; 0 means none. OpenBLAS
 // reserves a buffer for each processor when it is loaded, and hardly uses them. The limit counts
 // what may be used: with many processors nothing would be left of it, and OpenBLAS ends its process,
-// or asks again for ever, when it gets none. So they may take an eighth, beside the first, unless
+// or asks again for ever, when it gets none. So they may take a quarter, beside the first, unless
 // the user has chosen.
 func fewerBuffers(env []string, memory int64, processors int) []string {
-	threads := 1 + memory/8/bufferBytes
+	threads := 1 + memory/4/bufferBytes
 	if memory == 0 || threads >= int64(processors) {
 		return nil
 	}
-	for _, name := range []string{"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"} {
-		if variable(env, name) != "" {
+	for _, entry := range env {
+		switch name, _, _ := strings.Cut(entry, "="); strings.ToUpper(name) { // Windows spells it in any way
+		case "OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS":
 			return nil
 		}
 	}

@@ -60,9 +60,12 @@ func TestFewerBuffers(t *testing.T) {
 	}{
 		{"without a limit the library chooses", nil, 0, 64, nil},
 		{"a small limit has room for one", nil, 512 << 20, 2, []string{"OPENBLAS_NUM_THREADS=1"}},
-		{"a larger one for some", nil, 4 << 30, 32, []string{"OPENBLAS_NUM_THREADS=4"}},
+		{"a larger one for some", nil, 4 << 30, 32, []string{"OPENBLAS_NUM_THREADS=8"}},
 		{"a large one for all", nil, 4 << 30, 4, nil},
+		{"the daemon's own bound for all, too", nil, 12 << 30, 16, nil},
 		{"the user has chosen", []string{"OPENBLAS_NUM_THREADS=8"}, 512 << 20, 32, nil},
+		{"the user has chosen nothing", []string{"OPENBLAS_NUM_THREADS="}, 512 << 20, 32, nil},
+		{"the user has chosen, on Windows", []string{"openblas_num_threads=8"}, 512 << 20, 32, nil},
 		{"the user has chosen for OpenMP, too", []string{"OMP_NUM_THREADS=8"}, 512 << 20, 32, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

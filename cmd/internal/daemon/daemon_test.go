@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait for a process.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // A rig is a daemon under test.
 type rig struct {

@@ -55,7 +55,7 @@ func (m *meter) untilStill(t *testing.T, c *client.Client) {
 	}
 }
 
-// bulky makes a session "main", and has it write much more than maxAhead. It returns the last turn.
+// bulky makes a session "main", and has it write half as much again as maxAhead. It returns the last turn.
 func (r *rig) bulky() uint64 {
 	r.t.Helper()
 	c := r.dial()
@@ -65,7 +65,7 @@ func (r *rig) bulky() uint64 {
 
 func (r *rig) bulk(c *client.Client) (last uint64) {
 	r.t.Helper()
-	for range 2 * maxAhead >> 20 {
+	for range 3 * maxAhead / 2 >> 20 {
 		reply, err := c.Start(r.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: patience.Milliseconds()})
 		if err != nil || reply.Outcome != timeline.OutcomeOK {
 			r.t.Fatalf("got %+v, %v", reply.State, err)

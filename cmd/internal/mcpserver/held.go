@@ -72,8 +72,7 @@ func (v *view) takeOver(c *mcpwire.Call) *owner {
 	return o
 }
 
-// A fate is what became of a call. It follows "an earlier call" in the refusal of an input that
-// was held behind that call.
+// A fate is what became of a call.
 type fate string
 
 const (
@@ -88,6 +87,9 @@ const (
 	fateEnded       fate = "ended the session"
 	fateRuns        fate = "still runs"
 )
+
+// refusal is the reason for refusing an input that came before the answer to the call.
+func (f fate) refusal() string { return "an earlier call, which was not answered yet, " + string(f) }
 
 // release ends a call's ownership of the turn. Every fate but fateDone refuses the inputs that
 // came before the call's answer.
@@ -104,7 +106,7 @@ func (v *view) release(o *owner, became fate) {
 		if o.spare > 0 {
 			last = min(last, o.spare-1)
 		}
-		v.spoilLocked(last, "an earlier call, which was not answered yet, "+string(became))
+		v.spoilLocked(last, became.refusal())
 	}
 	v.nextLocked()
 }

@@ -81,11 +81,14 @@ func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *
 	case input == "" && !eof:
 		return a.poll(ctx)
 	}
-	if wait := a.view.answers(a.call.Call); wait != 0 {
+	switch wait, early := a.view.answers(a.call.Call); {
+	case early:
+		a.refuse(fateWaits.refusal())
+		return a.replyNow(ctx, a.now)
+	case wait != 0:
 		return a.answer(ctx, wait, input, eof)
-	}
-	if input == "" {
-		a.note("nothing waited for input: eof was not used")
+	case input == "":
+		a.note("nothing waits for input: eof was not used")
 		return a.poll(ctx)
 	}
 	return a.submit(ctx, input, eof)

@@ -145,7 +145,7 @@ func TestRepl_EOFEndsTheInputAfterTheText(t *testing.T) {
 	wantText(t, eof("1\n2"), "1\n2")
 	c.repl("wait b? ")
 	wantText(t, eof(""), "<eof>")
-	wantText(t, eof(""), "[nothing waited for input: eof was not used]")
+	wantText(t, eof(""), "[nothing waits for input: eof was not used]")
 	wantText(t, eof("print 2"), "2\n[eof was not used: it was code]")
 }
 

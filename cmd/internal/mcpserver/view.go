@@ -54,7 +54,7 @@ type view struct {
 	cursor timeline.Seq // guarded by mu; the caller knows everything up to it
 	shown  timeline.Seq // guarded by mu; the last wait that the caller has seen; 0 when none
 	wait   session.Wait // guarded by mu; that wait, which stays as it is; of no use while shown is 0
-	before uint64       // guarded by mu; calls up to this number were sent before the caller saw it
+	before uint64       // guarded by mu; calls up to this number had come before the caller was told of it
 	owner  *owner       // guarded by mu; nil when no call has the turn
 	held   []*holding   // guarded by mu; in order, at most maxHeld; nil when there is no owner
 	noted  string       // guarded by mu; the first sentence of the next reply; may be ""
@@ -169,15 +169,13 @@ func (v *view) knows() (cursor, shown timeline.Seq) {
 	return v.cursor, v.shown
 }
 
-// answers returns the wait that a call's input is for: the caller knew of it when it sent the
-// call. It returns 0 when the input is code.
-func (v *view) answers(c *mcpwire.Call) timeline.Seq {
+// answers returns the wait that a call's input is for; 0 when it is code. It is for neither when
+// the call had come before its caller was told of the wait.
+func (v *view) answers(c *mcpwire.Call) (wait timeline.Seq, early bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if number := c.Number(); number != 0 && number <= v.before {
-		return 0
-	}
-	return v.shown
+	number := c.Number()
+	return v.shown, v.shown != 0 && number != 0 && number <= v.before
 }
 
 // known is a wait that the caller was told of; nil if it was told of another one since.
