@@ -169,8 +169,8 @@ func (v *view) knows() (cursor, shown timeline.Seq) {
 	return v.cursor, v.shown
 }
 
-// answers returns the wait that a call's input is for; 0 when it is code. It is for neither when
-// the call had come before its caller was told of the wait.
+// answers returns the wait that a call's input answers; 0 when it is code. early says that the call
+// had come before its caller was told of the wait: then the input is neither.
 func (v *view) answers(c *mcpwire.Call) (wait timeline.Seq, early bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -352,6 +352,14 @@ const nearby = new IntersectionObserver((all) => {
   }
 }, { scrollMargin: "600px" });
 
+// later is a box in the place of a frame, until that comes near the window.
+function later(frame) {
+  const place = h("div", { class: frame.className, frame });
+  place.style.height = frame.style.height;
+  nearby.observe(place);
+  return place;
+}
+
 // framed shows a document of a result in a frame that may do nothing, or run its own scripts
 // without an origin.
 function framed(p, scripts = false) {
@@ -364,8 +372,5 @@ function framed(p, scripts = false) {
     grow.textContent = tall ? "Smaller" : "Larger";
     grow.setAttribute("aria-expanded", String(tall));
   } }, "Larger");
-  const place = h("div", { class: frame.className, frame });
-  place.style.height = frame.style.height;
-  if (!scripts) nearby.observe(place);
-  return h("div", { class: "framed" }, scripts ? frame : place, h("div", { class: "frametools" }, grow));
+  return h("div", { class: "framed" }, scripts ? frame : later(frame), h("div", { class: "frametools" }, grow));
 }
