@@ -89,6 +89,7 @@ var mayImport = map[string]string{
 	"tests/places":     "session client timeline tests/waits",
 	"tests/waits":      "",
 	"tests/programs":   "",
+	"tests/networks":   "",
 	"tests/ways":       "session client",
 	"tests/pythons":    "",
 }

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/tests/networks"
 )
 
 // aloneEnv says that this process is in a network of its own.
@@ -61,8 +62,8 @@ func onItsOwn(t *testing.T, names ...string) bool {
 	if err := unix.Mount(hosts, "/etc/hosts", "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := networks.Up("lo"); err != nil {
+		t.Fatal(err)
 	}
 	return true
 }

@@ -1,13 +1,13 @@
 package escapes
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/tests/networks"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -101,42 +102,27 @@ func (n *internet) wire(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.there.Close() })
-	ip := func(args ...string) {
-		t.Helper()
-		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-			t.Fatalf("ip %v: %v\n%s", args, err, out)
-		}
-	}
-	ip("link", "set", "lo", "up")
-	ip("link", "add", "here", "type", "veth", "peer", "name", "there")
-	ip("addr", "add", userAddress+"/24", "dev", "here")
-	ip("link", "set", "here", "up")
-	holder := n.holder(t) // iproute2 names a namespace by a process
-	ip("link", "set", "there", "netns", holder)
-	n.inThere(t, func() error {
-		ip("link", "set", "lo", "up")
-		for _, a := range []string{hostAddress + "/24", nameServer + "/24", metadata + "/32", intranet + "/32"} {
-			ip("addr", "add", a, "dev", "there")
-		}
-		ip("link", "set", "there", "up")
-		return nil
-	})
-	for _, a := range []string{metadata, intranet} {
-		ip("route", "add", a+"/32", "dev", "here")
-	}
-}
-
-// holder starts a process in the other network and returns its number.
-func (n *internet) holder(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
+	to := netip.MustParsePrefix
+	err := errors.Join(
+		networks.Up("lo"),
+		networks.Wire("here", "there", int(n.there.Fd())),
+		networks.Address("here", to(userAddress+"/24")),
+		networks.Up("here"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.inThere(t, cmd.Start)
-	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
-	return strconv.Itoa(cmd.Process.Pid)
+	n.inThere(t, func() error {
+		err := networks.Up("lo")
+		for _, a := range []string{hostAddress + "/24", nameServer + "/24", metadata + "/32", intranet + "/32"} {
+			err = errors.Join(err, networks.Address("there", to(a)))
+		}
+		return errors.Join(err, networks.Up("there"))
+	})
+	for _, a := range []string{metadata, intranet} {
+		if err := networks.Route(to(a+"/32"), "here"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // inThere runs a function on a thread in the other network.
