@@ -10,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // greet is what repl dial prints, for the scripts that stand for a far side.
@@ -56,19 +58,22 @@ func pidFile(t *testing.T) (path string, gone func()) {
 	return path, func() {
 		t.Helper()
 		pid, err := os.ReadFile(path)
-		if err != nil || len(bytes.TrimSpace(pid)) == 0 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+		if err != nil {
 			t.Fatalf("the script wrote no id: %v", err)
 		}
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for range 6000 {
-			state, _ := exec.Command("ps", "-o", "stat=", "-p", strings.TrimSpace(string(pid))).Output()
-			if s := strings.TrimSpace(string(state)); s == "" || strings.HasPrefix(s, "Z") {
+			if !programs.Alive(n) {
 				return
 			}
 			<-tick.C
 		}
-		t.Errorf("process %s is still there", pid)
+		t.Errorf("process %d is still there", n)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -337,22 +337,12 @@ func tree(pid int) []int {
 	return pids
 }
 
-// alive reports whether a process exists and is not a zombie.
-func alive(pid int) bool {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	return !strings.HasPrefix(rest, "Z")
-}
-
 // gone waits until none of the processes is left.
 func gone(t *testing.T, pids ...int) {
 	t.Helper()
 	start := time.Now()
 	for _, pid := range pids {
-		for alive(pid) {
+		for programs.Alive(pid) {
 			if time.Since(start) > deadline {
 				t.Fatalf("process %d is still there", pid)
 			}

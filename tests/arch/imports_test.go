@@ -82,7 +82,7 @@ var mayImport = map[string]string{
 	"tests/jupyter":    "",
 	"tests/limits":     "session timeline workers workers/python workers/r supervisor tests/confined tests/drive",
 	"tests/clients":    "",
-	"tests/fakeworker": "ipc workers tests/confined",
+	"tests/fakeworker": "ipc workers tests/confined tests/programs",
 	"tests/rawworker":  "ipc workers",
 	"tests/drive":      "session timeline workers supervisor tests/confined",
 	"tests/page":       "client session timeline tests/confined tests/waits",

@@ -96,8 +96,8 @@ func TestTests_DoNotSleep(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
-		"tests/fakeworker forever": "a worker that never answers",
-		"supervisor later":         "a fakeProcess is in a bubble, or its test fails",
+		"tests/programs Forever": "a program that never answers",
+		"supervisor later":       "a fakeProcess is in a bubble, or its test fails",
 	})
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
@@ -147,5 +147,4 @@ var waysToEnd = map[string]func(cmd *exec.Cmd) error{
 	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },
 }
 
-// isAlive reports whether there is a process.
-func isAlive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func isAlive(pid int) bool { return programs.Alive(pid) }

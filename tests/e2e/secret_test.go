@@ -4,8 +4,8 @@ package e2e
 
 import (
 	"io/fs"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,11 +49,7 @@ func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
 	for _, format := range []string{"py", "ipynb", "txt"} {
 		seen[format] = h.run(t, "", "export", "bot", "--format", format).stdout
 	}
-	ps, err := exec.Command("ps", "axwwe").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen["ps"] = string(ps)
+	maps.Copy(seen, shownOfProcesses(t))
 	for _, dir := range append([]string{h.dir, h.tmp}, h.environment("XDG_STATE_HOME")) {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -150,7 +151,8 @@ func hold() error {
 		return fmt.Errorf("got %+v, %v; want a question", reply, err)
 	}
 	fmt.Println("held")
-	select {}
+	programs.Forever()
+	return nil
 }
 
 // A supervisor that is killed while a call waits for a person leaves nothing behind.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // pixel is a PNG picture of one pixel.
@@ -292,7 +293,7 @@ func (w *worker) stickWith(word string) *ipc.RuntimeError {
 	w.stuck = true
 	w.mu.Unlock()
 	w.print(ipc.Stdout, word+"\n")
-	forever()
+	programs.Forever()
 	return nil
 }
 

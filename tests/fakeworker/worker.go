@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // A worker is the process. The main goroutine runs turns; another one takes the
@@ -165,10 +165,10 @@ func (w *worker) greet(start string) (status int, ended bool) {
 	name, argument, _ := strings.Cut(start, " ")
 	switch name {
 	case "silent":
-		forever()
+		programs.Forever()
 	case "early":
 		_, _ = os.Stdin.Read(make([]byte, 1))
-		forever()
+		programs.Forever()
 	case "garbage":
 		w.write(frameOf("garbage"))
 	case "wrongfirst":
@@ -248,7 +248,7 @@ func (w *worker) listen() {
 		w.mu.Unlock()
 		switch {
 		case err != nil && stuck:
-			forever()
+			programs.Forever()
 		case err != nil && busy:
 			return // whoever closed the channel ends a worker that is busy
 		case err == io.EOF:
@@ -520,11 +520,4 @@ func hasMark(m ipc.Message) bool {
 func frameOf(payload string) []byte {
 	n := len(payload)
 	return append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, payload...)
-}
-
-// forever does nothing until the process is killed.
-func forever() {
-	for {
-		time.Sleep(time.Hour)
-	}
 }

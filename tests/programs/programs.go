@@ -1,9 +1,10 @@
-// Package programs is for tests that write programs, and run them.
+// Package programs is for tests that write programs, run them, or are one.
 package programs
 
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // Write writes a program. No child of this process is started meanwhile: until such a child runs a
@@ -13,4 +14,12 @@ func Write(path string, text []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(path, text, 0o755)
+}
+
+// Forever does nothing until the process is killed. An empty select is no such thing: without cgo,
+// Go ends a program in which nobody can go on.
+func Forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
@@ -46,7 +47,7 @@ func relay(how string, words []string) int {
 		_, _ = in.Write(rest)
 		_, _ = io.Copy(in, os.Stdin)
 	case "freezes":
-		select {} // it reads no more
+		programs.Forever() // it reads no more
 	}
 	if err := cmd.Wait(); err != nil {
 		return 1

@@ -5,8 +5,9 @@ package daemon_test
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // socketName is a socket for one daemon. A test's own directory has too long a name.
@@ -23,8 +24,7 @@ func socketName(t testing.TB) string {
 // floodBytes is what a watcher that does not read is flooded with.
 const floodBytes = 100 << 20
 
-// isAlive reports whether there is a process.
-func isAlive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+func isAlive(pid int) bool { return programs.Alive(pid) }
 
 // openFiles counts the descriptors of this process; 0 where that cannot be done.
 func openFiles() int {

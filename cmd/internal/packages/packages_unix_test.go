@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -293,7 +292,7 @@ func TestMake_ACancelKillsTheWholeTree(t *testing.T) {
 		t.Fatal("the tool did not start a child")
 	}
 	late := time.After(patience)
-	for syscall.Kill(child, 0) == nil {
+	for programs.Alive(child) {
 		select {
 		case <-late:
 			t.Fatal("the child of the tool lives on")

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -159,8 +161,9 @@ func TestElicit_AQuestionThatIsOverIsWithdrawn(t *testing.T) {
 func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 	t.Parallel()
 	r := openWith(t, rudeSet(t, Options{Allow: []string{"*"}}, "polite"))
+	said := strconv.Quote(filepath.Join(t.TempDir(), "said"))
 	says(t, r, "from turnstone.tools import polite", "")
-	submit(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open('said', 'w').write(polite.ask()), print('wrote')))\nt.start()")
+	submit(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+said+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
 	e := r.Until(t, "the decline", func(e timeline.Event) bool {
 		n, ok := e.Body.(timeline.Notice)
 		return ok && strings.Contains(n.Message, "the server polite asks, and nobody can be asked now, so it was declined: Which bird?")
@@ -168,7 +171,7 @@ func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 	if e.Turn == 0 && !e.Between {
 		t.Errorf("got %+v", e)
 	}
-	says(t, r, "t.join(); print(open('said').read())", `"decline"`)
+	says(t, r, "t.join(); print(open("+said+").read())", `"decline"`)
 	turn := submit(t, r, "print([polite.ask() for _ in range(22)][-1])")
 	for range 20 {
 		answers(t, r, asks(t, r, turn), session.FormAnswer{Action: session.FormCancel})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // hostileTools are tools whose names and schemas nobody would write who means well.
@@ -95,9 +97,9 @@ func odd(manner string) {
 		}
 		switch {
 		case manner == "unread" && q.Method == "tools/list":
-			select {} // and reads nothing any more
+			programs.Forever() // and reads nothing any more
 		case manner == "closing" && q.Method == "tools/list":
-			select {}
+			programs.Forever()
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
@@ -65,7 +66,7 @@ func rude(manner string) {
 		fmt.Fprintln(os.Stderr, "\x1b[31mno licence found\x1b[0m")
 		os.Exit(3)
 	case "silent":
-		select {}
+		programs.Forever()
 	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread":
 		odd(manner)
 		return

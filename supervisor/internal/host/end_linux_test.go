@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // familyScript is a worker that starts every kind of relative which is known
@@ -69,7 +70,7 @@ func familyOf(t testing.TB, line string) map[string]int {
 	for f := range strings.FieldsSeq(line) {
 		name, pid, _ := strings.Cut(f, "=")
 		n, err := strconv.Atoi(pid)
-		if err != nil || !alive(n) {
+		if err != nil || !programs.Alive(n) {
 			t.Fatalf("got %q, want a living process", f)
 		}
 		pids[name] = n
@@ -88,7 +89,7 @@ const endLimit = patience
 func mustDie(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		eventually(t, "end of "+name, func() bool { return !alive(pid) })
+		eventually(t, "end of "+name, func() bool { return !programs.Alive(pid) })
 	}
 	took := time.Since(since)
 	t.Logf("%d processes ended within %s", len(pids), took.Round(10*time.Microsecond))

@@ -194,7 +194,7 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 
 func TestStart_WithoutStageMainThenTheWorkerRunsWithoutAStage(t *testing.T) {
 	t.Parallel()
-	s := supervise(t, exec.Command(testBinary(t), program(t, "bash"), "-c", "ps -o ppid= -p $$; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
+	s := supervise(t, exec.Command(testBinary(t), program(t, "bash"), "-c", "echo $PPID; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
 	line, _ := s.out.ReadString('\n')
 	if got := strings.TrimSpace(line); got != strconv.Itoa(s.Process.Pid) || s.staged {
 		t.Errorf("got parent %s, staged %t, want %d itself", got, s.staged, s.Process.Pid)

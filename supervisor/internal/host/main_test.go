@@ -4,12 +4,10 @@ package host_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,19 +92,6 @@ func program(t testing.TB, name string) string {
 		t.Skipf("%s does not run: %v", path, err)
 	}
 	return strings.TrimSpace(string(real))
-}
-
-// alive reports whether a process exists and is not a zombie.
-func alive(pid int) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
-	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
 // shown is text as a worker wrote it.

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -81,7 +81,7 @@ func TestStart_PlanOfASandboxFailsThenNothingIsLeft(t *testing.T) {
 	}
 	if stage == 0 {
 		t.Error("there was no stage yet")
-	} else if err := syscall.Kill(stage, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("stage %d is still there: %v", stage, err)
+	} else if programs.Alive(stage) {
+		t.Errorf("stage %d is still there", stage)
 	}
 }

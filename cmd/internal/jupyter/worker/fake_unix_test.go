@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zsock"
+	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // A fakeKernel is a kernel whose inputs are commands, one a word, that say how it misbehaves.
@@ -227,7 +228,7 @@ func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
 		case "stubborn":
 			signal.Ignore(syscall.SIGINT)
 			k.print(m, "stubborn\n")
-			select {}
+			programs.Forever()
 		case "hang-up":
 			k.get(&k.iopub).Close()
 		}

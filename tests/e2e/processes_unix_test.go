@@ -1,0 +1,18 @@
+//go:build unix && !linux
+
+package e2e
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// shownOfProcesses is what each process shows of itself: its arguments and its environment.
+func shownOfProcesses(t *testing.T) map[string]string {
+	t.Helper()
+	ps, err := exec.Command("ps", "axwwe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"ps": string(ps)}
+}
