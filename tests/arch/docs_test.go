@@ -113,7 +113,7 @@ func TestDocuments_ProgramsInReadmeCompile(t *testing.T) {
 		if err := os.WriteFile(config, overlay, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		run(t, tr.root, "go", "build", "-overlay", config, "-o", os.DevNull, "./tests/arch/readme")
+		run(t, tr.root, "go", "build", "-buildvcs=false", "-overlay", config, "-o", os.DevNull, "./tests/arch/readme")
 	}
 }
 

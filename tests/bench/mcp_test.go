@@ -16,7 +16,7 @@ import (
 // interpreter is waited for.
 func BenchmarkToolsList(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "repl")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
 		b.Fatalf("cannot build the command: %v\n%s", err, out)
 	}
 	var listed, nothing []time.Duration

@@ -48,7 +48,7 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			cmd := h.command(t, "mcp", "--lang", "python")
+			cmd := h.mcp(t)
 			cmd.Stderr = os.Stderr
 			in, err := cmd.StdinPipe()
 			if err != nil {

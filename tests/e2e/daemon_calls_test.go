@@ -184,7 +184,7 @@ type caller struct {
 
 func (h home) caller(t *testing.T, args ...string) *caller {
 	t.Helper()
-	return speak(t, h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...), func() {})
+	return speak(t, h.mcp(t, args...), func() {})
 }
 
 // speak starts the server cmd. It calls started before it sends anything.

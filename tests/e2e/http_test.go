@@ -27,7 +27,7 @@ type webServer struct {
 
 func newWebServer(t *testing.T, h home, args ...string) *webServer {
 	t.Helper()
-	s := &webServer{cmd: h.command(t, append([]string{"mcp", "--lang", "python", "--http", "127.0.0.1:0"}, args...)...)}
+	s := &webServer{cmd: h.mcp(t, append([]string{"--http", "127.0.0.1:0"}, args...)...)}
 	says, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // An agent is a client of one MCP server, in the version without a handshake.
@@ -30,10 +33,20 @@ func newAgent(t *testing.T, h home, args ...string) *agent {
 	return newAgentWithLog(t, h, os.Stderr, args...)
 }
 
+// mcp is the command of a server for Python. Where no sandbox can be made, its sessions are in none,
+// unless args say which.
+func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if !slices.Contains(args, "--sandbox") && confined.NoNamespaces() != "" {
+		args = append([]string{"--sandbox", "full"}, args...)
+	}
+	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
+}
+
 // newAgentWithLog is newAgent with a server whose standard error goes to log.
 func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent {
 	t.Helper()
-	cmd := h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
+	cmd := h.mcp(t, args...)
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -51,6 +52,7 @@ func withTiny(t *testing.T, h home) home {
 
 func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 	t.Parallel()
+	needsInstaller(t)
 	h := withTiny(t, newHome(t))
 	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
 	want(t, h.run(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
@@ -93,6 +95,20 @@ func TestWith_CtrlCGivesUp(t *testing.T) {
 	}
 	gone(t, pid)
 	h.leavesNothing(t)
+}
+
+// needsInstaller skips a test where nothing installs packages for Python.
+func needsInstaller(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("uv"); err == nil {
+		return
+	}
+	for _, module := range []string{"pip", "ensurepip"} {
+		if exec.Command("python3", "-c", "import "+module).Run() == nil {
+			return
+		}
+	}
+	t.Skip("there is no uv, and python3 has neither pip nor ensurepip")
 }
 
 // A slowTool is a uv that does nothing until the test tells it to.
@@ -244,6 +260,7 @@ func wantParts(t *testing.T, got string, parts ...string) {
 
 func TestWith_ASessionOfTheDaemonsHasThem(t *testing.T) {
 	t.Parallel()
+	needsInstaller(t)
 	h := withTiny(t, daemonHome(t))
 	daemon := h.serve(t)
 	want(t, h.run(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSession("main"), 0})

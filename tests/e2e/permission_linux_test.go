@@ -18,6 +18,7 @@ import (
 // name them.
 func (h *home) besideOthers(t *testing.T, names ...string) (relative, absolute []string) {
 	t.Helper()
+	confined.NeedsNamespaces(t)
 	base := confined.Dir(t)
 	h.dir = filepath.Join(base, "project")
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
@@ -130,6 +131,9 @@ func TestPermission_AnInterruptEndsAHeldCall(t *testing.T) {
 	} {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
+			if lang == "r" {
+				newRHome(t) // or the test is skipped
+			}
 			h := daemonHome(t)
 			there, dirs := h.besideOthers(t, lang)
 			h.serve(t)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // writes is a program that tries to write into its directory and into another.
@@ -23,6 +25,7 @@ print(write("mine"), write(sys.argv[1] if len(sys.argv) > 1 else os.environ["E2E
 
 func confinedHome(t *testing.T) (h home, outside string) {
 	t.Helper()
+	confined.NeedsNamespaces(t)
 	h = daemonHome(t)
 	outside = t.TempDir()
 	socket := h.env[len(h.env)-1]

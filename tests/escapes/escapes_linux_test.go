@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -110,6 +111,42 @@ func (m *machine) unchanged(t *testing.T, before map[string]string) map[string]s
 	return now
 }
 
+// needs skips a test where one of these is missing: programs, "python:MODULE" for modules of the
+// interpreter, and "layer" for a layer above the home directory. Any of "one|other" is enough.
+func (m *machine) needs(t *testing.T, needs string) {
+	t.Helper()
+	for need := range strings.FieldsSeq(needs) {
+		var lacks string
+		for way := range strings.SplitSeq(need, "|") {
+			if lacks = m.lacks(way); lacks == "" {
+				break
+			}
+		}
+		if lacks != "" {
+			t.Skip(lacks)
+		}
+	}
+}
+
+func (m *machine) lacks(need string) string {
+	if need == "layer" {
+		if os.Getenv(lonelyEnv) != "" {
+			return "" // Landlock has none, and needs none
+		}
+		return confined.NoLayers(m.base)
+	}
+	if module, ok := strings.CutPrefix(need, "python:"); ok {
+		if exec.Command(interpreter, "-c", "import "+module).Run() != nil {
+			return interpreter + " has no module " + module
+		}
+		return ""
+	}
+	if _, err := exec.LookPath(need); err != nil {
+		return need + " is not installed"
+	}
+	return ""
+}
+
 func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -118,11 +155,7 @@ func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
 	before := m.state(t)
 	for _, name := range l.Ordinary {
 		t.Run(name, func(t *testing.T) {
-			if tool := l.Needs[name]; tool != "" {
-				if _, err := exec.LookPath(tool); err != nil {
-					t.Skipf("%s is not installed", tool)
-				}
-			}
+			m.needs(t, l.Needs[name])
 			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
 				t.Errorf("got %s", said)
 			}
@@ -197,6 +230,7 @@ print(tries(lambda: open(C + '/mine', 'w')),
 func TestSandbox_ReadOnlyWritesNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
+	confined.NeedsLayers(t, m.base) // it writes a cache
 	r := open(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
 	before := m.state(t)
 	for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {

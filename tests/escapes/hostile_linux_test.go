@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -222,6 +223,7 @@ func below(pid int) (all []int) {
 func TestSandbox_HoldsWhereHomeAndWorkspaceAreLinks(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
+	confined.NeedsLayers(t, m.base)
 	home, work := filepath.Join(m.base, "linked-home"), filepath.Join(m.base, "linked-work")
 	for link, to := range map[string]string{home: m.home, work: filepath.Join(home, "project")} {
 		if err := os.Symlink(to, link); err != nil {

@@ -5,12 +5,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/tests/networks"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -56,21 +55,8 @@ const (
 func inInternet(t *testing.T) *internet {
 	t.Helper()
 	t.Parallel()
-	if os.Getenv(internetEnv) == "" {
-		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), internetEnv+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-			AmbientCaps: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE},
-			Pdeathsig:   syscall.SIGKILL,
-		}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		} else {
-			t.Logf("%s", out)
-		}
+	if !confined.Alone(t, internetEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS,
+		unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE) {
 		return nil
 	}
 	n := &internet{names: map[string][]netip.Addr{}, asked: map[string]int{}, heard: make(chan string, 10)}

@@ -2,7 +2,6 @@ package escapes
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/tests/networks"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -48,28 +48,7 @@ func becomeLonely() error {
 // It reports whether this is that run.
 func withoutNamespaces(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(lonelyEnv) != "" {
-		return true
-	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), lonelyEnv+"=prepare")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN},
-		Pdeathsig:   syscall.SIGKILL,
-	}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("without user namespaces: %v\n%s", err, out)
-	}
-	t.Logf("%s", out)
-	return false
+	return confined.Alone(t, lonelyEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
 }
 
 func byLandlock(m *machine) *workers.Sandbox {
@@ -143,14 +122,12 @@ func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
 	l := theList(t, m)
 	r := open(t, m, byLandlock(m))
 	for _, name := range worksByLandlock {
-		if tool := l.Needs[name]; tool != "" {
-			if _, err := exec.LookPath(tool); err != nil {
-				t.Errorf("%s needs %s", name, tool)
+		t.Run(name, func(t *testing.T) {
+			m.needs(t, l.Needs[name])
+			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+				t.Errorf("got %s", said)
 			}
-		}
-		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
-			t.Errorf("%s: got %s", name, said)
-		}
+		})
 	}
 }
 

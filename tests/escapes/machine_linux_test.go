@@ -36,6 +36,14 @@ type machine struct {
 
 func newMachine(t testing.TB) *machine {
 	t.Helper()
+	for _, program := range []string{interpreter, "git"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	if os.Getenv(lonelyEnv) == "" {
+		confined.NeedsNamespaces(t)
+	}
 	base, err := os.MkdirTemp(confined.Base(), "machine-")
 	if err != nil {
 		t.Fatal(err)

@@ -1803,7 +1803,13 @@ def r_install_with_a_compiler():
     rscript("lib <- Sys.getenv('R_LIBS_USER'); dir.create(lib, FALSE, TRUE); install.packages('%s', repos=NULL, type='source', lib=lib, quiet=TRUE); library(probe, lib.loc=lib); stopifnot(answer()==42L)" % d)
 
 
-NEEDS = {"debugger": "gdb", "node": "node", "compiler": "gcc", "go_build": "go", "r_plot": "Rscript", "r_cluster": "Rscript", "r_mclapply": "Rscript", "r_install_with_a_compiler": "Rscript"}
+NEEDS = {
+    "debugger": "gdb", "node": "node", "compiler": "gcc", "go_build": "go", "processes_are_seen": "ps",
+    "matplotlib_with_a_cold_cache": "python:matplotlib layer", "numpy_threads": "python:numpy",
+    "venv_and_pip": "python:venv python:pip|python:ensurepip",
+    "r_plot": "Rscript", "r_cluster": "Rscript", "r_mclapply": "Rscript", "r_install_with_a_compiler": "Rscript cc layer",
+    "unix_in_a_layer": "layer", "write_cache": "layer", "write_config": "layer", "user_site": "layer",
+}
 
 def serve_names():
     """Runs the probes that are named on standard input, each in a child."""

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -69,6 +70,7 @@ func TestSandbox_IsRefusedInsideItself(t *testing.T) {
 func TestSandbox_SaysWhatHasNoLayer(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
+	confined.NeedsLayers(t, m.base) // to make a filesystem that takes none
 	attributes := becomeRoot()
 	attributes.Cloneflags |= syscall.CLONE_NEWNS
 	got := m.tries(t, "mkdir -p $HOME/o/u $HOME/o/w $HOME/o/m && mount -t overlay -o userxattr,lowerdir=$HOME/mine,upperdir=$HOME/o/u,workdir=$HOME/o/w o $HOME/o/m && export TMPDIR=$HOME/o/m", attributes)

@@ -37,7 +37,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	built = filepath.Join(dir, "repl")
-	build := exec.Command("go", "build", "-o", built, "github.com/turnstone-repl/turnstone/cmd/repl")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, "github.com/turnstone-repl/turnstone/cmd/repl")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -36,6 +36,7 @@ func boxed() *workers.Sandbox {
 func TestDisk_ASessionKeepsNoMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	box, cache := boxed(), confined.Dir(t)
+	confined.NeedsLayers(t, cache)
 	box.Layered = []string{cache}
 	s := openPython(t, box, workers.Limits{Disk: disk})
 	s.Run(t, fill+"x = 41").Wants(t, "")

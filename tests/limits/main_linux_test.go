@@ -30,6 +30,9 @@ func eachWay(t *testing.T, test func(t *testing.T, box *workers.Sandbox)) {
 // openIn opens a session with limits, and waits until it is ready.
 func openIn(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *drive.REPL {
 	t.Helper()
+	if box != nil {
+		confined.NeedsNamespaces(t)
+	}
 	spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
 	return drive.Open(t, spec)
 }

@@ -49,7 +49,7 @@ func build(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "repl")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
 		return 1
 	}

@@ -40,7 +40,7 @@ func build(m *testing.M) int {
 	}
 	defer os.RemoveAll(work)
 	binary = filepath.Join(work, "bin", "repl")
-	built := exec.Command("go", "build", "-o", binary, "../../cmd/repl")
+	built := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl")
 	built.Env = append(os.Environ(), "CGO_ENABLED=0") // it also runs in containers
 	if out, err := built.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)

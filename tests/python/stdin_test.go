@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type surface struct {
 	want       string   // the whole turn, as script tells it; or
 	has        []string // what must be in it
 	selects    bool     // it looks at its input while it waits for something else: one wait may be for nothing
+	program    string   // that it needs
 }
 
 // In these cases the runtime itself reads, so it asks.
@@ -116,7 +118,7 @@ func terminal(dir string) []surface {
 			has: []string{`[python wait "c? "][line "ab"]`, "got ab\n"}},
 		{name: "a shell that hides", code: `import subprocess; subprocess.run(['bash', '-c', 'read -s -p "pw? " x; echo "${#x}"']); None`, answers: []string{"hush-hush"},
 			want: `pw? [bash secret wait "pw? "][secret line]9` + "\n"},
-		{name: "less", code: fmt.Sprintf("import subprocess; subprocess.run(['less', %q]); None", filepath.Join(dir, "long")), answers: []string{"", "q"},
+		{name: "less", program: "less", code: fmt.Sprintf("import subprocess; subprocess.run(['less', %q]); None", filepath.Join(dir, "long")), answers: []string{"", "q"},
 			has: []string{`[less `, "line 1\r\n"}},
 		{name: "a long line", code: "import os; os.system('bash -c \\'read x; echo ${#x}\\''); None", answers: []string{strings.Repeat("x", 10_000)},
 			has: []string{"10000\n"}},
@@ -168,6 +170,11 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 		r := open(t, o)
 		for _, c := range surfaces {
 			t.Run(c.name, func(t *testing.T) {
+				if c.program != "" {
+					if _, err := exec.LookPath(c.program); err != nil {
+						t.Skipf("%s is not installed", c.program)
+					}
+				}
 				finish := r.Finish
 				if c.selects {
 					finish = r.Ended

@@ -133,6 +133,9 @@ func languages() map[string]func(t *testing.T) language {
 	return map[string]func(t *testing.T) language{
 		"python with pip": func(t *testing.T) language {
 			python := program(t, "python3")
+			if exec.Command(python, "-c", "import pip").Run() != nil && exec.Command(python, "-c", "import ensurepip").Run() != nil {
+				t.Skipf("%s has neither pip nor ensurepip", python)
+			}
 			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+wheel(t), "PATH="+without(t, "uv"))
 			return language{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}

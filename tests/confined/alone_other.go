@@ -1,0 +1,6 @@
+//go:build !linux
+
+package confined
+
+// NoNamespaces says nothing: no other system has them.
+func NoNamespaces() string { return "" }
