@@ -24,14 +24,6 @@ func within(rights ...uintptr) *syscall.SysProcAttr {
 	}
 }
 
-// NeedsNamespaces skips a test where NoNamespaces says why.
-func NeedsNamespaces(t testing.TB) {
-	t.Helper()
-	if why := NoNamespaces(); why != "" {
-		t.Skip(why)
-	}
-}
-
 // NoNamespaces says in a line why no sandbox can be made here, or "": a system may forbid user
 // namespaces, or give no rights in them.
 func NoNamespaces() string {

@@ -83,6 +83,14 @@ func parent() (string, error) {
 	return os.UserHomeDir()
 }
 
+// NeedsNamespaces skips a test where NoNamespaces says why.
+func NeedsNamespaces(t testing.TB) {
+	t.Helper()
+	if why := NoNamespaces(); why != "" {
+		t.Skip(why)
+	}
+}
+
 // rerun runs this test program once more, as a user without rights, in a copy of its package's
 // directory. Home and temporary files are there as well, because a session does not see those in
 // /tmp. All of it is removed.

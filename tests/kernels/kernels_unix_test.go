@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -346,6 +347,7 @@ func TestKernel_AChildThatReadsTheTerminalIsSeenToWait(t *testing.T) {
 }
 
 func TestKernel_WorksInASandbox(t *testing.T) {
+	confined.NeedsNamespaces(t)
 	each(t, func(t *testing.T, k kernel) {
 		r := k.open(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Quiet: true})
 		r.prints(k)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -15,6 +16,9 @@ import (
 // openTogether opens sessions of one supervisor.
 func openTogether(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.REPL) {
 	t.Helper()
+	if box != nil {
+		confined.NeedsNamespaces(t)
+	}
 	o.Dir = t.TempDir()
 	sup, err := supervisor.New(o)
 	if err != nil {

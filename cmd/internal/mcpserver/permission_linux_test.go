@@ -23,6 +23,7 @@ func (b *book) Keep(_ string, g session.Grant) error { b.kept = append(b.kept, g
 // confinedSetup has sessions with a sandbox, which may not write outside.
 func confinedSetup(t *testing.T) (s setup, outside string, kept *book) {
 	t.Helper()
+	confined.NeedsNamespaces(t)
 	dir := confined.Dir(t)
 	work, outside := filepath.Join(dir, "work"), filepath.Join(dir, "outside")
 	for _, d := range []string{work, outside} {
