@@ -106,14 +106,33 @@ func wheel(t *testing.T) []byte {
 
 // proxyCode defines what these tests run in a session.
 const proxyCode = `
-import os, ssl, sys, urllib.request
+import os, ssl, sys, urllib.error, urllib.request
 def curl(*args):
     p = subprocess.run(["curl", "-sS", "--max-time", "60", *args], capture_output=True, text=True)
     return p.stdout if p.returncode == 0 else p.stderr
+def fetch(url): # as curl prints it
+    try: return urllib.request.urlopen(url, timeout=60).read().decode()
+    except urllib.error.HTTPError as e: return e.read().decode()
 def said(text): # to the proxy, as bytes
     with socket.create_connection(("198.18.0.1", 1080)) as s:
         s.sendall(text)
         return s.makefile("rb").readline()
+def tunnel(place): # what a server says that is reached by CONNECT
+    with socket.create_connection(("198.18.0.1", 1080)) as s:
+        s.sendall(b"CONNECT " + place.encode() + b" HTTP/1.1\r\n\r\n")
+        return s.makefile("rb").read().decode().partition("\r\n\r\n")[2]
+def socks(url): # a page that is reached by SOCKS5, whose proxy is told the name
+    host = url.split("/")[2].partition(":")
+    with socket.create_connection(("198.18.0.1", 1080)) as s:
+        f = s.makefile("rb")
+        s.sendall(b"\5\1\0")
+        assert f.read(2) == b"\5\0"
+        s.sendall(b"\5\1\0\3" + bytes([len(host[0])]) + host[0].encode() + int(host[2] or 80).to_bytes(2, "big"))
+        head = f.read(4)
+        if head[1]: return "refused: %d" % head[1]
+        f.read(6 if head[3] == 1 else 18)
+        s.sendall(b"GET / HTTP/1.0\r\nHost: " + host[0].encode() + b"\r\n\r\n")
+        return f.read().decode().partition("\r\n\r\n")[2]
 `
 
 // Curl, pip and Python's own client heed the variables; curl speaks SOCKS5 as well.
@@ -148,23 +167,15 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 	}
 	r.Run(t, proxyCode)
 	n.prints(t, r,
-		[2]string{"curl('http://example.org/hello?a;b')", "hello a;b"},
-		[2]string{"curl('http://EXAMPLE.org./hello')", "hello"},
-		[2]string{"curl('--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
-		[2]string{"curl('--cacert', 'ca.pem', '--data', 'x' * 100000, 'https://example.org/echo') == 'x' * 100000", "True"},
-		[2]string{"curl('--data', 'x' * 100000, 'http://example.org/echo') == 'x' * 100000", "True"},
-		[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', '--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
-		[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://example.org/hello', 'http://example.org/hello')", "hello  hello"},
 		[2]string{"urllib.request.urlopen('http://example.org/hello').read().decode()", "hello"},
 		[2]string{"urllib.request.urlopen('https://example.org/hello', context=ssl.create_default_context(cafile='ca.pem')).read().decode()", "hello"},
-		[2]string{"subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', '--target', 'packages', '--disable-pip-version-check', '--no-cache-dir', '--index-url', 'https://example.org/simple', 'greeting'], env=dict(os.environ, REQUESTS_CA_BUNDLE='ca.pem'), capture_output=True, text=True).stderr", ""},
-		[2]string{"open('packages/greeting.py').read()", "text = 'hello from the index'"},
+		[2]string{"fetch('http://example.org/hello?a;b')", "hello a;b"},
+		[2]string{"fetch('http://EXAMPLE.org./hello')", "hello"},
+		[2]string{"socks('http://example.org/')", "404 page not found"},
 		// The list refuses these.
-		[2]string{"curl('--cacert', 'ca.pem', 'https://other.org/hello')", "curl: (56) CONNECT tunnel failed, response 403"},
-		[2]string{"curl('-o', '/dev/null', '-w', '%{http_code}', 'http://other.org/hello')", "403"},
-		[2]string{"curl('http://other.org/hello')", "other.org: the sandbox refused it"},
-		[2]string{"'(2)' in curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://other.org/hello')", "True"},
-		[2]string{"curl('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
+		[2]string{"fetch('http://other.org/hello')", "other.org: the sandbox refused it"},
+		[2]string{"socks('http://other.org/')", "refused: 2"},
+		[2]string{"fetch('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "EACCES"},
 		[2]string{"tries(get, '" + hostAddress + "', 1080)", "EACCES"},
 		[2]string{"tries(get, '198.18.0.1', 1081)", "EACCES"},
@@ -186,27 +197,51 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 	if ca == "" {
 		t.Error("no certificate")
 	}
-	res := r.Run(t, "curl('https://other.org:444/')")
+	res := r.Run(t, "said(b'CONNECT other.org:444 HTTP/1.1\\r\\n\\r\\n')")
 	if got := refusedHosts(res.Events); !slices.Equal(got, []string{"other.org:444"}) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
-	reached := map[string]session.Reached{}
-	places, err := r.Reached(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, place := range places {
-		reached[place.Place] = place
-	}
-	if p := reached["example.org:443"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 || p.Refused != 0 {
-		t.Errorf("got %+v", p)
-	}
-	if p := reached["example.org:80"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 {
-		t.Errorf("got %+v", p)
-	}
-	if p := reached["other.org:80"]; p.Connections != 0 || p.Refused != 3 {
-		t.Errorf("got %+v", p)
-	}
+	t.Run("pip", func(t *testing.T) {
+		n.needs(t, "python:pip")
+		n.prints(t, r,
+			[2]string{"subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', '--target', 'packages', '--disable-pip-version-check', '--no-cache-dir', '--index-url', 'https://example.org/simple', 'greeting'], env=dict(os.environ, REQUESTS_CA_BUNDLE='ca.pem'), capture_output=True, text=True).stderr", ""},
+			[2]string{"open('packages/greeting.py').read()", "text = 'hello from the index'"},
+		)
+	})
+	t.Run("curl", func(t *testing.T) {
+		n.needs(t, "curl")
+		n.prints(t, r,
+			[2]string{"curl('http://example.org/hello?a;b')", "hello a;b"},
+			[2]string{"curl('http://EXAMPLE.org./hello')", "hello"},
+			[2]string{"curl('--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
+			[2]string{"curl('--cacert', 'ca.pem', '--data', 'x' * 100000, 'https://example.org/echo') == 'x' * 100000", "True"},
+			[2]string{"curl('--data', 'x' * 100000, 'http://example.org/echo') == 'x' * 100000", "True"},
+			[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', '--cacert', 'ca.pem', 'https://example.org/hello')", "hello"},
+			[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://example.org/hello', 'http://example.org/hello')", "hello  hello"},
+			[2]string{"curl('--cacert', 'ca.pem', 'https://other.org/hello')", "curl: (56) CONNECT tunnel failed, response 403"},
+			[2]string{"curl('-o', '/dev/null', '-w', '%{http_code}', 'http://other.org/hello')", "403"},
+			[2]string{"curl('http://other.org/hello')", "other.org: the sandbox refused it"},
+			[2]string{"'(2)' in curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://other.org/hello')", "True"},
+			[2]string{"curl('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
+		)
+		reached := map[string]session.Reached{}
+		places, err := r.Reached(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range places {
+			reached[place.Place] = place
+		}
+		if p := reached["example.org:443"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 || p.Refused != 0 {
+			t.Errorf("got %+v", p)
+		}
+		if p := reached["example.org:80"]; p.Connections < 5 || p.Sent < 100_000 || p.Received < 100_000 {
+			t.Errorf("got %+v", p)
+		}
+		if p := reached["other.org:80"]; p.Connections != 0 || p.Refused != 5 {
+			t.Errorf("got %+v", p)
+		}
+	})
 }
 
 // R's own downloads and install.packages() heed the variables.
@@ -255,7 +290,7 @@ func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
 	for _, place := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
 		n.prints(t, r,
 			[2]string{"said(b'CONNECT " + withPort(place) + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"},
-			[2]string{"curl('http://" + place + "/')", place + ": the sandbox refused it"},
+			[2]string{"fetch('http://" + place + "/')", place + ": the sandbox refused it"},
 		)
 	}
 	n.prints(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
@@ -263,7 +298,7 @@ func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
 	meant := n.session(t, "inner.org", intranet)
 	meant.Run(t, proxyCode)
 	n.prints(t, meant,
-		[2]string{"curl('--http0.9', '--proxytunnel', 'http://inner.org/')", "hello from " + intranet},
+		[2]string{"tunnel('inner.org:80')", "hello from " + intranet},
 		[2]string{"get('" + intranet + "', 80)", "hello from " + intranet}, // an address needs no proxy
 		[2]string{"get('" + intranet + "', 80, 5)", "hello from " + intranet},
 	)
@@ -287,11 +322,11 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 	n.serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
 	r := n.session(t)
 	r.Run(t, proxyCode)
-	n.prints(t, r, [2]string{"curl('http://example.org/')", "example.org: the sandbox refused it"})
+	n.prints(t, r, [2]string{"fetch('http://example.org/')", "example.org: the sandbox refused it"})
 	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
 		t.Fatal(err)
 	}
-	n.prints(t, r, [2]string{"curl('http://example.org/')", "hello"})
+	n.prints(t, r, [2]string{"fetch('http://example.org/')", "hello"})
 	if err := r.Allow(t.Context(), session.Grant{Write: n.outside}); session.KindOf(err) != session.KindUnsupported {
 		t.Errorf("a directory: got %v, want that it cannot be given while it runs", err)
 	}
@@ -300,9 +335,9 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 	for _, row := range []struct {
 		name, by, want string
 		ok             bool
-	}{{"asked.org", "", "hello", true}, {"never.org", "", "never.org: the sandbox refused it", false}, {"socks.asked.org", "'--proxy', 'socks5h://198.18.0.1:1080', ", "hello", true}} {
+	}{{"asked.org", "fetch", "hello", true}, {"never.org", "fetch", "never.org: the sandbox refused it", false}, {"socks.asked.org", "socks", "hello", true}} {
 		n.name(row.name, hostAddress)
-		turn := asking.Begin(t, "print(curl("+row.by+"'http://"+row.name+"/'))")
+		turn := asking.Begin(t, "print("+row.by+"('http://"+row.name+"/'))")
 		e := asking.Until(t, "question", func(e timeline.Event) bool {
 			w, ok := e.Body.(timeline.Wait)
 			return ok && w.Kind == timeline.WaitPermission && w.Asks.Host == row.name+":80"
@@ -446,9 +481,9 @@ func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
 	r.Run(t, clientCode+proxyCode)
 	at := "http://" + l.Addr().String() + "/"
 	for code, want := range map[string]string{
-		"curl('" + at + "')": "hello",
-		"curl('--proxy', 'socks5h://198.18.0.1:1080', '" + at + "')":                                "hello",
-		"curl('--noproxy', '*', '" + at + "')":                                                      "hello",
+		"fetch('" + at + "')": "hello",
+		"socks('" + at + "')": "hello",
+		"urllib.request.build_opener(urllib.request.ProxyHandler({})).open('" + at + "').read()":    "b'hello'",
 		"urllib.request.urlopen('" + strings.Replace(at, "127.0.0.1", "localhost", 1) + "').read()": "b'hello'",
 		"tries(get, '127.0.0.1', " + strconv.Itoa(m.facts["tcp"].(int)) + ")":                       "EACCES",
 		// Threads, children and copies of descriptors are served alike.
