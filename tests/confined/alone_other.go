@@ -4,3 +4,6 @@ package confined
 
 // NoNamespaces says nothing: no other system has them.
 func NoNamespaces() string { return "" }
+
+// NoLayers says nothing, likewise.
+func NoLayers(string) string { return "" }

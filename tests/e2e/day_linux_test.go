@@ -225,6 +225,8 @@ func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
 					if lacks := missing(strings.ReplaceAll(j.needs, "UV", uv)); lacks != "" {
 						t.Skip(lacks)
 					}
+					defer func(of *testing.T) { a.t = of }(a.t)
+					a.t = t
 					if row.asks && j.host != "" {
 						hosts[j.host] = true
 					}

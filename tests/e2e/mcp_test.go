@@ -33,11 +33,15 @@ func newAgent(t *testing.T, h home, args ...string) *agent {
 	return newAgentWithLog(t, h, os.Stderr, args...)
 }
 
-// mcp is the command of a server for Python. Where no sandbox can be made, its sessions are in none,
-// unless args say which.
+// mcp is the command of a server for Python. Where no sandbox can be made, or one whose first reply
+// says that it has no copy of the caches, its sessions are in none, unless args say which.
 func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	if !slices.Contains(args, "--sandbox") && confined.NoNamespaces() != "" {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(args, "--sandbox") && (confined.NoNamespaces() != "" || confined.NoLayers(home) != "") {
 		args = append([]string{"--sandbox", "full"}, args...)
 	}
 	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
