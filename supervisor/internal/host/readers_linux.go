@@ -17,7 +17,8 @@ func seesReaders(worker int) bool { return readProc(worker, "syscall") != "" }
 // readers looks at the descendants of root, and at root itself unless root is a stage.
 //
 // Only a wait without end counts: a read, or a poll, select or epoll_wait without a
-// timeout. With a timeout, the program has other things to do.
+// timeout. With a timeout, the program has other things to do. A thread that is stopped
+// in its call does not wait for input: it waits to be continued.
 func (p *ptyMaster) readers(root int, stage bool) []Reader {
 	var found []Reader
 	walk(root, func(pid int, tid string) {
@@ -42,7 +43,7 @@ func (p *ptyMaster) readers(root int, stage bool) []Reader {
 		// The key must belong to the call that was seen above. A thread that was
 		// woken in between is left to the next search.
 		call, ok := parseCall(readProc(r.PID, dir+"/syscall"))
-		if ok && p.waitsForInput(r.PID, call) && waitKey(r.PID, r.TID) == r.Key {
+		if ok && p.waitsForInput(r.PID, call) && r.Key != "" && waitKey(r.PID, r.TID) == r.Key {
 			blocked = append(blocked, r)
 		}
 	}
@@ -53,12 +54,15 @@ func (p *ptyMaster) readers(root int, stage bool) []Reader {
 }
 
 // waitKey identifies one wait of a thread. It changes once the thread has run, because
-// the kernel counts how often it was switched out.
+// the kernel counts how often it was switched out. It is empty for a thread that is gone or
+// stopped. The kernel stops a thread that reads from the background, as a worker does that
+// was faster than the stage with its terminal; the call that /proc shows is then one that
+// will be made anew, with another key, or never.
 func waitKey(pid, tid int) string {
 	dir := "task/" + strconv.Itoa(tid)
-	start := "gone"
-	if f := statFields(readProc(pid, dir+"/stat")); f != nil {
-		start = f[statStart]
+	f := statFields(readProc(pid, dir+"/stat"))
+	if f == nil || f[statState] == "T" || f[statState] == "t" { // t: by a debugger
+		return ""
 	}
 	switches := 0
 	for line := range strings.Lines(readProc(pid, dir+"/status")) {
@@ -66,7 +70,7 @@ func waitKey(pid, tid int) string {
 			switches += atoi(strings.TrimSpace(n))
 		}
 	}
-	return fmt.Sprintf("%d/%d/%s/%d", pid, tid, start, switches)
+	return fmt.Sprintf("%d/%d/%s/%d", pid, tid, f[statStart], switches)
 }
 
 // A call is a system call that a thread is blocked in.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -302,19 +301,68 @@ func TestReaders_NobodyWaitsForTheTerminalThenNoneIsNamed(t *testing.T) {
 
 func TestReaders_InputIsQueuedThenNoneWaits(t *testing.T) {
 	t.Parallel()
-	// The reader is stopped, so its input stays in the terminal.
-	w := startProgram(t, "bash", "-c", "cat; :")
-	r := awaitReader(t, w)
-	syscall.Kill(r.PID, syscall.SIGSTOP)
-	eventually(t, "stopped reader", func() bool {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.PID))
-		return bytes.Contains(b, []byte(") T "))
-	})
+	// A poll that wants nine bytes leaves two of them in the terminal.
+	w := python(t, `import os, select, termios
+modes = termios.tcgetattr(0)
+modes[3] &= ~termios.ICANON
+modes[6][termios.VMIN] = 9
+termios.tcsetattr(0, termios.TCSANOW, modes)
+p = select.poll()
+p.register(0, select.POLLIN)
+p.poll()
+os.write(1, os.read(0, 100) + b'\n')
+`)
+	awaitReader(t, w)
 	if err := w.Terminal().Feed([]byte("x\n"), false); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Readers(); len(got) > 0 {
 		t.Errorf("got %+v, want none", got)
+	}
+	if err := w.Terminal().Feed([]byte("the rest"), false); err != nil {
+		t.Fatal(err)
+	}
+	w.line(t, "x")
+	w.line(t, "the rest")
+}
+
+// A program that is stopped in its read takes no input until it is continued.
+func TestStoppedReader(t *testing.T) {
+	t.Parallel()
+	const start = "import os, signal, subprocess, time\n"
+	for name, script := range map[string]string{
+		"stopped by a signal is none":       "p = subprocess.Popen('cat'); os.read(3, 1); os.kill(p.pid, signal.SIGSTOP)",
+		"stopped in the background is none": "p = subprocess.Popen('cat', preexec_fn=os.setpgrp)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := python(t, start+script+`
+os.waitpid(p.pid, os.WUNTRACED)
+os.write(1, b'stopped\n')
+os.read(3, 1)
+os.tcsetpgrp(0, os.getpgid(p.pid))
+os.killpg(os.getpgid(p.pid), signal.SIGCONT)
+time.sleep(1000)
+`)
+			goOn := func() {
+				t.Helper()
+				if _, err := w.Channel().Write([]byte("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.Contains(script, "SIGSTOP") {
+				awaitReader(t, w)
+				goOn()
+			}
+			w.line(t, "stopped")
+			if got := w.Readers(); len(got) > 0 {
+				t.Errorf("got %+v, want none", got)
+			}
+			goOn()
+			if r := awaitReader(t, w); r.Command != "cat" {
+				t.Errorf("got %+v, want cat, once it was continued", r)
+			}
+		})
 	}
 }
 
