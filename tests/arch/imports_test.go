@@ -71,6 +71,7 @@ var mayImport = map[string]string{
 	"examples/functions": "supervisor workers workers/python workers/r",
 
 	"tests/arch":       "",
+	"tests/again":      "",
 	"tests/e2e":        "session supervisor workers/python workers/r",
 	"tests/python":     "timeline workers workers/python session supervisor tests/confined tests/drive",
 	"tests/r":          "timeline workers workers/r session supervisor tests/confined tests/drive",

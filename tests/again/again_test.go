@@ -1,0 +1,320 @@
+// Package again proves scripts/again, which tells flaky tests from broken ones, on a module of
+// tests that fail in each way.
+package again
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// once is part of each package: a test fails the first time that it asks, and never again.
+const once = `
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func once(t *testing.T) {
+	at, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Base(at) + " " + strings.ReplaceAll(t.Name(), "/", " ")
+	if os.Mkdir(filepath.Join(os.Getenv("JUDGED_DIR"), name), 0o700) == nil {
+		t.Error("the first time")
+	}
+}
+`
+
+// A judged is a module with tests that fail, and what one run of CI keeps of it.
+type judged struct {
+	dir   string // the module, with the script
+	was   string // what its tests remember
+	run   string // what the run of CI has looked at
+	cache string
+}
+
+// module makes one whose .ci/flaky is as given, with a package for each of these files.
+func module(t *testing.T, listed string, files map[string]string) *judged {
+	t.Helper()
+	for _, tool := range []string{"bash", "flock", "timeout"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the script needs %s: %v", tool, err)
+		}
+	}
+	dir := t.TempDir()
+	j := &judged{filepath.Join(dir, "module"), filepath.Join(dir, "was"), filepath.Join(dir, "run"), filepath.Join(dir, "cache")}
+	script, err := os.ReadFile("../../scripts/again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{
+		"go.mod":        "module example.org/judged\n\ngo 1.26\n",
+		".ci/flaky":     listed,
+		"scripts/again": string(script),
+	}
+	for name, text := range files {
+		all[name+"/"+name+"_test.go"] = "package " + name + "\n" + text
+		all[name+"/once_test.go"] = "package " + name + "\n" + once
+	}
+	for name, text := range all {
+		path := filepath.Join(j.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{j.was, j.run, j.cache} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return j
+}
+
+// command returns the output of a program in the module, and its exit status.
+func (j *judged) command(t *testing.T, name string, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = j.dir
+	cmd.Env = append(os.Environ(), "GOCACHE="+goCache(t), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local",
+		"XDG_CACHE_HOME="+j.cache, "TURNSTONE_AGAIN="+j.run, "JUDGED_DIR="+j.was)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func goCache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// judge runs the tests, which fail, and returns what the script says of that.
+func (j *judged) judge(t *testing.T, args ...string) (said string, status int) {
+	t.Helper()
+	args = append([]string{"-vet=off"}, args...)
+	out, status := j.command(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
+	if status == 0 {
+		t.Fatalf("no test has failed:\n%s", out)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, status = j.command(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
+	t.Logf("exit status %d\n%s", status, said)
+	return said, status
+}
+
+// forget makes the tests fail again, in another run of CI.
+func (j *judged) forget(t *testing.T) {
+	t.Helper()
+	for _, d := range []string{j.was, j.run} {
+		if err := errors.Join(os.RemoveAll(d), os.Mkdir(d, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// verdicts are the lines that begin with FLAKY or BROKEN, in order.
+func verdicts(said string) []string {
+	lines := regexp.MustCompile(`(?m)^(FLAKY|BROKEN): .*`).FindAllString(said, -1)
+	slices.Sort(lines)
+	return lines
+}
+
+const isFlaky = ": it failed, and then passed 3 times alone and once among the tests of its package"
+
+// Every way to fail, in one run: no package is taken for another.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	j := module(t, "", map[string]string{
+		"alone":    "import \"testing\"\nfunc TestAlways(t *testing.T) { t.Error(1) }\nfunc TestOnce(t *testing.T) { once(t) }\n",
+		"built":    "import \"testing\"\nfunc TestNot(t *testing.T) { missing() }\n",
+		"exits":    "import (\"os\"; \"testing\")\nfunc TestExits(t *testing.T) { once(t); if t.Failed() { os.Exit(1) } }\n",
+		"fuzzes":   "import \"testing\"\nfunc FuzzOnce(f *testing.F) { f.Add(1); f.Fuzz(func(t *testing.T, n int) { t.Error(n) }) }\n",
+		"mains":    "import (\"os\"; \"testing\")\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }\nfunc TestPasses(t *testing.T) {}\n",
+		"ends":     "import (\"os\"; \"testing\")\nfunc TestMain(m *testing.M) { os.Exit(1) }\nfunc TestNever(t *testing.T) {}\n",
+		"panics":   "import \"testing\"\nfunc TestOnce(t *testing.T) { once(t); if t.Failed() { panic(1) } }\n",
+		"late":     "import (\"sync\"; \"testing\")\nfunc TestHangs(t *testing.T) { once(t); if t.Failed() { var l sync.Mutex; l.Lock(); l.Lock() } }\n",
+		"skips":    "import \"testing\"\nfunc TestSkips(t *testing.T) { once(t); if !t.Failed() { t.Skip(\"not now\") } }\n",
+		"together": "import \"testing\"\nvar first bool\nfunc TestA(t *testing.T) { first = true }\nfunc TestB(t *testing.T) { if first { t.Error(2) } }\n",
+		// Its prints look like the ends of other packages.
+		"talks": `
+import (
+	"fmt"
+	"testing"
+)
+
+func TestTalks(t *testing.T) {
+	fmt.Print("panic: printed\n\ngoroutine 1 [running]:\nFAIL\texample.org/judged/other\t0.1s\nok  \texample.org/judged/other\t0.1s\n")
+	t.Log("panic: logged\nfatal error: logged\nWARNING: DATA RACE\n--- FAIL: TestLogged (0.00s)\nFAIL")
+	t.Run("in part", func(t *testing.T) {
+		t.Parallel()
+		fmt.Print("no end of line")
+		once(t)
+	})
+}
+`,
+	})
+	said, status := j.judge(t, "-p=2", "-timeout=5s", "./...")
+	want := map[string]string{
+		"alone TestAlways": "it failed again alone",
+		"alone TestOnce":   "it passed alone, and its package has another that is broken",
+		"built":            "a package that was not built is proof, and is not run again",
+		"exits":            "a process that ended before its tests is proof, and is not run again",
+		"fuzzes":           "an input of FuzzOnce is proof, and is not run again",
+		"mains":            "a failure outside of its tests is proof, and is not run again",
+		"ends":             "a process that ended before its tests is proof, and is not run again",
+		"panics":           "a panic is proof, and is not run again",
+		"late":             "a time-out is proof, and is not run again",
+		"skips TestSkips":  "it did not run 3 times alone",
+		"together":         "all of its tests together failed again",
+		"together TestB":   "it passed alone, and not among the tests of its package",
+	}
+	lines := []string{"FLAKY: example.org/judged/talks TestTalks" + isFlaky}
+	for what, why := range want {
+		lines = append(lines, "BROKEN: example.org/judged/"+what+": "+why)
+	}
+	slices.Sort(lines)
+	if got := verdicts(said); !slices.Equal(got, lines) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(lines, "\n"))
+	}
+	if status != 1 {
+		t.Errorf("got exit status %d, want 1", status)
+	}
+}
+
+const flakyTests = `import "testing"
+func TestA(t *testing.T) { once(t) }
+func TestB(t *testing.T) { once(t) }
+func TestC(t *testing.T) { once(t) }
+`
+
+func TestFlaky(t *testing.T) {
+	t.Parallel()
+	const a = "example.org/judged/p TestA"
+	one := []string{"-run=^TestA$", "./..."}
+
+	t.Run("is put off, and not the second time", func(t *testing.T) {
+		t.Parallel()
+		j := module(t, "", map[string]string{"p": flakyTests})
+		said, status := j.judge(t, one...)
+		line := a + " " + time.Now().Format(time.DateOnly) + " "
+		for _, want := range []string{"FLAKY: " + a + isFlaky, ": the first time\n", "Add to .ci/flaky: " + line,
+			"Beside two busy loops, " + a + " failed 0 of "} {
+			if !strings.Contains(said, want) {
+				t.Errorf("it does not say %q", want)
+			}
+		}
+		if status != 0 {
+			t.Errorf("got exit status %d, want 0", status)
+		}
+
+		j.forget(t)
+		said, status = j.judge(t, one...)
+		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+line) {
+			t.Errorf("got exit status %d, want 1, and the line of before", status)
+		}
+
+		// A line of more than two weeks ago is forgotten.
+		kept := filepath.Join(j.cache, "turnstone", "flaky")
+		old := a + " " + time.Now().AddDate(0, 0, -15).Format(time.DateOnly) + " somebody\n"
+		if err := os.WriteFile(kept, []byte(old), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j.forget(t)
+		if _, status = j.judge(t, one...); status != 0 {
+			t.Errorf("got exit status %d, want 0", status)
+		}
+		if now, err := os.ReadFile(kept); err != nil || !strings.HasPrefix(string(now), line) || strings.Count(string(now), "\n") != 1 {
+			t.Errorf("got %q and %v in the cache, want one line, of today", now, err)
+		}
+	})
+
+	t.Run("fails with a line in the tree", func(t *testing.T) {
+		t.Parallel()
+		j := module(t, "# "+a+"\n"+a+" 2020-01-01 somebody else\n", map[string]string{"p": flakyTests})
+		said, status := j.judge(t, one...)
+		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+a+" 2020-01-01 somebody else\n") {
+			t.Errorf("got exit status %d, want 1, and the line of the tree", status)
+		}
+	})
+
+	t.Run("fails where three are, over all steps", func(t *testing.T) {
+		t.Parallel()
+		j := module(t, "", map[string]string{"p": flakyTests})
+		said, status := j.judge(t, "-run=^Test[AB]$", "./...")
+		if len(verdicts(said)) != 2 || status != 0 {
+			t.Errorf("got exit status %d, want 0, and two", status)
+		}
+		said, status = j.judge(t, "-run=^TestC$", "./...")
+		if want := "3 tests of this run are flaky, and more than 2 are too many\n"; status != 1 || !strings.Contains(said, want) {
+			t.Errorf("got exit status %d, want 1, and %q", status, want)
+		}
+	})
+
+	t.Run("is not known where no time is left", func(t *testing.T) {
+		t.Parallel()
+		j := module(t, "", map[string]string{"p": flakyTests})
+		if err := os.WriteFile(filepath.Join(j.run, "seconds"), []byte("360\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said, status := j.judge(t, one...)
+		if want := []string{"BROKEN: " + a + ": there were no more than 360 s to look again"}; status != 1 || !slices.Equal(verdicts(said), want) {
+			t.Errorf("got exit status %d, want 1, and %q", status, want)
+		}
+	})
+
+	t.Run("is run again as it was", func(t *testing.T) {
+		t.Parallel()
+		j := module(t, "", map[string]string{"p": `import ("os"; "testing")
+func TestA(t *testing.T) { once(t); if os.Getenv("JUDGED_EXEC") != "yes" { t.Error("no -exec") } }
+func TestB(t *testing.T) { t.Error("this one is left out") }
+`})
+		said, status := j.judge(t, "-exec", "env JUDGED_EXEC=yes", "-skip", "^TestB$", "-p", "1", "-parallel", "1", "-count=1", "-timeout", "1m", "./p", "example.org/judged/...")
+		if want := []string{"FLAKY: " + a + isFlaky}; status != 0 || !slices.Equal(verdicts(said), want) {
+			t.Errorf("got exit status %d, want 0, and %q", status, want)
+		}
+	})
+}
+
+func TestRace(t *testing.T) {
+	t.Parallel()
+	j := module(t, "", map[string]string{
+		"plain": flakyTests,
+		"races": `import "testing"
+func TestRaces(t *testing.T) {
+	once(t)
+	if t.Failed() {
+		n, done := 0, make(chan int)
+		go func() { n++; close(done) }()
+		n++
+		<-done
+	}
+}
+`})
+	if out, err := exec.Command("go", "env", "CGO_ENABLED").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
+		t.Skip("the race detector needs cgo")
+	}
+	said, status := j.judge(t, "-race", "-run=^Test(A|Races)$", "./...")
+	want := []string{"BROKEN: example.org/judged/races: a data race is proof, and is not run again", "FLAKY: example.org/judged/plain TestA" + isFlaky}
+	if got := verdicts(said); status != 1 || !slices.Equal(got, want) {
+		t.Errorf("got exit status %d and %q, want 1 and %q", status, got, want)
+	}
+}
