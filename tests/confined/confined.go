@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/workers"
+	"io/fs"
 )
 
 const (
@@ -47,6 +48,9 @@ func WithoutRights(m *testing.M) int {
 		return m.Run()
 	}
 	code, err := rerun()
+	if errors.Is(err, fs.ErrPermission) { // a root that has no rights cannot become anybody
+		return m.Run()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -5,10 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // deadline bounds every wait for a fact. A test that gets near it has failed.
@@ -90,6 +94,20 @@ func eventually(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("it does not come true that %s", what)
 		}
 	}
+}
+
+// mcp is the command of a server for Python. Where no sandbox can be made, or one whose first reply
+// says that it has no copy of the caches, its sessions are in none, unless args say which.
+func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(args, "--sandbox") && (confined.NoNamespaces() != "" || confined.NoLayers(home) != "") {
+		args = append([]string{"--sandbox", "full"}, args...)
+	}
+	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
 }
 
 // gone waits until a process has ended.

@@ -10,13 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // An agent is a client of one MCP server, in the version without a handshake.
@@ -31,20 +28,6 @@ type agent struct {
 func newAgent(t *testing.T, h home, args ...string) *agent {
 	t.Helper()
 	return newAgentWithLog(t, h, os.Stderr, args...)
-}
-
-// mcp is the command of a server for Python. Where no sandbox can be made, or one whose first reply
-// says that it has no copy of the caches, its sessions are in none, unless args say which.
-func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(args, "--sandbox") && (confined.NoNamespaces() != "" || confined.NoLayers(home) != "") {
-		args = append([]string{"--sandbox", "full"}, args...)
-	}
-	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
 }
 
 // newAgentWithLog is newAgent with a server whose standard error goes to log.

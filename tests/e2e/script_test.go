@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // Each file of testdata/script is a part of the command line as a script sees it. Beside the
@@ -20,6 +23,7 @@ import (
 //	status N COMMAND…   runs a command that must end with this status
 //	expand FROM TO      copies a file with the values of its variables
 //	serve               runs a daemon until the end of the script
+//	[sandbox] COMMAND…  is for systems that let a sandbox be made
 func TestScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
@@ -36,6 +40,12 @@ func TestScript(t *testing.T) {
 					env.Vars = append(env.Vars, h.env...)
 					env.Setenv("PATH", filepath.Dir(binary())+string(filepath.ListSeparator)+os.Getenv("PATH"))
 					return nil
+				},
+				Condition: func(name string) (bool, error) {
+					if name != "sandbox" {
+						return false, fmt.Errorf("there is no condition %s", name)
+					}
+					return confined.NoNamespaces() == "", nil
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"status": wantStatus,
