@@ -23,6 +23,8 @@ type home struct {
 	dir string // the working directory
 	tmp string // for temporary files
 	env []string
+
+	boxed bool // its test is about the sandbox
 }
 
 // command is repl with args. It is killed at the deadline.
@@ -97,14 +99,15 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // mcp is the command of a server for Python. Where no sandbox can be made, or one whose first reply
-// says that it has no copy of the caches, its sessions are in none, unless args say which.
+// says that it has no copy of the caches, its sessions are in none, unless args say which or the test is
+// about that.
 func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	home, err := os.UserHomeDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(args, "--sandbox") && (confined.NoNamespaces() != "" || confined.NoLayers(home) != "") {
+	if !h.boxed && !slices.Contains(args, "--sandbox") && (confined.NoNamespaces() != "" || confined.NoLayers(home) != "") {
 		args = append([]string{"--sandbox", "full"}, args...)
 	}
 	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)

@@ -20,6 +20,7 @@ func (h *home) besideOthers(t *testing.T, names ...string) (relative, absolute [
 	t.Helper()
 	confined.NeedsNamespaces(t)
 	base := confined.Dir(t)
+	h.boxed = true
 	h.dir = filepath.Join(base, "project")
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -27,10 +27,22 @@ func confinedHome(t *testing.T) (h home, outside string) {
 	t.Helper()
 	confined.NeedsNamespaces(t)
 	h = daemonHome(t)
+	h.boxed = true
 	outside = t.TempDir()
 	socket := h.env[len(h.env)-1]
 	h.env = append(h.env[:len(h.env)-1], "E2E_OUTSIDE="+filepath.Join(outside, "file"), "E2E_API_KEY=secret", socket)
 	return h, outside
+}
+
+// needsCopies skips a test where a session says in its first reply that it has no copy of the caches.
+func needsCopies(t *testing.T) {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	confined.NeedsNamespaces(t)
+	confined.NeedsLayers(t, home)
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
@@ -106,6 +118,7 @@ func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
 }
 
 func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
+	needsCopies(t)
 	t.Parallel()
 	h, _ := confinedHome(t)
 	for _, args := range [][]string{nil, {"--sandbox", "workspace"}, {"--daemon=auto"}} {
@@ -120,6 +133,7 @@ func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
 
 // A session of a person, which nothing confines, is no way out for an agent.
 func TestSandbox_OfAnAgentHoldsInSessionsOfOthers(t *testing.T) {
+	needsCopies(t)
 	h, outside := confinedHome(t)
 	h.serve(t)
 	want(t, h.run(t, "", "exec", "hers", "--dir", h.dir, "-e", "1"), result{"1\n", newSession("hers"), 0})
@@ -197,6 +211,7 @@ func (h home) settings(t *testing.T, text string) string {
 }
 
 func TestSandbox_TheUsersFileHasDefaultsForAgentsAsWell(t *testing.T) {
+	needsCopies(t)
 	t.Parallel()
 	h, outside := confinedHome(t)
 	h.settings(t, "sandbox = \"read-only\"\nwritable = [\""+outside+"\"]\nallow-host = [\"a.org\"]\n")
