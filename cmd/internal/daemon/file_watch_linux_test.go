@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/registry"
+	"github.com/turnstone-repl/turnstone/tests/confined"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,6 +19,7 @@ const watchless = "DAEMON_TEST_WATCHLESS"
 func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(watchless) == "" {
+		confined.NeedsNamespaces(t)
 		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		again.Env = append(os.Environ(), watchless+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{
