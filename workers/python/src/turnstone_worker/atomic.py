@@ -36,16 +36,9 @@ def write_all(steps, done=None, must=False):
     late = None
     while True:
         try:
-            for (fd, data), counts in zip(steps, done):
-                n = sum(counts)
-                while n < len(data):
-                    counts.extend(map(_write, (fd,), (data if n == 0 else memoryview(data)[n:],)))
-                    n = sum(counts)
+            _finish(steps, done)
             break
         except BaseException as e:
-            if type(e) is BlockingIOError:
-                _until_writable(fd)  # a child made the terminal nonblocking
-                continue
             if isinstance(e, OSError) and e.errno in _HOPELESS:
                 raise
             if not must and not any(done):
@@ -53,6 +46,19 @@ def write_all(steps, done=None, must=False):
             late = e
     if late is not None:
         raise late
+
+
+def _finish(steps, done):
+    """Writes what is left of the steps. It is a function of its own, because some Pythons compile the
+    jump of a loop as if it stood outside of the try around the loop, and an exception may strike there."""
+    for (fd, data), counts in zip(steps, done):
+        n = sum(counts)
+        while n < len(data):
+            try:
+                counts.extend(map(_write, (fd,), (data if n == 0 else memoryview(data)[n:],)))
+            except BlockingIOError:
+                _until_writable(fd)  # a child made the terminal nonblocking
+            n = sum(counts)
 
 
 def _until_writable(fd):
