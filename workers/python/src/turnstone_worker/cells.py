@@ -295,7 +295,7 @@ class Cells:
         traceback = sys.modules["traceback"]
         _strip(args.exc_value)
         name = args.thread.name if args.thread is not None else "?"
-        lines = traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback)
+        lines = imports.library_first(traceback.format_exception, args.exc_type, args.exc_value, args.exc_traceback)
         sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(lines)))
 
 
@@ -305,7 +305,7 @@ def _print(error):
     colorize = sys.modules.get("_colorize")
     if os.environ.get("TERM") != "dumb" and hasattr(colorize, "can_colorize") and colorize.can_colorize():
         colours["colorize"] = True
-    sys.modules["traceback"].print_exception(type(error), error, error.__traceback__, **colours)
+    imports.library_first(sys.modules["traceback"].print_exception, type(error), error, error.__traceback__, **colours)
 
 
 def summary(error):

@@ -2,9 +2,13 @@
 import builtins
 import os
 import sys
+from _frozen_importlib_external import PathFinder
+from _thread import get_ident
 
 _library = os.path.dirname(os.__file__)
+_names = getattr(sys, "stdlib_module_names", frozenset())  # before 3.10, reports import no others than ERRORS
 _patches = {}
+_library_first = set()  # threads
 
 ERRORS = ["linecache", "traceback", "ast", "unicodedata", "_colorize", "_suggestions"]
 
@@ -16,19 +20,37 @@ def quietly(name):
         return module
     path = sys.path[:]
     try:
-        here = ("", ".", os.getcwd())
-    except OSError:
-        here = ("", ".")
-    try:
-        sys.path[:] = [p for p in path if p not in here or p == _library]
+        sys.path[:] = _elsewhere()
         __import__(name)
         return sys.modules[name]
     finally:
         sys.path[:] = path
 
 
+def _elsewhere():
+    """sys.path without the working directory."""
+    try:
+        here = ("", ".", os.getcwd())
+    except OSError:
+        here = ("", ".")
+    return [p for p in sys.path if p not in here or p == _library]
+
+
+def library_first(call, *args, **kwargs):
+    """Calls a function of the standard library. It and the user's code that it may call import what they
+    like, but the working directory has no module of the library for them."""
+    thread = get_ident()
+    outer = thread in _library_first
+    _library_first.add(thread)
+    try:
+        return call(*args, **kwargs)
+    finally:
+        if not outer:
+            _library_first.discard(thread)
+
+
 def for_errors():
-    """The modules for reporting an error. traceback itself would import some of them late, from the user's path."""
+    """The modules for reporting an error."""
     for name in ERRORS:
         if_there(name)
 
@@ -50,19 +72,22 @@ def when(name, patch):
 
 
 class Finder:
-    """Stands first on sys.meta_path, and lets the other finders find the modules that have a patch."""
+    """Stands first on sys.meta_path, and lets the other finders find the modules that have a patch,
+    and PathFinder those that are to come from the library."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
+        spec = None
+        if path is None and name in _names and get_ident() in _library_first:
+            spec = PathFinder.find_spec(name, _elsewhere(), target)
         if name not in _patches:
-            return None
+            return spec
         for finder in sys.meta_path:
-            if finder is Finder:
-                continue
-            spec = finder.find_spec(name, path, target)
             if spec is not None:
                 break
-        else:
+            if finder is not Finder:
+                spec = finder.find_spec(name, path, target)
+        if spec is None:
             return None
         execute = getattr(spec.loader, "exec_module", None)
         if execute is None:
