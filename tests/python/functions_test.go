@@ -39,7 +39,7 @@ func TestFunction_IsCalledLikeOneOfPython(t *testing.T) {
 		wants(t, r, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
 		wants(t, r, "sum(add(i) for i in range(1000))", "499500\n")
 		wants(t, r, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
-		wants(t, r, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]'))" /* as Python 3.8 says it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
+		wants(t, r, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
 		res := r.Run(t, "help(add)")
 		for _, want := range []string{"add(a: int, *, b: int = ...", "Adds numbers.", "the first", "the second"} {
 			if !strings.Contains(res.Text(), want) {

@@ -260,7 +260,7 @@ func TestPlots_UsersDevicesAreTheirs(t *testing.T) {
 		{"pdf(NULL); plot(1); cat(names(dev.cur()), '\\n')", "pdf \n"},
 		{"invisible(dev.off()); lines(3:1)", "[plot-1 again]"},
 		{"graphics.off(); options(device = 'pdf'); plot(1); cat(names(dev.cur()), '\\n')", "pdf \n"},
-		{"graphics.off(); sort(list.files())", "[1] \"copy.png\"   \"own.pdf\"    \"own.png\"    \"Rplots.pdf\"\n"},
+		{"graphics.off(); sort(list.files(), method = 'radix')", "[1] \"Rplots.pdf\" \"copy.png\"   \"own.pdf\"    \"own.png\"   \n"},
 	})
 }
 
