@@ -274,6 +274,51 @@ print('hits', hits > 0)`)
 	})
 }
 
+// A trace function raises before each instruction in turn, as a handler of signals may.
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	t.Run("is whole or not begun, wherever an exception strikes", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s setup) {
+			w := start(t, s)
+			r := w.Run(`import os, sys
+atomic = sys.modules["turnstone_worker.atomic"]
+class Strike(Exception): pass
+sys._getframe().f_trace_opcodes = True # Python 3.12 looks for such a frame when tracing begins
+
+def write(at):
+    count = 0
+    def trace(frame, event, arg):
+        nonlocal count
+        if frame.f_globals is not vars(atomic): return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            count += 1
+            if count == at: raise Strike
+        return trace
+    r, w = os.pipe()
+    struck = False
+    sys.settrace(trace)
+    try: atomic.write_all([(w, b"mark;"), (w, b"frame;")])
+    except Strike: struck = True
+    finally: sys.settrace(None)
+    os.close(w)
+    with open(r, "rb") as f: return f.read(), struck
+
+at, torn = 0, []
+while True:
+    at += 1
+    text, struck = write(at)
+    if text not in (b"", b"mark;frame;"): torn.append((at, text))
+    if not struck: break
+print(at > 50, torn)`)
+			if r.Out() != "True []\n" {
+				t.Errorf("got %q, want that nothing is torn", r.Script())
+			}
+		})
+	})
+}
+
 func TestInput_SurvivesAsynchronousExceptions(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s setup) {
