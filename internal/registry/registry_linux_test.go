@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/registry"
+	"github.com/turnstone-repl/turnstone/tests/owners"
 )
 
 // variables are those of a login.
@@ -26,12 +27,7 @@ func TestSockets_TheDirectoryOfAnotherUsersLoginIsNotTaken(t *testing.T) {
 	if slices.Contains(registry.OwnSockets(v.get), own) {
 		t.Errorf("it goes with the login: %q", registry.OwnSockets(v.get))
 	}
-	if os.Getuid() != 0 {
-		t.Skip("only root can give files away")
-	}
-	if err := os.Chown(dir, 4242, 4242); err != nil {
-		t.Fatal(err)
-	}
+	owners.GiveAway(t, dir)
 	if slices.Contains(registry.Sockets(v.get), own) {
 		t.Errorf("of another user's: %q", registry.Sockets(v.get))
 	}

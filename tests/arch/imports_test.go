@@ -91,6 +91,7 @@ var mayImport = map[string]string{
 	"tests/waits":      "",
 	"tests/programs":   "",
 	"tests/networks":   "",
+	"tests/owners":     "",
 	"tests/ways":       "session client",
 	"tests/pythons":    "",
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"github.com/turnstone-repl/turnstone/tests/owners"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,21 +254,23 @@ func TestFind_FilesOfOthersAreLeftAloneAndNotBelieved(t *testing.T) {
 	t.Parallel()
 	type world struct{ run, tmp, state string }
 	ownDir := func(w world) string { return filepath.Join(w.tmp, "turnstone-"+strconv.Itoa(os.Getuid())) }
-	give := func(name string, err error) error {
-		return errors.Join(err, os.Chown(name, 4242, 4242))
-	}
-	for name, plant := range map[string]func(w world) error{
-		"a link instead of a directory": func(w world) error { return os.Symlink(w.run, ownDir(w)) },
-		"a file instead of a directory": func(w world) error { return os.WriteFile(ownDir(w), nil, 0o600) },
-		"a directory for all":           func(w world) error { return errors.Join(os.Mkdir(ownDir(w), 0o700), os.Chmod(ownDir(w), 0o777)) },
-		"another user's directory":      func(w world) error { return give(ownDir(w), os.Mkdir(ownDir(w), 0o700)) },
-		"no state directory":            func(w world) error { return os.WriteFile(filepath.Join(w.state, "turnstone"), nil, 0o600) },
+	for name, plant := range map[string]func(t *testing.T, w world) error{
+		"a link instead of a directory": func(_ *testing.T, w world) error { return os.Symlink(w.run, ownDir(w)) },
+		"a file instead of a directory": func(_ *testing.T, w world) error { return os.WriteFile(ownDir(w), nil, 0o600) },
+		"a directory for all": func(_ *testing.T, w world) error {
+			return errors.Join(os.Mkdir(ownDir(w), 0o700), os.Chmod(ownDir(w), 0o777))
+		},
+		"another user's directory": func(t *testing.T, w world) error {
+			err := os.Mkdir(ownDir(w), 0o700)
+			owners.GiveAway(t, ownDir(w))
+			return err
+		},
+		"no state directory": func(_ *testing.T, w world) error {
+			return os.WriteFile(filepath.Join(w.state, "turnstone"), nil, 0o600)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if strings.HasPrefix(name, "another user's") && os.Getuid() != 0 {
-				t.Skip("only root can give files away")
-			}
 			run, variable := loginDir(t)
 			tmp, _ := loginDir(t)
 			state, _ := loginDir(t)
@@ -275,7 +278,7 @@ func TestFind_FilesOfOthersAreLeftAloneAndNotBelieved(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(run, "turnstone"), nil, 0o600); err != nil { // no daemon can be there
 				t.Fatal(err)
 			}
-			if err := plant(w); err != nil {
+			if err := plant(t, w); err != nil {
 				t.Fatal(err)
 			}
 			before := listing(t, w.run, w.tmp)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/tests/owners"
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
@@ -554,17 +555,12 @@ func TestInstall_AHomeThatAShellCouldChangeIsPassedOver(t *testing.T) {
 
 func TestInstall_ADirectoryOfAnotherUserIsPassedOver(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Skip("only root can give a directory away")
-	}
 	for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // who has the second can replace the first
 		f := reach(t, "dash")
 		if err := os.MkdirAll(filepath.Join(f.home, ".cache/turnstone/bin"), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chown(filepath.Join(f.home, dir), 12345, 12345); err != nil {
-			t.Fatal(err)
-		}
+		owners.GiveAway(t, filepath.Join(f.home, dir))
 		there, err := Install(t.Context(), f.options(t))
 		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-0/") {
 			t.Errorf("%s: got %+v, %v", dir, there, err)
