@@ -49,6 +49,7 @@ def end():
 
 func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		needsRefusedForks(t, box)
 		s := openPython(t, box, workers.Limits{Processes: 30})
 		s.Run(t, forks).Wants(t, "")
 		for range 2 {

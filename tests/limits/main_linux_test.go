@@ -2,6 +2,8 @@ package limits
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -35,6 +37,20 @@ func openIn(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Lim
 	}
 	spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
 	return drive.Open(t, spec)
+}
+
+// needsRefusedForks skips a test where the kernel refuses this user no process: root outside of a user
+// namespace, unless it can become another user, as it does in most runs of these tests.
+func needsRefusedForks(t *testing.T, box *workers.Sandbox) {
+	t.Helper()
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	everybody := []string{"0", "0", "4294967295"}
+	if box == nil && os.Getuid() == 0 && slices.Equal(strings.Fields(string(users)), everybody) {
+		t.Skip("the kernel refuses root no process, and this root cannot become another user")
+	}
 }
 
 func openPython(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.REPL {

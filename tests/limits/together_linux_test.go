@@ -45,6 +45,7 @@ func openTogether(t *testing.T, o *supervisor.Options, box *workers.Sandbox, lim
 
 func TestProcesses_OfAllSessionsTogetherAreBounded(t *testing.T) {
 	eachWay(t, func(t *testing.T, box *workers.Sandbox) {
+		needsRefusedForks(t, box)
 		s := openTogether(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
 		for _, one := range s {
 			one.Run(t, forks).Wants(t, "")
