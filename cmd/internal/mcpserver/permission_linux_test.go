@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"html"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -60,7 +62,7 @@ func TestPermission_TheUserIsAskedAndTheCallGoesOn(t *testing.T) {
 		file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
 		call := p.run(map[string]any{"input": "create " + file + "\nprint after"})
 		q := p.question(call)
-		wantPart(t, q.Message, `session "main"`, "create "+file, "write "+outside)
+		wantPart(t, q.Message, `session "main"`, "create "+timeline.Unmistakable(file), "write "+timeline.Unmistakable(outside))
 		if q.Mode != "form" {
 			t.Errorf("got %+v", q)
 		}
@@ -68,7 +70,7 @@ func TestPermission_TheUserIsAskedAndTheCallGoesOn(t *testing.T) {
 			t.Error("it was made before anybody was asked")
 		}
 		call = p.answer(call, q, accept("always allow in this workspace"))
-		wantPart(t, past(p.resultOf(call).text()), "made\nafter", "user allowed: write "+outside+", always")
+		wantPart(t, past(p.resultOf(call).text()), "made\nafter", "user allowed: write "+timeline.Unmistakable(outside)+", always")
 		if want := []session.Grant{{Write: outside, Always: true}}; !there(file) || !slices.Equal(kept.kept, want) {
 			t.Errorf("got %v, %v", there(file), kept.kept)
 		}
@@ -93,7 +95,8 @@ func TestPermission_TheUserDecidesOnAPage(t *testing.T) {
 			if q.Mode != "url" {
 				t.Fatalf("got %+v, want a page", q)
 			}
-			wantPart(t, get(t, q.URL), "create "+sub+"/x", "Allow it to write "+sub+"?", `value="allow in this session"`)
+			wantPart(t, html.UnescapeString(get(t, q.URL)), "create "+timeline.Unmistakable(sub+"/x"),
+				"Allow it to write "+timeline.Unmistakable(sub)+"?", `value="allow in this session"`)
 			call = p.answer(call, q, map[string]any{"action": "accept"})
 			wantPart(t, post(t, q.URL, url.Values{"answer": {answer}}), "handed over")
 			got := p.resultOf(call).text()
@@ -116,7 +119,7 @@ func TestPermission_ANoIsTheProgramsError(t *testing.T) {
 			file := filepath.Join(outside, "no")
 			call := p.run(map[string]any{"input": "create " + file})
 			call = p.answer(call, p.question(call), result)
-			wantPart(t, p.resultOf(call).text(), "the sandbox refused: create "+file, "read-only file system")
+			wantPart(t, p.resultOf(call).text(), "the sandbox refused: create "+timeline.Unmistakable(file), "read-only file system")
 			wantPart(t, p.repl("create "+file+"2"), "read-only file system") // and is not asked again
 			if there(file) || there(file+"2") {
 				t.Error("it was written")
@@ -174,7 +177,7 @@ func TestPermission_WithoutAnybodyToAskItIsRefusedAtOnce(t *testing.T) {
 	c.initialize("2025-11-25")
 	file := filepath.Join(outside, "x")
 	got := c.repl("create " + file)
-	wantPart(t, got, "the sandbox refused: create "+file, "a person can allow it with: allow main "+outside+" in "+s.dir)
+	wantPart(t, got, "the sandbox refused: create "+timeline.Unmistakable(file), "a person can allow it with: allow main "+outside+" in "+s.dir)
 	if there(file) || strings.Contains(got, "waiting") {
 		t.Errorf("got %s", got)
 	}
