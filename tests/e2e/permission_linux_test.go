@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // besideOthers moves the project of a home to where a sandbox shows the machine's files. It makes
@@ -93,7 +94,7 @@ func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	}
 	held(there[0])
 	p := h.start(t, "allow", "bot")
-	p.sees("Allow it to write " + dirs[0] + "?")
+	p.sees("Allow it to write " + timeline.Unmistakable(dirs[0]) + "?")
 	p.sees("or n: ")
 	p.types("y\r")
 	p.leaves(0)
@@ -115,7 +116,10 @@ func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 		t.Errorf("after a no: got %q", got)
 	}
 	got := h.run(t, "", "sandbox", "bot").stdout
-	for _, want := range []string{"given: write " + dirs[0], "given: write " + dirs[1], "refused: create " + dirs[2] + "/x"} {
+	for _, want := range []string{
+		"given: write " + timeline.Unmistakable(dirs[0]), "given: write " + timeline.Unmistakable(dirs[1]),
+		"refused: create " + timeline.Unmistakable(dirs[2]+"/x"),
+	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("repl sandbox says %q, want %q in it", got, want)
 		}
@@ -178,7 +182,7 @@ func TestPermission_TheUserOfAClientAnswers(t *testing.T) {
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			questions = append(questions, r.Params.Message)
 			for dir, result := range answer {
-				if strings.Contains(r.Params.Message, "Allow it to write "+dir+"?") {
+				if strings.Contains(r.Params.Message, "Allow it to write "+timeline.Unmistakable(dir)+"?") {
 					return result, nil
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // writes is a program that tries to write into its directory and into another.
@@ -184,7 +185,7 @@ func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
 	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes); !strings.HasSuffix(got.stdout, "written written None\n") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ngiven: write "+outside+"\n") {
+	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ngiven: write "+timeline.Unmistakable(outside)+"\n") {
 		t.Errorf("got %v", got)
 	}
 	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {

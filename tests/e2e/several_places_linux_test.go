@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // Both places have a session of the same name, so that what belongs to one cannot be found at the
@@ -55,7 +57,7 @@ func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 		}
 	}
 	p := h.start(t, "allow", "bot", "--place", "hpc")
-	p.sees("Allow it to write " + dirs["hpc"] + "?")
+	p.sees("Allow it to write " + timeline.Unmistakable(dirs["hpc"]) + "?")
 	p.types("y\r")
 	p.leaves(0)
 	output := func(place string) string {
@@ -74,7 +76,7 @@ func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 		t.Errorf("after a no at gpu: %q", got)
 	}
 	for place, is := range map[string]bool{"gpu": false, "hpc": true} {
-		if r := h.run(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+dirs[place]+"\n") != is {
+		if r := h.run(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.Unmistakable(dirs[place])+"\n") != is {
 			t.Errorf("%s: %v", place, r)
 		}
 	}
