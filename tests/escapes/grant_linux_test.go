@@ -45,7 +45,7 @@ func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
 	box := workspace(m)
 	box.Hidden = append(box.Hidden, hidden)
 	r := open(t, m, box)
-	r.Run(t, writer+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > "+project+"/deep/child; read x'], stdin=subprocess.PIPE, text=True)")
+	r.Run(t, writer+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
 	says(t, r, "puts('"+project+"/new')", "Read-only file system")
 
 	begin := time.Now()
@@ -233,7 +233,7 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 		"open('" + m.home + "/.sshd')":                                                     false,
 		"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // it did not matter
 		"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a child's words
-		"import os; os.system('cat " + m.home + "/.ssh/a " + m.home + "/.ssh/b')":          true,
+		"import os; os.system('cat \"" + m.home + "/.ssh/a\" \"" + m.home + "/.ssh/b\"')":  true,
 		"import sys; print('warning: cannot read " + m.home + "/.ssh/x', file=sys.stderr)": true,
 		"print('keys are in " + m.home + "/.ssh')":                                         false,
 		"'" + m.home + "/.ssh'":                                                            false,

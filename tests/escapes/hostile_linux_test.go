@@ -259,13 +259,13 @@ func TestSandbox_StartsOnOddMounts(t *testing.T) {
 	t.Parallel()
 	for what, prepare := range map[string]string{
 		"in a user namespace":                   "true",
-		"a filesystem in the workspace":         "mkdir -p $ESCAPES_TRY/data && mount -t tmpfs t $ESCAPES_TRY/data",
-		"a directory of it mounted over itself": "mkdir -p $ESCAPES_TRY/vendor && mount --bind $ESCAPES_TRY/vendor $ESCAPES_TRY/vendor",
-		"a mount over its hooks":                "mount -t tmpfs t $ESCAPES_TRY/.git/hooks",
-		"all of the workspace in memory":        "mount -t tmpfs t $ESCAPES_TRY && cd $ESCAPES_TRY",
-		"the files of sessions in memory":       "mkdir -p $HOME/memory && mount -t tmpfs t $HOME/memory && export TMPDIR=$HOME/memory",
-		"a read-only home":                      "mount --bind $HOME $HOME && mount -o remount,bind,ro $HOME",
-		"a mount that nobody sees any more":     "mkdir -p $HOME/twice && mount -t tmpfs t $HOME/twice && mount -t tmpfs t $HOME/twice",
+		"a filesystem in the workspace":         `mkdir -p "$ESCAPES_TRY/data" && mount -t tmpfs t "$ESCAPES_TRY/data"`,
+		"a directory of it mounted over itself": `mkdir -p "$ESCAPES_TRY/vendor" && mount --bind "$ESCAPES_TRY/vendor" "$ESCAPES_TRY/vendor"`,
+		"a mount over its hooks":                `mount -t tmpfs t "$ESCAPES_TRY/.git/hooks"`,
+		"all of the workspace in memory":        `mount -t tmpfs t "$ESCAPES_TRY" && cd "$ESCAPES_TRY"`,
+		"the files of sessions in memory":       `mkdir -p "$HOME/memory" && mount -t tmpfs t "$HOME/memory" && export TMPDIR="$HOME/memory"`,
+		"a read-only home":                      `mount --bind "$HOME" "$HOME" && mount -o remount,bind,ro "$HOME"`,
+		"a mount that nobody sees any more":     `mkdir -p "$HOME/twice" && mount -t tmpfs t "$HOME/twice" && mount -t tmpfs t "$HOME/twice"`,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

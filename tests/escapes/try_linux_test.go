@@ -21,7 +21,7 @@ func TestTrySandbox_TheEndOfItsContextEndsAProgramThatHangs(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessions, Env: append(m.env, "LD_PRELOAD="+pipe)})
+	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessions, Env: append(m.env, "LD_PRELOAD="+filepath.Base(pipe), "LD_LIBRARY_PATH="+m.work)})
 	if err != nil {
 		t.Fatal(err)
 	}
