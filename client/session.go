@@ -88,6 +88,11 @@ func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error)
 	return s.start(ctx, StartParams{Input: code, Silent: true})
 }
 
+// SubmitMayExit is session.Session's.
+func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
+	return s.start(ctx, StartParams{Input: code, Keyboard: s.keyboard, MayExit: true})
+}
+
 func (s *Session) start(ctx context.Context, p StartParams) (uint64, error) {
 	p.Session, p.Author = s.name, s.author
 	r, err := use(s, func(c *Client) (session.Reply, error) { return c.Start(ctx, p) })

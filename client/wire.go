@@ -194,7 +194,8 @@ type StartParams struct {
 	Session  string       `json:"session"`
 	Input    string       `json:"input"`
 	Keyboard bool         `json:"keyboard,omitempty"`
-	Silent   bool         `json:"silent,omitempty"` // see session.Session.SubmitSilent
+	Silent   bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
+	MayExit  bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
 	Author   string       `json:"author,omitempty"`
 	WaitMS   int64        `json:"wait_ms,omitempty"`
 	After    timeline.Seq `json:"after,omitempty"`

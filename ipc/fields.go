@@ -8,6 +8,7 @@ func (m *TurnStart) fields(w *walk) {
 	w.uint("turn", &m.Turn, required, 1)
 	w.bytes("input", &m.Input, required, MaxFrameBytes)
 	w.bool("silent", &m.Silent, optional)
+	w.bool("no_exit", &m.NoExit, optional)
 }
 
 func (m *TurnInput) fields(w *walk) {

@@ -33,6 +33,7 @@ type (
 		Turn   uint64
 		Input  []byte // opaque to everything but the worker
 		Silent bool   // it is a tool's: it leaves no trace in the runtime's history of inputs and results
+		NoExit bool   // an exit that its code asks for is an error, and the worker goes on if its runtime can
 	}
 
 	// TurnInput answers one wait. A worker drops it when that wait is over.

@@ -32,13 +32,19 @@ type Session interface {
 	// the worker is ready. Submit returns when the worker's process exists, which takes
 	// long while the session is prepared; ErrStart means that there will be none. After
 	// a preparation has failed, each input is refused with its error until Reset. ctx
-	// bounds the call, not the turn.
+	// bounds the call, not the turn. An exit that the code asks for, such as sys.exit(), is an
+	// error of the turn, and the worker and its variables stay; a runtime that cannot go on, as
+	// R after quit(), ends all the same, with the outcome timeline.OutcomeEnded.
 	Submit(ctx context.Context, code string) (turn uint64, err error)
 
 	// SubmitSilent is like Submit, for a tool that asks behind the scenes: what its turn does
 	// leaves no trace in the runtime's history, and readers that show a session to a person or
 	// a model skip it, see timeline.Event.Unseen. It is recorded like any other turn.
 	SubmitSilent(ctx context.Context, code string) (turn uint64, err error)
+
+	// SubmitMayExit is like Submit, for a person at a terminal and for a whole program: code that
+	// asks for an exit ends the worker, with its status.
+	SubmitMayExit(ctx context.Context, code string) (turn uint64, err error)
 
 	// Answer answers the wait with this id and returns its turn. Input that the reader
 	// does not consume stays queued for later waits of the same turn. ErrStale means

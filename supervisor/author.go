@@ -34,6 +34,10 @@ func (a authored) SubmitSilent(ctx context.Context, code string) (uint64, error)
 	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}))
 }
 
+func (a authored) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
+	return a.logged("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}))
+}
+
 func (a authored) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
 	return a.logged("answer", a.author)(a.answerAs(ctx, a.author, wait, in))
 }

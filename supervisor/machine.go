@@ -303,7 +303,7 @@ func (m *machine) cleared(t *turn, inTime bool) {
 	case m.phase != phaseSending || m.turn != t:
 	case inTime:
 		m.move(phaseRunning)
-		m.effect(effect{do: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent}})
+		m.effect(effect{do: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent, NoExit: !t.mayExit}})
 		m.effect(effect{do: doLook})
 		t.input = nil
 	default:

@@ -152,6 +152,11 @@ func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error)
 	return s.logged("submit", "")(s.submitAs(ctx, code, turn{silent: true}))
 }
 
+// SubmitMayExit implements session.Session.
+func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
+	return s.logged("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}))
+}
+
 // submitAs starts a turn with the author, and what else is special, of like.
 func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64, error) {
 	if err := ctx.Err(); err != nil {
@@ -160,7 +165,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	if len(code) > MaxInputBytes {
 		return 0, session.Errorf(session.KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", len(code), MaxInputBytes)
 	}
-	t := &turn{input: []byte(code), author: like.author, silent: like.silent, lastLine: lastLineOf(code)}
+	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastLineOf(code)}
 	known := s.terminalReaders()
 	s.missFiles()
 	s.mu.Lock()

@@ -19,6 +19,7 @@ type turn struct {
 	lastLine  string // of the input, for a death report
 	author    string
 	silent    bool         // a tool asked for it
+	mayExit   bool         // its code may end the worker
 	before    timeline.Seq // everything up to it came before the turn
 	started   time.Time
 	elapsed   time.Duration    // when ended

@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"windows of any size are together the whole timeline, in both directions", windows},
 		{"the outline says of each turn what it was, also while it runs", outlines},
 		{"a result comes with its echo, a display with its id", displays},
+		{"code may exit only where that was said", exits},
 		{"a silent turn runs, and readers are not shown it", silentTurns},
 		{"data that a window leaves out is had in pieces by its digest", blobs},
 		{"a search finds lines of output and of inputs, in parts, and no secret", searches},
@@ -534,6 +535,39 @@ func silentTurns(t *testing.T, s session.Session) {
 	}
 	if r := run(t, s, "silent"); r.Text() != "false\n" {
 		t.Errorf("the turn behind it: got %q", r.Text())
+	}
+}
+
+func exits(t *testing.T, s session.Session) {
+	ctx := limited(t)
+	for _, c := range []struct {
+		name   string
+		submit func(context.Context, string) (uint64, error)
+		want   string
+	}{
+		{"Submit", s.Submit, "true"},
+		{"SubmitMayExit", s.SubmitMayExit, "false"},
+		{"As, SubmitMayExit", s.As("ada").SubmitMayExit, "false"},
+		{"As, Submit", s.As("ada").Submit, "true"},
+		{"SubmitSilent", s.SubmitSilent, "true"},
+	} {
+		if _, err := s.Wait(ctx, 0, nil); err != nil { // the start-up
+			t.Fatal(err)
+		}
+		turn, err := c.submit(ctx, "noexit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := wait(t, s, turn)
+		var text strings.Builder
+		for _, e := range r.Events {
+			if b, ok := e.Body.(timeline.Text); ok {
+				text.Write(b.Data)
+			}
+		}
+		if got := strings.TrimSpace(text.String()); got != c.want {
+			t.Errorf("%s: the worker was told %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 

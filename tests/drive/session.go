@@ -116,6 +116,16 @@ func (r *REPL) Run(t *testing.T, code string, answers ...string) Result {
 	return r.Finish(t, r.Begin(t, code), answers...)
 }
 
+// RunMayExit is Run for code that may end the worker by an exit.
+func (r *REPL) RunMayExit(t *testing.T, code string) Result {
+	t.Helper()
+	turn, err := r.SubmitMayExit(t.Context(), code)
+	if err != nil {
+		t.Fatalf("submit %.100q: %v", code, err)
+	}
+	return r.Finish(t, turn)
+}
+
 // Begin starts a turn.
 func (r *REPL) Begin(t *testing.T, code string) uint64 {
 	t.Helper()

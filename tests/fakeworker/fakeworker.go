@@ -25,6 +25,7 @@
 //	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID
 //	clear             takes back what was shown
 //	silent            prints whether the turn is silent
+//	noexit            prints whether an exit is an error of the turn
 //	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
 //	secret PROMPT     asks for a secret and prints how many bytes it has
 //	create PATH       makes an empty file and prints "made"; an error if that fails

@@ -78,6 +78,10 @@ func commands() map[string]command {
 			w.print(ipc.Stdout, fmt.Sprintln(t.silent))
 			return nil
 		},
+		"noexit": func(w *worker, t *turn, _ string) *ipc.RuntimeError {
+			w.print(ipc.Stdout, fmt.Sprintln(t.noExit))
+			return nil
+		},
 		"wait":     waitLine,
 		"secret":   waitSecret,
 		"took":     took,

@@ -50,6 +50,7 @@ type worker struct {
 type turn struct {
 	id       uint64
 	silent   bool
+	noExit   bool
 	hard     bool            // level 1 does not help
 	stop     chan struct{}   // closed when it is interrupted
 	answered map[uint64]bool // interrupts by seq that were acted on
@@ -264,7 +265,7 @@ func (w *worker) listen() {
 			w.mu.Lock()
 			busy := w.active != nil
 			w.active = newTurn(m.Turn)
-			w.active.silent = m.Silent
+			w.active.silent, w.active.noExit = m.Silent, m.NoExit
 			w.mu.Unlock()
 			if busy {
 				w.end(ipc.EndProtocolError, nil)

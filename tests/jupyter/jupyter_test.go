@@ -48,3 +48,14 @@ func TestKernel_OutlivesFaults(t *testing.T) {
 	t.Parallel()
 	newPlace(t).script(t, "faults.py", "-v")
 }
+
+// TestExits has one promise in each test of its script.
+func TestExits(t *testing.T) {
+	t.Parallel()
+	newPlace(t).script(t, "exits.py", "-v")
+}
+
+func TestBursts(t *testing.T) {
+	t.Parallel()
+	newPlace(t).script(t, "bursts.py", "-v")
+}

@@ -34,7 +34,7 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		for i, c := range ends {
 			t.Run(c.name, func(t *testing.T) {
 				r.Run(t, "kept = 1").Wants(t, "")
-				res := r.Run(t, c.code)
+				res := r.RunMayExit(t, c.code)
 				if res.Outcome != "ended" || res.End == nil || res.End.Reason != c.reason || res.End.Clean != c.clean {
 					t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.Script(), res.Outcome, res.End, c.reason, c.clean)
 				}
@@ -91,7 +91,7 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 func TestEnd_ExitWaitsForThreads(t *testing.T) {
 	t.Parallel()
 	r := open(t, python.Options{})
-	res := r.Run(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
+	res := r.RunMayExit(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
 	if res.Text() != "thread\n" || res.End == nil || res.End.Reason != "exit status 7" {
 		t.Errorf("got %q, end %+v", res.Script(), res.End)
 	}

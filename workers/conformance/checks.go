@@ -41,6 +41,7 @@ func checks() []check {
 		{"a group that cannot be opened is an error of the language", groupThatFailsIsAnError},
 		{"REPL_IPC is gone from the environment", channelIsNotInTheEnvironment},
 		{"children do not inherit the channel", childrenDoNotInheritTheChannel},
+		{"an exit where none is wanted is an error, or the end", exitIsNoSuccess},
 		{"an exit of the language ends the session with its status", exitEndsTheSession},
 		{"shutdown ends an idle worker", shutdownWhileIdle},
 		{"shutdown ends a worker that sleeps", shutdownWhileRunning},
@@ -512,6 +513,32 @@ func (s *session) shell(command string) (string, error) {
 	}
 	r, err := s.run(s.Shell(command))
 	return r.text, err
+}
+
+func exitIsNoSuccess(s *session) error {
+	if s.Exit == "" {
+		return skip("the dialect has no exit")
+	}
+	if err := s.handshake(); err != nil {
+		return err
+	}
+	s.turn++
+	if err := s.conn.Send(ipc.TurnStart{Turn: s.turn, Input: []byte(s.Exit + "\n"), NoExit: true}); err != nil {
+		return err
+	}
+	r, err := s.collect(s.turn)
+	over := errors.Is(err, io.EOF)
+	if n := len(r.frames); err != nil && n > 0 {
+		_, last := r.frames[n-1].(ipc.SessionEnd)
+		over = over || last
+	}
+	if over {
+		_, err = s.ended()
+	}
+	if err == nil && r.idle.Outcome == ipc.OutcomeOK {
+		err = fmt.Errorf("%q ended with %s, want an error or the end of the worker", s.Exit, describe(r.idle))
+	}
+	return err
 }
 
 func exitEndsTheSession(s *session) error {

@@ -107,8 +107,8 @@ func TestRun_WorkerIsIdleThenTheNextCheckUsesIt(t *testing.T) {
 			t.Errorf("%s: %v", r.Name, r.Err)
 		}
 	}
-	if starts != 8 {
-		t.Errorf("a worker was started %d times, want 8: for the first frame, and for each of the seven checks that end one", starts)
+	if starts != 9 {
+		t.Errorf("a worker was started %d times, want 9: for the first frame, and for each of the eight checks that end one", starts)
 	}
 }
 

@@ -55,6 +55,65 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 	})
 }
 
+func TestExit(t *testing.T) {
+	t.Parallel()
+	t.Run("in a turn without exit is an error, and the worker goes on", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s setup) {
+			w := start(t, s)
+			run := func(code string) rawworker.Result {
+				w.Turn++
+				w.Tell(ipc.TurnStart{Turn: w.Turn, Input: []byte(code), NoExit: true})
+				return w.Finish()
+			}
+			run("import asyncio, sys\nkept = 41\nclass Mine(SystemExit): pass\nclass Bad:\n    def __str__(self): return 1/0\nasync def leave(): await asyncio.sleep(0); sys.exit(4)\nasync def beside():\n    asyncio.ensure_future(leave())\n    try: await asyncio.sleep(60)\n    finally: print('tidy')")
+			for _, c := range []struct{ code, name, message, before string }{
+				{"sys.exit('a message'); print('never')", "SystemExit", "a message", ""},
+				{"sys.exit(3)", "SystemExit", "3", ""},
+				{"sys.exit(0)", "SystemExit", "0", ""},
+				{"sys.exit()", "SystemExit", "", ""},
+				{"raise SystemExit(None)", "SystemExit", "", ""},
+				{"exit()", "SystemExit", "", ""},
+				{"quit(1)", "SystemExit", "1", ""},
+				{"raise Mine(1, 2)", "Mine", "(1, 2)", ""},
+				{"raise SystemExit(Bad())", "SystemExit", "", ""},
+				{"exec('sys.exit(5)')", "SystemExit", "5", ""},
+				{"await leave()", "SystemExit", "4", ""},
+				{"await beside()", "SystemExit", "4", "tidy\n"},
+				{"import signal\n_ = signal.signal(signal.SIGALRM, lambda *_: sys.exit('alarm'))\n_ = signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile True: pass", "SystemExit", "alarm", ""},
+			} {
+				r := run(c.code)
+				said := c.name
+				if c.message != "" {
+					said += ": " + c.message
+				}
+				want := c.before + said + "\n[an exit ends the input, not the session: the rest of the input was not run, and all variables are there]\n"
+				if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || r.Idle.Error == nil || *r.Idle.Error != (ipc.RuntimeError{Name: c.name, Message: c.message}) {
+					t.Fatalf("%s: the turn ended with %+v, %+v", c.code, r.Idle, r.End)
+				}
+				if got := r.Out(); got != want {
+					t.Errorf("%s: got %q, want %q", c.code, got, want)
+				}
+				if got := run("kept + 1").Out(); got != "42\n" {
+					t.Errorf("%s: then got %q", c.code, got)
+				}
+			}
+			r := w.Run("sys.exit(6)") // where it may
+			if r.End == nil || r.End.Code == nil || *r.End.Code != 6 {
+				t.Errorf("got %+v", r.End)
+			}
+		})
+	})
+	t.Run("with a code that cannot be shown ends the worker all the same", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, setup{})
+		r := w.Run("class Bad:\n    def __str__(self): return 1/0\nraise SystemExit(Bad())")
+		if r.End == nil || r.End.Code == nil || *r.End.Code != 1 || r.End.Message != "" {
+			t.Errorf("got %+v", r.End)
+		}
+	})
+}
+
 // Nothing of the worker's keeps them until the streams, or Python, are gone.
 func TestExit_VariablesAreFreed(t *testing.T) {
 	t.Parallel()

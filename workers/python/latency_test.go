@@ -28,7 +28,7 @@ func BenchmarkTurn(b *testing.B) {
 			w := startDirect(b)
 			frames := make([][]byte, b.N)
 			for i := range frames {
-				frames[i], _ = ipc.AppendFrame(nil, ipc.TurnStart{Turn: uint64(i + 1), Input: []byte(code)})
+				frames[i], _ = ipc.AppendFrame(nil, ipc.TurnStart{Turn: uint64(i + 1), Input: []byte(code), NoExit: true})
 			}
 			took := make([]time.Duration, 0, b.N)
 			b.ResetTimer()

@@ -825,6 +825,7 @@ class StartParams(_StartParams, total=False):
 
     keyboard: bool
     silent: bool  # see session.Session.SubmitSilent
+    may_exit: bool  # see session.Session.SubmitMayExit; not with Silent
     author: str
     wait_ms: int
     after: int

@@ -715,6 +715,8 @@ export interface StartParams {
   keyboard?: boolean;
   /** see session.Session.SubmitSilent */
   silent?: boolean;
+  /** see session.Session.SubmitMayExit; not with Silent */
+  may_exit?: boolean;
   author?: string;
   wait_ms?: number;
   after?: number;

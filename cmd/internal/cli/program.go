@@ -106,7 +106,7 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 		inputs = append(inputs, lang.quit)
 	}
 	for _, input := range inputs {
-		if _, err := r.session.Submit(ctx, input); err != nil {
+		if _, err := r.session.SubmitMayExit(ctx, input); err != nil {
 			return statusFailed, err
 		}
 		if reply, err = r.answerUntilIdle(ctx); err != nil {

@@ -292,7 +292,7 @@ func interact(s streams, lang language, spec workers.Spec, more hosting, person 
 	spec.Person = !isDumb()
 	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
-			if _, err := session.Submit(ctx, first); err != nil {
+			if _, err := session.SubmitMayExit(ctx, first); err != nil {
 				return statusFailed, err
 			}
 		}

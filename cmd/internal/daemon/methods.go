@@ -226,6 +226,9 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
+	if err == nil && p.Silent && p.MayExit {
+		err = rpc.InvalidParams("use either silent or may_exit, not both")
+	}
 	if err == nil && p.Keyboard && p.Author == "" {
 		err = rpc.InvalidParams("author is required with keyboard: others see who has it")
 	}
@@ -240,7 +243,7 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.Start
 			return session.Reply{}, err
 		}
 	}
-	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.Keyboard, p.Input))}
+	t := task{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.Keyboard, p.Input))}
 	begun, forget, err := begunOnce(ctx, d, r, t, func(ctx context.Context) (begunTurn, error) { return d.startTurn(ctx, c, p) })
 	defer forget()
 	if err != nil {
@@ -258,9 +261,13 @@ func (d *Daemon) startTurn(ctx context.Context, c *caller, p client.StartParams)
 	if err != nil {
 		return begunTurn{}, err
 	}
-	submit := e.session.As(p.Author).Submit
-	if p.Silent {
-		submit = e.session.As(p.Author).SubmitSilent
+	on := e.session.As(p.Author)
+	submit := on.Submit
+	switch {
+	case p.Silent:
+		submit = on.SubmitSilent
+	case p.MayExit:
+		submit = on.SubmitMayExit
 	}
 	turn, err := d.begin(ctx, e, c, p.Keyboard, p.Author, func() (uint64, error) { return submit(ctx, p.Input) })
 	if err := d.told(e, err); err != nil {

@@ -131,7 +131,7 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 			return err
 		}
 	}
-	_, err = c.session.Submit(ctx, code)
+	_, err = c.session.SubmitMayExit(ctx, code)
 	return err
 }
 

@@ -169,13 +169,13 @@ class Worker:
         while True:
             m = self.receive()
             if m["type"] == "turn_start":
-                self.run(m["turn"], m["input"].decode("utf-8", "replace"))
+                self.run(m["turn"], m["input"].decode("utf-8", "replace"), m.get("no_exit", False))
             elif m["type"] == "query":
                 self.send("query_result", id=m["id"], **self.language.query(m["kind"], m["text"], m["cursor"]))
             else:
                 self.take(m)
 
-    def run(self, turn, text):
+    def run(self, turn, text, no_exit):
         """Runs an input, and says how it ended."""
         while signal.sigtimedwait([signal.SIGINT], 0):
             pass  # a signal of the turn before
@@ -190,6 +190,10 @@ class Worker:
         except Leave:
             self.leave("shutdown", 0)
         except SystemExit as e:
+            if no_exit:
+                self.write("an exit ends the input, not the session\n")
+                outcome = {"outcome": "error", "error": {"name": "SystemExit", "message": self.message(e)}}
+                return self.rest(turn, outcome)
             code = e.code if isinstance(e.code, int) else int(e.code is not None)
             self.leave("exit", code, code=code)
         except BaseException as e:
@@ -200,6 +204,9 @@ class Worker:
             outcome = {"outcome": "error", "error": {"name": type(e).__name__, "message": self.message(e)}}
             if self.interrupted:
                 outcome = {"outcome": "interrupted"}
+        self.rest(turn, outcome)
+
+    def rest(self, turn, outcome):
         self.turn = 0
         self.send("idle", True, turn=turn, prompt="> ", **outcome)
 

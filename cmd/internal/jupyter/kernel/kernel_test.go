@@ -121,7 +121,7 @@ func TestFailure_SaysHowATurnEnded(t *testing.T) {
 		{timeline.TurnEnded{Outcome: timeline.OutcomeError}, nil, "Error"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeInterrupted}, nil, "KeyboardInterrupt"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, died, "WorkerEnded"},
-		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "exit status 0", Clean: true}, ""},
+		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "exit status 0", Clean: true}, "WorkerEnded"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.GenerationEnded{Reason: "reset", Clean: true}, "WorkerEnded"},
 	} {
 		f := failureOf(&turn{}, c.end, nil, c.died)

@@ -90,7 +90,7 @@ func (s *script) event(ctx context.Context, e timeline.Event) error {
 	if err := s.flush(true); err != nil {
 		return err
 	}
-	return s.other(e)
+	return s.other(ctx, e)
 }
 
 // ask takes the prompt of a question out of the text: the front end that is asked shows it.
@@ -112,12 +112,12 @@ func (s *script) change(ctx context.Context, e timeline.Event) error {
 }
 
 // other sends the messages for an event that is not text.
-func (s *script) other(e timeline.Event) error {
+func (s *script) other(ctx context.Context, e timeline.Event) error {
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
 		return s.begin()
 	case timeline.TurnEnded:
-		return s.end(b)
+		return s.end(ctx, b)
 	case timeline.Display:
 		return s.display(b)
 	case timeline.Clear:
@@ -128,7 +128,7 @@ func (s *script) other(e timeline.Event) error {
 		s.died = &b
 		if held := s.held; held != nil {
 			s.held = nil
-			return s.end(*held)
+			return s.end(ctx, *held)
 		}
 		return nil
 	case timeline.Notice, timeline.Denied, timeline.Granted, timeline.Limit, timeline.Gap, timeline.Elided:
@@ -154,7 +154,7 @@ func (s *script) begin() error {
 	return s.send("execute_input", map[string]any{"code": t.code, "execution_count": t.count})
 }
 
-func (s *script) end(b timeline.TurnEnded) error {
+func (s *script) end(ctx context.Context, b timeline.TurnEnded) error {
 	if b.Outcome == timeline.OutcomeEnded && s.died == nil {
 		s.held = &b // The report of the worker's death follows.
 		return nil
@@ -163,9 +163,12 @@ func (s *script) end(b timeline.TurnEnded) error {
 		if err := s.send("error", f); err != nil {
 			return err
 		}
-	} else if s.died != nil {
-		if err := s.send("stream", streamOf("stderr", ending(s.died)+"\n")); err != nil {
-			return err
+	}
+	if r := s.turn.request; r != nil { // a client that takes this for the end must not be ahead of the reply
+		select {
+		case <-r.replied:
+		case <-s.p.conn.Closed():
+		case <-ctx.Done():
 		}
 	}
 	return s.send("status", status{"idle"})
@@ -314,7 +317,7 @@ type failure struct {
 func failureOf(t *turn, b timeline.TurnEnded, trace []byte, died *timeline.GenerationEnded) *failure {
 	f := &failure{Name: b.Name, Value: b.Message}
 	switch {
-	case b.Outcome == timeline.OutcomeOK, b.Outcome == timeline.OutcomeEnded && quit(died):
+	case b.Outcome == timeline.OutcomeOK:
 		return nil
 	case b.Outcome == timeline.OutcomeEnded:
 		f.Name = "WorkerEnded"
@@ -332,12 +335,6 @@ func failureOf(t *turn, b timeline.TurnEnded, trace []byte, died *timeline.Gener
 	}
 	f.Traceback = strings.Split(text, "\n")
 	return f
-}
-
-// quit reports whether the code ended its worker in good order, as quit() does. One that was closed
-// or reset was ended by somebody else.
-func quit(died *timeline.GenerationEnded) bool {
-	return died != nil && died.Clean && died.Reason != "closed" && died.Reason != "reset"
 }
 
 // ending says that a worker has ended.

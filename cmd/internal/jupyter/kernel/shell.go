@@ -25,6 +25,13 @@ const (
 // happens in the session meanwhile that it would see.
 const retryTime = 500 * time.Millisecond
 
+// A front end that runs several cells sends their requests one after the other. burstTime is the longest
+// pause between two of them for which the reply to a failed one waits, and maxBurst bounds that altogether.
+const (
+	burstTime = 50 * time.Millisecond
+	maxBurst  = time.Second
+)
+
 var errQueue = fmt.Errorf("more than %d requests wait; the peer was left", maxQueued)
 
 // A shell executes requests in their order.
@@ -34,7 +41,9 @@ type shell struct {
 
 	mu     sync.Mutex
 	queue  []*job
-	now    *job // under way; nil when none is
+	came   time.Time     // the last execute request
+	failed failedRequest // the last one that stopped others
+	now    *job          // under way; nil when none is
 	cancel context.CancelFunc
 }
 
@@ -44,9 +53,20 @@ type job struct {
 	execute *execution // nil for another request
 	say     func(context.Context, *job)
 
-	told        atomic.Bool // the front ends know that it is busy
-	turn        uint64      // guarded by shell.mu: its turn, once it has one
-	interrupted bool        // guarded by shell.mu
+	came        time.Time
+	told        atomic.Bool   // the front ends know that it is busy
+	replied     chan struct{} // closed once its reply is on the way
+	turnless    bool          // no turn tells the front ends that it is idle again
+	turn        uint64        // guarded by shell.mu: its turn, once it has one
+	over        bool          // guarded by shell.mu: nothing of it runs any more
+	interrupted bool          // guarded by shell.mu
+}
+
+// A failedRequest is what has to be known of one to tell requests that were made before its reply.
+type failedRequest struct {
+	session string        // of the client
+	made    time.Time     // by the clock of the client; zero if that is not known
+	took    time.Duration // from its arrival to its reply
 }
 
 // An execution is the content of an execute request.
@@ -67,6 +87,10 @@ func (s *shell) add(j *job) error {
 	defer s.mu.Unlock()
 	if len(s.queue) >= maxQueued {
 		return errQueue
+	}
+	j.came = time.Now()
+	if j.execute != nil {
+		s.came = j.came
 	}
 	s.queue = append(s.queue, j)
 	select {
@@ -114,10 +138,34 @@ func (s *shell) next() *job {
 	return j
 }
 
-// abort answers everything that waits to be executed, since what came before it has failed.
-func (s *shell) abort() {
+// settle waits for the rest of what a front end has sent at once.
+func (s *shell) settle() {
+	failed := time.Now()
+	for {
+		s.mu.Lock()
+		last := s.came
+		s.mu.Unlock()
+		if last.Before(failed) {
+			last = failed
+		}
+		wait := time.Until(last.Add(burstTime))
+		if wait = min(wait, time.Until(failed.Add(maxBurst))); wait <= 0 {
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-s.k.ctx.Done():
+			return
+		}
+	}
+}
+
+// giveUp takes everything that waits to be executed out of the queue, since what came before it has
+// failed, and notes which requests that are still on their way belong to it.
+func (s *shell) giveUp(failed *job) (aborted []*job) {
 	s.mu.Lock()
-	var aborted []*job
+	defer s.mu.Unlock()
+	s.failed = failedRequest{failed.Header.Session, madeAt(failed.request), time.Since(failed.came)}
 	kept := s.queue[:0:0]
 	for _, j := range s.queue {
 		if j.execute != nil {
@@ -127,10 +175,38 @@ func (s *shell) abort() {
 		}
 	}
 	s.queue = kept
+	return aborted
+}
+
+// isLate reports whether its client made a request before it could know that another one had failed,
+// though it comes after the reply. The clock of a client may be wrong, but for a client the time from the
+// one request to the reply is not shorter than it was here, so a request that it made sooner is a late one.
+// Dates have milliseconds at least. A client that dates all its requests alike has no clock.
+func (s *shell) isLate(r *request) bool {
+	s.mu.Lock()
+	failed := s.failed
 	s.mu.Unlock()
-	for _, j := range aborted {
-		s.k.answer(j.request, "execute_reply", map[string]any{"status": "aborted"})
+	made := madeAt(r)
+	if failed.made.IsZero() || made.IsZero() || failed.session != r.Header.Session {
+		return false
 	}
+	after := made.Sub(failed.made)
+	return after > 0 && after < failed.took-time.Millisecond
+}
+
+// madeAt is when the client says that it made a request; zero if it does not.
+func madeAt(r *request) time.Time {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} { // old clients name no zone
+		if t, err := time.Parse(layout, r.Header.Date); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// abort answers a request that is given up.
+func (k *kernel) abort(r *request) {
+	k.answer(r, "execute_reply", map[string]any{"status": "aborted"})
 }
 
 // interrupt interrupts our turn, or else gives up the request that waits for its turn, or else
@@ -140,7 +216,7 @@ func (k *kernel) interrupt() {
 	s.mu.Lock()
 	j, cancel := s.now, s.cancel
 	var turn uint64
-	if j != nil && j.execute != nil {
+	if j != nil && j.execute != nil && !j.over {
 		j.interrupted = true
 		if turn = j.turn; turn == 0 {
 			cancel()
@@ -166,11 +242,17 @@ func (k *kernel) execute(r *request) error {
 		k.answer(r, "execute_reply", refusal(fmt.Errorf("the request is malformed: %w", err)))
 		return nil
 	}
-	return k.shell.add(&job{request: r, execute: &e, say: k.executed})
+	if k.shell.isLate(r) {
+		k.abort(r)
+		return nil
+	}
+	return k.shell.add(&job{request: r, execute: &e, say: k.executed, replied: make(chan struct{})})
 }
 
-// executed runs a request and answers it.
+// executed runs a request and answers it. A request that fails takes along those that were made before its
+// reply: all that are here by then, and so the reply waits for them, and a late one.
 func (k *kernel) executed(ctx context.Context, j *job) {
+	defer close(j.replied)
 	began := time.Now()
 	content, failed := k.outcome(ctx, j)
 	if k.ctx.Err() != nil {
@@ -180,9 +262,20 @@ func (k *kernel) executed(ctx context.Context, j *job) {
 		"started": began.UTC().Format(time.RFC3339Nano), "dependencies_met": true,
 		"engine": k.id, "status": content["status"],
 	})
+	var aborted []*job
+	if failed && j.execute.StopOnError && !j.execute.Silent {
+		k.shell.mu.Lock()
+		j.over = true
+		k.shell.mu.Unlock()
+		k.shell.settle()
+		aborted = k.shell.giveUp(j)
+	}
 	k.reply(j.request, "execute_reply", content, metadata)
-	if failed && j.execute.StopOnError {
-		k.shell.abort()
+	if j.turnless {
+		k.idle(&j.Header)
+	}
+	for _, a := range aborted {
+		k.abort(a.request)
 	}
 }
 
@@ -215,7 +308,7 @@ func (k *kernel) unable(j *job, err error) map[string]any {
 		k.subs.tell(&j.Header, "execute_input", map[string]any{"code": j.execute.Code, "execution_count": 0})
 	}
 	k.subs.tell(&j.Header, "error", map[string]any{"ename": f["ename"], "evalue": f["evalue"], "traceback": f["traceback"]})
-	k.idle(&j.Header)
+	j.turnless = true
 	return f
 }
 

@@ -86,6 +86,7 @@ type connected struct {
 // A turn is one execute_request.
 type turn struct {
 	id      uint64
+	noExit  bool            // an exit is an error, and the kernel stays
 	request string          // its msg_id
 	reply   *executeReply   // nil until it is there
 	idle    bool            // the status idle came
@@ -291,7 +292,7 @@ func (w *worker) begin(m ipc.TurnStart) error {
 	if w.leaving != nil {
 		return nil
 	}
-	w.turn = &turn{id: m.Turn}
+	w.turn = &turn{id: m.Turn, noExit: m.NoExit}
 	id, err := w.request("execute_request", executeRequest{
 		Code: strings.ToValidUTF8(string(m.Input), "\uFFFD"), Silent: m.Silent, Store: !m.Silent,
 		Expressions: map[string]string{}, Stdin: true,
@@ -368,8 +369,13 @@ func (w *worker) maybeOver() error {
 	}
 	for _, p := range t.reply.Payload {
 		switch {
-		case p.Source == "ask_exit" && !p.Keep:
+		case p.Source == "ask_exit" && !p.Keep && !t.noExit:
 			return w.leave()
+		case p.Source == "ask_exit" && !p.Keep:
+			t.reply.Status, t.reply.Name = "error", "SystemExit"
+			if err := w.terminal.write("SystemExit\n[an exit ends the input, not the session: all variables are there]\n", tracebackText); err != nil {
+				return err
+			}
 		case p.Source == "page":
 			if err := w.terminal.write(line(p.Data[plainType]), plainText); err != nil {
 				return err

@@ -258,7 +258,6 @@ func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
 		"print=before exit=3": {"before\n", "last words", "[ended 3", "exit status 3"},
 		"killed":              {"the kernel's process died: killed"},
 		"ask-and-die":         {"[ended 9"},
-		"ask_exit":            {"[ended 0"},
 		"print=x hang-up":     {"closed a connection"},
 	} {
 		t.Run(code, func(t *testing.T) {
@@ -285,6 +284,32 @@ func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
 			r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
 		})
 	}
+}
+
+func TestExit(t *testing.T) {
+	t.Parallel()
+	t.Run("that the kernel asks for is an error of the turn", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		reply := r.wants("ask_exit", "[traceback]SystemExit\n[an exit ends the input, not the session: all variables are there]\n", timeline.OutcomeError)
+		if end, _ := reply.End(); end.Name != "SystemExit" {
+			t.Errorf("the turn ended with %+v", end)
+		}
+		if after := r.wants("print=on", "on\n", timeline.OutcomeOK); after.Generation != 1 {
+			t.Errorf("that was generation %d", after.Generation)
+		}
+	})
+	t.Run("ends the session where the turn may exit", func(t *testing.T) {
+		t.Parallel()
+		r := open(t)
+		turn, err := r.SubmitMayExit(t.Context(), "ask_exit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := r.Wait(t.Context(), turn, nil); err != nil || reply.Outcome != timeline.OutcomeEnded {
+			t.Errorf("got %+v, %v", reply, err)
+		}
+	})
 }
 
 func TestDeath_InTheStartUpSaysWhatTheKernelSaid(t *testing.T) {

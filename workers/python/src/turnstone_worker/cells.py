@@ -24,6 +24,7 @@ for _name in __future__.all_feature_names:
 _SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
 _DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
 _ENDS = 500  # frames that are left at each of its ends
+_EXIT = "[an exit ends the input, not the session: the rest of the input was not run, and all variables are there]"
 
 
 def _weight(lines):
@@ -194,7 +195,7 @@ class Cells:
             if not asked:
                 raise
             raise KeyboardInterrupt().with_traceback(e.__traceback__) from None
-        except (KeyboardInterrupt, TurnAborted):
+        except (KeyboardInterrupt, SystemExit, TurnAborted):  # another task may have raised them
             task = self.task
             if task is not None and not task.done() and not loop.is_running():
                 task.cancel()
@@ -286,6 +287,13 @@ class Cells:
             if said is not None:
                 sys.stderr.write(said + "\n")
 
+    def report_exit(self, error, said):
+        """Shows an exit that ends nothing but its cell; said is its summary."""
+        _strip(error)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        sys.last_exc = error
+        sys.stderr.write("%s%s%s\n%s\n" % (said["name"], ": " if said["message"] else "", said["message"], _EXIT))
+
     def report_thread(self, args):
         """threading.excepthook: the native one does not find the sources of cells."""
         if args.exc_type is SystemExit or sys.stderr is None:
@@ -315,10 +323,18 @@ def summary(error):
     if kind.__module__ not in ("builtins", "__main__"):
         name = "%s.%s" % (kind.__module__, name)
     try:
-        message = str(error)
+        message = exit_text(error) if isinstance(error, SystemExit) else str(error)
     except Exception:
         message = ""
     return {"name": text(name), "message": text(message)}
+
+
+def exit_text(error):
+    """The code of a SystemExit as text, which is what Python shows of one that is no status."""
+    try:
+        return "" if error.code is None else str(error.code)
+    except Exception:
+        return ""  # it is an object of the user's
 
 
 def is_ours(frame):

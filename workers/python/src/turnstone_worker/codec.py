@@ -284,12 +284,13 @@ _MESSAGES = {
     "functions": {"revision": 1, "list": bytes},
     "call_result": {"id": 1, "value": bytes, "more": bool, "failed": bool},
 }
-_OPTIONAL = {"turn_start": {"silent": bool}}  # absent means False
+_OPTIONAL = {"turn_start": {"silent": bool, "no_exit": bool}}  # absent means False
 _NAMES = {"type"}.union(*_MESSAGES.values(), *_OPTIONAL.values())
 
 
 # Messages as the supervisor writes them: small numbers take one byte, large ones more.
-_TURN_START = b"\x83\xa4type\xaaturn_start\xa4turn"
+_TURN_START = b"\x84\xa4type\xaaturn_start\xa4turn"
+_NO_EXIT = b"\xa7no_exit\xc3"
 _CALL_RESULT = b"\x85\xa4type\xabcall_result\xa2id"
 _LARGE = 128 << 10  # bytes that are not copied once more
 _SHORT = 16  # bytes behind those that a message of the usual form has at least
@@ -324,7 +325,9 @@ def _turn_start(b, i, end):
     if not turn:
         return None
     content, i = _content(b, i, b"\xa5input", end)
-    return {"type": "turn_start", "turn": turn, "input": bytes(content), "silent": False} if content is not None and i == end else None
+    if content is None or b[i:end] != _NO_EXIT:
+        return None
+    return {"type": "turn_start", "turn": turn, "input": bytes(content), "silent": False, "no_exit": True}
 
 
 _ENDS = {b"\xa4more\xc2\xa6failed\xc2": (False, False), b"\xa4more\xc3\xa6failed\xc2": (True, False), b"\xa4more\xc2\xa6failed\xc3": (False, True)}

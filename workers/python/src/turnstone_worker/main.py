@@ -12,7 +12,7 @@ from _thread import get_ident
 
 from turnstone_worker import cache, functions, hooks, imports, system
 from turnstone_worker.calls import Calls
-from turnstone_worker.cells import Cells, is_ours, summary
+from turnstone_worker.cells import Cells, exit_text, is_ours, summary
 from turnstone_worker.channel import Channel, Gone
 from turnstone_worker.codec import text
 from turnstone_worker.display import Display
@@ -27,13 +27,17 @@ _TRIES = 100  # of a step that keeps failing; then the worker ends
 
 
 class Turn:
-    def __init__(self, number, run):
+    def __init__(self, number, run, no_exit=False):
         self.number = number
         self.run = run  # the code, as a function
+        self.no_exit = no_exit  # SystemExit is an error like others
         self.error = None
         self.failure = None  # the error as the idle frame has it
         self.prompt = ">>> "
         self.farewell = None  # the idle frame, prepared
+
+    def exits(self):
+        return isinstance(self.error, SystemExit) and not self.no_exit
 
 
 class Worker:
@@ -211,7 +215,7 @@ class Worker:
         if channel.start is not None:
             start = channel.start
             self.display.silent = start["silent"]
-            self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]))
+            self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]), start["no_exit"])
         elif channel.queries:
             self._answer(channel.queries.pop(0))
         elif channel.shutdown is not None:
@@ -244,7 +248,7 @@ class Worker:
         error = self.turn.error
         if self.channel.forked:
             self._leave_fork(error)
-        if error is None or isinstance(error, (SystemExit, Gone)):
+        if error is None or isinstance(error, Gone) or self.turn.exits():
             return
         self.turn.failure = {"name": type(error).__name__, "message": ""}
         self.interrupts.running = True
@@ -253,7 +257,10 @@ class Worker:
             self.turn.failure = summary(error)
             self.streams.flush_others()  # the output of the cell comes before its error
             writers[thread] = "traceback"
-            self.cells.report(error)
+            if isinstance(error, SystemExit):
+                self.cells.report_exit(error, self.turn.failure)
+            else:
+                self.cells.report(error)
         except BaseException:
             # It was interrupted, or there is no memory for it: one line, then.
             error.__traceback__ = error.__context__ = None
@@ -269,7 +276,7 @@ class Worker:
         """Shows the cell's figures and computes the prompt."""
         self.step = self.close
         turn = self.turn
-        if turn.error is None or not isinstance(turn.error, SystemExit):
+        if not turn.exits():
             self.interrupts.resume()
             try:
                 self.display.finish()
@@ -289,7 +296,7 @@ class Worker:
         self.stdin.release()
         self.stdin.discard()
         self.streams.flush_ours()
-        if isinstance(turn.error, SystemExit):
+        if turn.exits():
             self._exit(turn.error)
         elif isinstance(turn.error, Gone):
             self.step = self.abandon
@@ -353,7 +360,7 @@ class Worker:
         if code is None:
             code = 0
         elif not isinstance(code, int):
-            message, code = str(code), 1
+            message, code = exit_text(error), 1
             try:
                 sys.stderr.write(message + "\n")
             except Exception:
