@@ -59,3 +59,8 @@ func TestBursts(t *testing.T) {
 	t.Parallel()
 	newPlace(t).script(t, "bursts.py", "-v")
 }
+
+func TestReports(t *testing.T) {
+	t.Parallel()
+	newPlace(t).script(t, "reports.py", "-v")
+}

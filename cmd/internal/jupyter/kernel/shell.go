@@ -138,8 +138,8 @@ func (s *shell) next() *job {
 	return j
 }
 
-// settle waits for the rest of what a front end has sent at once.
-func (s *shell) settle() {
+// awaitBurst waits for the rest of what a front end has sent at once.
+func (s *shell) awaitBurst() {
 	failed := time.Now()
 	for {
 		s.mu.Lock()
@@ -267,7 +267,7 @@ func (k *kernel) executed(ctx context.Context, j *job) {
 		k.shell.mu.Lock()
 		j.over = true
 		k.shell.mu.Unlock()
-		k.shell.settle()
+		k.shell.awaitBurst()
 		aborted = k.shell.giveUp(j)
 	}
 	k.reply(j.request, "execute_reply", content, metadata)

@@ -110,6 +110,9 @@ class Display:
         if name is True:
             self.handles += 1
             name = "display-%d" % self.handles
+        if not values and name is not None and not update and not self.channel.forked:
+            self.streams.flush()  # a place for what the handle will show
+            self.channel.send({"type": "display", "data": {}, "update": False, "kind": "display", "id": text(str(name))}, True)
         for value in values:
             self._put(value, raw and isinstance(value, dict), name, update, metadata)
         return handle(name) if name is not None and not update else None

@@ -1,0 +1,164 @@
+"""Cases that users of other kernels and clients have reported, each in an input of our own."""
+
+import json
+import unittest
+
+from jupyter_client.kernelspec import KernelSpecManager
+from kernels import LIMIT, Case, Kernel, text
+
+SURROGATE = "b'Stra\\xdfe'.decode('utf-8', 'surrogateescape')"
+
+
+class Python(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.k = Kernel()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.k.close()
+
+    def goes_on(self):
+        self.assertEqual(self.k.text("print('on')"), "on\n")
+
+    def test_text_that_is_no_unicode_hangs_nothing(self):
+        """jupyter/notebook 2680: the cell blinked for ever."""
+        for code in (f"print({SURROGATE})", SURROGATE, f"raise ValueError({SURROGATE})", f"import warnings; warnings.warn({SURROGATE})", f"{{{SURROGATE}: 1}}"):
+            reply, _ = self.k.run(code)
+            self.assertIn(reply["status"], ("ok", "error"))
+            self.goes_on()
+
+    def test_an_error_with_half_a_character_is_one_error(self):
+        """ipython/ipython 11615: the traceback itself failed."""
+        reply, out = self.k.run("raise OSError(chr(0xdc80) + ' is half')")
+        self.assertEqual((reply["status"], reply["ename"]), ("error", "OSError"))
+        self.assertIn("is half", reply["evalue"])
+        self.assertEqual([m["msg_type"] for m in out], ["error"])
+        self.goes_on()
+
+    def test_bytes_that_are_no_text_are_shown_as_far_as_they_are(self):
+        """takluyver/bash_kernel 61: the client waited for ever for such output."""
+        for code in ("import os; os.write(1, b'a\\xfe\\xff z\\n')", "import subprocess; subprocess.run(['printf', r'a\\376\\377 z\\n'])", "import sys; sys.stdout.buffer.write(b'a\\xe1 z\\n')"):
+            _, out = self.k.run(code + "; None")
+            self.assertRegex(text(out), "^a\ufffd+ z\n$", code)
+        self.goes_on()
+
+    def test_a_client_may_ask_once_more_when_all_cells_have_run(self):
+        """nteract/papermill 711: the kernel_info behind the last cell was not answered."""
+        for code in ("1", "1/0", "import sys; sys.exit(1)"):
+            self.k.run(code)
+            for _ in range(5):
+                self.assertEqual(self.k.ask(self.k.kc.kernel_info())["content"]["status"], "ok", code)
+
+    def test_an_update_finds_its_display(self):
+        """microsoft/vscode-jupyter 1710 and 12755: empty handles, and several of them."""
+        _, out = self.k.run("from IPython.display import display, HTML\na, b = (display(HTML(t), display_id=True) for t in 'ab')\nempty = display(display_id=True)")
+        ids = [m["content"]["transient"]["display_id"] for m in out if m["msg_type"] == "display_data"]
+        self.assertEqual(len(set(ids)), 3, out)
+        _, out = self.k.run("a.update(HTML('A')); b.update(HTML('B')); empty.update(HTML('C'))")
+        got = [(m["msg_type"], m["content"]["transient"]["display_id"], m["content"]["data"].get("text/html")) for m in out]
+        self.assertEqual(got, [("update_display_data", i, t) for i, t in zip(ids, "ABC")])
+
+    def test_a_clear_says_whether_it_waits(self):
+        """sagemathinc/cocalc 3092"""
+        _, out = self.k.run("from IPython.display import clear_output\nprint(1)\nclear_output()\nprint(2)\nclear_output(wait=True)")
+        got = [(m["msg_type"], m["content"].get("text", m["content"].get("wait"))) for m in out]
+        self.assertEqual(got, [("stream", "1\n"), ("clear_output", False), ("stream", "2\n"), ("clear_output", True)])
+
+    def test_a_message_is_json_whatever_its_numbers_are(self):
+        """ipython/ipython 2187, nteract/papermill 630: NaN is no JSON, and browsers refuse the message."""
+        strict = []
+        unpack = self.k.kc.session.unpack
+
+        def looks(b):
+            strict.append(json.loads(b, parse_constant=lambda c: self.fail(f"{c} in {b[:200]}")))
+            return unpack(b)
+
+        self.k.kc.session.unpack = looks
+        try:
+            reply, out = self.k.run("from IPython.display import display, JSON\nnan, inf = float('nan'), float('inf')\ndisplay({'application/json': {'x': [nan, -inf, 1]}, 'text/plain': 'p'}, raw=True)\ndisplay(JSON({'y': inf}))\ndisplay({'text/plain': 'q'}, metadata={'z': nan}, raw=True)")
+        finally:
+            self.k.kc.session.unpack = unpack
+        self.assertEqual(reply["status"], "ok", reply)
+        self.assertEqual(len([m for m in out if m["msg_type"] == "display_data"]), 3, out)
+        self.assertGreater(len(strict), 3)
+
+    def test_output_does_not_reach_the_cell_behind_an_interrupt(self):
+        """jupyterlab/jupyterlab 4006"""
+        for _ in range(3):
+            msg_id = self.k.kc.execute("import sys, itertools\nfor i in itertools.count(): print('\\r', i, end='', flush=True, file=sys.stderr)")
+            self.k.next("stream", msg_id)
+            self.k.km.interrupt_kernel()
+            self.assertEqual(self.k.ask(msg_id)["content"]["ename"], "KeyboardInterrupt")
+            _, out = self.k.run("print('mine')")
+            self.assertEqual(text(out), "mine\n")
+
+    def test_an_error_reply_has_its_error_on_iopub(self):
+        """nteract/papermill 337: papermill takes a notebook without an error output for a success."""
+        for code in ("1/0", "x = = 1", "import sys; sys.exit(3)", "import os; os._exit(0)", "raise BaseException('b')", "raise GeneratorExit"):
+            reply, out = self.k.run(code)
+            self.assertEqual(reply["status"], "error", code)
+            self.assertEqual([m["content"]["ename"] for m in out if m["msg_type"] == "error"], [reply["ename"]], code)
+            self.assertIsInstance(reply["traceback"], list)
+            self.assertTrue(all(isinstance(line, str) for line in reply["traceback"]))
+
+    def test_silent_code_broadcasts_nothing(self):
+        """IRkernel 517: an error of silent code was shown."""
+        reply, out = self.k.run("print('heard'); 1/0", silent=True)
+        self.assertEqual((reply["status"], reply["ename"]), ("error", "ZeroDivisionError"))
+        self.assertEqual([m["msg_type"] for m in out if m["msg_type"] not in ("stream", "error")], [])
+
+    def test_code_is_taken_as_it_is(self):
+        """guile-kernel 18, spyder 503: other letters in the code, or in its output."""
+        for code, want in (("print('\\u2013 Σ ₁')", "– Σ ₁\n"), ("größe = '1–8 Σ'; print(größe)", "1–8 Σ\n"), ("print('a')\r\nprint('b')\r\n", "a\nb\n"), ("\ufeffprint('c')", "c\n"), ("", ""), ("  \n", ""), ("# only words", "")):
+            self.assertEqual(self.k.text(code), want, repr(code))
+
+    def test_a_question_that_an_interrupt_ends_is_over(self):
+        """A question of the cell before must not be answered in the next one, whoever answers late."""
+        kc = self.k.kc
+        first = kc.execute("input('old? ')", allow_stdin=True)
+        asked = kc.get_stdin_msg(timeout=LIMIT)
+        self.k.km.interrupt_kernel()
+        self.assertEqual(self.k.ask(first)["content"]["ename"], "KeyboardInterrupt")
+        kc.stdin_channel.send(kc.session.msg("input_reply", {"value": "late"}, parent=asked["header"]))
+        second = kc.execute("print(input('new? '))", allow_stdin=True)
+        kc.get_stdin_msg(timeout=LIMIT)
+        kc.input("right")
+        self.assertEqual(self.k.ask(second)["content"]["status"], "ok")
+        self.assertEqual(text(self.k.outputs(second)), "right\n")
+
+
+@unittest.skipUnless("turnstone-r" in KernelSpecManager().find_kernel_specs(), "there is no R")
+class R(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.k = Kernel("turnstone-r")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.k.close()
+
+    def test_a_traceback_is_a_list_of_lines(self):
+        """IRkernel 261 and 387: a letter in each line."""
+        for code in ("no_such()", "stop('two\\nlines')", "if )", "f <- function() g(); g <- function() stop('deep'); f()"):
+            reply, out = self.k.run(code)
+            self.assertEqual(reply["status"], "error")
+            for lines in (reply["traceback"], [m["content"]["traceback"] for m in out if m["msg_type"] == "error"][0]):
+                self.assertIsInstance(lines, list)
+                self.assertGreater(max(map(len, lines)), 4, lines)
+
+    def test_what_is_written_past_r_is_shown(self):
+        """IRkernel 184 and 338: words of C code and of children were in the server's terminal only."""
+        _, out = self.k.run("system('echo of a child >&2')\nmessage('of a message')\nwrite('of a connection', stderr())\nwarning('of a warning')\nprint(warnings())\nsuppressWarnings(as.integer('x'))")
+        for words in ("of a child", "of a message", "of a connection", "of a warning"):
+            self.assertIn(words, text(out))
+
+    def test_silent_errors_are_in_the_reply(self):
+        """IRkernel 517"""
+        reply, _ = self.k.run("stop('quiet')", silent=True)
+        self.assertEqual(reply["status"], "error")
+        self.assertIn("quiet", reply["evalue"])
+
+
+if __name__ == "__main__":
+    unittest.main()
