@@ -174,3 +174,21 @@ func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
 	b.shows("there is text", `out.innerText.includes("plotted 42")`)
 	b.shot("jupyterlab-r")
 }
+
+// "Run All" sends all cells at once, and the kernel is quicker than the browser.
+func TestRunAll(t *testing.T) {
+	t.Parallel()
+	b := browser(t)
+	l := newLab(t, "--lang python --python /usr/bin/python3")
+	l.notebook(b, "Python (Turnstone)")
+	eval[bool](b, `(jupyterapp.shell.currentWidget.content.model.sharedModel.insertCells(0, [{cell_type: "code", source: "1/0"},
+		...Array.from({length: 15}, (_, i) => ({cell_type: "code", source: "print('ran', " + i + ")"}))]), true)`)
+	b.until("the cells are there", `jupyterapp.shell.currentWidget.content.widgets.length >= 16`)
+	eval[bool](b, `(jupyterapp.commands.execute("notebook:run-all-cells"), true)`)
+	b.shows("the first one has failed", `out.innerText.includes("ZeroDivisionError")`)
+	b.until("none waits any more", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
+		jupyterapp.shell.currentWidget.content.widgets.every((cell) => !cell.promptNode?.innerText.includes("*") && cell.model.executionState !== "running")`)
+	if ran := eval[int](b, `jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code" && cell.model.executionCount !== null).length`); ran != 1 {
+		t.Errorf("%d cells ran, want the one that failed", ran)
+	}
+}
