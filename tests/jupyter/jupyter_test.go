@@ -49,10 +49,14 @@ func TestKernel_OutlivesFaults(t *testing.T) {
 	newPlace(t).script(t, "faults.py", "-v")
 }
 
-// TestExits has one promise in each test of its script.
 func TestExits(t *testing.T) {
 	t.Parallel()
-	newPlace(t).script(t, "exits.py", "-v")
+	for name, class := range map[string]string{"are errors, and the variables stay": "Exits", "end papermill and nbclient": "Runners"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newPlace(t).script(t, "exits.py", "-v", class)
+		})
+	}
 }
 
 func TestBursts(t *testing.T) {
